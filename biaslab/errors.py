@@ -1,0 +1,140 @@
+"""Every error that biaslab raises on purpose, as one tree.
+
+::
+
+    BiaslabError
+    ├── InputError (also a ValueError)    a parameter, a name or a column is not what is allowed
+    │   ├── DatasetError                  a data set breaks the schema: names row and column
+    │   └── TrialsError                   a trials or estimates frame lacks what is read from it
+    ├── JudgeError                        a judge cannot answer; carries the request
+    │   ├── UnsupportedRequestError       the judge does not answer this kind of request
+    │   ├── PromptTooLongError            the prompt does not fit the context window
+    │   ├── ModelLoadError                the model could not be loaded
+    │   └── OutOfMemoryError              one single request does not fit in memory
+    ├── StoreError                        the store cannot be used; carries its path
+    │   ├── ForeignStoreError             the file is something else, and was not touched
+    │   └── CorruptStoreError             the file is a damaged store, and was not touched
+    ├── BudgetExceededError               the budget is spent; everything answered so far is stored
+    ├── NotebookError                     a notebook failed while figures were regenerated
+    └── MissingDependencyError            an optional package is needed and not installed
+
+A message gives the name, the bad value, what is allowed and the remedy; the same facts are attributes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from biaslab.core import Request
+
+
+class BiaslabError(Exception):
+    """Base of everything that biaslab raises on purpose."""
+
+
+class InputError(BiaslabError, ValueError):
+    """A parameter, a name or a column is not what is allowed.
+
+    Parameters
+    ----------
+    name : str
+        What was given: the parameter, column or option.
+    value : object
+        The value that was refused.
+    allowed : str
+        What is allowed, in words.
+    remedy : str, optional
+        What to do about it.
+
+    Examples
+    --------
+    >>> str(InputError("level", 95, "a number between 0 and 1", "write 0.95"))
+    'level is 95, allowed: a number between 0 and 1; write 0.95'
+    """
+
+    def __init__(self, name: str, value: object, allowed: str, remedy: str = "") -> None:
+        self.name, self.value, self.allowed, self.remedy = name, value, allowed, remedy
+        super().__init__(f"{name} is {_short(value)}, allowed: {allowed}" + (f"; {remedy}" if remedy else ""))
+
+
+class DatasetError(InputError):
+    """A data set breaks the schema; the name says the row and the column."""
+
+
+class TrialsError(InputError):
+    """A trials or estimates frame lacks what is read from it."""
+
+
+class JudgeError(BiaslabError):
+    """A judge cannot answer.
+
+    Parameters
+    ----------
+    message : str
+        What went wrong and what to do.
+    request : Request, optional
+        The request that could not be answered.
+    """
+
+    def __init__(self, message: str, request: Request | None = None) -> None:
+        self.request = request
+        super().__init__(message)
+
+
+class UnsupportedRequestError(JudgeError):
+    """The judge does not answer this kind of request."""
+
+
+class PromptTooLongError(JudgeError):
+    """The prompt does not fit the judge's context window; nothing is ever cut silently."""
+
+
+class ModelLoadError(JudgeError):
+    """The model could not be loaded."""
+
+
+class OutOfMemoryError(JudgeError):
+    """One single request does not fit in memory, so halving the batch cannot help."""
+
+
+class StoreError(BiaslabError):
+    """A store cannot be used.
+
+    Parameters
+    ----------
+    message : str
+        What went wrong and what to do.
+    path : str or Path
+        The store's file.
+    """
+
+    def __init__(self, message: str, path: str | Path) -> None:
+        self.path = Path(path)
+        super().__init__(message)
+
+
+class ForeignStoreError(StoreError):
+    """The file is not a biaslab store; it was not touched."""
+
+
+class CorruptStoreError(StoreError):
+    """The file is a damaged biaslab store; it was not touched."""
+
+
+class BudgetExceededError(BiaslabError):
+    """The budget is spent; everything answered so far is in the store, if one was given."""
+
+
+class NotebookError(BiaslabError):
+    """A notebook failed while figures were regenerated."""
+
+
+class MissingDependencyError(BiaslabError, ImportError):
+    """An optional package is needed and not installed."""
+
+
+def _short(value: object, limit: int = 120) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
