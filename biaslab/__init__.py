@@ -1,0 +1,20 @@
+"""biaslab measures, corrects and plots the biases of LLM judges.
+
+Everything public is listed in ``__init__.pyi`` and loaded when it is first used, so that ``import biaslab`` is quick and
+brings in neither torch nor openai nor matplotlib.
+
+Examples
+--------
+>>> import biaslab as bl
+>>> data = bl.load_dataset("graded", limit=4)
+>>> probe = bl.probes.Position(attributes=["coherence"], templates=[1])
+>>> judge = bl.SimulatedJudge(data, position=1.0)
+>>> estimates = probe.estimate(bl.collect(probe, judge, data, progress=False))
+"""
+
+from importlib.metadata import version
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__version__ = version("biaslab")

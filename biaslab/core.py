@@ -6,7 +6,7 @@ Examples
 >>> request.messages
 (Message(role='user', content='Which is better, A or B?'),)
 >>> request_key(request, judge_id="some judge")[:12]
-'95b67c9f67e5'
+'af4ca9f8ceea'
 """
 
 from __future__ import annotations
@@ -202,6 +202,8 @@ class Trial:
         Which repetition of the same judgement this is.
     condition : mapping
         Columns of the trials frame that tell conditions apart or carry covariates.
+    labels : tuple of str
+        The answers that the text of a reply is read against, where the request itself does not list them.
     """
 
     request: Request
@@ -211,6 +213,7 @@ class Trial:
     opponent_id: str | None = None
     replicate: int = 0
     condition: Mapping[str, Scalar] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
 
 
 @runtime_checkable

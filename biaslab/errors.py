@@ -18,6 +18,8 @@
     ├── NotebookError                     a notebook failed while figures were regenerated
     └── MissingDependencyError            an optional package is needed and not installed
 
+    MissingDataWarning (a UserWarning)    more than 5 % of the judgements of a metric are missing
+
 A message gives the name, the bad value, what is allowed and the remedy; the same facts are attributes.
 """
 
@@ -133,6 +135,10 @@ class NotebookError(BiaslabError):
 
 class MissingDependencyError(BiaslabError, ImportError):
     """An optional package is needed and not installed."""
+
+
+class MissingDataWarning(UserWarning):
+    """More than 5 % of the judgements of a metric are missing, so its estimate may be biased by what is missing."""
 
 
 def _short(value: object, limit: int = 120) -> str:

@@ -1,0 +1,128 @@
+"""How requests, replies and times are written: canonical, plain ASCII, and exact.
+
+Examples
+--------
+>>> reply = Reply(logprobs=(-0.1, float("-inf")))
+>>> reply_to_json(reply)
+'{"logprobs":[-0.1,null]}'
+>>> reply_from_json(reply_to_json(reply)) == reply
+True
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, date, datetime
+
+from biaslab.core import Reply, Request, Usage, request_fields
+from biaslab.errors import InputError
+
+
+def request_to_json(request: Request) -> str:
+    """Return the fields of a request that decide its reply, as canonical JSON.
+
+    Parameters
+    ----------
+    request : Request
+        Any kind; the kind itself is not written.
+
+    Returns
+    -------
+    str
+        Sorted keys, no blanks, ASCII only (so that any text survives, lone surrogates too).
+    """
+    return _canonical(request_fields(request))
+
+
+def reply_to_json(reply: Reply) -> str:
+    """Write what a judge said as JSON; the usage is left out, since it is a cost and not an answer.
+
+    Parameters
+    ----------
+    reply : Reply
+        The reply. A log-probability of ``-inf`` is written as null; every other number comes back exactly.
+
+    Returns
+    -------
+    str
+        Canonical JSON; fields that are None are left out.
+
+    Raises
+    ------
+    InputError
+        If a log-probability is NaN or ``+inf``, which no distribution has.
+    """
+    document: dict[str, object] = {}
+    if reply.logprobs is not None:
+        document["logprobs"] = [_level(float(value)) for value in reply.logprobs]
+    if reply.text is not None:
+        document["text"] = reply.text
+    if reply.finish_reason is not None:
+        document["finish_reason"] = reply.finish_reason
+    return _canonical(document)
+
+
+def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
+    """Read what `reply_to_json` wrote.
+
+    Parameters
+    ----------
+    text : str
+        The JSON.
+    usage : Usage, optional
+        The tokens paid for, which are kept beside it; none unless given.
+
+    Returns
+    -------
+    Reply
+        Equal to the one that was written.
+
+    Raises
+    ------
+    InputError
+        If the text is not the JSON of a reply.
+    """
+    try:
+        document = json.loads(text)
+        levels = document.get("logprobs")
+        logprobs = None if levels is None else tuple(-math.inf if v is None else float(v) for v in levels)
+        said, reason = document.get("text"), document.get("finish_reason")
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError("reply", text, "the JSON that reply_to_json writes") from error
+    if not (said is None or isinstance(said, str)) or not (reason is None or isinstance(reason, str)):
+        raise InputError("reply", text, "the JSON that reply_to_json writes")
+    return Reply(logprobs=logprobs, text=said, finish_reason=reason, usage=usage or Usage())
+
+
+def as_moment(moment: str | date) -> datetime:
+    """Read a date or time, UTC unless it says otherwise.
+
+    Raises
+    ------
+    InputError
+        If a string is not ISO 8601.
+    """
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError as error:
+            raise InputError("date", moment, "a date such as 2025-06-30, or a date and time") from error
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def moment_to_text(moment: datetime) -> str:
+    """Write a time in UTC to the millisecond, so that texts sort as times do."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _level(value: float) -> float | None:
+    if math.isnan(value) or value == math.inf:
+        raise InputError("logprobs", value, "natural logarithms: a number of at most 0, or -inf")
+    return None if value == -math.inf else value
+
+
+def _canonical(document: dict[str, object]) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -1,0 +1,169 @@
+"""The columns of somebody's table: mapping them to the schema's names, reading identifiers and scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from biaslab.datasets.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS
+from biaslab.errors import DatasetError, InputError
+
+NAMES = tuple(dict.fromkeys((*CANDIDATE_COLUMNS, *HUMAN_COLUMNS)))
+
+
+def map_columns(
+    table: pd.DataFrame,
+    columns: Mapping[str, str],
+    attributes: tuple[str, ...],
+    where: str,
+    elsewhere: Iterable[str] = (),
+) -> pd.DataFrame:
+    """Return the columns that the schema or the attributes name, under those names.
+
+    A mapped column must be in the file, or among those ``elsewhere``, in the other file.
+    """
+    known = dict.fromkeys((*NAMES, *attributes))
+    unknown = [key for key in columns if key not in known]
+    if unknown:
+        raise InputError(
+            "columns",
+            unknown,
+            f"keys among {', '.join(known)}",
+            "an attribute is a key once it is in 'attributes'",
+        )
+    chosen: dict[str, Any] = {}
+    for key in known:
+        column = columns.get(key, key)
+        if column in table.columns:
+            chosen[key] = table[column]
+        elif key in columns and column not in elsewhere:
+            having = ", ".join(str(name) for name in table.columns)
+            raise DatasetError(
+                f"{where}, column {column!r}", "missing", f"a column of the file, which has {having}"
+            )
+    return pd.DataFrame(chosen, index=table.index)
+
+
+def is_missing(value: object) -> bool:
+    """Whether a cell is empty; a list is not, whatever is in it."""
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+def to_ids(values: pd.Series, where: str, optional: bool = False) -> pd.Series:
+    """Return identifiers as strings, whole numbers without a point; a missing one is refused or empty."""
+    texts = []
+    for row, value in values.items():
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        text = "" if is_missing(value) else str(value)
+        if not text.strip() and not optional:
+            raise DatasetError(
+                f"{where}, row {row}, column {values.name!r}", value, "an identifier that is not blank"
+            )
+        texts.append(text)
+    return pd.Series(texts, index=values.index, dtype=object)
+
+
+def read_scores(
+    items: pd.DataFrame, attributes: tuple[str, ...], scale: tuple[float, float], where: str
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the human frame of a wide or a long table, and the attributes, in order.
+
+    Parameters
+    ----------
+    items : pandas.DataFrame
+        With both identifiers; its index is the row in the file.
+    attributes : tuple of str
+        Those to keep; of a long table all when empty.
+    scale : tuple of float
+        Lowest and highest score.
+    where : str
+        What messages call the file.
+    """
+    annotators = (
+        to_ids(items["annotator"], where) if "annotator" in items else pd.Series("human", index=items.index)
+    )
+    keyed = items.assign(annotator=annotators)
+    if "score" in items and "score" not in attributes:
+        rows, found = _long(keyed, attributes, scale, where)
+    else:
+        rows, found = list(_wide(keyed, attributes, scale, where)), attributes
+    human = pd.DataFrame(rows, columns=["row", *HUMAN_COLUMNS])
+    repeated = human.duplicated(["context_id", "candidate_id", "attribute", "annotator"])
+    if repeated.any():
+        first = human[repeated].iloc[0]
+        identity = (first["candidate_id"], first["attribute"], first["annotator"])
+        allowed = "one score a candidate, attribute and annotator"
+        raise DatasetError(f"{where}, row {first['row']}, column 'annotator'", identity, allowed)
+    return human[list(HUMAN_COLUMNS)], found
+
+
+def _long(
+    items: pd.DataFrame, attributes: tuple[str, ...], scale: tuple[float, float], where: str
+) -> tuple[list[tuple[Any, ...]], tuple[str, ...]]:
+    if "attribute" not in items:
+        if len(attributes) != 1:
+            allowed = "a column with the attribute, or a single attribute in 'attributes'"
+            raise DatasetError(f"{where}, column 'attribute'", "missing", allowed)
+        items = items.assign(attribute=attributes[0])
+    items = items.assign(attribute=to_ids(items["attribute"], where))
+    present = tuple(dict.fromkeys(items["attribute"]))
+    absent = [name for name in attributes if name not in present]
+    if absent:
+        raise InputError("attributes", absent, f"some of those in {where}: {', '.join(present)}")
+    found = attributes or present
+    kept = items[items["attribute"].isin(found)]
+    scores = _numbers(kept["score"], scale, where)
+    rows = zip(
+        kept.index,
+        kept["context_id"],
+        kept["candidate_id"],
+        kept["attribute"],
+        kept["annotator"],
+        scores,
+        strict=True,
+    )
+    return [row for row in rows if not math.isnan(row[-1])], found
+
+
+def _wide(
+    items: pd.DataFrame, attributes: tuple[str, ...], scale: tuple[float, float], where: str
+) -> Iterator[tuple[Any, ...]]:
+    if not attributes:
+        remedy = "pass attributes=['coherence', …], or a table with the columns 'attribute' and 'score'"
+        raise InputError("attributes", attributes, "at least one attribute of a wide table", remedy)
+    absent = [name for name in attributes if name not in items]
+    if absent and len(absent) < len(attributes):
+        raise DatasetError(
+            f"{where}, column {absent[0]!r}", "missing", "a column for each attribute", "map it"
+        )
+    for attribute in () if absent else attributes:
+        scores = _numbers(items[attribute], scale, where)
+        rows = zip(
+            items.index, items["context_id"], items["candidate_id"], items["annotator"], scores, strict=True
+        )
+        for row, context, candidate, annotator, score in rows:
+            if not math.isnan(score):
+                yield row, context, candidate, attribute, annotator, score
+
+
+def _numbers(values: pd.Series, scale: tuple[float, float], where: str) -> list[float]:
+    """Return scores as floats, NaN where there is none; raise for what is no number of the scale."""
+    numbers = []
+    for row, value in values.items():
+        text = str(value).strip()
+        if is_missing(value) or text in ("", "nan"):
+            numbers.append(math.nan)
+            continue
+        try:
+            number = math.inf if isinstance(value, bool) else float(text)
+        except ValueError:
+            number = math.inf
+        if not scale[0] <= number <= scale[1]:
+            allowed = f"a number from {scale[0]:g} to {scale[1]:g}, or nothing"
+            raise DatasetError(f"{where}, row {row}, column {values.name!r}", value, allowed)
+        numbers.append(number)
+    return numbers

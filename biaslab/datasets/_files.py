@@ -1,0 +1,184 @@
+"""Reading files for the loaders: text, JSON, JSON Lines and tables, with errors that say where."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+
+from biaslab.errors import DatasetError, InputError
+
+Record = Mapping[str, Any]
+T = TypeVar("T")
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+
+
+def need_path(path: str | Path | None, remedy: str) -> Path:
+    """Return the path, or raise `InputError` with the remedy when it is None, missing or a folder."""
+    if path is None:
+        raise InputError("path", None, "the file of this data set, which is not bundled", remedy)
+    file = Path(path)
+    if not file.is_file():
+        raise InputError("path", str(path), "a file that exists", remedy)
+    return file
+
+
+def read_text(path: Path) -> str:
+    """Return a file's text, which is UTF-8, unpacked when the name ends in ``.gz``."""
+    try:
+        data = path.read_bytes()
+        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise DatasetError(str(path), str(error), "a whole gzip file", "download it again") from error
+    except UnicodeDecodeError as error:
+        raise DatasetError(
+            f"{path}, byte {error.start}", str(error), "UTF-8 text", "save it as UTF-8"
+        ) from error
+
+
+def read_json(path: Path) -> Any:
+    """Return the one JSON document of a file."""
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise DatasetError(f"{path}, line {error.lineno}", error.msg, "one JSON document") from error
+
+
+def read_jsonl(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a JSON Lines file; blank lines are passed over.
+
+    Raises
+    ------
+    DatasetError
+        If a line is not a JSON object; the message names the line, counted from 1.
+    """
+    records = []
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if line.strip():
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise DatasetError(f"{path}, line {number}", error.msg, "one JSON object a line") from error
+            if not isinstance(record, dict):
+                raise DatasetError(f"{path}, line {number}", record, "one JSON object a line")
+            records.append(record)
+    if not records:
+        raise DatasetError(str(path), "empty", "at least one JSON object")
+    return records
+
+
+def take(record: Record, key: str, kind: type[T], where: str) -> T:
+    """Return ``record[key]``, or raise `DatasetError` if it is missing or of another type."""
+    value = record.get(key)
+    if not isinstance(value, kind):
+        raise DatasetError(f"{where}, column {key!r}", value, f"a value of type {kind.__name__}")
+    return value
+
+
+def take_number(record: Record, key: str, where: str) -> float:
+    """Return ``record[key]`` as a float, or raise `DatasetError` if it is missing or no number."""
+    value = record.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise DatasetError(f"{where}, column {key!r}", value, "a number")
+    return float(value)
+
+
+def choose_by_scale(
+    names: tuple[str, ...], scales: Mapping[str, tuple[float, float]]
+) -> tuple[tuple[str, ...], tuple[float, float]]:
+    """Return attributes of a data set that has several scales, and the one scale they share.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, none is given, or they do not share a scale: nothing is ever rescaled silently.
+    """
+    unknown = [name for name in names if name not in scales]
+    if unknown or not names:
+        raise InputError("attributes", unknown or names, f"some of {', '.join(scales)}")
+    if len({scales[name] for name in names}) > 1:
+        listed = ", ".join(f"{name} {scales[name][0]:g}-{scales[name][1]:g}" for name in names)
+        raise InputError("attributes", names, "attributes that share one scale", f"load them apart: {listed}")
+    return names, scales[names[0]]
+
+
+def text_key(*texts: str) -> str:
+    """Return an identifier that depends on the texts alone: 12 hex digits of SHA-256."""
+    return hashlib.sha256("\x1f".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Return a table whose index is the data row in the file, counted from 1.
+
+    Values of CSV and TSV files stay strings, empty ones included. JSON files hold one list of objects.
+
+    Raises
+    ------
+    InputError
+        If the suffix is unknown.
+    DatasetError
+        If the file cannot be parsed, or has no rows; the message names the file and, where it can, the line.
+    """
+    suffix = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]).lower()
+    kind = suffix.removesuffix(".gz")
+    if kind not in SUFFIXES or suffix == ".parquet.gz":
+        allowed = f"a name that ends in {', '.join(SUFFIXES)} (the text ones also with .gz)"
+        raise InputError("path", str(path), allowed, "convert the file or rename it to what it is")
+    if kind == ".parquet":
+        table = _read_parquet(path)
+    elif kind in (".csv", ".tsv"):
+        table = _read_separated(path, "," if kind == ".csv" else "\t")
+    else:
+        records = read_jsonl(path) if kind in (".jsonl", ".ndjson") else _read_list(path)
+        table = pd.DataFrame.from_records(records, index=range(1, len(records) + 1))
+    if table.empty:
+        raise DatasetError(str(path), "empty", "at least one data row")
+    return table
+
+
+def _read_list(path: Path) -> list[dict[str, Any]]:
+    document = read_json(path)
+    if not isinstance(document, list):
+        raise DatasetError(str(path), type(document).__name__, "a JSON list of objects, one a row")
+    for row, record in enumerate(document, start=1):
+        if not isinstance(record, dict):
+            raise DatasetError(f"{path}, row {row}", record, "a JSON object")
+    return document
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    import pyarrow
+
+    try:
+        table = pd.read_parquet(path)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise DatasetError(str(path), str(error), "a Parquet file") from error
+    return table.set_axis(range(1, len(table) + 1), axis=0)
+
+
+def _read_separated(path: Path, separator: str) -> pd.DataFrame:
+    text = read_text(path)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    try:
+        header, *rows = list(reader) or [[]]
+    except csv.Error as error:
+        allowed = f'fields separated by {separator!r} and quoted by pairs of "'
+        raise DatasetError(f"{path}, line {reader.line_num}", str(error), allowed) from error
+    names = [name.strip() for name in header]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DatasetError(f"{path}, header", repeated, "column names that differ")
+    filled = {number: row for number, row in enumerate(rows, start=1) if any(row)}
+    for number, row in filled.items():
+        if len(row) != len(names):
+            allowed = f"{len(names)} as in the header, separated by {separator!r}"
+            raise DatasetError(f"{path}, row {number}, number of fields", len(row), allowed)
+    return pd.DataFrame(list(filled.values()), index=list(filled), columns=names, dtype=object)

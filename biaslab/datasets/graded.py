@@ -1,0 +1,102 @@
+"""24 constructed texts with six summaries each, whose order on four attributes is known by construction.
+
+Texts, clean summaries and annotations were written for biaslab and stand in ``graded.json``; nothing is
+copied and nobody rated anything. `build` degrades each clean summary by the recipes of `PLANS`; a score is 5
+less the documented losses of the degradations applied (see ``_degrade.py``). Row order carries no
+information: within a plan, every recipe stands equally often in each of the six places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from biaslab.datasets._degrade import arrange, degrade, read_built, read_sources, score
+from biaslab.datasets.schema import Dataset
+
+ATTRIBUTES = {
+    "coherence": "The sentences of the summary follow from one another and build a well-organised whole.",
+    "consistency": "Every fact that the summary states is supported by the text.",
+    "fluency": "The sentences of the summary are grammatical, well worded and not needlessly repeated.",
+    "relevance": "The summary tells the most important content of the text and nothing beside the point.",
+}
+
+PLANS: tuple[Mapping[str, Mapping[str, int]], ...] = (
+    {
+        "clean": {},
+        "disordered": {"shuffle": 3, "swap_facts": 1, "sidetrack": 1},
+        "misreported": {"swap_facts": 3, "break_grammar": 1},
+        "ungrammatical": {"break_grammar": 3, "shuffle": 1},
+        "sidetracked": {"sidetrack": 3},
+        "repetitive": {"repeat": 2, "swap_facts": 2, "break_grammar": 1},
+    },
+    {
+        "clean": {},
+        "scrambled": {"shuffle": 2, "break_grammar": 2},
+        "misquoted": {"swap_facts": 2, "sidetrack": 1},
+        "garbled": {"break_grammar": 3, "swap_facts": 1, "shuffle": 1},
+        "rambling": {"sidetrack": 2, "repeat": 1},
+        "muddled": {"shuffle": 3, "swap_facts": 3, "sidetrack": 1},
+    },
+)
+"""The two sets of six recipes (degradation → level); texts take them in turn."""
+
+PROVENANCE = (
+    "Constructed for biaslab: original texts with invented facts, summaries degraded by a script, scores "
+    "derived from the degradations applied. Not human ratings. Licence: Apache-2.0."
+)
+
+
+def build() -> pd.DataFrame:
+    """Degrade the clean summaries anew.
+
+    Returns
+    -------
+    pandas.DataFrame
+        144 rows, one per text × candidate: ``context_id, candidate_id, system`` (the recipe), ``text`` and
+        one score from 1 to 5 per attribute.
+    """
+    rows = []
+    for number, source in enumerate(read_sources("graded")):
+        plan = PLANS[number % 2]
+        for place, system in enumerate(arrange(list(plan), row=number // 2), start=1):
+            recipe = plan[system]
+            rows.append(
+                {
+                    "context_id": source["context_id"],
+                    "candidate_id": f"c{place}",
+                    "system": system,
+                    "text": " ".join(degrade(source["summary"], source, recipe)),
+                    **{attribute: score(recipe, attribute, best=5.0) for attribute in ATTRIBUTES},
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def load(path: Path | None = None) -> Dataset:
+    """Load the constructed summaries.
+
+    Parameters
+    ----------
+    path : Path, optional
+        Another folder with ``graded.json`` and ``graded_built.csv``; None reads the bundled files.
+
+    Returns
+    -------
+    Dataset
+        24 contexts with 6 summaries each and 576 scores on a scale from 1 to 5, by the annotator
+        ``"construction"``. The reference is a further summary in one sentence, which is no candidate.
+
+    Raises
+    ------
+    InputError
+        If the folder lacks one of the files.
+
+    Examples
+    --------
+    >>> load()
+    Dataset('graded': 24 contexts, 144 candidates, 4 attributes, 576 human scores)
+    """
+    return read_built("graded", ATTRIBUTES, path, scale=(1.0, 5.0), noun="summary", provenance=PROVENANCE)

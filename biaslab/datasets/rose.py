@@ -1,0 +1,131 @@
+"""RoSE: summaries with content units counted by people, and three rating protocols (path needed)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from biaslab.datasets._files import Record, choose_by_scale, need_path, read_jsonl, take, take_number
+from biaslab.datasets.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
+from biaslab.errors import DatasetError
+
+SCALES = {
+    "acu": (0.0, 1.0),
+    "normalized_acu": (0.0, 1.0),
+    "prior": (1.0, 5.0),
+    "ref_free": (1.0, 5.0),
+    "ref_based": (1.0, 5.0),
+}
+DEFINITIONS = {
+    "acu": "the summary states a large share of the facts that the reference summary states",
+    "normalized_acu": "the summary states many of the reference summary's facts without being longer than it",
+    "prior": "the summary is good, as seen without the article and without a reference",
+    "ref_free": "the summary is good, given the article",
+    "ref_based": "the summary is good, given the reference summary",
+}
+NOT_RATED = -1
+REMEDY = (
+    "unpack rose_data.tar.gz of huggingface.co/datasets/Salesforce/rose and give one of its .jsonl files, or "
+    "load_dataset('hub', name='Salesforce/rose', config='cnndm_test')"
+)
+
+
+def load(path: str | Path | None = None, attributes: Sequence[str] = ("acu",)) -> Dataset:
+    """Load one part of the RoSE benchmark from its JSON Lines file, plain or gzipped.
+
+    Parameters
+    ----------
+    path : str or Path
+        Such as ``rose_data/cnndm.test.acus.aggregated.jsonl``.
+    attributes : sequence of str
+        ``acu`` and ``normalized_acu`` (0-1: the share of the reference's atomic content units that the
+        summary has, plain and with a penalty for length), in every part; ``prior``, ``ref_free`` and
+        ``ref_based`` (1-5), in the two protocol parts. One call returns attributes of one scale; nothing is
+        rescaled.
+
+    Returns
+    -------
+    Dataset
+        Noun ``"summary"``; ``annotator`` is ``aggregated``, since the release holds no single annotators.
+
+    Raises
+    ------
+    InputError
+        If no path is given, or the attributes do not share a scale.
+    DatasetError
+        If a record lacks a field; early releases lack ``source``, which only the hub's loader adds.
+
+    References
+    ----------
+    Liu et al. 2023, *Revisiting the Gold Standard*, arXiv 2212.07981.
+
+    Examples
+    --------
+    >>> data = load("cnndm.test.acus.aggregated.jsonl", attributes=["normalized_acu"])  # doctest: +SKIP
+    """
+    file = need_path(path, REMEDY)
+    return from_records(read_jsonl(file), attributes, str(file))
+
+
+def from_records(
+    records: Iterable[Record], attributes: Sequence[str] = ("acu",), where: str = "rose"
+) -> Dataset:
+    """Turn RoSE records, of a file or of the hub, into a data set.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+        One per article: ``source, reference, example_id`` (or ``count_id``), ``annotations`` (system →
+        ``acu``, ``normalized_acu`` and, in the protocol parts, ``prior``, ``ref_free``, ``ref_based``) and
+        ``system_outputs`` (system → summary). A value of None or -1 means not rated. The annotated system
+        ``reference`` of the GPT-3 part is the reference summary.
+    attributes : sequence of str
+        As in `load`.
+    where : str
+        What messages call the records.
+    """
+    names, scale = choose_by_scale(tuple(attributes), SCALES)
+    candidates: list[tuple[str, ...]] = []
+    human: list[tuple[object, ...]] = []
+    for row, record in enumerate(records, start=1):
+        place = f"{where}, row {row}"
+        key = record.get("example_id") or record.get("count_id")
+        if key is None:
+            raise DatasetError(f"{place}, column 'example_id'", None, "an identifier")
+        source, reference = take(record, "source", str, place), take(record, "reference", str, place)
+        texts = dict(take(record, "system_outputs", dict, place))
+        annotations = take(record, "annotations", dict, place)
+        if annotations.get("reference"):
+            texts.setdefault("reference", reference)
+        for system, text in texts.items():
+            if text is not None:
+                candidates.append((str(key), source, system, system, text, reference))
+                human += [
+                    (str(key), system, *rating) for rating in _ratings(annotations, system, names, place)
+                ]
+    if not human:
+        raise DatasetError(
+            f"{where}, column 'annotations'", "no ratings", f"ratings of {', '.join(names)}", REMEDY
+        )
+    return Dataset(
+        "rose",
+        pd.DataFrame(candidates, columns=list(CANDIDATE_COLUMNS)),
+        pd.DataFrame(human, columns=list(HUMAN_COLUMNS)),
+        {name: DEFINITIONS[name] for name in names},
+        scale,
+        "summary",
+        "RoSE (Liu et al., ACL 2023), for research purposes only; articles of CNN/DailyMail, XSum or SAMSum.",
+    )
+
+
+def _ratings(
+    annotations: Record, system: str, names: tuple[str, ...], place: str
+) -> list[tuple[str, str, float]]:
+    given = annotations.get(system) or {}
+    return [
+        (name, "aggregated", take_number(given, name, f"{place}, system {system!r}"))
+        for name in names
+        if given.get(name, None) not in (None, NOT_RATED)
+    ]

@@ -1,0 +1,202 @@
+"""Your own table: CSV, TSV, JSON, JSON Lines or Parquet, through a mapping of columns (path needed)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from biaslab.datasets._columns import is_missing, map_columns, read_scores, to_ids
+from biaslab.datasets._files import need_path, read_table, text_key
+from biaslab.datasets.schema import CANDIDATE_COLUMNS, Dataset
+from biaslab.errors import DatasetError, InputError
+
+KEY = ["context_id", "candidate_id"]
+REMEDY = "load_dataset('tabular', path='my.csv', columns={'text': 'summary'}, attributes=['coherence'])"
+
+
+def load(
+    path: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
+    attributes: Mapping[str, str] | Sequence[str] | None = None,
+    scale: tuple[float, float] = (1.0, 5.0),
+    noun: str = "text",
+    name: str | None = None,
+    human: str | Path | None = None,
+    provenance: str = "",
+) -> Dataset:
+    r"""Load a table of candidates, with or without human scores.
+
+    *Wide*: one row per candidate with one column per attribute; with an ``annotator`` column, one row per
+    candidate × annotator. *Long*, which is any table with a ``score`` column: one row per candidate ×
+    attribute × annotator. In rows of the same candidate its texts are repeated.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that ends in .csv, .tsv, .json (a list of objects), .jsonl, .ndjson or .parquet; the text ones
+        UTF-8, also with .gz.
+    columns : mapping of str to str, optional
+        Name in the schema → column of the file, for ``context_id, context, candidate_id, system, text,
+        reference, attribute, annotator, score`` and, in wide tables, each attribute. Columns that already
+        have the schema's name need no entry; all others are left out.
+    attributes : mapping of str to str, or sequence of str
+        Attribute → definition that a prompt can quote; of a sequence the definition is "the <attribute> of
+        the <noun>". Long tables may leave it out, then every attribute of the file is kept; ratings of
+        attributes that are not listed are left out. A wide table that has none of the attributes' columns is
+        one without human scores.
+    scale : tuple of float
+        Lowest and highest score.
+    noun : str
+        What prompts call a candidate.
+    name : str, optional
+        Name of the data set; the file's name up to its first dot unless given.
+    human : str or Path, optional
+        A second table, wide or long, with the scores; its items are told by ``context_id`` and
+        ``candidate_id`` (or ``system``, where that is what identifies candidates). Scores in the first table
+        are then not read.
+    provenance : str
+        Where the data come from and under which licence.
+
+    Returns
+    -------
+    Dataset
+        Identifiers that the file does not have are derived: ``context_id`` from the context's text (12 hex
+        digits); ``candidate_id`` from ``system``, or else from the order within the context ("0", "1", …),
+        counting rows where a candidate has one row and different texts where it has several. Missing
+        ``context``, ``reference`` and ``system`` are empty; a missing ``annotator`` is ``human``. An empty
+        score is no rating.
+
+    Raises
+    ------
+    InputError
+        If no path is given, the suffix or a key of ``columns`` is unknown, or attributes are missing.
+    DatasetError
+        If the file breaks the schema. Messages name file, row (data rows count from 1) and column; for
+        malformed JSON Lines the line.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "mine.csv"
+    >>> _ = file.write_text("doc,sys,summary,coherence\nSun.,a,It shines.,4\nSun.,b,It rains.,1\n")
+    >>> load(file, columns={"context": "doc", "system": "sys", "text": "summary"}, attributes=["coherence"])
+    Dataset('mine': 1 contexts, 2 candidates, 1 attributes, 2 human scores)
+    """
+    file = need_path(path, REMEDY)
+    if not scale[0] < scale[1]:
+        raise InputError("scale", scale, "the lowest and the highest score, in this order")
+    if isinstance(attributes, str):
+        raise InputError(
+            "attributes", attributes, "a list of names, or name → definition", f"['{attributes}']"
+        )
+    names, mapping, source = tuple(attributes or ()), dict(columns or {}), file
+    table = read_table(file)
+    second = None if human is None else read_table(source := need_path(human, REMEDY))
+    elsewhere = () if second is None else tuple(second.columns)
+    items = _with_texts(map_columns(table, mapping, names, str(file), elsewhere), str(file))
+    one_row = not {"score", "annotator"} & set(items.columns) - set(names)
+    items = _with_ids(items, str(file), one_row)
+    candidates = _merge(items, str(file), one_row)
+    if second is not None:
+        items = _locate(map_columns(second, mapping, names, str(source), tuple(table.columns)), source)
+        _require_known(items, candidates, source)
+    ratings, found = read_scores(items, names, scale, str(source))
+    if second is not None and ratings.empty:
+        raise DatasetError(str(source), "no scores", f"scores of {', '.join(names)}", "map their columns")
+    listed = attributes if isinstance(attributes, Mapping) else {a: f"the {a} of the {noun}" for a in found}
+    return Dataset(
+        file.name.split(".")[0] if name is None else name,
+        candidates,
+        ratings,
+        dict(listed),
+        scale,
+        noun,
+        provenance or f"The user's own table {file.name}, as it was given.",
+    )
+
+
+def _with_texts(table: pd.DataFrame, where: str) -> pd.DataFrame:
+    """Return the table with text, context, reference and system as strings; what the file lacks is empty."""
+    if "text" not in table:
+        raise DatasetError(
+            f"{where}, column 'text'", "missing", "a column with the candidates' texts", REMEDY
+        )
+    table = table.copy()
+    for column in ("text", "context", "reference"):
+        if column not in table:
+            table[column] = ""
+        for row, value in table[column].items():
+            blank = column == "text" and isinstance(value, str) and not value.strip()
+            if blank or not (isinstance(value, str) or (column != "text" and is_missing(value))):
+                allowed = "a text that is not blank" if column == "text" else "a text"
+                raise DatasetError(f"{where}, row {row}, column {column!r}", value, allowed)
+        table[column] = table[column].where(table[column].notna(), "").astype(object)
+    table["system"] = to_ids(table["system"], where, optional=True) if "system" in table else ""
+    return table
+
+
+def _with_ids(table: pd.DataFrame, where: str, one_row: bool) -> pd.DataFrame:
+    """Return the table with both identifiers, derived where the file does not have them."""
+    if "context_id" in table:
+        table["context_id"] = to_ids(table["context_id"], where)
+    elif (table["context"] != "").all():
+        table["context_id"] = table["context"].map(text_key)
+    else:
+        raise DatasetError(
+            f"{where}, column 'context_id'", "missing", "context_id, or a context in every row", REMEDY
+        )
+    if "candidate_id" in table:
+        table["candidate_id"] = to_ids(table["candidate_id"], where)
+    elif (table["system"] != "").all():
+        table["candidate_id"] = table["system"]
+    elif one_row:
+        table["candidate_id"] = table.groupby("context_id").cumcount().astype(str)
+    else:
+        numbers = table.groupby("context_id")["text"].transform(lambda texts: pd.factorize(texts)[0])
+        table["candidate_id"] = numbers.astype(str)
+    return table
+
+
+def _merge(items: pd.DataFrame, where: str, one_row: bool) -> pd.DataFrame:
+    """Return one row per candidate; raise if rows of a candidate or of a context contradict each other."""
+    repeated = items.duplicated(KEY)
+    if one_row and repeated.any():
+        row = items.index[repeated][0]
+        identity = tuple(items.loc[row, KEY])
+        remedy = "map a column to 'candidate_id', or to 'annotator' if several people rated a candidate"
+        raise DatasetError(
+            f"{where}, row {row}, column 'candidate_id'", identity, "one row a candidate", remedy
+        )
+    for column, by in (("context", ["context_id"]), ("text", KEY), ("system", KEY), ("reference", KEY)):
+        differs = items[column] != items.groupby(by)[column].transform("first")
+        if differs.any():
+            row = items.index[differs][0]
+            value, allowed = items.loc[row, column], f"the same in all rows of one {' and '.join(by)}"
+            raise DatasetError(f"{where}, row {row}, column {column!r}", value, allowed)
+    return items.loc[~repeated, list(CANDIDATE_COLUMNS)]
+
+
+def _locate(table: pd.DataFrame, source: Path) -> pd.DataFrame:
+    """Return a table of scores with both identifiers."""
+    table = table.copy()
+    if "candidate_id" not in table and "system" in table:
+        table["candidate_id"] = table["system"]
+    for column in KEY:
+        if column not in table:
+            raise DatasetError(
+                f"{source}, column {column!r}", "missing", "context_id and candidate_id (or system)"
+            )
+        table[column] = to_ids(table[column], str(source))
+    return table
+
+
+def _require_known(rated: pd.DataFrame, candidates: pd.DataFrame, source: Path) -> None:
+    unknown = ~pd.MultiIndex.from_frame(rated[KEY]).isin(pd.MultiIndex.from_frame(candidates[KEY]))
+    if unknown.any():
+        row = rated.index[unknown][0]
+        identity = tuple(rated.loc[row, KEY])
+        raise DatasetError(
+            f"{source}, row {row}, column 'candidate_id'", identity, "a candidate of the first table"
+        )

@@ -1,0 +1,107 @@
+"""TopicalChat-USR: 6 responses to each of 60 dialogues, human means of six attributes (path needed)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from biaslab.datasets._files import choose_by_scale, need_path, read_json, take, take_number
+from biaslab.datasets.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
+from biaslab.errors import DatasetError, InputError
+
+SCALES = {
+    "naturalness": (1.0, 3.0),
+    "coherence": (1.0, 3.0),
+    "engagingness": (1.0, 3.0),
+    "groundedness": (0.0, 1.0),
+    "understandability": (0.0, 1.0),
+    "overall": (1.0, 5.0),
+}
+DEFINITIONS = {
+    "naturalness": "the response sounds like something a person would say at this point",
+    "coherence": "the response follows from the conversation so far and keeps to it",
+    "engagingness": "the response is interesting and makes one want to go on talking",
+    "groundedness": "the response makes use of the given fact",
+    "understandability": "the response can be understood in view of the conversation so far",
+    "overall": "the response is good, all things considered",
+}
+REMEDY = (
+    "get the Topical-Chat file of github.com/maszhongming/UniEval, then load_dataset('topicalchat', path=...)"
+)
+
+
+def load(
+    path: str | Path | None = None,
+    attributes: Sequence[str] = ("naturalness", "coherence", "engagingness"),
+    fact: bool = False,
+) -> Dataset:
+    """Load TopicalChat-USR from UniEval's JSON, plain or gzipped.
+
+    The attributes were rated on three scales: naturalness, coherence and engagingness 1-3, groundedness and
+    understandability 0-1, overall 1-5 (Mehri & Eskenazi). A data set has one scale and nothing is rescaled,
+    so one call returns attributes of one scale: the three of 1-3 unless others are asked for.
+
+    Parameters
+    ----------
+    path : str or Path
+        A list of records with ``source`` (the dialogue, one turn a line), ``context`` (the fact),
+        ``system_id``, ``system_output`` and ``scores``.
+    attributes : sequence of str
+        Attributes that share a scale.
+    fact : bool
+        Append the fact to the dialogue as ``Fact: …``. Groundedness cannot be judged without it.
+
+    Returns
+    -------
+    Dataset
+        Noun ``"response"``; 60 contexts × 6 candidates, named by their system, of which two are human:
+        "Original Ground Truth" and "New Human Generated". ``annotator`` is ``human_mean``, the mean of three
+        people; the file has no single ratings. There is no ``reference``: the original response is itself a
+        candidate. Texts are stripped of surrounding white space. ``context_id`` counts the dialogues in the
+        order of the file.
+
+    Raises
+    ------
+    InputError
+        If no path is given, the attributes do not share a scale, or groundedness is asked for without the
+        fact.
+    DatasetError
+        If a record lacks a field; the message names file, row and field.
+
+    References
+    ----------
+    Mehri & Eskenazi 2020, *USR*, arXiv 2005.00456; Zhong et al. 2022, *UniEval*, arXiv 2210.07197.
+
+    Examples
+    --------
+    >>> data = load("topical_chat.json", attributes=["overall"])  # doctest: +SKIP
+    """
+    names, scale = choose_by_scale(tuple(attributes), SCALES)
+    if "groundedness" in names and not fact:
+        raise InputError("fact", fact, "True with groundedness, which is about the fact", "pass fact=True")
+    file = need_path(path, REMEDY)
+    document = read_json(file)
+    if not isinstance(document, list):
+        raise DatasetError(str(file), type(document).__name__, "a JSON list of records", REMEDY)
+    candidates, human = [], []
+    contexts: dict[tuple[str, str], str] = {}
+    for row, record in enumerate(document, start=1):
+        place = f"{file}, row {row}"
+        source, about = take(record, "source", str, place), take(record, "context", str, place)
+        key = contexts.setdefault((source, about), f"dialogue_{len(contexts):02d}")
+        context = source.strip() + (f"\n\nFact: {about.strip()}" if fact else "")
+        system, text = take(record, "system_id", str, place), take(record, "system_output", str, place)
+        candidates.append((key, context, system, system, text.strip(), ""))
+        scores = take(record, "scores", dict, place)
+        human += [(key, system, name, "human_mean", take_number(scores, name, place)) for name in names]
+    return Dataset(
+        "topicalchat",
+        pd.DataFrame(candidates, columns=list(CANDIDATE_COLUMNS)),
+        pd.DataFrame(human, columns=list(HUMAN_COLUMNS)),
+        {name: DEFINITIONS[name] for name in names},
+        scale,
+        "response",
+        "TopicalChat-USR (Mehri & Eskenazi, ACL 2020) as distributed with UniEval (MIT licence).",
+    )

@@ -1,0 +1,252 @@
+"""`LocalJudge`: a Hugging Face model on this machine, causal or encoder–decoder, that gives exact label distributions."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Usage, require_kinds
+from biaslab.errors import JudgeError, PromptTooLongError
+from biaslab.judges.loading import EMBEDDED, choose_device, choose_dtype, find_model, load_model
+
+if TYPE_CHECKING:
+    from biaslab.judges.batches import BatchScorer, Scored
+    from biaslab.judges.encoding import Encoder
+    from biaslab.judges.prefix_tree import TreeScorer
+
+_WINDOW = 4096  # requests that are held at a time
+_TEMPLATE_MARGIN = 512
+
+
+class LocalJudge:
+    """A language model that runs here.
+
+    Parameters
+    ----------
+    model : str
+        ``"smollm2-135m"`` (the embedded judge), a local folder, a ``.gguf`` file or a hub identifier.
+    dtype : {"float32", "bfloat16", "float16"}, optional
+        By default bfloat16 on CUDA, float16 on MPS and float32 on the CPU.
+    device : str, optional
+        By default CUDA, else MPS, else the CPU.
+    gguf_file : str, optional
+        Name of a GGUF file inside a folder or a hub repository.
+    revision : str, optional
+        Branch, tag or commit of a hub repository.
+    max_batch_tokens : int
+        Tokens of one batch at most, padding included; memory follows it. Halved by itself when memory runs out.
+
+    Attributes
+    ----------
+    id : str
+        Name, content fingerprint or commit, and dtype: everything a reply depends on. The chat template lies inside the
+        model's files, so the fingerprint pins it too.
+
+    Raises
+    ------
+    ModelLoadError
+        At once if the model is not there; at the first question if it cannot be loaded.
+    InputError
+        If dtype or device is not one that can be used here.
+
+    Notes
+    -----
+    Weights are loaded at the first question that no store answers, so a rerun from the store loads nothing.
+
+    * `Choice`: log P(label, terminator | conversation) by teacher forcing (Liusie et al., Eq. 3). A label is terminated by
+      whatever does not go on with it, the end of the turn or a full stop or a space, so "1" is not a prefix of "10".
+      (With the end of the turn as the only terminator, a judge that likes to explain itself after "Summary A" would be
+      compared on where it stops, not on what it chose.)
+    * `Completion`: greedy, or sampled by inverting the cumulative distribution at uniform numbers that depend on the
+      request alone, so that a reply does not depend on its batch.
+    * `Likelihood`: log P(token | everything before it); encoder–decoder models read `given` in the encoder.
+
+    Text of a message is always data: a special token's string inside it is encoded as plain characters.
+
+    Examples
+    --------
+    >>> judge = LocalJudge()                                                            # doctest: +SKIP
+    >>> request = Choice("Which is a fruit, A: apple or B: car?", labels=("A", "B"))    # doctest: +SKIP
+    >>> [(_, reply)] = judge.ask([request])                                             # doctest: +SKIP
+    """
+
+    kinds: frozenset[type] = frozenset({Choice, Completion, Likelihood})
+
+    def __init__(
+        self,
+        model: str = EMBEDDED,
+        dtype: str | None = None,
+        device: str | None = None,
+        *,
+        gguf_file: str | None = None,
+        revision: str | None = None,
+        max_batch_tokens: int = 4096,
+    ) -> None:
+        self._source = find_model(model, gguf_file, revision)
+        self.device = choose_device(device)
+        self.dtype = choose_dtype(dtype, self.device)
+        self.id = f"local:{self._source.name}@{self._source.revision}:{self.dtype}"
+        self._max_batch_tokens = max_batch_tokens
+
+    def __repr__(self) -> str:
+        return f"LocalJudge({self._source.name!r}, dtype={self.dtype!r}, device={self.device!r})"
+
+    @classmethod
+    def from_loaded(cls, model: Any, tokenizer: Any, name: str, **options: Any) -> LocalJudge:
+        """Wrap a model and tokenizer that are already in memory.
+
+        Parameters
+        ----------
+        model : transformers.PreTrainedModel
+            In evaluation mode, on its device.
+        tokenizer : transformers.PreTrainedTokenizerBase
+            Its tokenizer.
+        name : str
+            Must name the weights: it becomes the judge's id, under which replies are stored.
+        **options
+            ``max_batch_tokens``.
+        """
+        judge = cls.__new__(cls)
+        judge.device, judge.dtype = str(model.device), str(model.dtype).removeprefix("torch.")
+        judge.id = f"local:{name}:{judge.dtype}"
+        judge._max_batch_tokens = options.pop("max_batch_tokens", 4096)
+        judge.__dict__["_loaded"] = (model, tokenizer)
+        return judge
+
+    def check(self, requests: Iterable[Request]) -> None:
+        """Raise if a request is of a kind this judge does not answer, or longer than the context window."""
+        requests = list(requests)
+        require_kinds(self, requests)
+        for request in requests:
+            if _byte_length(request) + _TEMPLATE_MARGIN > self._window_tokens:  # a token is at least one byte
+                self._encode(request)
+
+    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
+        """Answer every request once, each as soon as its pack or batch is done; 4096 are held at a time."""
+        waiting = iter(requests)
+        while window := list(islice(waiting, _WINDOW)):
+            require_kinds(self, window)
+            encoded = {request: self._encode(request) for request in dict.fromkeys(window)}
+            yield from self._score({r: e for r, e in encoded.items() if not isinstance(r, Completion)})
+            yield from self._complete({r: e[0].ids for r, e in encoded.items() if isinstance(r, Completion)})
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        return load_model(self._source, self.dtype, self.device)
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        from biaslab.judges.encoding import Encoder
+
+        return Encoder(self._loaded[1])
+
+    @cached_property
+    def _end_of_turn(self) -> tuple[int, ...]:
+        model, tokenizer = self._loaded
+        ends = model.generation_config.eos_token_id
+        ids = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+        if not ids:
+            raise JudgeError(f"the model {self.id!r} names no end-of-sequence token, so no text would end")
+        return tuple(sorted(ids))
+
+    @cached_property
+    def _scorer(self) -> BatchScorer | TreeScorer:
+        from biaslab.judges.prefix_tree import choose_scorer
+
+        return choose_scorer(self._loaded[0], self._max_batch_tokens)
+
+    @cached_property
+    def _window_tokens(self) -> float:
+        """Length of the context window in tokens; infinite where the configuration states none."""
+        config = self._loaded[0].config.get_text_config()
+        return float(getattr(config, "max_position_embeddings", None) or math.inf)
+
+    def _encode(self, request: Request) -> list[Scored]:
+        """Turn a request into the sequences it needs, one a label; of a completion, the prompt.
+
+        Raises
+        ------
+        PromptTooLongError
+            If one of them does not fit the context window.
+        """
+        sequences = self._sequences(request)
+        longest = max(len(s.ids) for s in sequences)
+        longest += request.max_tokens if isinstance(request, Completion) else 0
+        if longest > self._window_tokens:
+            raise PromptTooLongError(
+                f"a request takes {longest} tokens, the context window of {self.id!r} holds "
+                f"{self._window_tokens:.0f}; shorten the text or choose a judge with a longer window",
+                request,
+            )
+        return sequences
+
+    def _sequences(self, request: Request) -> list[Scored]:
+        from biaslab.judges.batches import Scored
+
+        encoder = self._encoder
+        if isinstance(request, Likelihood):
+            given = (*encoder.prefix, *encoder.plain(request.given))
+            text = tuple(encoder.plain(request.text))
+            if not given and not self._loaded[0].config.is_encoder_decoder:
+                given, text = text[:1], text[1:]
+            return [Scored(given + text, len(given))]
+        prompt = tuple(encoder.conversation(request.messages))
+        if isinstance(request, Completion):
+            return [Scored(prompt, len(prompt))]
+        return [
+            Scored((*prompt, *encoder.plain(label)), len(prompt), encoder.terminators(label, request.labels))
+            for label in request.labels
+        ]
+
+    def _score(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[tuple[Request, Reply]]:
+        """Score the sequences of all requests together; a request is answered when its last one is."""
+        parts = [(request, at) for request, sequences in encoded.items() for at in range(len(sequences))]
+        found: dict[Request, dict[int, list[float]]] = {}
+        for index, values in self._scorer.score([s for sequences in encoded.values() for s in sequences]):
+            request, at = parts[index]
+            done = found.setdefault(request, {})
+            done[at] = values
+            if len(done) == len(encoded[request]):
+                usage = Usage(prompt_tokens=max(len(s.ids) for s in encoded[request]))
+                yield request, _scored_reply(request, found.pop(request), usage)
+
+    def _complete(self, prompts: Mapping[Completion, tuple[int, ...]]) -> Iterator[tuple[Request, Reply]]:
+        from biaslab.judges.generation import generate
+
+        requests = list(prompts)
+        for index, ids, stopped in generate(
+            self._loaded[0],
+            list(prompts.values()),
+            requests,
+            [_seed(request) for request in requests],
+            self._end_of_turn,
+            self._max_batch_tokens,
+        ):
+            usage = Usage(prompt_tokens=len(prompts[requests[index]]), completion_tokens=len(ids))
+            text, reason = self._encoder.decode(ids), "stop" if stopped else "length"
+            yield requests[index], Reply(text=text, finish_reason=reason, usage=usage)
+
+
+def _byte_length(request: Request) -> int:
+    if isinstance(request, Likelihood):
+        return len((request.given + request.text).encode("utf-8", "replace"))
+    texts = "".join(m.content for m in request.messages)
+    extra = request.max_tokens if isinstance(request, Completion) else max(map(len, request.labels)) * 4
+    return len(texts.encode("utf-8", "replace")) + extra
+
+
+def _scored_reply(request: Request, parts: dict[int, list[float]], usage: Usage) -> Reply:
+    if isinstance(request, Likelihood):
+        return Reply(logprobs=tuple(parts[0]), usage=usage)
+    return Reply(logprobs=tuple(min(math.fsum(parts[i]), 0.0) for i in range(len(request.labels))), usage=usage)
+
+
+def _seed(request: Completion) -> int:
+    """Random seed of a request, from all that the reply depends on."""
+    from biaslab.core import request_key
+
+    return int(hashlib.sha256(request_key(request, "sampling").encode()).hexdigest()[:16], 16)

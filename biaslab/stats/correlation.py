@@ -1,0 +1,147 @@
+"""Correlation of two scores of the same candidates: Spearman, Kendall and Pearson at three named levels."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from biaslab.errors import InputError, TrialsError
+
+Level = Literal["context", "dataset", "system"]
+Method = Literal["spearman", "kendall", "pearson"]
+Vector = npt.NDArray[np.float64]
+DIGITS = 12
+
+
+class Correlation(NamedTuple):
+    """A correlation and what it rests on.
+
+    Parameters
+    ----------
+    value : float
+        From -1 to 1; NaN where it is undefined.
+    n : int
+        Contexts that entered the average, candidates, or systems, by level.
+    reason : str
+        Why the value is NaN; empty otherwise.
+    """
+
+    value: float
+    n: int
+    reason: str
+
+
+def correlation(
+    frame: pd.DataFrame,
+    x: str,
+    y: str,
+    level: Level = "context",
+    method: Method = "spearman",
+    context: str = "context_id",
+    system: str = "system",
+) -> Correlation:
+    """Correlate two columns, such as a judge's and the mean human score.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row per candidate. Rows where either score is missing are left out.
+    x, y : str
+        Columns of numbers.
+    level : {"context", "dataset", "system"}
+        *context*: over the candidates of each context, averaged over the contexts where both scores vary (the
+        papers' "summary-level"). *dataset*: over all candidates, pooled. *system*: over the systems' means.
+    method : {"spearman", "kendall", "pearson"}
+        Spearman's ρ with midranks, Kendall's τ-b, or Pearson's r. Scores that differ by less than 1e-12 of
+        the largest are ties: rounding in the last bit of a mean is no difference.
+    context, system : str
+        Columns of the context and of the system, read at the level of that name.
+
+    Returns
+    -------
+    Correlation
+        ``value``, ``n`` and ``reason``. With two candidates or systems the value is -1 or 1; nothing is left
+        out for being small.
+
+    Raises
+    ------
+    InputError
+        If level or method is unknown, or a score is infinite.
+    TrialsError
+        If a column is missing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"context_id": list("aaab"), "judge": [1, 2, 3, 4], "human": [1, 3, 2, 5]})
+    >>> correlation(frame, "judge", "human", level="context")
+    Correlation(value=0.5, n=1, reason='')
+    """
+    for name, value, allowed in (("level", level, get_args(Level)), ("method", method, get_args(Method))):
+        if value not in allowed:
+            raise InputError(name, value, f"one of {', '.join(allowed)}")
+    keys = {"context": [context], "dataset": [], "system": [system]}[level]
+    given = _paired(frame, x, y, keys)
+    if level == "context":
+        return _average(given, x, y, method, context)
+    if level == "system":
+        given = given.groupby(system)[[x, y]].mean()
+    a, b = _rounded(given[x].to_numpy(float)), _rounded(given[y].to_numpy(float))
+    what = "systems" if level == "system" else "candidates"
+    if len(a) < 2:
+        return Correlation(math.nan, len(a), f"fewer than two {what}")
+    if not (_varies(a) and _varies(b)):
+        return Correlation(math.nan, len(a), f"one of the scores is the same for all {what}")
+    return Correlation(_correlate(a, b, method), len(a), "")
+
+
+def _paired(frame: pd.DataFrame, x: str, y: str, keys: list[str]) -> pd.DataFrame:
+    """Return the rows that have both scores."""
+    missing = [column for column in (x, y, *keys) if column not in frame.columns]
+    if missing:
+        raise TrialsError("frame column", missing, f"the columns {', '.join((x, y, *keys))}")
+    given = frame[frame[x].notna() & frame[y].notna()]
+    for column in (x, y):
+        if np.isinf(given[column].to_numpy(float)).any():
+            raise InputError(f"column {column!r}", math.inf, "finite numbers, and NaN where there is none")
+    return given
+
+
+def _average(given: pd.DataFrame, x: str, y: str, method: Method, context: str) -> Correlation:
+    codes = pd.factorize(given[context])[0]
+    order = np.argsort(codes, kind="stable")
+    a, b = _rounded(given[x].to_numpy(float))[order], _rounded(given[y].to_numpy(float))[order]
+    borders = np.flatnonzero(np.diff(codes[order])) + 1
+    values = [
+        _correlate(one, other, method)
+        for one, other in zip(np.split(a, borders), np.split(b, borders), strict=True)
+        if _varies(one) and _varies(other)
+    ]
+    if not values:
+        return Correlation(math.nan, 0, "no context in which both scores vary")
+    return Correlation(float(np.mean(values)), len(values), "")
+
+
+def _rounded(values: Vector) -> Vector:
+    """Return the values in units of the largest, to `DIGITS` decimals: no correlation depends on the unit."""
+    largest = float(np.abs(values).max(initial=0.0))
+    return np.round(values / largest, DIGITS) if largest else values
+
+
+def _varies(values: Vector) -> bool:
+    return len(values) > 1 and bool((values != values[0]).any())
+
+
+def _correlate(a: Vector, b: Vector, method: Method) -> float:
+    if method == "kendall":
+        return float(stats.kendalltau(a, b, variant="b").statistic)
+    if method == "spearman":
+        a, b = stats.rankdata(a), stats.rankdata(b)
+    a, b = a - a.mean(), b - b.mean()
+    a, b = a / np.abs(a).max(), b / np.abs(b).max()
+    return float(np.clip((a @ b) / math.sqrt((a @ a) * (b @ b)), -1, 1))

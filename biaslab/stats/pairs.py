@@ -1,0 +1,105 @@
+"""Pair trials as whole blocks: each pair in both orders, so that what is missing in one order cannot bias a contrast."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from biaslab.errors import MissingDataWarning
+
+CELL = ("judge", "dataset", "attribute")
+PAIR = ("context_id", "candidate_id", "opponent_id", "replicate", "value", "status")
+MISSING_SHARE = 0.05
+
+
+def both_orders(trials: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Join the two orders of each pair; pairs with a missing order are dropped and counted.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Pair trials of one cell, with the columns `PAIR`, ``human_gap`` and ``label_mass``.
+    what : str
+        What is estimated, named in the warning.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a pair and replicate: ``context_id``; ``p_ij``, ``p_ji`` (probability that the first shown wins, in each
+        order); ``first_ij``, ``first_ji`` (1 or 0 for who won, NaN for a tie); ``human_gap`` (of i over j); ``label_mass``
+        (mean of both). ``attrs["n_dropped"]`` is the number of judgements that do not enter.
+
+    Warns
+    -----
+    MissingDataWarning
+        If more than 5 % of the judgements do not enter.
+    """
+    usable = trials[trials["status"].isin(["ok", "tie"])]
+    decided = np.where(usable["value"] == 0.5, np.nan, (usable["value"] > 0.5).astype(float))
+    first = np.where(usable["status"] == "tie", np.nan, decided)
+    swapped = (usable["candidate_id"] > usable["opponent_id"]).to_numpy()
+    names = usable[["candidate_id", "opponent_id"]].to_numpy(dtype=object)
+    frame = usable.assign(
+        i=np.where(swapped, names[:, 1], names[:, 0]),
+        j=np.where(swapped, names[:, 0], names[:, 1]),
+        p=usable["value"],
+        first=first,
+    )
+    keys = ["context_id", "i", "j", "replicate"]
+    columns = [*keys, "p", "first", "human_gap", "label_mass"]
+    ij, ji = frame.loc[~swapped, columns], frame.loc[swapped, columns].drop(columns="human_gap")
+    blocks = ij.merge(ji, on=keys, suffixes=("_ij", "_ji"), validate="one_to_one")
+    blocks["label_mass"] = (blocks.pop("label_mass_ij") + blocks.pop("label_mass_ji")) / 2
+    n_dropped = len(trials) - 2 * len(blocks)
+    blocks.attrs["n_dropped"] = n_dropped
+    if n_dropped > MISSING_SHARE * len(trials):
+        warnings.warn(
+            f"{what}: {n_dropped} of {len(trials)} judgements do not enter, because they or their twin in the other order "
+            "are missing; what is missing may bias the rest",
+            MissingDataWarning,
+            stacklevel=3,
+        )
+    return blocks
+
+
+def by_gap(blocks: pd.DataFrame, bins: int) -> Iterator[tuple[float, pd.DataFrame]]:
+    """Split pairs into quantile bins of the absolute human gap; yield the mean gap and the pairs of each bin.
+
+    Bins with equal edges are merged, so there may be fewer. Pairs without human scores are in no bin.
+    """
+    rated = blocks[blocks["human_gap"].notna()]
+    if rated.empty:
+        return
+    gap = rated["human_gap"].abs()
+    edges = np.unique(np.quantile(gap, np.linspace(0, 1, bins + 1)).round(9))
+    codes = np.searchsorted(edges[1:-1], gap.round(9), side="left")
+    for code in np.unique(codes):
+        chosen = rated[codes == code]
+        chosen.attrs["n_dropped"] = 0
+        yield float(chosen["human_gap"].abs().mean()), chosen
+
+
+def replicate_agreement(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return, for every request with several usable samples, how often two of them agree.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``context_id``; ``agree``, the number of agreeing pairs of samples; ``pairs``, the number of pairs of samples.
+    """
+    usable = trials[trials["status"].isin(["ok", "tie"])]
+    outcome = np.where(usable["status"] == "tie", 0.5, (usable["value"] > 0.5).astype(float))
+    keys = ["context_id", "candidate_id", "opponent_id"]
+    counts = usable.assign(outcome=outcome).groupby([*keys, "outcome"]).size().rename("n").reset_index()
+    counts["same"] = counts["n"] * (counts["n"] - 1) / 2
+    sums = counts.groupby(keys)[["n", "same"]].sum().reset_index()
+    return pd.DataFrame(
+        {
+            "context_id": sums["context_id"],
+            "agree": sums["same"],
+            "pairs": sums["n"] * (sums["n"] - 1) / 2,
+        }
+    )

@@ -1,0 +1,247 @@
+"""Every reply of every judge, kept in one file, so that nothing is asked twice and nothing answered is lost.
+
+Examples
+--------
+>>> from biaslab.store import Store
+>>> judge = Store("replies.sqlite").wrap(judge)  # doctest: +SKIP
+>>> replies = dict(judge.ask(requests))  # doctest: +SKIP
+>>> judge.hits, judge.asked  # doctest: +SKIP
+(0, 1200)
+"""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from functools import cache
+from importlib import metadata
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, cast
+
+from biaslab.codec import as_moment, moment_to_text, reply_from_json, reply_to_json, request_to_json
+from biaslab.core import Judge, Reply, Request, Usage, request_key
+from biaslab.errors import CorruptStoreError, InputError, StoreError
+from biaslab.store_export import export_rows, summarise
+from biaslab.store_file import StoreFile
+from biaslab.store_layout import log_of
+from biaslab.stored_judge import StoredJudge
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_CHUNK = 500  # keys in one query; every SQLite takes at least 999 variables
+_FIND = "SELECT key, reply, prompt_tokens, cached_tokens, completion_tokens FROM replies WHERE key IN ({})"
+_KEEP = (
+    "INSERT OR IGNORE INTO replies (key, judge, kind, prompt_tokens, cached_tokens, completion_tokens,"
+    " created, version, request, reply) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+class Store:
+    """Replies by the content of their request and the judge's id, in one SQLite file.
+
+    Several processes and threads may use one file at once. A reply is on the disk before it is handed on. The
+    file must lie on a local disk: SQLite's write-ahead log does not work on network file systems.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; ``~`` is understood. There is no required suffix; ``.sqlite`` reads well.
+    create : bool
+        Whether a missing file is created, with its parent folders.
+
+    Raises
+    ------
+    ForeignStoreError
+        If the file is something else, or was written by a newer biaslab; it was not touched.
+    CorruptStoreError
+        If the file is a damaged store; it was not touched.
+    StoreError
+        If the file cannot be read and written, or is missing and `create` is false.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from biaslab.core import Completion
+    >>> request = Completion("Name a colour.")
+    >>> with tempfile.TemporaryDirectory() as folder, Store(f"{folder}/replies.sqlite") as store:
+    ...     kept = store.put(request, "some judge", Reply(text="Teal.", finish_reason="stop"))
+    ...     store.get([request_key(request, "some judge")]) == {request_key(request, "some judge"): kept}
+    True
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
+        self.path = Path(path).expanduser()
+        try:
+            self._file = StoreFile(self.path.resolve(), create)
+        except RuntimeError as error:  # a loop of symbolic links
+            remedy = "choose another path"
+            raise StoreError(f"{path} cannot be followed ({error}); {remedy}", self.path) from error
+
+    def wrap(self, judge: Judge) -> StoredJudge:
+        """Return a judge that asks the given one only what this store does not know.
+
+        Parameters
+        ----------
+        judge : Judge
+            Any judge; its id is part of the key of every reply.
+
+        Returns
+        -------
+        StoredJudge
+            The same judge with a memory; it counts ``hits`` and ``asked``.
+        """
+        return StoredJudge(self, judge)
+
+    def get(self, keys: Iterable[str]) -> dict[str, Reply]:
+        """Return the stored replies among these keys (see `biaslab.core.request_key`), read in chunks.
+
+        Raises
+        ------
+        CorruptStoreError
+            If a stored reply cannot be read.
+        """
+        found: dict[str, Reply] = {}
+        remaining = iter(keys)
+        while chunk := list(islice(remaining, _CHUNK)):
+            rows, _ = self._file.run(_FIND.format(",".join("?" * len(chunk))), chunk)
+            for key, text, prompt, cached, completion in cast("list[tuple[str, str, int, int, int]]", rows):
+                try:
+                    found[key] = reply_from_json(text, Usage(prompt, cached, completion))
+                except InputError as error:
+                    message = (
+                        f"{self.path} holds a damaged reply, key {key}; restore a copy, or delete that row"
+                    )
+                    raise CorruptStoreError(message, self.path) from error
+        return found
+
+    def put(self, request: Request, judge_id: str, reply: Reply) -> Reply:
+        """Keep a reply, durably, and return the one that is stored: the first, if another process was faster.
+
+        Raises
+        ------
+        InputError
+            If the reply holds NaN; nothing is stored.
+        StoreError
+            If the disk is full or the file cannot be written.
+        """
+        key, usage, text = request_key(request, judge_id), reply.usage, reply_to_json(reply)
+        tokens = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
+        origin = (moment_to_text(datetime.now(UTC)), _version())
+        row = (key, judge_id, request.kind, *tokens, *origin, request_to_json(request), text)
+        _, stored = self._file.run(_KEEP, row)
+        if stored:
+            return reply_from_json(text, usage)
+        return self.get([key]).get(key, reply)
+
+    def info(self) -> pd.DataFrame:
+        """Summarise what is stored.
+
+        Returns
+        -------
+        DataFrame
+            One row per judge and kind, sorted: ``judge``, ``kind``, ``replies`` (count), ``prompt_tokens``,
+            ``cached_tokens``, ``completion_tokens`` (sums), ``first`` and ``last`` (when stored, UTC). The
+            size of the file in bytes is ``attrs["bytes"]``.
+        """
+        return summarise(self._file, self._size())
+
+    def export(self, path: str | os.PathLike[str]) -> int:
+        """Write all replies to one file, in the order they came, without holding them in memory.
+
+        Parameters
+        ----------
+        path : str or path
+            Ends in ``.parquet``, ``.csv`` or ``.jsonl``. A file that is there is replaced once the new one is
+            complete. The columns are ``key``, ``judge``, ``kind``, ``prompt_tokens``, ``cached_tokens``,
+            ``completion_tokens``, ``created`` (UTC), ``version`` (of biaslab), ``request`` and ``reply``
+            (JSON; objects in ``.jsonl``).
+
+        Returns
+        -------
+        int
+            How many replies were written.
+
+        Raises
+        ------
+        InputError
+            If the path has another suffix, or is the store itself.
+        StoreError
+            If the file cannot be written.
+        """
+        return export_rows(self._file, Path(path).expanduser())
+
+    def prune(
+        self, judge: str | None = None, older_than: str | date | None = None, dry_run: bool = False
+    ) -> int:
+        """Delete replies of a judge, or from before a moment, or both at once; shrink the file.
+
+        Parameters
+        ----------
+        judge : str, optional
+            A judge's id, exactly.
+        older_than : str or date, optional
+            Only replies stored before it, such as ``"2025-06-30"``; UTC unless it says otherwise.
+        dry_run : bool
+            Only count.
+
+        Returns
+        -------
+        int
+            How many replies were, or would be, deleted.
+
+        Raises
+        ------
+        InputError
+            If neither a judge nor a moment is given, or the moment is not ISO 8601.
+        """
+        if judge is None and older_than is None:
+            raise InputError("judge and older_than", None, "one of them; to delete all, delete the file")
+        moment = None if older_than is None else moment_to_text(as_moment(older_than))
+        chosen = "FROM replies WHERE (?1 IS NULL OR judge = ?1) AND (?2 IS NULL OR created < ?2)"
+        if dry_run:
+            return cast("int", self._file.run(f"SELECT count(*) {chosen}", (judge, moment))[0][0][0])
+        _, count = self._file.run(f"DELETE {chosen}", (judge, moment))
+        if count:
+            self._file.run("VACUUM")
+            self._file.run("PRAGMA wal_checkpoint(TRUNCATE)")
+        return count
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        self._file.close()
+
+    def _size(self) -> int:
+        files = (self._file.path, log_of(self._file.path))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return cast("int", self._file.run("SELECT count(*) FROM replies")[0][0][0])
+
+    def __bool__(self) -> bool:
+        return True  # an empty store is a store
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        frame = self.info()
+        title = f"Store {self.path}: {len(self):,} replies, {frame.attrs['bytes'] / 2**20:.1f} MiB"
+        return f"<p>{html.escape(title)}</p>{frame.to_html(index=False)}"
+
+
+@cache
+def _version() -> str:
+    try:
+        return metadata.version("biaslab")
+    except metadata.PackageNotFoundError:  # run from a checkout that is not installed
+        return "unknown"

@@ -1,0 +1,115 @@
+"""The connection to a store's file: opened when needed, shared by threads, never carried across a fork."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from biaslab.errors import StoreError
+from biaslab.store_layout import connect, explain, prepare
+
+Value = str | int | float | None
+Row = tuple[Value, ...]
+
+# One lock for all stores of this process: held for single statements, and while the process forks.
+_LOCK = threading.RLock()
+
+
+class StoreFile:
+    """A store's file, on which single statements are run.
+
+    A connection must not cross a fork, since the child would believe that it holds its parent's locks; so all
+    are closed before a fork and opened again by the next use. A file that was deleted or replaced is noticed
+    as well.
+
+    Parameters
+    ----------
+    path : Path
+        The file, absolute.
+    create : bool
+        Whether it is created if missing.
+
+    Raises
+    ------
+    StoreError
+        As `biaslab.store_layout.prepare` does.
+    """
+
+    def __init__(self, path: Path, create: bool) -> None:
+        self.path, self._create = path, create
+        self._connection: sqlite3.Connection | None = None
+        self._opened: tuple[int, ...] = ()
+        self._finish: Callable[[], object] | None = None
+        prepare(path, create)
+        self._checked: tuple[int, ...] | None = self._stamp()
+        _LIVE.add(self)
+
+    def run(self, statement: str, values: Sequence[Value] = ()) -> tuple[list[Row], int]:
+        """Run one statement as one transaction, durable on return; give its rows and how many it changed.
+
+        Raises
+        ------
+        StoreError
+            If the file cannot be used; the message says what is kept and what to do.
+        """
+        with _LOCK:
+            connection = self._connected()
+            try:
+                cursor = connection.execute(statement, values)
+                return cursor.fetchall(), cursor.rowcount
+            except (sqlite3.ProgrammingError, sqlite3.InterfaceError):
+                raise
+            except sqlite3.Error as error:
+                raise explain(error, self.path, connection) from error
+
+    def close(self) -> None:
+        """Close the connection; the next use opens it again."""
+        with _LOCK:
+            if self._finish is not None:
+                self._finish()
+            self._connection = self._finish = None
+
+    def _connected(self) -> sqlite3.Connection:
+        now = self._stamp()
+        if self._connection is not None and self._opened == now[:2]:
+            return self._connection
+        self.close()
+        if self._checked != now:  # deleted, replaced or written to since it was checked
+            prepare(self.path, self._create)
+        self._checked = None
+        self._opened = self._stamp()[:2]
+        try:
+            connection = connect(self.path, "mode=rw")
+            self._finish = weakref.finalize(self, connection.close)
+            connection.execute("PRAGMA synchronous = FULL")
+        except sqlite3.Error as error:
+            self.close()
+            raise explain(error, self.path) from error
+        self._connection = connection
+        return connection
+
+    def _stamp(self) -> tuple[int, ...]:
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be read ({error}); check its folder", self.path) from error
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+_LIVE: weakref.WeakSet[StoreFile] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    _LOCK.acquire()
+    for file in list(_LIVE):
+        file.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)

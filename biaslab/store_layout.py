@@ -1,0 +1,224 @@
+"""A store's file: its schema, how it is created in one step, and how it is checked without being touched."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+import struct
+from pathlib import Path
+
+from biaslab.errors import CorruptStoreError, ForeignStoreError, StoreError
+
+APPLICATION_ID = 0x62696173  # "bias" in ASCII
+SCHEMA_VERSION = 1
+CHECKED_BYTES = 64 * 2**20  # up to this size every page is checked whenever a store is opened
+BUSY_SECONDS = 60.0
+
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+_TRIES = 5
+_SCHEMA = f"""
+CREATE TABLE replies (
+    position INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    judge TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    prompt_tokens INTEGER NOT NULL,
+    cached_tokens INTEGER NOT NULL,
+    completion_tokens INTEGER NOT NULL,
+    created TEXT NOT NULL,
+    version TEXT NOT NULL,
+    request TEXT NOT NULL,
+    reply TEXT NOT NULL
+);
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
+"""
+_COLUMNS = (
+    "position, key, judge, kind, prompt_tokens, cached_tokens, completion_tokens, created, version, "
+    "request, reply"
+)
+_RESCUE = (
+    "restore a copy of it, or move it away and start a new store; `sqlite3 FILE .recover` may rescue replies"
+)
+
+
+def prepare(path: Path, create: bool) -> None:
+    """See to it that a sound store lies at the path.
+
+    Parameters
+    ----------
+    path : Path
+        The absolute path of the store.
+    create : bool
+        Whether a missing store is created, with its parent folders.
+
+    Raises
+    ------
+    ForeignStoreError, CorruptStoreError
+        If something else or a damaged store lies there; it was not touched.
+    StoreError
+        If the store is missing and not to be created, or cannot be read or written.
+    """
+    log = log_of(path)
+    try:
+        log_left = log.exists()  # asked first: a store's log appears only after the store
+        if not path.exists():
+            if log_left:
+                remedy = f"put the store back beside it, or delete {log.name}"
+                raise StoreError(f"{path} is missing but its log {log.name} is there; {remedy}", path)
+            if not create:
+                raise StoreError(f"there is no store at {path}; check the path", path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _create(path)
+        verify(path)
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def verify(path: Path) -> None:
+    """Raise unless a sound store lies at the path; neither the file nor its log is touched.
+
+    The header is read as plain bytes before SQLite sees the file. Every page is then checked if the file is
+    no larger than `CHECKED_BYTES`; of a larger one, its length and its columns. A fault counts only if the
+    file stood still meanwhile, since another process may be writing it.
+    """
+    _recognise(path)
+    for _ in range(_TRIES):
+        before = _stamp(path)
+        fault = _find_fault(path)
+        if not fault:
+            return
+        if before == _stamp(path):
+            break
+    raise CorruptStoreError(f"{path} is a damaged store ({fault}); it was not touched; {_RESCUE}", path)
+
+
+def connect(path: Path, options: str) -> sqlite3.Connection:
+    """Open an existing file in autocommit, for any thread; the caller sees to it that they take turns."""
+    return sqlite3.connect(
+        f"{path.as_uri()}?{options}",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def log_of(path: Path) -> Path:
+    """Return where SQLite keeps the write-ahead log of a store."""
+    return path.with_name(path.name + "-wal")
+
+
+def explain(error: sqlite3.Error, path: Path, connection: sqlite3.Connection | None = None) -> StoreError:
+    """Turn an error of SQLite into the store error that says what is kept and what to do."""
+    code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF  # the low byte; the others only refine it
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        kept = "every reply stored so far is kept"
+        with contextlib.suppress(sqlite3.Error):
+            if connection is not None:
+                count = connection.execute("SELECT count(*) FROM replies").fetchone()[0]
+                kept = f"the {count:,} replies stored so far are kept"
+        remedy = "free some space and run again, which asks only what is missing"
+        return StoreError(f"nothing more can be written to {path} ({error}); {kept}; {remedy}", path)
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        held = f"another process has held {path} for {BUSY_SECONDS:.0f} seconds"
+        return StoreError(f"{held}; end it or run again: every reply stored so far is kept", path)
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        return _unusable(path, error)
+    return CorruptStoreError(f"{path} is a damaged store ({error}); {_RESCUE}", path)
+
+
+def _unusable(path: Path, error: Exception) -> StoreError:
+    remedy = "allow it for the file and its folder, or choose another path"
+    return StoreError(f"{path} cannot be read and written ({error}); {remedy}", path)
+
+
+def _recognise(path: Path) -> None:
+    """Read the first bytes and raise unless they are those of a store that this version can read."""
+    elsewhere = "it was not touched; choose another path, or move that file away"
+    if not path.is_file():
+        raise ForeignStoreError(f"{path} is not a file, so not a biaslab store; {elsewhere}", path)
+    with path.open("rb") as stream:
+        header = stream.read(_HEADER_BYTES)
+    if header[: len(_MAGIC)] != _MAGIC:
+        what = "is empty" if not header else "is some other file"
+        raise ForeignStoreError(f"{path} {what}, not a biaslab store; {elsewhere}", path)
+    if len(header) < _HEADER_BYTES:
+        cut = f"only {len(header)} bytes are left"
+        raise CorruptStoreError(f"{path} is a damaged store ({cut}); it was not touched; {_RESCUE}", path)
+    (version,) = struct.unpack_from(">I", header, 60)
+    (application,) = struct.unpack_from(">I", header, 68)
+    if application != APPLICATION_ID:
+        raise ForeignStoreError(f"{path} is another program's SQLite database; {elsewhere}", path)
+    if version > SCHEMA_VERSION:
+        newer = f"written by a newer biaslab (schema {version}, this one reads up to {SCHEMA_VERSION})"
+        raise ForeignStoreError(f"{path} is {newer}; it was not touched; update biaslab", path)
+
+
+def _find_fault(path: Path) -> str:
+    """Return what is wrong with the pages, or nothing.
+
+    Without a log nobody has the file open, so that it can be read as if it could not change, and no file
+    appears beside it. With a log, left by a killed process or in use by a living one, it is read together
+    with the log under SQLite's locks, by a connection that cannot write.
+    """
+    logged = log_of(path).exists()
+    with path.open("rb") as stream:
+        header = stream.read(_HEADER_BYTES)
+    (size,) = struct.unpack_from(">H", header, 16)
+    (pages,) = struct.unpack_from(">I", header, 28)
+    length, whole = path.stat().st_size, pages * (65536 if size == 1 else size)
+    if not logged and length < whole:
+        return f"{length:,} of {whole:,} bytes are left"
+    try:
+        with contextlib.closing(connect(path, "mode=ro" if logged else "immutable=1")) as connection:
+            connection.execute(f"SELECT {_COLUMNS} FROM replies LIMIT 1").fetchall()  # noqa: S608
+            if length > CHECKED_BYTES:
+                return ""
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        if not isinstance(explain(error, path), CorruptStoreError):
+            raise explain(error, path) from error
+        return str(error)
+    return "" if verdict == "ok" else " ".join(str(verdict).split())
+
+
+def _stamp(path: Path) -> tuple[int, int, int, bool]:
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns, log_of(path).exists()
+
+
+def _create(path: Path) -> None:
+    """Put an empty store at the path in one step, unless another process is faster."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as memory:
+        memory.executescript(_SCHEMA)
+        image = bytearray(memory.serialize())
+    image[18:20] = b"\2\2"  # read and write version 2: the database has a write-ahead log
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
+    try:
+        with draft.open("xb") as stream:
+            stream.write(image)
+            stream.flush()
+            os.fsync(stream.fileno())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return
+        except OSError:  # a file system without hard links
+            if not path.exists():
+                draft.rename(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

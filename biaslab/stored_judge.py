@@ -1,0 +1,132 @@
+"""A judge with a memory: it asks another judge only what a store does not know yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from biaslab.core import Judge, Reply, Request, request_key
+from biaslab.errors import InputError, JudgeError
+
+if TYPE_CHECKING:
+    from biaslab.store import Store
+
+_CHUNK = 500  # requests looked up at once
+
+
+class StoredJudge:
+    """A judge whose replies are kept; made by `biaslab.store.Store.wrap`.
+
+    Parameters
+    ----------
+    store : Store
+        Where replies are looked up and kept.
+    judge : Judge
+        Who is asked for the others.
+
+    Attributes
+    ----------
+    hits : int
+        Requests answered so far without the judge: from the store, or as a repetition of another request.
+    asked : int
+        Replies that the judge gave so far.
+
+    Raises
+    ------
+    InputError
+        If the judge's id is not text that can be encoded.
+    """
+
+    def __init__(self, store: Store, judge: Judge) -> None:
+        try:
+            judge.id.encode()
+        except UnicodeEncodeError as error:
+            raise InputError("judge.id", judge.id, "text without lone surrogates") from error
+        self.store, self.judge = store, judge
+        self.hits = self.asked = 0
+
+    @property
+    def id(self) -> str:
+        """The judge's id, under which its replies are found."""
+        return self.judge.id
+
+    @property
+    def kinds(self) -> frozenset[type]:
+        """The kinds of requests that the judge answers."""
+        return self.judge.kinds
+
+    def check(self, requests: Iterable[Request]) -> None:
+        """Let the judge check the requests that are not stored; if all are, the judge is left alone.
+
+        Raises
+        ------
+        JudgeError
+            If the judge cannot answer one of them.
+        """
+        missing = [request for _, request, reply in self._look_up(requests) if reply is None]
+        if missing:
+            self.judge.check(missing)
+
+    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
+        """Answer every request as often as it is given, stored ones first.
+
+        Equal requests are asked once. Every reply is on the disk before it is yielded and before the judge is
+        asked for the next one. If another process stored a reply to the same request meanwhile, that one is
+        yielded.
+
+        Raises
+        ------
+        JudgeError
+            What the judge raises, which is not stored; or if it gives NaN, answers what it was not asked, or
+            stops early. Everything answered before stays.
+        StoreError
+            If a reply cannot be kept, such as when the disk is full.
+        """
+        judge_id = self.judge.id
+        waiting: dict[str, list[Request]] = {}
+        for key, request, reply in self._look_up(requests):
+            if reply is None:
+                waiting.setdefault(key, []).append(request)
+            else:
+                self.hits += 1
+                yield request, reply
+        if not waiting:
+            return
+        answers = self.judge.ask([copies[0] for copies in waiting.values()])
+        try:
+            for request, reply in answers:
+                copies = waiting.pop(request_key(request, judge_id), None)
+                if copies is None:
+                    raise JudgeError(
+                        f"the judge {judge_id!r} answered twice, or what it was not asked", request
+                    )
+                kept = self._keep(request, judge_id, reply)
+                self.asked += 1
+                self.hits += len(copies) - 1
+                for copy in copies:
+                    yield copy, kept
+        finally:
+            close = getattr(answers, "close", None)  # a generator lets go of what it holds
+            if close is not None:
+                close()
+        if waiting:
+            left = next(iter(waiting.values()))[0]
+            raise JudgeError(f"the judge {judge_id!r} ended with {len(waiting):,} requests unanswered", left)
+
+    def _keep(self, request: Request, judge_id: str, reply: Reply) -> Reply:
+        try:
+            return self.store.put(request, judge_id, reply)
+        except InputError as error:
+            raise JudgeError(f"the judge {judge_id!r} gave no valid reply: {error}", request) from error
+
+    def _look_up(self, requests: Iterable[Request]) -> Iterator[tuple[str, Request, Reply | None]]:
+        judge_id, remaining = self.judge.id, iter(requests)
+        while chunk := list(islice(remaining, _CHUNK)):
+            keyed = [(request_key(request, judge_id), request) for request in chunk]
+            found = self.store.get(key for key, _ in keyed)
+            for key, request in keyed:
+                yield key, request, found.get(key)
+
+    def __repr__(self) -> str:
+        return f"StoredJudge({self.store!r}, {self.judge!r})"

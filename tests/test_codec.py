@@ -1,0 +1,80 @@
+import tempfile
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from biaslab.codec import reply_from_json, reply_to_json
+from biaslab.core import Choice, Completion, Likelihood, Message, Reply, Request, Usage, request_key
+from biaslab.errors import InputError
+from biaslab.store import Store
+
+INF = float("inf")
+
+GOLDEN = [
+    (
+        Choice([("system", "Be fair."), ("user", "A or B? é")], ("A", "B")),
+        "a88881567d7bccbc96cae211db0e69b8227f1e1fbadd794387a57f2a27262f46",
+    ),
+    (
+        Completion("Score it.", temperature=0.7, max_tokens=8, replicate=3),
+        "d0b333cd8694e45f6b8f7f6197bb5f3cf05b788d34d062b2cee68330d6807af1",
+    ),
+    (
+        Completion("Score it.", temperature=0.7, max_tokens=8, replicate=3, seed=5),
+        "805d78f6fb9414aa380d1256d3c57e34883f235975c85a68db8e140203e80481",
+    ),
+    (
+        Likelihood("A text.", given="Before: "),
+        "cba63f578f7bd41eb91ff619fcad238c3af6e1ac803d35fd53e3d8eb20d0dad4",
+    ),
+]
+
+
+@pytest.mark.parametrize(("request_", "digest"), GOLDEN)
+def test_keys_never_change(request_: Request, digest: str) -> None:
+    assert request_key(request_, "model@revision") == digest
+
+
+text = st.text(st.characters(exclude_categories=()), max_size=30)
+levels = st.floats(max_value=0, allow_nan=False)
+replies = st.builds(
+    Reply,
+    logprobs=st.none() | st.lists(levels).map(tuple),
+    text=st.none() | text,
+    finish_reason=st.none() | text,
+    usage=st.builds(Usage, *[st.integers(0, 2**60)] * 3),
+)
+
+
+@given(replies)
+def test_codec_gives_back_every_reply_exactly(reply: Reply) -> None:
+    written = reply_to_json(reply)
+    again = reply_from_json(written, reply.usage)
+    assert written.isascii()
+    assert repr(again) == repr(reply)  # repr tells -0.0 from 0.0
+
+
+@pytest.mark.parametrize("bad", [float("nan"), INF])
+def test_codec_refuses_what_is_no_log_probability(bad: float) -> None:
+    with pytest.raises(InputError, match="logprobs"):
+        reply_to_json(Reply(logprobs=(-1.0, bad)))
+
+
+@pytest.mark.parametrize("bad", ["", "[]", "{", '{"logprobs":3}', '{"logprobs":["x"]}', '{"text":3}', "null"])
+def test_codec_refuses_what_is_no_reply(bad: str) -> None:
+    with pytest.raises(InputError):
+        reply_from_json(bad)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(text, replies), max_size=5, unique_by=lambda pair: pair[0]))
+def test_store_gives_back_every_reply_exactly(pairs: list[tuple[str, Reply]]) -> None:
+    requests = [Completion([Message("user", said)]) for said, _ in pairs]
+    with tempfile.TemporaryDirectory() as folder:
+        with Store(f"{folder}/store") as store:
+            for request, (_, reply) in zip(requests, pairs, strict=True):
+                assert repr(store.put(request, "judge", reply)) == repr(reply)
+        with Store(f"{folder}/store") as store:
+            found = store.get(request_key(request, "judge") for request in requests)
+    assert [repr(found[request_key(r, "judge")]) for r in requests] == [repr(reply) for _, reply in pairs]

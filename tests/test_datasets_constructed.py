@@ -1,0 +1,247 @@
+"""The two constructed data sets: rebuilt from their script, balanced, and ordered as documented."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from biaslab.datasets import _degrade, dialogues, graded, load_dataset
+from biaslab.datasets.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS
+from biaslab.errors import DatasetError, InputError
+
+SETS = {"graded": graded, "dialogues": dialogues}
+FOLDER = Path(graded.__file__).parent
+both = pytest.mark.parametrize("name", list(SETS))
+every_text, every_situation = (
+    pytest.mark.parametrize("source", _degrade.read_sources(name), ids=lambda source: source["context_id"])
+    for name in SETS
+)
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def sentences(source: _degrade.Source, recipe: dict[str, int]) -> list[str]:
+    return _degrade.degrade(source["summary"], source, recipe)
+
+
+@both
+def test_stored_file_is_what_the_script_builds(name: str) -> None:
+    stored = pd.read_csv(FOLDER / f"{name}_built.csv", keep_default_na=False)
+    pd.testing.assert_frame_equal(stored, SETS[name].build())
+
+
+@both
+def test_command_rewrites_both_files_byte_for_byte(name: str, tmp_path: Path) -> None:
+    _degrade.main(tmp_path)
+    assert (tmp_path / f"{name}_built.csv").read_bytes() == (FOLDER / f"{name}_built.csv").read_bytes()
+
+
+def test_graded_has_the_promised_shape() -> None:
+    data = load_dataset("graded")
+    assert repr(data) == "Dataset('graded': 24 contexts, 144 candidates, 4 attributes, 576 human scores)"
+    assert (data.candidates.groupby("context_id").size() == 6).all()
+    genres = Counter(context.rpartition("-")[0] for context in data.candidates["context_id"].unique())
+    assert genres == {"news": 5, "science": 5, "sport": 5, "how-to": 5, "dialogue": 4}
+    assert data.scale == (1.0, 5.0)
+    assert data.noun == "summary"
+    assert list(data.attributes) == ["coherence", "consistency", "fluency", "relevance"]
+    assert not data.candidates["reference"].isin(data.candidates["text"]).any()
+
+
+def test_dialogues_have_the_promised_shape() -> None:
+    data = load_dataset("dialogues")
+    assert data.n_contexts == 10
+    assert data.candidates.groupby("context_id").size().between(4, 6).all()
+    assert data.candidates["text"].str.split("\n").str.len().between(6, 10).all()
+    assert data.scale == (1.0, 10.0)
+    assert data.noun == "dialogue"
+    speakers = {source["context_id"]: source["speakers"] for source in _degrade.read_sources("dialogues")}
+    for context, text in zip(data.candidates["context_id"], data.candidates["text"], strict=True):
+        assert [turn.partition(": ")[0] for turn in text.split("\n")] == speakers[context] * 4
+
+
+@both
+def test_frames_follow_the_schema_and_say_that_they_are_constructed(name: str) -> None:
+    data = load_dataset(name)
+    assert tuple(data.candidates.columns) == CANDIDATE_COLUMNS
+    assert tuple(data.human.columns) == HUMAN_COLUMNS
+    assert set(data.human["annotator"]) == {"construction"}
+    assert not data.human_means.isna().any(axis=None)
+    assert len(data.human) == len(data.candidates) * len(data.attributes)
+    for text in (data.provenance, SETS[name].__doc__):
+        assert "constructed" in text.lower()
+        assert "nobody rated" in text or "Not human ratings" in text
+    assert "Apache-2.0" in data.provenance
+    assert "Constructed" in json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))["about"]
+
+
+def test_texts_and_summaries_keep_their_length() -> None:
+    sources = _degrade.read_sources("graded")
+    assert all(90 <= words(source["text"]) <= 160 for source in sources)
+    assert all(len(source["summary"]) == 4 for source in sources)
+    assert all(40 <= words(" ".join(source["summary"])) <= 70 for source in sources)
+    lengths = graded.build().assign(length=lambda frame: frame["text"].map(words))
+    spread = lengths.groupby("context_id")["length"].agg(["min", "max"])
+    assert (spread["max"] <= 1.4 * spread["min"]).all()
+
+
+@both
+def test_no_text_occurs_twice_and_every_attribute_has_three_levels(name: str) -> None:
+    data = load_dataset(name)
+    assert not data.candidates["text"].duplicated().any()
+    assert data.candidates["context"].nunique() == data.n_contexts
+    levels = data.human.groupby(["context_id", "attribute"])["score"].nunique()
+    assert (levels >= 3).all()
+
+
+@both
+def test_attributes_are_not_ordered_alike(name: str) -> None:
+    data = load_dataset(name)
+    for context, means in data.human_means.groupby(level="context_id"):
+        for first, second in combinations(data.attributes, 2):
+            assert not means[first].rank().equals(means[second].rank()), (context, first, second)
+    if name == "graded":
+        between = data.human_means.corr().to_numpy()
+        assert max(abs(between[i, j]) for i, j in combinations(range(4), 2)) < 0.5
+
+
+@both
+def test_scores_are_the_best_score_less_the_documented_losses(name: str) -> None:
+    data = load_dataset(name)
+    recipes = {system: recipe for plan in SETS[name].PLANS for system, recipe in plan.items()}
+    scores = data.human_means.reset_index(drop=True)
+    for row, system in enumerate(data.candidates["system"]):
+        for attribute in data.attributes:
+            lost = sum(
+                _degrade.LOSSES[d][level - 1].get(attribute, 0) for d, level in recipes[system].items()
+            )
+            assert scores.loc[row, attribute] == data.scale[1] - lost
+
+
+@pytest.mark.parametrize("degradation", list(_degrade.LOSSES))
+def test_a_higher_level_never_costs_less_and_costs_more_somewhere(degradation: str) -> None:
+    for weaker, stronger in zip(_degrade.LOSSES[degradation], _degrade.LOSSES[degradation][1:], strict=False):
+        assert all(stronger.get(attribute, 0) >= loss for attribute, loss in weaker.items())
+        assert sum(stronger.values()) > sum(weaker.values())
+
+
+@both
+def test_the_clean_candidate_is_best_on_everything_and_alone_in_that(name: str) -> None:
+    data = load_dataset(name)
+    perfect = (data.human_means == data.scale[1]).all(axis=1).to_numpy()
+    assert (perfect == (data.candidates["system"] == "clean").to_numpy()).all()
+
+
+@both
+def test_candidate_ids_are_neutral_and_recipes_are_balanced_over_places(name: str) -> None:
+    data = load_dataset(name)
+    places = data.candidates.groupby("context_id").cumcount() + 1
+    assert (data.candidates["candidate_id"] == "c" + places.astype(str)).all()
+    for number, plan in enumerate(SETS[name].PLANS):
+        contexts = data.candidates["context_id"].unique()[number :: len(SETS[name].PLANS)]
+        rows = data.candidates[data.candidates["context_id"].isin(contexts)]
+        counts = Counter(zip(rows["system"], rows["candidate_id"], strict=True))
+        assert {system for system, _ in counts} == set(plan)
+        if name == "graded":
+            assert set(counts.values()) == {2}
+            assert len(counts) == 36
+        else:
+            assert set(counts.values()) == {1}
+
+
+def test_graded_scores_do_not_depend_on_the_place() -> None:
+    data = load_dataset("graded")
+    by_place = data.human.groupby(["attribute", "candidate_id"])["score"].mean().groupby("attribute")
+    assert (by_place.max() - by_place.min() < 1e-9).all()
+
+
+@every_text
+def test_degradations_do_to_a_summary_what_they_say(source: _degrade.Source) -> None:
+    clean = source["summary"]
+    out_of_order = []
+    for level in (1, 2, 3):
+        order = [clean.index(sentence) for sentence in sentences(source, {"shuffle": level})]
+        assert sorted(order) == [0, 1, 2, 3]
+        out_of_order.append(sum(a > b for a, b in combinations(order, 2)))
+        swapped = sentences(source, {"swap_facts": level})
+        assert sum(a != b for a, b in zip(swapped, clean, strict=True)) == level
+    assert out_of_order == [1, 3, 6]
+    changed = [
+        sum(a != b for a, b in zip(sentences(source, {"break_grammar": level}), clean, strict=True))
+        for level in (1, 2, 3)
+    ]
+    assert changed == [2, 4, 4]
+    assert sentences(source, {"break_grammar": 3}) != sentences(source, {"break_grammar": 2})
+    assert sentences(source, {"repeat": 1}) == [*clean[:3], clean[0]]
+    assert sentences(source, {"repeat": 2}) == [*clean[:2], *clean[:2]]
+    assert clean[source["lesser"]] not in sentences(source, {"sidetrack": 1})
+    assert clean[source["key"]] not in sentences(source, {"sidetrack": 2})
+    assert {source["aside"], source["off_topic"]} < set(sentences(source, {"sidetrack": 3}))
+
+
+@every_text
+def test_annotations_hang_together(source: _degrade.Source) -> None:
+    assert source["key"] in (1, 2)
+    assert source["lesser"] in {1, 2, 3} - {source["key"]}
+    for which in ("swaps", "slips"):
+        assert sorted(place for place, _, _ in source[which]) == [0, 1, 2, 3]
+        for place, old, new in source[which]:
+            assert old in source["summary"][place]
+            assert new not in source["summary"][place].split()
+    assert source["off_topic"] not in source["text"]
+
+
+@every_situation
+def test_degradations_do_to_a_dialogue_what_they_say(source: _degrade.Source) -> None:
+    clean = source["turns"]
+    for level in (1, 2, 3):
+        echoed = _degrade.degrade(clean, source, {"echo": level})
+        assert echoed.count(clean[source["repeat"]]) == level + 1
+        dulled = _degrade.degrade(clean, source, {"dull": level})
+        assert set(dulled) - set(clean) == set(_degrade.STOCK_REPLIES[:level])
+    for level in (1, 2):
+        denied = _degrade.degrade(clean, source, {"contradict": level})
+        assert sum(a != b for a, b in zip(denied, clean, strict=True)) == level
+        assert all(denied[stated] == clean[stated] for stated, _, _ in source["contradictions"])
+
+
+@pytest.mark.parametrize("names", ["abcd", "abcde", "abcdef"])
+def test_every_arrangement_puts_each_name_once_in_each_place(names: str) -> None:
+    rows = [_degrade.arrange(names, row) for row in range(len(names))]
+    assert all(sorted(line) == list(names) for line in (*rows, *zip(*rows, strict=True)))
+
+
+def test_wrong_annotations_are_refused() -> None:
+    source = dict(_degrade.read_sources("graded")[0])
+    source["swaps"] = [[0, "words that are not there", "others"]]
+    with pytest.raises(DatasetError, match=r"news-1 swaps.*words of sentence 0"):
+        sentences(source, {"swap_facts": 1})
+    with pytest.raises(DatasetError, match="2 in the sentences that are left"):
+        sentences(source, {"swap_facts": 2})
+    dialogue = dict(_degrade.read_sources("dialogues")[0])
+    dialogue["contradictions"] = [[2, 5, "A turn of the other speaker."]]
+    with pytest.raises(DatasetError, match="a later turn of the same speaker"):
+        _degrade.degrade(dialogue["turns"], dialogue, {"contradict": 1})
+
+
+@both
+def test_another_folder_is_read_and_checked(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"{name}_built.csv"):
+        load_dataset(name, path=tmp_path)
+    stored = (FOLDER / f"{name}_built.csv").read_text(encoding="utf-8")
+    (tmp_path / f"{name}_built.csv").write_text(stored, encoding="utf-8")
+    (tmp_path / f"{name}.json").write_bytes((FOLDER / f"{name}.json").read_bytes())
+    assert load_dataset(name, path=tmp_path).candidates.equals(load_dataset(name).candidates)
+    (tmp_path / f"{name}_built.csv").write_text(stored.replace("-1,c1,", "-77,c1,"), encoding="utf-8")
+    with pytest.raises(DatasetError, match="-77"):
+        load_dataset(name, path=tmp_path)
+    (tmp_path / f"{name}_built.csv").write_text(stored.replace("coherence", "order", 1), encoding="utf-8")
+    with pytest.raises(DatasetError, match="coherence"):
+        load_dataset(name, path=tmp_path)

@@ -1,0 +1,230 @@
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from biaslab.core import Completion, Reply, request_key
+from biaslab.errors import CorruptStoreError, ForeignStoreError, StoreError
+from biaslab.store import Store
+from biaslab.store_layout import APPLICATION_ID, SCHEMA_VERSION, log_of
+
+PAGE = 4096
+
+
+def fill(path: Path, first: int = 0, last: int = 400) -> None:
+    with Store(path) as store:
+        for number in range(first, last):
+            store.put(Completion(f"Say {number}."), "judge", Reply(text=f"{number} " * 50))
+
+
+def snapshot(folder: Path) -> dict[str, bytes | None]:
+    return {str(file): file.read_bytes() if file.is_file() else None for file in folder.rglob("*")}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "replies #1?.sqlite"
+
+
+def execute(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+FOREIGN: dict[str, Callable[[Path], object]] = {
+    "text": lambda path: path.write_text("my notes\n" * 50),
+    "bytes": lambda path: path.write_bytes(bytes(range(256)) * 64),
+    "empty file": lambda path: path.touch(),
+    "folder": lambda path: path.mkdir(),
+    "another database": lambda path: execute(path, "CREATE TABLE replies (key)"),
+    "another application": lambda path: execute(path, "PRAGMA application_id = 7", "CREATE TABLE t (a)"),
+    "newer schema": lambda path: (fill(path), execute(path, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")),
+}
+
+
+@pytest.mark.parametrize("make", FOREIGN.values(), ids=FOREIGN.keys())
+@pytest.mark.parametrize("create", [True, False])
+def test_foreign_file_is_refused_and_untouched(
+    path: Path, make: Callable[[Path], object], create: bool
+) -> None:
+    make(path)
+    before = snapshot(path.parent)
+    with pytest.raises(ForeignStoreError, match="not touched") as caught:
+        Store(path, create=create)
+    assert caught.value.path == path
+    assert snapshot(path.parent) == before
+
+
+def overwrite(path: Path, start: int, content: bytes) -> None:
+    with path.open("r+b") as stream:
+        stream.seek(start)
+        stream.write(content)
+
+
+def drop_table(path: Path) -> None:
+    execute(path, "DROP TABLE replies", "VACUUM")
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "half of it": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "last page cut": lambda path: os.truncate(path, path.stat().st_size - 1),
+    "header only": lambda path: os.truncate(path, 100),
+    "half a header": lambda path: os.truncate(path, 50),
+    "garbage in the middle": lambda path: overwrite(path, path.stat().st_size // 2, os.urandom(3 * PAGE)),
+    "garbage after the header": lambda path: overwrite(path, 100, os.urandom(PAGE)),
+    "zeros in the middle": lambda path: overwrite(path, path.stat().st_size // 2, bytes(3 * PAGE)),
+    "garbage at the end": lambda path: overwrite(path, path.stat().st_size - PAGE, os.urandom(PAGE)),
+    "no table": drop_table,
+}
+
+
+@pytest.mark.parametrize("harm", DAMAGE.values(), ids=DAMAGE.keys())
+def test_damaged_store_is_refused_and_untouched(path: Path, harm: Callable[[Path], object]) -> None:
+    fill(path)
+    harm(path)
+    before = snapshot(path.parent)
+    with pytest.raises(CorruptStoreError, match=r"not touched.*recover") as caught:
+        Store(path)
+    assert caught.value.path == path
+    assert snapshot(path.parent) == before
+
+
+def die_with_a_log(path: Path) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "from biaslab.core import Completion, Reply; from biaslab.store import Store\n"
+        "store = Store(sys.argv[1])\n"
+        "for number in range(1000, 1050): store.put(Completion(f'Say {number}.'), 'judge', Reply(text='x'))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", script, path], check=False).returncode == -9
+    assert log_of(path).stat().st_size > 0
+
+
+def test_log_of_a_killed_process_is_read(path: Path) -> None:
+    fill(path)
+    die_with_a_log(path)
+    with Store(path) as store:
+        assert len(store) == 450
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_damaged_store_with_a_log_is_refused_and_both_untouched(path: Path) -> None:
+    fill(path)
+    die_with_a_log(path)
+    overwrite(path, path.stat().st_size // 2, os.urandom(3 * PAGE))
+    shared = path.with_name(path.name + "-shm")  # the log's index, which SQLite makes anew from the log
+    before = snapshot(path.parent)
+    with pytest.raises(CorruptStoreError, match="not touched"):
+        Store(path)
+    after = snapshot(path.parent)
+    assert after.keys() == before.keys()
+    assert {name for name in after if after[name] != before[name]} <= {str(shared)}
+
+
+def test_log_without_its_store_is_not_swallowed(path: Path) -> None:
+    fill(path)
+    die_with_a_log(path)
+    path.unlink()
+    before = snapshot(path.parent)
+    with pytest.raises(StoreError, match="missing but its log"):
+        Store(path)
+    assert snapshot(path.parent) == before
+
+
+def test_store_in_use_elsewhere_is_opened(path: Path) -> None:
+    with Store(path) as one:
+        one.put(Completion("One."), "judge", Reply(text="1"))
+        with Store(path) as two:
+            two.put(Completion("Two."), "judge", Reply(text="2"))
+            assert len(one) == len(two) == 2
+
+
+def test_damage_found_later_is_named(path: Path) -> None:
+    fill(path)
+    keys = [request_key(Completion(f"Say {number}."), "judge") for number in range(400)]
+    with Store(path) as store:
+        assert len(store.get(keys[:1])) == 1
+        overwrite(path, PAGE, os.urandom(path.stat().st_size - PAGE))
+        with pytest.raises(CorruptStoreError, match="damaged"):
+            store.get(keys)
+
+
+def test_damaged_reply_is_named(path: Path) -> None:
+    fill(path, last=1)
+    execute(path, """UPDATE replies SET reply = '{"text":'""")
+    key = request_key(Completion("Say 0."), "judge")
+    with Store(path) as store, pytest.raises(CorruptStoreError, match=key):
+        store.get([key])
+
+
+def test_deleted_file_is_made_anew_and_a_foreign_one_refused(path: Path) -> None:
+    with Store(path) as store:
+        store.put(Completion("One."), "judge", Reply(text="1"))
+        store.close()
+        path.unlink()
+        assert len(store) == 0
+        store.put(Completion("Two."), "judge", Reply(text="2"))
+        store.close()
+        path.unlink()
+        path.write_text("notes")
+        with pytest.raises(ForeignStoreError):
+            len(store)
+    assert path.read_text() == "notes"
+
+
+def test_header_says_what_the_file_is(path: Path) -> None:
+    fill(path, last=1)
+    header = path.read_bytes()[:100]
+    assert int.from_bytes(header[68:72], "big") == APPLICATION_ID
+    assert int.from_bytes(header[60:64], "big") == SCHEMA_VERSION
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_parent_folders_are_made_and_links_followed(tmp_path: Path) -> None:
+    path, link = tmp_path / "a" / "b" / "store", tmp_path / "link"
+    link.symlink_to(path)
+    fill(link, last=3)
+    fill(path, last=4)
+    with Store(link, create=False) as store:
+        assert len(store) == 4
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_missing_store_is_not_created_unless_wanted(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no store at"):
+        Store(tmp_path / "a" / "store", create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_path_that_cannot_be_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="choose another path"):
+        Store(tmp_path / "file" / "store")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(StoreError, match="choose another path"):
+        Store(tmp_path / "loop")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folder_that_may_not_be_written_is_explained(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(StoreError, match="choose another path"):
+        Store(tmp_path / "store")
+
+
+def test_full_disk_says_what_is_kept(path: Path) -> None:
+    fill(path, last=20)
+    with Store(path) as store:
+        pages = path.stat().st_size // PAGE
+        store._file.run(f"PRAGMA max_page_count = {pages}")  # SQLite's own way to be full
+        with pytest.raises(StoreError, match=r"the 20 replies stored so far are kept; free some space"):
+            store.put(Completion("More."), "judge", Reply(text="x" * 10 * PAGE))
+    fill(path, last=40)
