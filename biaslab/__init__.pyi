@@ -1,17 +1,36 @@
-from . import plots as plots, probes as probes
-from .collect import Budget as Budget, collect as collect
+from . import plots as plots
+from . import probes as probes
+from .collect import Budget as Budget
+from .collect import collect as collect
 from .core import (
     Choice as Choice,
+)
+from .core import (
     Completion as Completion,
+)
+from .core import (
     Judge as Judge,
+)
+from .core import (
     Likelihood as Likelihood,
+)
+from .core import (
     Message as Message,
+)
+from .core import (
     Probe as Probe,
+)
+from .core import (
     Reply as Reply,
+)
+from .core import (
     Trial as Trial,
+)
+from .core import (
     Usage as Usage,
 )
-from .datasets import Dataset as Dataset, load_dataset as load_dataset
+from .datasets import Dataset as Dataset
+from .datasets import load_dataset as load_dataset
 from .errors import BiaslabError as BiaslabError
 from .judges import load_judge as load_judge
 from .judges.local import LocalJudge as LocalJudge

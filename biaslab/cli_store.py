@@ -41,14 +41,10 @@ def export(
 @app.command()
 def prune(
     path: StorePath,
-    judge: Annotated[
-        str | None, typer.Option(help="Delete replies of the judge with exactly this id.")
-    ] = None,
+    judge: Annotated[str | None, typer.Option(help="Delete replies of the judge with exactly this id.")] = None,
     older_than: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATE", help="Delete replies stored before this date (UTC), such as 2025-06-30."
-        ),
+        typer.Option(metavar="DATE", help="Delete replies stored before this date (UTC), such as 2025-06-30."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many it would be.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before deleting.")] = False,
@@ -57,9 +53,7 @@ def prune(
     with Store(path, create=False) as store:
         count = store.prune(judge, older_than, dry_run=True)
         if dry_run or not count:
-            typer.echo(
-                f"{count:,} of {len(store):,} replies would be deleted" if count else "nothing to delete"
-            )
+            typer.echo(f"{count:,} of {len(store):,} replies would be deleted" if count else "nothing to delete")
             return
         if not yes:
             typer.confirm(f"Delete {count:,} of {len(store):,} replies from {path}?", abort=True)

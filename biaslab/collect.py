@@ -195,7 +195,14 @@ def _frame(
     rows = []
     for trial, reply in zip(trials, replies, strict=True):
         value, status = probe.read(trial, reply)
-        identity = (probe.name, judge.id, dataset.name, trial.context_id, trial.candidate_id, trial.opponent_id)
+        identity = (
+            probe.name,
+            judge.id,
+            dataset.name,
+            trial.context_id,
+            trial.candidate_id,
+            trial.opponent_id,
+        )
         key = request_key(trial.request, judge.id)
         outcome = (trial.replicate, value, status, _label_mass(trial.request, reply), _tokens(reply), key)
         rows.append(

@@ -113,7 +113,7 @@ class Completion:
             if value < least:
                 raise InputError(name, value, f"a whole number of at least {least}")
         object.__setattr__(self, "messages", as_messages(messages))
-        object.__setattr__(self, "temperature", float(temperature))
+        object.__setattr__(self, "temperature", float(temperature) + 0.0)
         object.__setattr__(self, "max_tokens", int(max_tokens))
         object.__setattr__(self, "replicate", int(replicate))
         object.__setattr__(self, "seed", int(seed))

@@ -52,9 +52,9 @@ def parse_choice(text: str | None, labels: Sequence[str]) -> tuple[int | None, S
         short = list(labels)
     mentioned = [i for i, name in enumerate(labels) if re.search(_word(name), text, re.IGNORECASE)]
     readings = (
+        [i for i, name in enumerate(short) if f"[[{name}]]" in text],
         [i for i, name in enumerate(labels) if _opens(text, name, f"(?:{_ALONE}|{_PRAISED})")],
         [i for i, name in enumerate(short) if _opens(text, name, _ALONE)],
-        [i for i, name in enumerate(short) if f"[[{name}]]" in text],
         [] if _NEGATED.search(text) else mentioned,
     )
     for found in readings:

@@ -41,9 +41,7 @@ def map_columns(
             chosen[key] = table[column]
         elif key in columns and column not in elsewhere:
             having = ", ".join(str(name) for name in table.columns)
-            raise DatasetError(
-                f"{where}, column {column!r}", "missing", f"a column of the file, which has {having}"
-            )
+            raise DatasetError(f"{where}, column {column!r}", "missing", f"a column of the file, which has {having}")
     return pd.DataFrame(chosen, index=table.index)
 
 
@@ -60,9 +58,7 @@ def to_ids(values: pd.Series, where: str, optional: bool = False) -> pd.Series:
             value = int(value)
         text = "" if is_missing(value) else str(value)
         if not text.strip() and not optional:
-            raise DatasetError(
-                f"{where}, row {row}, column {values.name!r}", value, "an identifier that is not blank"
-            )
+            raise DatasetError(f"{where}, row {row}, column {values.name!r}", value, "an identifier that is not blank")
         texts.append(text)
     return pd.Series(texts, index=values.index, dtype=object)
 
@@ -83,9 +79,7 @@ def read_scores(
     where : str
         What messages call the file.
     """
-    annotators = (
-        to_ids(items["annotator"], where) if "annotator" in items else pd.Series("human", index=items.index)
-    )
+    annotators = to_ids(items["annotator"], where) if "annotator" in items else pd.Series("human", index=items.index)
     keyed = items.assign(annotator=annotators)
     if "score" in items and "score" not in attributes:
         rows, found = _long(keyed, attributes, scale, where)
@@ -137,14 +131,10 @@ def _wide(
         raise InputError("attributes", attributes, "at least one attribute of a wide table", remedy)
     absent = [name for name in attributes if name not in items]
     if absent and len(absent) < len(attributes):
-        raise DatasetError(
-            f"{where}, column {absent[0]!r}", "missing", "a column for each attribute", "map it"
-        )
+        raise DatasetError(f"{where}, column {absent[0]!r}", "missing", "a column for each attribute", "map it")
     for attribute in () if absent else attributes:
         scores = _numbers(items[attribute], scale, where)
-        rows = zip(
-            items.index, items["context_id"], items["candidate_id"], items["annotator"], scores, strict=True
-        )
+        rows = zip(items.index, items["context_id"], items["candidate_id"], items["annotator"], scores, strict=True)
         for row, context, candidate, annotator, score in rows:
             if not math.isnan(score):
                 yield row, context, candidate, attribute, annotator, score

@@ -98,9 +98,7 @@ def break_grammar(draft: Draft, source: Source, level: int) -> Draft:
     slipped = _substitute(draft, source, "slips", 2 if level == 1 else 4)
     if level < 3:
         return slipped
-    return tuple(
-        replace(piece, text=_jumble(re.sub(r"\b(?:the|an|a) ", "", piece.text))) for piece in slipped
-    )
+    return tuple(replace(piece, text=_jumble(re.sub(r"\b(?:the|an|a) ", "", piece.text))) for piece in slipped)
 
 
 def shuffle(draft: Draft, source: Source, level: int) -> Draft:  # noqa: ARG001
@@ -113,9 +111,7 @@ def contradict(draft: Draft, source: Source, level: int) -> Draft:
     turns = list(draft)
     for stated, place, text in source["contradictions"][:level]:
         if stated >= place or (place - stated) % 2 or draft[stated].origin != stated:
-            raise DatasetError(
-                f"{source['context_id']} contradictions", place, "a later turn of the same speaker"
-            )
+            raise DatasetError(f"{source['context_id']} contradictions", place, "a later turn of the same speaker")
         turns[place] = Piece(text, None)
     return tuple(turns)
 
@@ -183,22 +179,16 @@ def read_built(name: str, attributes: Mapping[str, str], folder: Path | None, **
     built = pd.read_csv(_file(folder, f"{name}_built.csv"), keep_default_na=False)
     missing = [column for column in ("context_id", *attributes) if column not in built.columns]
     if missing:
-        raise DatasetError(
-            f"{name}_built.csv column", missing, f"the columns context_id, {', '.join(attributes)}"
-        )
+        raise DatasetError(f"{name}_built.csv column", missing, f"the columns context_id, {', '.join(attributes)}")
     sources = {source["context_id"]: source for source in read_sources(name, folder)}
     unknown = ~built["context_id"].isin(list(sources))
     if unknown.any():
-        raise DatasetError(
-            "built context_id", built.loc[unknown, "context_id"].iloc[0], f"one of {name}.json"
-        )
+        raise DatasetError("built context_id", built.loc[unknown, "context_id"].iloc[0], f"one of {name}.json")
     built["context"] = [sources[context]["text"] for context in built["context_id"]]
     built["reference"] = [sources[context].get("reference", "") for context in built["context_id"]]
-    wide = built.reset_index().melt(
-        ["index", "context_id", "candidate_id"], list(attributes), "attribute", "score"
-    )
+    wide = built.reset_index().melt(["index", "context_id", "candidate_id"], list(attributes), "attribute", "score")
     human = wide.sort_values("index", kind="stable").assign(annotator="construction")
-    return Dataset(name, built, human, attributes, **fields)
+    return Dataset(f"{name} (constructed)", built, human, attributes, **fields)
 
 
 def main(folder: Path = FOLDER) -> None:
@@ -211,9 +201,7 @@ def main(folder: Path = FOLDER) -> None:
 
 def _file(folder: Path, name: str) -> Path:
     if not (folder / name).is_file():
-        raise InputError(
-            "path", str(folder), f"a folder with the file {name}", "leave it out for the bundled set"
-        )
+        raise InputError("path", str(folder), f"a folder with the file {name}", "leave it out for the bundled set")
     return folder / name
 
 
@@ -222,9 +210,7 @@ def _substitute(draft: Draft, source: Source, which: str, count: int) -> Draft:
     present = {piece.origin for piece in draft}
     chosen = [(place, old, new) for place, old, new in source[which] if place in present][:count]
     if len(chosen) < count:
-        raise DatasetError(
-            f"{source['context_id']} {which}", len(chosen), f"{count} in the sentences that are left"
-        )
+        raise DatasetError(f"{source['context_id']} {which}", len(chosen), f"{count} in the sentences that are left")
     for place, old, new in chosen:
         pattern = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)")
         if not all(pattern.search(piece.text) for piece in draft if piece.origin == place):

@@ -38,9 +38,7 @@ def read_text(path: Path) -> str:
     except (gzip.BadGzipFile, EOFError) as error:
         raise DatasetError(str(path), str(error), "a whole gzip file", "download it again") from error
     except UnicodeDecodeError as error:
-        raise DatasetError(
-            f"{path}, byte {error.start}", str(error), "UTF-8 text", "save it as UTF-8"
-        ) from error
+        raise DatasetError(f"{path}, byte {error.start}", str(error), "UTF-8 text", "save it as UTF-8") from error
 
 
 def read_json(path: Path) -> Any:

@@ -77,9 +77,7 @@ def build() -> pd.DataFrame:
                     "context_id": source["context_id"],
                     "candidate_id": f"c{place}",
                     "system": system,
-                    "text": "\n".join(
-                        f"{source['speakers'][turn % 2]}: {said}" for turn, said in enumerate(turns)
-                    ),
+                    "text": "\n".join(f"{source['speakers'][turn % 2]}: {said}" for turn, said in enumerate(turns)),
                     **{attribute: score(recipe, attribute, best=10.0) for attribute in ATTRIBUTES},
                 }
             )
@@ -108,8 +106,6 @@ def load(path: Path | None = None) -> Dataset:
     Examples
     --------
     >>> load()
-    Dataset('dialogues': 10 contexts, 51 candidates, 3 attributes, 153 human scores)
+    Dataset('dialogues (constructed)': 10 contexts, 51 candidates, 3 attributes, 153 human scores)
     """
-    return read_built(
-        "dialogues", ATTRIBUTES, path, scale=(1.0, 10.0), noun="dialogue", provenance=PROVENANCE
-    )
+    return read_built("dialogues", ATTRIBUTES, path, scale=(1.0, 10.0), noun="dialogue", provenance=PROVENANCE)

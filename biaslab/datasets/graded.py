@@ -97,6 +97,6 @@ def load(path: Path | None = None) -> Dataset:
     Examples
     --------
     >>> load()
-    Dataset('graded': 24 contexts, 144 candidates, 4 attributes, 576 human scores)
+    Dataset('graded (constructed)': 24 contexts, 144 candidates, 4 attributes, 576 human scores)
     """
     return read_built("graded", ATTRIBUTES, path, scale=(1.0, 5.0), noun="summary", provenance=PROVENANCE)

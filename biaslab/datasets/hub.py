@@ -72,15 +72,11 @@ def load(
     >>> data = load(name="Salesforce/rose", config="xsum", attributes=["acu"])  # doctest: +SKIP
     """
     if path is not None:
-        raise InputError(
-            "path", str(path), "None with 'hub'", "use load_dataset('summeval' or 'rose', path=...)"
-        )
+        raise InputError("path", str(path), "None with 'hub'", "use load_dataset('summeval' or 'rose', path=...)")
     if name not in SOURCES:
         raise InputError("name", name, f"one of {', '.join(SOURCES)}", "download others and use 'tabular'")
     source = SOURCES[name]
-    records = (fetch or _fetch)(
-        name, config or source.config, split or source.split, revision or source.revision
-    )
+    records = (fetch or _fetch)(name, config or source.config, split or source.split, revision or source.revision)
     return source.convert(records, where=name, **options)
 
 
@@ -94,8 +90,6 @@ def _fetch(name: str, config: str | None, split: str, revision: str | None) -> I
         records: Iterable[Record] = datasets.load_dataset(name, config, split=split, revision=revision)
     except (OSError, ValueError, RuntimeError) as error:
         asked = f"{name}, config {config!r}, split {split!r}, revision {revision!r}"
-        remedy = (
-            "check the connection, or download the files and use load_dataset('summeval' or 'rose', path=...)"
-        )
+        remedy = "check the connection, or download the files and use load_dataset('summeval' or 'rose', path=...)"
         raise InputError("name", asked, f"what the Hub serves ({error})", remedy) from error
     return records

@@ -69,9 +69,7 @@ def load(path: str | Path | None = None, attributes: Sequence[str] = ("acu",)) -
     return from_records(read_jsonl(file), attributes, str(file))
 
 
-def from_records(
-    records: Iterable[Record], attributes: Sequence[str] = ("acu",), where: str = "rose"
-) -> Dataset:
+def from_records(records: Iterable[Record], attributes: Sequence[str] = ("acu",), where: str = "rose") -> Dataset:
     """Turn RoSE records, of a file or of the hub, into a data set.
 
     Parameters
@@ -102,13 +100,9 @@ def from_records(
         for system, text in texts.items():
             if text is not None:
                 candidates.append((str(key), source, system, system, text, reference))
-                human += [
-                    (str(key), system, *rating) for rating in _ratings(annotations, system, names, place)
-                ]
+                human += [(str(key), system, *rating) for rating in _ratings(annotations, system, names, place)]
     if not human:
-        raise DatasetError(
-            f"{where}, column 'annotations'", "no ratings", f"ratings of {', '.join(names)}", REMEDY
-        )
+        raise DatasetError(f"{where}, column 'annotations'", "no ratings", f"ratings of {', '.join(names)}", REMEDY)
     return Dataset(
         "rose",
         pd.DataFrame(candidates, columns=list(CANDIDATE_COLUMNS)),
@@ -120,9 +114,7 @@ def from_records(
     )
 
 
-def _ratings(
-    annotations: Record, system: str, names: tuple[str, ...], place: str
-) -> list[tuple[str, str, float]]:
+def _ratings(annotations: Record, system: str, names: tuple[str, ...], place: str) -> list[tuple[str, str, float]]:
     given = annotations.get(system) or {}
     return [
         (name, "aggregated", take_number(given, name, f"{place}, system {system!r}"))

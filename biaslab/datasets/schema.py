@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -47,7 +47,7 @@ class Dataset:
     --------
     >>> import biaslab as bl
     >>> bl.load_dataset("graded", limit=2)
-    Dataset('graded': 2 contexts, 12 candidates, 4 attributes, 48 human scores)
+    Dataset('graded (constructed)': 2 contexts, 12 candidates, 4 attributes, 48 human scores)
     """
 
     name: str
@@ -107,7 +107,7 @@ class Dataset:
             self.provenance,
         )
 
-    def require_attributes(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
+    def require_attributes(self, names: Sequence[str] | None) -> tuple[str, ...]:
         """Return the attributes asked for, all of them when ``names`` is None.
 
         Raises

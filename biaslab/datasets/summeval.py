@@ -119,9 +119,7 @@ def _from_annotations(records: list[dict[str, Any]], annotators: Annotators, whe
     for row, record in enumerate(records, start=1):
         place = f"{where}, row {row}"
         if "text" not in record:
-            raise DatasetError(
-                f"{place}, column 'text'", "missing", "the article", "pair the file first: " + REMEDY
-            )
+            raise DatasetError(f"{place}, column 'text'", "missing", "the article", "pair the file first: " + REMEDY)
         key, system = take(record, "id", str, place), take(record, "model_id", str, place)
         reference = _first(take(record, "references", list, place))
         candidates.append(
@@ -149,9 +147,7 @@ def _ratings(record: Record, annotators: Annotators, place: str) -> Iterator[tup
 
 def _from_means(document: Any, where: str) -> Dataset:
     if not isinstance(document, Mapping):
-        raise DatasetError(
-            where, type(document).__name__, "SummEval records or a dictionary by article", REMEDY
-        )
+        raise DatasetError(where, type(document).__name__, "SummEval records or a dictionary by article", REMEDY)
     candidates, human = [], []
     for key, record in document.items():
         place = f"{where}, article {key!r}"

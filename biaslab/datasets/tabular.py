@@ -88,9 +88,7 @@ def load(
     if not scale[0] < scale[1]:
         raise InputError("scale", scale, "the lowest and the highest score, in this order")
     if isinstance(attributes, str):
-        raise InputError(
-            "attributes", attributes, "a list of names, or name → definition", f"['{attributes}']"
-        )
+        raise InputError("attributes", attributes, "a list of names, or name → definition", f"['{attributes}']")
     names, mapping, source = tuple(attributes or ()), dict(columns or {}), file
     table = read_table(file)
     second = None if human is None else read_table(source := need_path(human, REMEDY))
@@ -120,9 +118,7 @@ def load(
 def _with_texts(table: pd.DataFrame, where: str) -> pd.DataFrame:
     """Return the table with text, context, reference and system as strings; what the file lacks is empty."""
     if "text" not in table:
-        raise DatasetError(
-            f"{where}, column 'text'", "missing", "a column with the candidates' texts", REMEDY
-        )
+        raise DatasetError(f"{where}, column 'text'", "missing", "a column with the candidates' texts", REMEDY)
     table = table.copy()
     for column in ("text", "context", "reference"):
         if column not in table:
@@ -144,9 +140,7 @@ def _with_ids(table: pd.DataFrame, where: str, one_row: bool) -> pd.DataFrame:
     elif (table["context"] != "").all():
         table["context_id"] = table["context"].map(text_key)
     else:
-        raise DatasetError(
-            f"{where}, column 'context_id'", "missing", "context_id, or a context in every row", REMEDY
-        )
+        raise DatasetError(f"{where}, column 'context_id'", "missing", "context_id, or a context in every row", REMEDY)
     if "candidate_id" in table:
         table["candidate_id"] = to_ids(table["candidate_id"], where)
     elif (table["system"] != "").all():
@@ -166,9 +160,7 @@ def _merge(items: pd.DataFrame, where: str, one_row: bool) -> pd.DataFrame:
         row = items.index[repeated][0]
         identity = tuple(items.loc[row, KEY])
         remedy = "map a column to 'candidate_id', or to 'annotator' if several people rated a candidate"
-        raise DatasetError(
-            f"{where}, row {row}, column 'candidate_id'", identity, "one row a candidate", remedy
-        )
+        raise DatasetError(f"{where}, row {row}, column 'candidate_id'", identity, "one row a candidate", remedy)
     for column, by in (("context", ["context_id"]), ("text", KEY), ("system", KEY), ("reference", KEY)):
         differs = items[column] != items.groupby(by)[column].transform("first")
         if differs.any():
@@ -185,9 +177,7 @@ def _locate(table: pd.DataFrame, source: Path) -> pd.DataFrame:
         table["candidate_id"] = table["system"]
     for column in KEY:
         if column not in table:
-            raise DatasetError(
-                f"{source}, column {column!r}", "missing", "context_id and candidate_id (or system)"
-            )
+            raise DatasetError(f"{source}, column {column!r}", "missing", "context_id and candidate_id (or system)")
         table[column] = to_ids(table[column], str(source))
     return table
 
@@ -197,6 +187,4 @@ def _require_known(rated: pd.DataFrame, candidates: pd.DataFrame, source: Path) 
     if unknown.any():
         row = rated.index[unknown][0]
         identity = tuple(rated.loc[row, KEY])
-        raise DatasetError(
-            f"{source}, row {row}, column 'candidate_id'", identity, "a candidate of the first table"
-        )
+        raise DatasetError(f"{source}, row {row}, column 'candidate_id'", identity, "a candidate of the first table")

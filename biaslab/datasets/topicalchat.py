@@ -27,9 +27,7 @@ DEFINITIONS = {
     "understandability": "the response can be understood in view of the conversation so far",
     "overall": "the response is good, all things considered",
 }
-REMEDY = (
-    "get the Topical-Chat file of github.com/maszhongming/UniEval, then load_dataset('topicalchat', path=...)"
-)
+REMEDY = "get the Topical-Chat file of github.com/maszhongming/UniEval, then load_dataset('topicalchat', path=...)"
 
 
 def load(

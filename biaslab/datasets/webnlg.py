@@ -21,9 +21,7 @@ ATTRIBUTES = {
     "relevance": "the text states only relations that the data have",
     "text_structure": "the text is grammatical and well organised",
 }
-KEYS = dict(
-    zip(("Correctness", "DataCoverage", "Fluency", "Relevance", "TextStructure"), ATTRIBUTES, strict=True)
-)
+KEYS = dict(zip(("Correctness", "DataCoverage", "Fluency", "Relevance", "TextStructure"), ATTRIBUTES, strict=True))
 SCALE = (0.0, 100.0)
 UNPUBLISHED = "WebNLG-2020-reference"
 REMEDY = "clone github.com/WebNLG/challenge-2020: the ratings are in evaluation/human-evaluation/results/en"
@@ -96,9 +94,7 @@ def load(
             text = lines[int(sample) - 1].strip()
             blank += not text
             if text:
-                rows.append(
-                    (sample, entries[sample].triples, system, system, text, entries[sample].reference)
-                )
+                rows.append((sample, entries[sample].triples, system, system, text, entries[sample].reference))
     candidates = pd.DataFrame(rows, columns=list(CANDIDATE_COLUMNS))
     known = pd.MultiIndex.from_frame(candidates[["context_id", "candidate_id"]])
     human = ratings[pd.MultiIndex.from_frame(ratings[["context_id", "candidate_id"]]).isin(known)]
@@ -137,9 +133,7 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
     >>> ratings = read_ratings("en.tar.xz")  # doctest: +SKIP
     """
     if path is None or not Path(path).exists():
-        raise InputError(
-            "path", path if path is None else str(path), "a folder or archive of ratings", REMEDY
-        )
+        raise InputError("path", path if path is None else str(path), "a folder or archive of ratings", REMEDY)
     rows: list[tuple[str, str, str, str, float]] = []
     for system, name, content in _rating_files(Path(path)):
         rows += _parse_ratings(system, name, content)

@@ -7,16 +7,39 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeVar
 
 import torch
 
-from biaslab.errors import OutOfMemoryError
+from biaslab.errors import JudgeError, OutOfMemoryError
 
 Row = TypeVar("Row")
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, eq=False)
+class TokenSet:
+    """Token ids of which any one may come next; two of them are equal only if they are the same object.
+
+    Parameters
+    ----------
+    ids : tuple of int
+        Token ids, ascending.
+    """
+
+    ids: tuple[int, ...]
+    _indicators: dict[Any, torch.Tensor] = field(default_factory=dict, repr=False)
+
+    def indicator(self, logits: torch.Tensor) -> torch.Tensor:
+        """Return a vector over the vocabulary, 1 at the ids and 0 elsewhere, kept for the next time."""
+        where = (logits.device, logits.shape[-1])
+        if where not in self._indicators:
+            vector = torch.zeros(logits.shape[-1], device=logits.device)
+            vector[torch.tensor(self.ids, dtype=torch.long, device=logits.device)] = 1.0
+            self._indicators[where] = vector
+        return self._indicators[where]
 
 
 @dataclass(frozen=True)
@@ -29,13 +52,50 @@ class Scored:
         Token ids, prompt first.
     start : int
         Index of the first scored token; at least 1 for causal models.
-    terminators : tuple of int
-        If any, the log-probability that one of these comes next is added as a last value.
+    terminators : TokenSet, optional
+        If given, the log-probability that one of these comes next is added as a last value.
     """
 
     ids: tuple[int, ...]
     start: int
-    terminators: tuple[int, ...] = ()
+    terminators: TokenSet | None = None
+
+
+class Distributions:
+    """Next-token distributions, read where they are asked for instead of normalised over the whole vocabulary.
+
+    Parameters
+    ----------
+    logits : torch.Tensor, shape (positions, vocabulary)
+        Raw scores of any float type.
+    """
+
+    def __init__(self, logits: torch.Tensor) -> None:
+        self.logits = logits.float()
+        self.top = self.logits.amax(-1, keepdim=True)
+        self.weights = (self.logits - self.top).exp_()
+        self.total = self.weights.sum(-1).log_() + self.top[:, 0]
+
+    def tokens(self, positions: Sequence[int], ids: Sequence[int]) -> list[float]:
+        """Return log P(id) at each position."""
+        rows = torch.tensor(positions, dtype=torch.long, device=self.logits.device)
+        columns = torch.tensor(ids, dtype=torch.long, device=self.logits.device)
+        return (self.logits[rows, columns] - self.total[rows]).tolist()  # type: ignore[no-any-return]
+
+    def any_of(self, positions: Sequence[int], ids: TokenSet) -> list[float]:
+        """Return log P(one of the ids) at each position."""
+        rows = torch.tensor(positions, dtype=torch.long, device=self.logits.device)
+        chosen = ids.indicator(self.logits)
+        # a plain sum of products instead of a matrix product: TF32 and its like never enter
+        found = (self.weights[rows] * chosen).sum(-1).log() + self.top[rows, 0]
+        lost = found.isinf()
+        if bool(lost.any()):  # underflow: all of them together are below 1e-38 of the likeliest token
+            found[lost] = self.logits[rows[lost]].masked_fill(chosen == 0, -torch.inf).logsumexp(-1)
+        return (found - self.total[rows]).tolist()  # type: ignore[no-any-return]
+
+    def row(self, position: int) -> torch.Tensor:
+        """Return the logits of one position, shape (1, vocabulary), in memory of their own."""
+        return self.logits[position][None].clone()
 
 
 class BatchScorer:
@@ -49,11 +109,17 @@ class BatchScorer:
         Tokens of a batch at most, padding included.
     max_logits : int
         Logits (positions × vocabulary) of a batch at most, which bounds memory.
+    opening : tuple of int
+        What the decoder of an encoder–decoder model reads before the first scored token; by default its start token.
     """
 
-    def __init__(self, model: Any, max_tokens: int = 4096, max_logits: int = 1 << 27) -> None:
+    def __init__(
+        self, model: Any, max_tokens: int = 4096, max_logits: int = 1 << 27, opening: tuple[int, ...] = ()
+    ) -> None:
         self.model, self.max_tokens, self.max_logits = model, max_tokens, max_logits
+        self.opening = opening or (decoder_start(model),) if model.config.is_encoder_decoder else ()
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self._vocabulary = int(model.config.get_text_config().vocab_size)
 
     def score(self, sequences: Sequence[Scored]) -> Iterator[tuple[int, list[float]]]:
         """Yield (index, log-probabilities of the scored tokens) as each batch completes, longest first.
@@ -67,20 +133,20 @@ class BatchScorer:
         run = self._score_encoder_decoder if self.model.config.is_encoder_decoder else self._score_causal
         at = 0
         while at < len(order):
-            size = self._batch_size([sequences[i] for i in order[at:]])
+            size = self._batch_size(sequences[i] for i in islice(order, at, None))
             results = halving(run, [sequences[i] for i in order[at : at + size]], self._shrink)
-            for index, values in zip(order[at:], results, strict=False):
+            for index, values in zip(order[at : at + size], results, strict=False):
                 yield index, values
             at += len(results)
 
-    def _batch_size(self, rest: Sequence[Scored]) -> int:
-        longest = len(rest[0].ids)
-        vocabulary = int(self.model.config.get_text_config().vocab_size)
-        size, first = 0, longest
+    def _batch_size(self, rest: Iterator[Scored]) -> int:
+        """Count the sequences, longest first, that fit one batch."""
+        head = next(rest)
+        longest, first, size = len(head.ids), head.start, 1
         for sequence in rest:
             first = min(first, sequence.start)
             kept = (longest - first + 1) if self._keeps_logits else longest
-            if size and (size + 1) * max(longest / self.max_tokens, kept * vocabulary / self.max_logits) > 1:
+            if (size + 1) * max(longest / self.max_tokens, kept * self._vocabulary / self.max_logits) > 1:
                 break
             size += 1
         return size
@@ -91,44 +157,55 @@ class BatchScorer:
     @torch.inference_mode()
     def _score_causal(self, rows: Sequence[Scored]) -> list[list[float]]:
         longest = max(len(row.ids) for row in rows)
-        ids = _pad([row.ids for row in rows], self.model.device)
+        ids = padded([row.ids for row in rows], self.model.device)
         first = min(row.start for row in rows) - 1
         options = {"logits_to_keep": longest - first} if self._keeps_logits else {}
         logits = self.model(input_ids=ids, use_cache=False, **options).logits
         first = longest - logits.shape[1]
-        return _read(logits, [(row.ids, row.start, row.start - 1 - first, row.terminators) for row in rows])
+        return [_read(found, row, row.start - 1 - first) for found, row in zip(logits, rows, strict=True)]
 
     @torch.inference_mode()
     def _score_encoder_decoder(self, rows: Sequence[Scored]) -> list[list[float]]:
-        prompts = sorted({row.ids[: row.start] for row in rows})
-        inputs = _pad(prompts, self.model.device)
-        mask = _pad([(1,) * len(prompt) for prompt in prompts], self.model.device)
-        states = self.model.get_encoder()(input_ids=inputs, attention_mask=mask).last_hidden_state
-        of = torch.tensor([prompts.index(row.ids[: row.start]) for row in rows], device=self.model.device)
-        begin = self.model.config.decoder_start_token_id
+        prompts = {prompt: i for i, prompt in enumerate(dict.fromkeys(row.ids[: row.start] for row in rows))}
+        states, mask = encode_prompts(self.model, list(prompts))
+        of = torch.tensor([prompts[row.ids[: row.start]] for row in rows], device=self.model.device)
         logits = self.model(
             encoder_outputs=(states[of],),
             attention_mask=mask[of],
-            decoder_input_ids=_pad([(begin, *row.ids[row.start :]) for row in rows], self.model.device),
+            decoder_input_ids=padded([(*self.opening, *row.ids[row.start :]) for row in rows], self.model.device),
             use_cache=False,
         ).logits
-        return _read(logits, [(row.ids, row.start, 0, row.terminators) for row in rows])
+        return [_read(found, row, len(self.opening) - 1) for found, row in zip(logits, rows, strict=True)]
 
 
-def _read(
-    logits: torch.Tensor, rows: Sequence[tuple[tuple[int, ...], int, int, tuple[int, ...]]]
-) -> list[list[float]]:
-    """Read log-probabilities; a row gives ids, first scored index, its position in the logits, terminators."""
-    results = []
-    for row, (ids, start, position, terminators) in zip(logits, rows, strict=True):
-        targets = torch.tensor(ids[start:], device=logits.device)
-        span = len(targets) + bool(terminators)
-        logprobs = row[position : position + span].float().log_softmax(-1)
-        values = logprobs[: len(targets)].gather(1, targets[:, None]).squeeze(1).tolist()
-        if terminators:
-            values.append(float(logprobs[-1, token_index(terminators, logits.device)].logsumexp(0)))
-        results.append(values)
-    return results
+def _read(logits: torch.Tensor, row: Scored, position: int) -> list[float]:
+    """Read one row's values from its logits, whose ``position`` predicts the first scored token."""
+    targets = row.ids[row.start :]
+    seen = Distributions(logits[position : position + len(targets) + (row.terminators is not None)])
+    values = seen.tokens(range(len(targets)), targets)
+    return values if row.terminators is None else values + seen.any_of([len(targets)], row.terminators)
+
+
+def encode_prompts(model: Any, prompts: Sequence[tuple[int, ...]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the encoder's last hidden states of padded prompts, and their attention mask."""
+    mask = padded([(1,) * len(prompt) for prompt in prompts], model.device)
+    inputs = padded(prompts, model.device)
+    return model.get_encoder()(input_ids=inputs, attention_mask=mask).last_hidden_state, mask
+
+
+def decoder_start(model: Any) -> int:
+    """Return the token that an encoder–decoder model's decoder starts from.
+
+    Raises
+    ------
+    JudgeError
+        If neither its configuration nor its generation configuration names one.
+    """
+    for name in ("decoder_start_token_id", "bos_token_id"):
+        for config in (model.generation_config, model.config):
+            if getattr(config, name, None) is not None:
+                return int(getattr(config, name))
+    raise JudgeError(f"the configuration of {type(model).__name__} names no decoder_start_token_id; add it")
 
 
 def halving(
@@ -165,12 +242,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return "out of memory" in text or "can't allocate memory" in text or "not enough memory" in text
 
 
-@lru_cache(maxsize=64)
-def token_index(ids: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """Return ids as a tensor on a device, kept for the next time."""
-    return torch.tensor(ids, device=device)
-
-
-def _pad(rows: Sequence[tuple[int, ...]], device: Any) -> torch.Tensor:
+def padded(rows: Sequence[tuple[int, ...]], device: Any) -> torch.Tensor:
+    """Return rows of ids as one tensor, filled up with zeros on the right."""
     longest = max(map(len, rows))
-    return torch.tensor([[*row, *(0,) * (longest - len(row))] for row in rows], device=device)
+    return torch.tensor([[*row, *(0,) * (longest - len(row))] for row in rows], dtype=torch.long, device=device)

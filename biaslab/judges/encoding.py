@@ -7,17 +7,32 @@ so it is known which characters are data, and a special token's string inside da
 
 from __future__ import annotations
 
+import datetime
 import re
+import string
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from biaslab.core import Message
 from biaslab.errors import JudgeError
+from biaslab.judges.batches import TokenSet
 
-_PLACEHOLDER = re.compile("\ue000(\\d+)\ue001")
-_SURFACE = {" ": ("\u0120", "\u2581"), "\n": ("\u010a",)}  # how byte-level BPE and SentencePiece write them
+_PLACEHOLDER = re.compile("(\u2003?)\ue000(\\d+)\ue001(\u2003?)")  # the spaces tell whether the template strips content
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TODAY = datetime.datetime(2024, 7, 26, tzinfo=datetime.UTC)  # for templates that print a date: replies must not age
+_ANCHORS = ("\n", ".", "\n.")
+_GROWTH = 12  # a normaliser may write one character as many, NFKC at most 18 bytes for each 1.6
+_WORD_STARTS = frozenset(c.encode() for c in string.ascii_letters + string.digits + "_")
+_BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
+
+
+class _Layout(NamedTuple):
+    """A rendered template: pieces around the contents, and of each content its message and whether it is stripped."""
+
+    pieces: tuple[str, ...]
+    slots: tuple[tuple[int, bool, bool], ...]
 
 
 class Encoder:
@@ -27,30 +42,46 @@ class Encoder:
     ----------
     tokenizer : transformers.PreTrainedTokenizerBase
         The model's tokenizer; its chat template is used when it has one, plain paragraphs when not.
+    size : int, optional
+        Number of ids that the model predicts; by default all of the tokenizer's.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, size: int | None = None) -> None:
         self.tokenizer = tokenizer
+        self.vocabulary = Vocabulary(tokenizer, size)
+        self._layout = lru_cache(maxsize=256)(self._render)
         self._count_special = lru_cache(maxsize=256)(self._count_special_uncached)
-        self._ends_before = lru_cache(maxsize=64)(self._ends_before_uncached)
+        self._continue = lru_cache(maxsize=4096)(self._continue_uncached)
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
         """Ids that content must never produce: all added tokens but those that stand for runs of white space."""
         added = self.tokenizer.added_tokens_decoder.items()
-        return frozenset(index for index, token in added if token.content.strip())
+        return frozenset(index for index, token in added if token.content.strip()) | {*self.tokenizer.all_special_ids}
 
     @cached_property
-    def prefix(self) -> list[int]:
+    def prefix(self) -> tuple[int, ...]:
         """What the tokenizer puts before a plain text, such as a beginning-of-sequence token; often nothing."""
-        bare = self._ids("a")
-        full = list(self.tokenizer("a").input_ids)
-        return full[: full.index(bare[0])] if bare[0] in full else []
+        return self._around[0]
 
-    def conversation(self, messages: Sequence[Message]) -> list[int]:
+    @cached_property
+    def suffix(self) -> tuple[int, ...]:
+        """What the tokenizer puts after a plain text, which encoders want to see; often nothing."""
+        return self._around[1]
+
+    @cached_property
+    def _around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        bare, full = self._ids("a"), list(self.tokenizer("a").input_ids)
+        for at in range(len(full) - len(bare) + 1):
+            if full[at : at + len(bare)] == bare:
+                return tuple(full[:at]), tuple(full[at + len(bare) :])
+        return (), ()
+
+    def conversation(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Encode a conversation up to where the judge's answer begins.
 
-        A last message of the assistant is left open, so that the answer continues it.
+        A last message of the assistant is left open, so that the answer continues it. Where the template refuses or
+        drops a system message, it is put before the first message of the user instead, as newer templates do.
 
         Raises
         ------
@@ -58,59 +89,82 @@ class Encoder:
             If the chat template refuses or drops a message, or content would become a special token.
         """
         if not self.tokenizer.chat_template:
-            return [*self.prefix, *self.plain("\n\n".join(m.content for m in messages))]
-        pieces = self._render(messages)
-        return self._encode(pieces)
+            return (*self.prefix, *self.plain("\n\n".join(m.content for m in messages)))
+        messages, layout = self._lay_out(messages)
+        pieces = [layout.pieces[0]]
+        for (index, left, right), piece in zip(layout.slots, layout.pieces[1:], strict=True):
+            content = _representable(messages[index].content)
+            content = content.lstrip() if left else content
+            pieces += [content.rstrip() if right else content, piece]
+        return tuple(self._encode(pieces))
 
-    def plain(self, text: str) -> list[int]:
-        """Encode text as characters, without special tokens before, after or inside."""
-        return self._encode(["", text])
+    def plain(self, text: str) -> tuple[int, ...]:
+        """Encode text that stands by itself as characters, without special tokens before, after or inside."""
+        return tuple(self._encode(["", _representable(text)]))
 
-    def terminators(self, label: str, labels: Sequence[str]) -> tuple[int, ...]:
-        """Return the ids that end a label: whatever does not go on with its word or towards a longer label.
+    def continuation(self, text: str) -> tuple[int, ...]:
+        """Encode text that goes on from other text: as `plain`, but without the space some tokenizers put first."""
+        return self._continue(_representable(text))
 
-        "1" ends before a full stop, a space or the end of the turn, not before "0". A label that another one extends
-        ("A" and "A+") does not end where that one goes on, so that the labels are disjoint events.
+    def at_most(self, messages: Sequence[Message] | str) -> int:
+        """Return a number of tokens that a conversation or text cannot exceed, without encoding it.
 
-        Parameters
-        ----------
-        label : str
-            The label that ends.
-        labels : sequence of str
-            All labels of the request.
-
-        Returns
-        -------
-        tuple of int
-            Token ids, ascending; the model's end-of-turn tokens are among them.
+        Raises
+        ------
+        JudgeError
+            If the chat template refuses or drops a message.
         """
-        longer = frozenset(o[len(label)] for o in labels if o != label and o.startswith(label))
-        return self._ends_before(frozenset(form for c in longer for form in (c, *_SURFACE.get(c, ()))))
+        texts = [messages] if isinstance(messages, str) else [m.content for m in messages]
+        if not isinstance(messages, str) and self.tokenizer.chat_template:
+            texts += self._lay_out(messages)[1].pieces
+        size = sum(len(text.encode("utf-8", "replace")) + 4 for text in texts)  # a token is at least one byte
+        return size * (1 if self.vocabulary.is_verbatim else _GROWTH) + len(self.prefix) + len(self.suffix)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode generated ids; special tokens vanish."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
-    def _render(self, messages: Sequence[Message]) -> list[str]:
-        """Return template and content pieces in turn: even indices are the template's, odd ones are data."""
-        turns = [{"role": m.role, "content": f"\ue000{i}\ue001"} for i, m in enumerate(messages)]
-        answered = turns[:-1] if messages[-1].role == "assistant" else turns
+    def _lay_out(self, messages: Sequence[Message]) -> tuple[Sequence[Message], _Layout]:
+        roles = tuple(m.role for m in messages)
         try:
-            text = self.tokenizer.apply_chat_template(answered, tokenize=False, add_generation_prompt=True)
+            return messages, self._layout(roles)
+        except JudgeError:
+            if roles[:2] != ("system", "user"):
+                raise
+        merged = Message("user", f"{messages[0].content}\n\n{messages[1].content}")
+        return [merged, *messages[2:]], self._layout(roles[1:])
+
+    def _render(self, roles: tuple[str, ...]) -> _Layout:
+        turns = [{"role": role, "content": f"\u2003\ue000{i}\ue001\u2003"} for i, role in enumerate(roles)]
+        answered = turns[:-1] if roles[-1] == "assistant" else turns
+        try:
+            text = self.tokenizer.apply_chat_template(
+                answered,
+                tokenize=False,
+                add_generation_prompt=True,
+                date_string=_TODAY.strftime("%d %b %Y"),
+                strftime_now=_TODAY.strftime,
+            )
         except Exception as error:
             raise JudgeError(f"the model's chat template refuses this conversation: {error}") from error
         if answered is not turns:
             text += turns[-1]["content"]
-        pieces = _PLACEHOLDER.split(text)
-        if sorted(map(int, pieces[1::2])) != list(range(len(messages))):
-            roles = ", ".join(m.role for m in messages)
-            raise JudgeError(f"the model's chat template drops or repeats a message of the roles {roles}")
-        return [p if i % 2 == 0 else messages[int(p)].content for i, p in enumerate(pieces)]
+        found = _PLACEHOLDER.split(text)
+        slots = tuple((int(found[i + 1]), not found[i], not found[i + 2]) for i in range(1, len(found), 4))
+        if [slot[0] for slot in slots] != list(range(len(roles))):
+            raise JudgeError(
+                f"the model's chat template drops, repeats or moves a message of the roles {', '.join(roles)}; "
+                "choose another prompt"
+            )
+        return _Layout(tuple(found[::4]), slots)
 
     def _encode(self, pieces: list[str]) -> list[int]:
+        """Encode template and content pieces in turn: even indices are the template's, odd ones are data."""
         text, cuts = "".join(pieces), self._cuts(pieces)
         ends = [*cuts, len(text)]
-        ids = [i for start, end in zip([0, *cuts], ends, strict=True) for i in self._ids(text[start:end])]
+        ids = self._ids(text[: ends[0]])
+        for start, end in zip(cuts, ends[1:], strict=True):
+            ids += self._go_on(text[start:end])
         found = Counter(i for i in ids if i in self.special_ids)
         if found != self._count_special(tuple(pieces[::2])):
             raise JudgeError("text from the data would be encoded as a special token; remove it from the data")
@@ -127,25 +181,145 @@ class Encoder:
         for match in self._special_strings.finditer("".join(pieces)):
             start, end = match.start(1), match.end(1)
             touching = [span for span in spans if start < span[1] and end > span[0]]
-            if touching:
-                cuts.add(max(start + 1, touching[0][0]) if end - start > 1 else start)
+            if touching and end - start > 1:
+                cuts.add(max(start + 1, touching[0][0]))
         return sorted(cuts)
 
     @cached_property
     def _special_strings(self) -> re.Pattern[str]:
-        tokens = self.tokenizer.added_tokens_decoder
-        strings = sorted((tokens[i].content for i in self.special_ids), key=len, reverse=True)
+        strings = sorted(map(str, self.tokenizer.convert_ids_to_tokens(sorted(self.special_ids))), key=len, reverse=True)
         return re.compile("(?=(" + "|".join(map(re.escape, strings)) + "))" if strings else "(?!)()")
 
     def _count_special_uncached(self, template: tuple[str, ...]) -> Counter[int]:
         ids = (i for piece in template for i in self._ids(piece))
         return Counter(i for i in ids if i in self.special_ids)
 
-    def _ends_before_uncached(self, barred: frozenset[str]) -> tuple[int, ...]:
-        starts = (token[:1] for token in self.tokenizer.convert_ids_to_tokens(range(len(self.tokenizer))))
-        return tuple(
-            i for i, c in enumerate(starts) if c not in barred and not (c.isascii() and (c.isalnum() or c == "_"))
-        )
+    def _continue_uncached(self, text: str) -> tuple[int, ...]:
+        cuts = self._cuts(["", text])
+        pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+        ids = tuple(i for piece in pieces for i in self._go_on(piece))
+        if any(i in self.special_ids for i in ids):
+            raise JudgeError("text from the data would be encoded as a special token; remove it from the data")
+        return ids
+
+    def _go_on(self, text: str) -> list[int]:
+        if not self.vocabulary.adds_space:
+            return self._ids(text)
+        for anchor in _ANCHORS:
+            before, both = self._ids(anchor), self._ids(anchor + text)
+            if both[: len(before)] == before:
+                return both[len(before) :]
+        return self._ids(text)
 
     def _ids(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False).input_ids) if text else []
+
+
+def _representable(text: str) -> str:
+    """Replace lone surrogates, which no tokenizer can read, by the replacement character."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+class Vocabulary:
+    """The tokens of a tokenizer as the bytes they stand for.
+
+    Parameters
+    ----------
+    tokenizer : transformers.PreTrainedTokenizerBase
+        Byte-level, SentencePiece-like or any other.
+    size : int, optional
+        Number of ids that the model predicts; by default all of the tokenizer's.
+    """
+
+    def __init__(self, tokenizer: Any, size: int | None = None) -> None:
+        self.tokenizer, self.size = tokenizer, min(size or len(tokenizer), len(tokenizer))
+        self._sets: dict[tuple[int, ...], TokenSet] = {}
+        self._ends_before = lru_cache(maxsize=1024)(self._ends_before_uncached)
+
+    @cached_property
+    def adds_space(self) -> bool:
+        """Whether the tokenizer puts a space before a text that has none."""
+        return self._tokens_of("a")[:1] not in (["a"], []) and self._tokens_of("a")[0][0] in "\u2581\u0120"
+
+    @cached_property
+    def is_verbatim(self) -> bool:
+        """Whether a text has at most as many tokens as bytes: nothing rewrites it before it is cut into tokens."""
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        return backend is not None and backend.normalizer is None and self.is_byte_level
+
+    @cached_property
+    def is_byte_level(self) -> bool:
+        """Whether tokens are written in the alphabet of GPT-2, one character a byte."""
+        return any("\u00c3" in token for token in self._tokens_of("\u00df"))
+
+    def terminators(self, label: str, labels: Sequence[str], encoded: Sequence[tuple[int, ...]]) -> TokenSet:
+        """Return the ids that end a label: whatever does not go on with its word or towards a longer label.
+
+        "1" ends before a full stop, a space or the end of the turn, not before "0". A label that another one extends
+        ("A" and "A+", "A B") does not end where that one goes on, so that the labels are disjoint events.
+
+        Parameters
+        ----------
+        label : str
+            The label that ends.
+        labels : sequence of str
+            All labels of the request.
+        encoded : sequence of tuple of int
+            Their token ids.
+
+        Returns
+        -------
+        TokenSet
+            The ids; the model's end-of-turn tokens are among them. Equal sets are one object.
+
+        Raises
+        ------
+        JudgeError
+            If the tokenizer writes two labels alike, or one as nothing, so that they could not be told apart.
+        """
+        own = encoded[labels.index(label)]
+        if not own or list(encoded).count(own) > 1:
+            raise JudgeError(f"this model's tokenizer cannot tell the label {label!r} from others; change the labels")
+        longer = frozenset(o[len(label) :].encode() for o in labels if o != label and o.startswith(label))
+        onward = frozenset(ids[len(own)] for ids in encoded if ids[: len(own)] == own and ids != own)
+        return self._ends_before(longer, onward)
+
+    def _ends_before_uncached(self, longer: frozenset[bytes], onward: frozenset[int]) -> TokenSet:
+        """All ids but those that go on with a word, towards a longer label's text, or with its tokens."""
+        barred = set(onward)
+        for rest in longer:
+            for index in self._starting_with.get(rest[0], ()):
+                surface = self._surfaces[index]
+                if rest.startswith(surface) or surface.startswith(rest):
+                    barred.add(index)
+        ids = tuple(i for i, s in enumerate(self._surfaces) if i not in barred and s[:1] not in _WORD_STARTS)
+        return self._sets.setdefault(ids, TokenSet(ids))
+
+    @cached_property
+    def _surfaces(self) -> list[bytes]:
+        table = _byte_alphabet() if self.is_byte_level else {"\u2581": b" "}
+        surfaces = []
+        for token in self.tokenizer.convert_ids_to_tokens(list(range(self.size))):
+            byte = _BYTE_TOKEN.fullmatch(token or "") if not self.is_byte_level else None
+            spelled = b"".join(table.get(c, c.encode("utf-8", "replace")) for c in token or "")
+            surfaces.append(bytes.fromhex(byte[1]) if byte else spelled)
+        return surfaces
+
+    @cached_property
+    def _starting_with(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for index, surface in enumerate(self._surfaces):
+            if surface:
+                found.setdefault(surface[0], []).append(index)
+        return found
+
+    def _tokens_of(self, text: str) -> list[str]:
+        ids = self.tokenizer(text, add_special_tokens=False).input_ids
+        return list(self.tokenizer.convert_ids_to_tokens(ids))
+
+
+def _byte_alphabet() -> dict[str, bytes]:
+    """The characters in which byte-level vocabularies write bytes (Radford et al., GPT-2)."""
+    shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    hidden = (b for b in range(256) if b not in shown)
+    return {**{chr(b): bytes([b]) for b in shown}, **{chr(256 + i): bytes([b]) for i, b in enumerate(hidden)}}

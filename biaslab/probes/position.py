@@ -120,6 +120,8 @@ class Position:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise InputError(name, value, "a whole number of at least 1")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise InputError("seed", self.seed, "a whole number of at least 0")
         if self.answer == "distribution" and self.replicates > 1:
             raise InputError("replicates", self.replicates, '1 where answer is "distribution"', 'choose answer="text"')
 

@@ -121,15 +121,15 @@ def cluster_ratio(
     """
     num, den = np.asarray(numerators, float), np.asarray(denominators, float)
     num, den = num[den > 0], den[den > 0]
-    contexts = len(num)
+    contexts, nan = len(num), float("nan")
     if contexts == 0:
-        return Estimate(*[np.nan] * 5, 0, "none", "undefined: no trial is left")
+        return Estimate(nan, nan, nan, nan, nan, 0, "none", "undefined: no trial is left")
     value = float(num.sum() / den.sum())
     if contexts == 1:
-        return Estimate(value, *[np.nan] * 4, 1, "none", "no interval: one context only")
+        return Estimate(value, nan, nan, nan, nan, 1, "none", "no interval: one context only")
     low, high, method = _interval(num, den, value, resampling, bounds)
     if null is None:
-        return Estimate(value, low, high, np.nan, np.nan, contexts, method)
+        return Estimate(value, low, high, nan, nan, contexts, method)
     p_value = sign_flip(num - null * den, resampling.seed)
     return Estimate(value, low, high, p_value, detectable(num, den), contexts, method)
 
@@ -189,7 +189,7 @@ def detectable(numerators: ArrayLike, denominators: ArrayLike, power: float = 0.
     contexts = len(num)
     residuals = num - num.sum() / den.sum() * den
     error = np.sqrt(contexts / (contexts - 1) * np.sum(residuals**2)) / den.sum()
-    quantiles = stats.t.ppf([1 - alpha / 2, power], contexts - 1)
+    quantiles = np.asarray(stats.t.ppf([1 - alpha / 2, power], contexts - 1))
     return float(quantiles.sum() * error)
 
 

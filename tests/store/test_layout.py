@@ -11,7 +11,7 @@ import pytest
 from biaslab.core import Completion, Reply, request_key
 from biaslab.errors import CorruptStoreError, ForeignStoreError, StoreError
 from biaslab.store import Store
-from biaslab.store_layout import APPLICATION_ID, SCHEMA_VERSION, log_of
+from biaslab.store.layout import APPLICATION_ID, SCHEMA_VERSION, log_of
 
 PAGE = 4096
 
@@ -50,9 +50,7 @@ FOREIGN: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("make", FOREIGN.values(), ids=FOREIGN.keys())
 @pytest.mark.parametrize("create", [True, False])
-def test_foreign_file_is_refused_and_untouched(
-    path: Path, make: Callable[[Path], object], create: bool
-) -> None:
+def test_foreign_file_is_refused_and_untouched(path: Path, make: Callable[[Path], object], create: bool) -> None:
     make(path)
     before = snapshot(path.parent)
     with pytest.raises(ForeignStoreError, match="not touched") as caught:

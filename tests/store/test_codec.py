@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from biaslab.codec import reply_from_json, reply_to_json
 from biaslab.core import Choice, Completion, Likelihood, Message, Reply, Request, Usage, request_key
 from biaslab.errors import InputError
 from biaslab.store import Store
+from biaslab.store.codec import reply_from_json, reply_to_json
 
 INF = float("inf")
 

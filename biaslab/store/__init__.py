@@ -21,13 +21,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
-from biaslab.codec import as_moment, moment_to_text, reply_from_json, reply_to_json, request_to_json
 from biaslab.core import Judge, Reply, Request, Usage, request_key
 from biaslab.errors import CorruptStoreError, InputError, StoreError
-from biaslab.store_export import export_rows, summarise
-from biaslab.store_file import StoreFile
-from biaslab.store_layout import log_of
-from biaslab.stored_judge import StoredJudge
+from biaslab.store.codec import as_moment, moment_to_text, reply_from_json, reply_to_json, request_to_json
+from biaslab.store.export import export_rows, summarise
+from biaslab.store.file import StoreFile
+from biaslab.store.judge import StoredJudge
+from biaslab.store.layout import log_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,9 +112,7 @@ class Store:
                 try:
                     found[key] = reply_from_json(text, Usage(prompt, cached, completion))
                 except InputError as error:
-                    message = (
-                        f"{self.path} holds a damaged reply, key {key}; restore a copy, or delete that row"
-                    )
+                    message = f"{self.path} holds a damaged reply, key {key}; restore a copy, or delete that row"
                     raise CorruptStoreError(message, self.path) from error
         return found
 
@@ -174,9 +172,7 @@ class Store:
         """
         return export_rows(self._file, Path(path).expanduser())
 
-    def prune(
-        self, judge: str | None = None, older_than: str | date | None = None, dry_run: bool = False
-    ) -> int:
+    def prune(self, judge: str | None = None, older_than: str | date | None = None, dry_run: bool = False) -> int:
         """Delete replies of a judge, or from before a moment, or both at once; shrink the file.
 
         Parameters

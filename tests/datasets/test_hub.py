@@ -95,9 +95,7 @@ def test_hub_refuses_what_it_does_not_know():
         hub.load(path="somewhere")
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("datasets") is not None, reason="the package datasets is installed"
-)
+@pytest.mark.skipif(importlib.util.find_spec("datasets") is not None, reason="the package datasets is installed")
 def test_hub_names_the_package_that_is_missing():
     with pytest.raises(MissingDependencyError, match=re.escape("pip install 'biaslab[hub]'")):
         hub.load()

@@ -98,9 +98,7 @@ class StoredJudge:
             for request, reply in answers:
                 copies = waiting.pop(request_key(request, judge_id), None)
                 if copies is None:
-                    raise JudgeError(
-                        f"the judge {judge_id!r} answered twice, or what it was not asked", request
-                    )
+                    raise JudgeError(f"the judge {judge_id!r} answered twice, or what it was not asked", request)
                 kept = self._keep(request, judge_id, reply)
                 self.asked += 1
                 self.hits += len(copies) - 1

@@ -184,9 +184,7 @@ def test_correlation_refuses_what_it_cannot_read():
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.lists(
-        st.tuples(st.sampled_from("abc"), st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=20
-    ),
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=20),
     st.sampled_from(("context", "dataset")),
     st.sampled_from(("spearman", "kendall", "pearson")),
     st.floats(1e-6, 1e6),

@@ -45,7 +45,7 @@ def test_command_rewrites_both_files_byte_for_byte(name: str, tmp_path: Path) ->
 
 def test_graded_has_the_promised_shape() -> None:
     data = load_dataset("graded")
-    assert repr(data) == "Dataset('graded': 24 contexts, 144 candidates, 4 attributes, 576 human scores)"
+    assert repr(data) == "Dataset('graded (constructed)': 24 contexts, 144 candidates, 4 attributes, 576 human scores)"
     assert (data.candidates.groupby("context_id").size() == 6).all()
     genres = Counter(context.rpartition("-")[0] for context in data.candidates["context_id"].unique())
     assert genres == {"news": 5, "science": 5, "sport": 5, "how-to": 5, "dialogue": 4}
@@ -119,9 +119,7 @@ def test_scores_are_the_best_score_less_the_documented_losses(name: str) -> None
     scores = data.human_means.reset_index(drop=True)
     for row, system in enumerate(data.candidates["system"]):
         for attribute in data.attributes:
-            lost = sum(
-                _degrade.LOSSES[d][level - 1].get(attribute, 0) for d, level in recipes[system].items()
-            )
+            lost = sum(_degrade.LOSSES[d][level - 1].get(attribute, 0) for d, level in recipes[system].items())
             assert scores.loc[row, attribute] == data.scale[1] - lost
 
 

@@ -91,9 +91,7 @@ def test_wide_layout_with_annotators(tmp_path):
 
 
 def test_scores_in_a_second_file(tmp_path):
-    texts = [
-        {key: row[key] for key in ("doc", "sys", "summary")} | {"id": n // 2} for n, row in enumerate(ROWS)
-    ]
+    texts = [{key: row[key] for key in ("doc", "sys", "summary")} | {"id": n // 2} for n, row in enumerate(ROWS)]
     columns = WITHOUT_SCORES | {"context_id": "id"}
     scores = [{"id": "0", "sys": "b", "attribute": "coherence", "score": 2}]
     file, human = write(tmp_path / "texts.csv", texts), write(tmp_path / "scores.jsonl", scores)
@@ -213,9 +211,7 @@ def test_errors_of_options(tmp_path):
         tabular.load(tmp_path / "latin.csv", attributes=["q"])
 
 
-texts = st.text(st.characters(exclude_categories=["Cs", "Cc"], include_characters="\n\t"), min_size=1).filter(
-    str.strip
-)
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"], include_characters="\n\t"), min_size=1).filter(str.strip)
 tables = st.lists(
     st.tuples(st.sampled_from(["c1", "c2"]), texts, st.one_of(st.none(), st.floats(1, 5))),
     min_size=1,

@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from biaslab.codec import reply_from_json, request_to_json
 from biaslab.core import Choice, Completion, Judge, Likelihood, Reply, Request, Usage, request_key
 from biaslab.errors import InputError, JudgeError, StoreError
 from biaslab.store import Store
+from biaslab.store.codec import reply_from_json, request_to_json
 
 INF = float("inf")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from biaslab.errors import InputError, StoreError
-from biaslab.store_file import Row, StoreFile
+from biaslab.store.file import Row, StoreFile
 
 if TYPE_CHECKING:
     import pandas as pd

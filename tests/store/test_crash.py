@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from biaslab.codec import reply_to_json
 from biaslab.core import Completion, Reply, Request, Usage, request_key
 from biaslab.errors import StoreError
 from biaslab.store import Store
+from biaslab.store.codec import reply_to_json
 
 
 class LoggingJudge:
@@ -104,9 +104,7 @@ def test_kill_loses_nothing_that_was_received(tmp_path: Path, count: int, delay:
 def test_two_processes_fill_one_store_and_agree(tmp_path: Path) -> None:
     path, go = tmp_path / "replies.sqlite", tmp_path / "go"
     spans = {"one": (0, 300), "two": (100, 400)}  # the salt makes their judges disagree
-    processes = [
-        start("race", path, tmp_path / f"{salt}.log", *span, 0.002, salt, go) for salt, span in spans.items()
-    ]
+    processes = [start("race", path, tmp_path / f"{salt}.log", *span, 0.002, salt, go) for salt, span in spans.items()]
     time.sleep(1)
     go.touch()
     assert [process.wait(120) for process in processes] == [0, 0]

@@ -14,7 +14,7 @@ from biaslab.errors import DatasetError, InputError
 from biaslab.stats.agreement import krippendorff_alpha
 from biaslab.stats.correlation import correlation
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the published data are not at {DATA}")
 SUMMEVAL = DATA / "summeval" / "annotations_1200.jsonl.gz"
 MEANS = DATA / "summeval" / "means_1600.json.gz"
@@ -68,9 +68,7 @@ def test_summeval_means_file_is_the_mean_of_the_experts(experts):
 def test_gpt4_correlates_with_experts_as_published(experts, attribute, published, documents):
     with gzip.open(DATA / "recorded" / "summeval_judges" / "judge_scores.jsonl.gz", "rt") as lines:
         replies = pd.DataFrame(map(json.loads, lines))
-    wanted = (
-        (replies["judge"] == "gpt-4-0314") & (replies["mode"] == "rts") & (replies["aspect"] == attribute)
-    )
+    wanted = (replies["judge"] == "gpt-4-0314") & (replies["mode"] == "rts") & (replies["aspect"] == attribute)
     replies = replies[wanted].drop_duplicates(["system", "id"])
 
     def parse(reply):

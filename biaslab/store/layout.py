@@ -37,12 +37,9 @@ PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 """
 _COLUMNS = (
-    "position, key, judge, kind, prompt_tokens, cached_tokens, completion_tokens, created, version, "
-    "request, reply"
+    "position, key, judge, kind, prompt_tokens, cached_tokens, completion_tokens, created, version, request, reply"
 )
-_RESCUE = (
-    "restore a copy of it, or move it away and start a new store; `sqlite3 FILE .recover` may rescue replies"
-)
+_RESCUE = "restore a copy of it, or move it away and start a new store; `sqlite3 FILE .recover` may rescue replies"
 
 
 def prepare(path: Path, create: bool) -> None:

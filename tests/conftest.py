@@ -1,0 +1,30 @@
+"""Fixtures that several test modules share."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+from hypothesis import settings
+
+import biaslab as bl
+
+mpl.use("Agg")
+settings.register_profile("biaslab", deadline=None, max_examples=50)
+settings.load_profile("biaslab")
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """The folder of published research data, which is not part of the project."""
+    folder = ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"published research data are not at {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def graded():
+    """Eight contexts of the bundled constructed set."""
+    return bl.load_dataset("graded", limit=8)

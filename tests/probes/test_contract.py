@@ -1,0 +1,142 @@
+"""What every probe owes: each module of `biaslab.probes` is found here by itself and held to the protocol."""
+
+import dataclasses
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import biaslab as bl
+from biaslab.core import STATUSES, Probe
+from biaslab.errors import BiaslabError, InputError, MissingDataWarning
+from biaslab.probes import available, find_probe
+from biaslab.stats.frame import LEADING, TRAILING
+
+PROBES = available()
+ROOT = Path(__file__).resolve().parents[2]
+JUDGES = {
+    "fair": {"quality": 1.0, "noise": 1.0},
+    "biased": {"quality": 1.0, "position": 1.5, "noise": 1.0},
+    "refusing": {"quality": 1.0, "noise": 1.0, "refusal": 0.4, "selective": True},
+}
+
+
+@pytest.fixture(params=sorted(PROBES))
+def probe(request):
+    return PROBES[request.param]()
+
+
+@pytest.fixture(params=sorted(JUDGES))
+def judge(request, graded):
+    return bl.SimulatedJudge(graded, **JUDGES[request.param])
+
+
+@pytest.fixture
+def trials(probe, judge, graded):
+    return bl.collect(probe, judge, graded, progress=False)
+
+
+def estimate(probe, trials):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MissingDataWarning)
+        return probe.estimate(trials)
+
+
+def test_is_a_frozen_dataclass_named_after_its_module(probe):
+    assert isinstance(probe, Probe)
+    assert find_probe(probe.name) is type(probe)
+    assert getattr(bl.probes, type(probe).__name__) is type(probe)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(probe, dataclasses.fields(probe)[0].name, None)
+
+
+def test_has_a_notebook_and_a_test(probe):
+    assert (ROOT / "notebooks" / f"{probe.name}.ipynb").is_file()
+    assert (ROOT / "tests" / "probes" / f"test_{probe.name}.py").is_file()
+
+
+def test_documents_its_metrics_parameters_and_source(probe):
+    text = type(probe).__doc__
+    assert all(f"``{metric}``" in text for metric in probe.primary)
+    assert all(f"{field.name} :" in text for field in dataclasses.fields(probe))
+    assert "Examples\n" in text
+
+
+def test_design_is_pure_and_repeatable(probe, graded):
+    assert list(probe.design(graded)) == list(probe.design(graded))
+
+
+def test_trials_are_rows_with_a_status(probe, trials, graded):
+    assert len(trials) == len(list(probe.design(graded)))
+    assert set(trials["status"]) <= set(STATUSES)
+    assert trials["value"].notna().equals(trials["status"].isin(["ok", "tie"]))
+    assert set(trials["context_id"]) == set(graded.candidates["context_id"])
+
+
+def test_estimates_have_the_agreed_columns(probe, trials):
+    estimates = estimate(probe, trials)
+    assert tuple(estimates.columns[: len(LEADING)]) == LEADING
+    assert tuple(estimates.columns[-len(TRAILING) :]) == TRAILING
+    assert set(probe.primary) <= set(estimates["metric"])
+    assert (estimates["probe"] == probe.name).all()
+    cell = [c for c in estimates.columns if c not in TRAILING]
+    assert not estimates.duplicated(cell).any()
+
+
+def test_estimates_are_in_order(probe, trials):
+    estimates = estimate(probe, trials)
+    known = estimates[estimates["estimate"].notna()]
+    assert len(known)
+    assert (known["ci_low"] <= known["estimate"] + 1e-9).all()
+    assert (known["estimate"] <= known["ci_high"] + 1e-9).all()
+    p = estimates["p_value"].dropna()
+    assert p.between(0, 1).all()
+    primary = estimates["metric"].isin(probe.primary) & estimates["p_value"].notna()
+    assert estimates.loc[primary, ["q_value", "mde"]].notna().all(axis=None)
+    assert estimates.loc[estimates["estimate"].isna(), "note"].str.len().gt(0).all()
+
+
+def test_repeats_itself(probe, trials):
+    first, again = estimate(probe, trials), estimate(probe, trials)
+    assert first.equals(again)
+
+
+def test_says_why_there_is_nothing(probe, trials):
+    nothing = trials.assign(value=np.nan, status="refused")
+    estimates = estimate(probe, nothing)
+    primary = estimates[estimates["metric"].isin(probe.primary)]
+    assert len(primary)
+    assert primary["estimate"].isna().all()
+    assert primary["note"].str.len().gt(0).all()
+    assert (primary["n_dropped"] > 0).all()
+
+
+def test_warns_of_missing_data(probe, trials):
+    with pytest.warns(MissingDataWarning):
+        probe.estimate(trials.assign(value=np.nan, status="unparsable"))
+
+
+def test_planted_bias_is_found_and_its_absence_not(probe, graded):
+    """A fair judge is not accused; each bias that a simulated judge plants under the probe's name is found."""
+    if probe.name not in {field.name for field in dataclasses.fields(bl.SimulatedJudge)}:
+        pytest.skip(f"no bias is planted under the name {probe.name}")
+    for size, found in ((0.0, False), (1.5, True)):
+        judge = bl.SimulatedJudge(graded, quality=1.0, noise=1.0, **{probe.name: size})
+        estimates = estimate(probe, bl.collect(probe, judge, graded, progress=False))
+        primary = estimates[estimates["metric"].isin(probe.primary) & estimates["q_value"].notna()]
+        assert (primary["q_value"] < 0.05).all() if found else (primary["q_value"] > 0.01).all(), size
+
+
+def test_unknown_probe_lists_those_there_are():
+    with pytest.raises(InputError, match="position"):
+        find_probe("telepathy")
+    with pytest.raises(AttributeError, match="position"):
+        _ = bl.probes.Telepathy
+
+
+def test_refuses_an_unknown_attribute_before_any_judge_is_asked(probe, graded):
+    if "attributes" not in {field.name for field in dataclasses.fields(probe)}:
+        pytest.skip("the probe has no attributes")
+    with pytest.raises(BiaslabError, match="beauty"):
+        list(dataclasses.replace(probe, attributes=["beauty"]).design(graded))

@@ -1,0 +1,220 @@
+"""The position probe against planted biases, known fractions and published judges."""
+
+import gzip
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+import biaslab as bl
+from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.parsing import parse_choice
+from biaslab.probes.position import Position
+
+
+def estimate_of(estimates, metric, **cell):
+    rows = estimates[(estimates["metric"] == metric) & estimates["human_gap"].isna()]
+    for column, value in cell.items():
+        rows = rows[rows[column] == value]
+    assert len(rows) == 1
+    return rows.iloc[0]
+
+
+def run(probe, judge, data):
+    return probe.estimate(bl.collect(probe, judge, data, progress=False))
+
+
+def pairs_frame(rows, judge="judge", dataset="data", attribute="coherence"):
+    columns = ["context_id", "candidate_id", "opponent_id", "value", "status", "human_gap"]
+    fixed = {"judge": judge, "dataset": dataset, "attribute": attribute, "template": 1, "replicate": 0}
+    return pd.DataFrame(rows, columns=columns).assign(**fixed, label_mass=np.nan)
+
+
+def test_design_is_every_pair_in_both_orders(graded):
+    trials = list(Position(attributes=["fluency"]).design(graded))
+    assert len(trials) == 8 * 15 * 2 * 2
+    assert len({t.request for t in trials}) == len(trials)
+    first = trials[0].request.messages[0].content
+    texts = graded.candidates.set_index(["context_id", "candidate_id"])["text"]
+    shown = [texts[trials[0].context_id, c] for c in (trials[0].candidate_id, trials[0].opponent_id)]
+    assert first.index("Summary A: " + shown[0]) < first.index("Summary B: " + shown[1])
+    assert "fluent" in first
+
+
+def test_drawn_pairs_depend_on_seed_and_context_alone(graded):
+    def drawn(data, seed):
+        trials = Position(attributes=["fluency"], templates=[1], n_pairs=4, seed=seed).design(data)
+        return {(t.context_id, t.candidate_id, t.opponent_id) for t in trials}
+
+    few, many = drawn(graded.head(2), 0), drawn(graded, 0)
+    assert few < many
+    assert len(few) == 2 * 4 * 2
+    assert {(c, b, a) for c, a, b in few} == few
+    assert drawn(graded, 1) != many
+
+
+@pytest.mark.parametrize("bias", [-1.0, 0.0, 0.7])
+def test_planted_bias_comes_back_in_logits(graded, bias):
+    judge = bl.SimulatedJudge(graded, quality=0.8, position=bias)
+    found = estimate_of(run(Position(["coherence"], [1]), judge, graded), "first_position_logit")
+    assert found["estimate"] == pytest.approx(bias, abs=1e-9)
+
+
+def test_metrics_of_a_noiseless_judge_are_known_fractions(graded):
+    """Without noise the first wins exactly where quality × gap + position > 0, which the human scores tell."""
+    judge = bl.SimulatedJudge(graded, quality=1.0, position=1.2)
+    estimates = run(Position(["coherence"], [1]), judge, graded)
+    means = graded.human_means["coherence"]
+    gaps = np.array(
+        [s - t for _, g in means.groupby("context_id") for a, s in g.items() for b, t in g.items() if a != b]
+    )
+    assert estimate_of(estimates, "first_position_rate")["estimate"] == pytest.approx(np.mean(gaps + 1.2 > 0))
+    assert estimate_of(estimates, "order_consistency")["estimate"] == pytest.approx(np.mean(np.abs(gaps) > 1.2))
+    assert estimate_of(estimates, "primacy_share")["estimate"] == 1.0
+    rated = gaps[gaps != 0]
+    assert estimate_of(estimates, "comparative_accuracy")["estimate"] == pytest.approx(
+        np.mean((rated + 1.2 > 0) == (rated > 0))
+    )
+    p = expit(gaps + 1.2)
+    floor = estimate_of(estimates, "resampling_consistency")["estimate"]
+    assert floor == pytest.approx(np.mean(p**2 + (1 - p) ** 2))
+
+
+def test_bias_grows_as_the_gap_shrinks(graded):
+    judge = bl.SimulatedJudge(graded, quality=1.0, position=1.0, noise=1.0)
+    estimates = run(Position(["coherence"], [1]), judge, graded)
+    curve = estimates[estimates["human_gap"].notna() & (estimates["metric"] == "first_position_rate")]
+    assert len(curve) >= 3
+    assert curve.sort_values("human_gap")["estimate"].is_monotonic_decreasing
+    pooled = np.average(curve["estimate"], weights=curve["n_trials"])
+    assert pooled == pytest.approx(estimate_of(estimates, "first_position_rate")["estimate"])
+
+
+def test_text_answers_agree_with_distributions(graded):
+    judge = bl.SimulatedJudge(graded, quality=0.5, position=0.5)
+    soft = run(Position(["coherence"], [1]), judge, graded)
+    text = run(Position(["coherence"], [1], answer="text", replicates=6), judge, graded)
+    floor = estimate_of(soft, "resampling_consistency")
+    sampled = estimate_of(text, "resampling_consistency")
+    assert sampled["ci_low"] < floor["estimate"] < sampled["ci_high"]
+    logit = estimate_of(text, "first_position_logit")
+    assert np.isnan(logit["estimate"])
+    assert "text" in logit["note"]
+
+
+def test_a_selective_refusal_drops_whole_pairs_and_warns(graded):
+    judge = bl.SimulatedJudge(graded, quality=1.0, position=0.0, refusal=0.5, selective=True)
+    probe = Position(["coherence"], [1])
+    trials = bl.collect(probe, judge, graded, progress=False)
+    refused = trials[trials["status"] == "refused"]
+    assert refused["value"].isna().all()
+    assert (refused["human_gap"] < 0).all()
+    with pytest.warns(MissingDataWarning, match="coherence"):
+        estimates = probe.estimate(trials)
+    found = estimate_of(estimates, "first_position_rate")
+    assert found["n_dropped"] >= 2 * len(refused) - 1
+    assert found["n_dropped"] + found["n_trials"] == len(trials)
+    assert found["estimate"] == pytest.approx(0.5, abs=0.01)  # dropping only the refused order would give over 0.6
+
+
+def test_ties_are_an_outcome_of_their_own():
+    rows = [
+        ("c1", "x", "y", 0.5, "tie", 1.0), ("c1", "y", "x", 0.5, "tie", -1.0),
+        ("c2", "x", "y", 1.0, "ok", 1.0), ("c2", "y", "x", 0.5, "tie", -1.0),
+        ("c3", "x", "y", 1.0, "ok", 1.0), ("c3", "y", "x", 0.0, "ok", -1.0),
+    ]  # fmt: skip
+    estimates = Position().estimate(pairs_frame(rows))
+    assert estimate_of(estimates, "tie_rate")["estimate"] == pytest.approx(3 / 6)
+    assert estimate_of(estimates, "first_position_rate")["estimate"] == pytest.approx(2 / 3)
+    assert estimate_of(estimates, "order_consistency")["estimate"] == pytest.approx(2 / 3)
+    assert np.isnan(estimate_of(estimates, "primacy_share")["estimate"])
+
+
+def test_rows_in_any_order_and_names_do_not_matter(graded):
+    probe = Position(["coherence", "fluency"])
+    trials = bl.collect(probe, bl.SimulatedJudge(graded, position=0.4, noise=1), graded, progress=False)
+    plain = probe.estimate(trials)
+    shuffled = probe.estimate(trials.sample(frac=1, random_state=1))
+    renamed = trials.assign(
+        **{c: trials[c].map(lambda name: f"z{99 - int(name[1:])}") for c in ("candidate_id", "opponent_id")}
+    )
+    key = ["metric", "attribute", "template", "human_gap"]
+    for other in (shuffled, probe.estimate(renamed)):
+        pd.testing.assert_frame_equal(
+            plain.sort_values(key).reset_index(drop=True), other.sort_values(key).reset_index(drop=True)
+        )
+
+
+def test_q_values_are_a_family_of_the_primary_metric(graded):
+    estimates = run(Position(), bl.SimulatedJudge(graded, position=0.1, noise=2), graded)
+    with_q = estimates[estimates["q_value"].notna()]
+    assert set(with_q["metric"]) == {"first_position_rate"}
+    assert len(with_q) == 8
+    assert (with_q["q_value"] >= with_q["p_value"]).all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"attributes": "coherence"}, {"templates": [3]}, {"n_pairs": 0}, {"answer": "maybe"}, {"replicates": 0},
+        {"replicates": 3}, {"gap_bins": 0}, {"seed": -1},
+    ],
+)  # fmt: skip
+def test_parameters_are_checked(options):
+    with pytest.raises(InputError, match=next(iter(options))):
+        Position(**options)
+
+
+def test_unknown_attribute_is_named(graded):
+    with pytest.raises(InputError, match=r"beauty.*coherence"):
+        list(Position(["beauty"]).design(graded))
+
+
+def test_missing_columns_are_named():
+    with pytest.raises(TrialsError, match="template"):
+        Position().estimate(pd.DataFrame({"judge": []}))
+
+
+def published_pairs(rows):
+    frame = pairs_frame(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MissingDataWarning)
+        return Position().estimate(frame)
+
+
+@pytest.mark.parametrize(
+    ("aspect", "first", "consistent"), [("coherence", 0.5213, 0.6436), ("consistency", 0.4024, 0.6436)]
+)
+def test_gpt35_on_summeval_pairs(shared_data, aspect, first, consistent):
+    file = shared_data / "recorded" / "summeval_judges" / "h2h_gpt35_both_orders.jsonl.gz"
+    rows = []
+    for record in map(json.loads, gzip.open(file, "rt")):
+        if record["aspect"] != aspect:
+            continue
+        shown = (record["model_1"], record["model_2"])
+        shown = shown[::-1] if record["toggled"] else shown
+        chosen, status = parse_choice(record["resp"], ("A", "B", "C"))
+        value = float("nan") if chosen is None else (1.0, 0.0, 0.5)[chosen]
+        rows.append((record["id"], *shown, value, "tie" if chosen == 2 else status, np.nan))
+    estimates = published_pairs(rows)
+    assert estimate_of(estimates, "first_position_rate")["estimate"] == pytest.approx(first, abs=5e-5)
+    assert estimate_of(estimates, "order_consistency")["estimate"] == pytest.approx(consistent, abs=5e-5)
+
+
+def test_gpt35_on_mt_bench(shared_data):
+    file = shared_data / "recorded" / "position_bias_analyzer" / "MTBench_position_bias.jsonl.gz"
+    rows = []
+    for record in map(json.loads, gzip.open(file, "rt")):
+        verdict = next((x for x in "ABC" if f"[[{x}]]" in record["judgment"]), None)
+        value = {"A": 1.0, "B": 0.0, "C": 0.5, None: float("nan")}[verdict]
+        status = {"C": "tie", None: "unparsable"}.get(verdict, "ok")
+        rows.append((record["question"], record["A"], record["B"], value, status, np.nan))
+    decided = [row[3] for row in rows if row[4] == "ok"]
+    assert np.mean(decided) == pytest.approx(0.4738, abs=5e-5)  # the published figure pools every readable reply
+    found = estimate_of(published_pairs(rows), "first_position_rate")  # ours drops the 16 pairs with an unreadable one
+    assert (found["n_trials"], found["n_dropped"]) == (2 * 2384, 2 * 16)
+    assert found["estimate"] == pytest.approx(np.mean(decided), abs=0.001)
+    assert estimate_of(published_pairs(rows), "order_consistency")["estimate"] == pytest.approx(0.6952, abs=2e-4)

@@ -1,0 +1,206 @@
+"""The walk of a judgement: what is asked, kept, resumed, refused and stopped."""
+
+import dataclasses
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab.core import Choice, Reply
+from biaslab.errors import BudgetExceededError, InputError, JudgeError, PromptTooLongError, UnsupportedRequestError
+from biaslab.probes.position import Position
+
+PROBE = Position(["coherence"], [1])
+
+
+class Watched:
+    """A judge that counts what it is asked and can fail on the way."""
+
+    kinds = frozenset({Choice})
+
+    def __init__(self, judge, fail_after=None):
+        self.judge, self.fail_after, self.asked = judge, fail_after, []
+        self.id = judge.id
+
+    def check(self, requests):
+        self.judge.check(requests)
+
+    def ask(self, requests):
+        for request, reply in self.judge.ask(requests):
+            if self.fail_after is not None and len(self.asked) == self.fail_after:
+                raise ConnectionError("the line is dead")
+            self.asked.append(request)
+            yield request, reply
+
+
+@pytest.fixture
+def judge(graded):
+    return bl.SimulatedJudge(graded, position=0.5, noise=1)
+
+
+def collect(judge, data, **options):
+    return bl.collect(PROBE, judge, data, progress=False, **options)
+
+
+def test_trials_frame(judge, graded):
+    trials = collect(judge, graded)
+    assert list(trials.columns) == [
+        "probe", "judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute",
+        "template", "human_gap", "replicate", "value", "status", "label_mass", "tokens", "key",
+    ]  # fmt: skip
+    assert (trials["label_mass"] - 1).abs().max() < 1e-12
+    assert trials["key"].is_unique
+    assert (trials.attrs["asked"], trials.attrs["stored"]) == (len(trials), 0)
+
+
+def test_a_second_run_asks_nothing_and_is_equal(judge, graded, tmp_path):
+    store = tmp_path / "replies.sqlite"
+    first = collect(judge, graded, store=store)
+    silent = Watched(judge)
+    second = collect(silent, graded, store=str(store))
+    assert silent.asked == []
+    assert (second.attrs["asked"], second.attrs["stored"]) == (0, len(second))
+    pd.testing.assert_frame_equal(first, second)
+
+
+def test_a_failure_keeps_what_was_answered(judge, graded, tmp_path):
+    store = tmp_path / "replies.sqlite"
+    failing = Watched(judge, fail_after=37)
+    with pytest.raises(ConnectionError):
+        collect(failing, graded, store=store)
+    rest = Watched(judge)
+    trials = collect(rest, graded, store=store)
+    assert not set(rest.asked) & set(failing.asked)
+    assert len(rest.asked) == len(trials) - 37
+    pd.testing.assert_frame_equal(trials, collect(judge, graded))
+
+
+def test_equal_requests_are_asked_once(judge, graded):
+    class Twice(Position):
+        def design(self, dataset):
+            for trial in super().design(dataset):
+                yield trial
+                yield dataclasses.replace(trial, replicate=1)
+
+    watched = Watched(judge)
+    trials = bl.collect(Twice(["coherence"], [1]), watched, graded, progress=False)
+    assert len(trials) == 2 * len(watched.asked)
+    assert trials.groupby("key")["value"].nunique().eq(1).all()
+
+
+@pytest.mark.parametrize(
+    ("budget", "words"),
+    [
+        (bl.Budget(requests=10), "10 of 10 requests"),
+        (bl.Budget(tokens=5), "tokens"),
+        (bl.Budget(minutes=1e-9), "minutes"),
+    ],
+)
+def test_a_budget_stops_the_run_and_keeps_everything(judge, graded, tmp_path, budget, words):
+    store = tmp_path / "replies.sqlite"
+    watched = Watched(judge)
+    with pytest.raises(BudgetExceededError, match=words):
+        collect(watched, graded, store=store, budget=budget)
+    assert 0 < len(watched.asked) <= 10
+    rest = Watched(judge)
+    collect(rest, graded, store=store)
+    assert len(rest.asked) + len(watched.asked) == 240
+
+
+def test_what_the_store_holds_costs_no_budget(judge, graded, tmp_path):
+    store = tmp_path / "replies.sqlite"
+    collect(judge, graded, store=store)
+    assert len(collect(judge, graded, store=store, budget=bl.Budget(requests=1))) == 240
+
+
+def test_bad_budget():
+    with pytest.raises(InputError, match="budget"):
+        bl.Budget(requests=0)
+
+
+def test_a_request_that_cannot_be_answered_is_named_before_anything_is_asked(judge, graded):
+    class Narrow(Watched):
+        def check(self, requests):
+            longest = max(requests, key=lambda r: len(r.messages[0].content))
+            raise PromptTooLongError("too long", longest)
+
+    narrow = Narrow(judge)
+    with pytest.raises(
+        PromptTooLongError, match=r"context 'news-\d|context '\w+-\d+', candidate c\d and c\d"
+    ) as caught:
+        collect(narrow, graded)
+    assert caught.value.request is not None
+    assert narrow.asked == []
+
+
+def test_a_judge_without_distributions_is_refused(judge, graded):
+    watched = Watched(judge)
+    text_probe = Position(["coherence"], [1], answer="text")
+    watched.check = lambda requests: bl.SimulatedJudge.check(watched, requests)
+    with pytest.raises(UnsupportedRequestError, match="Completion"):
+        bl.collect(text_probe, watched, graded, progress=False)
+
+
+def test_a_judge_that_leaves_requests_out_is_caught(judge, graded):
+    class Lazy(Watched):
+        def ask(self, requests):
+            yield requests[0], Reply(logprobs=(-0.1, -2.0))
+
+    with pytest.raises(JudgeError, match="unanswered"):
+        collect(Lazy(judge), graded)
+
+
+def test_nothing_to_ask(judge, graded):
+    single = bl.Dataset(
+        "one", graded.candidates.head(1), graded.human.head(0), graded.attributes, graded.scale, graded.noun
+    )
+    with pytest.raises(InputError, match="at least one judgement"):
+        collect(judge, single)
+
+
+SLOW_RUN = """
+import sys, time
+import biaslab as bl
+class Slow:
+    def __init__(self, judge): self.judge, self.id, self.kinds, self.check = judge, judge.id, judge.kinds, judge.check
+    def ask(self, requests):
+        for request, reply in self.judge.ask(requests):
+            time.sleep(0.004)
+            with open(sys.argv[2], "a") as log:
+                log.write(bl.core.request_key(request, self.id) + chr(10))
+            yield request, reply
+data = bl.load_dataset("graded", limit=8)
+judge = Slow(bl.SimulatedJudge(data, position=0.5, noise=1))
+trials = bl.collect(bl.probes.Position(["coherence"], [1]), judge, data, store=sys.argv[1], progress=False)
+trials.to_pickle(sys.argv[3])
+"""
+
+
+@pytest.mark.slow
+def test_kill_minus_nine_ten_times_then_resume(judge, graded, tmp_path):
+    """The trials equal an uninterrupted run's; only the reply in flight at a kill may be asked for again."""
+    store, log, result = (tmp_path / name for name in ("replies.sqlite", "asked.log", "trials.pickle"))
+    command = [sys.executable, "-c", SLOW_RUN, str(store), str(log), str(result)]
+    rng, kills = random.Random(5), 0
+    while kills < 10 and not result.exists():
+        process = subprocess.Popen(command)
+        seen = len(log.read_text().splitlines()) if log.exists() else 0
+        target = seen + rng.randint(1, 24)
+        while process.poll() is None and (len(log.read_text().splitlines()) if log.exists() else 0) < target:
+            time.sleep(rng.random() * 0.01)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.wait()
+    assert kills == 10
+    subprocess.run(command, check=True)
+    pd.testing.assert_frame_equal(pd.read_pickle(result), collect(judge, graded))
+    asked = log.read_text().splitlines()
+    assert set(asked) == set(collect(judge, graded)["key"])
+    assert len(asked) - len(set(asked)) <= kills

@@ -1,0 +1,66 @@
+"""Requests refuse what makes no sense, and are hashable, frozen and normalised."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from biaslab.core import Choice, Completion, Judge, Likelihood, Message, Probe, parameters, request_key
+from biaslab.errors import InputError, UnsupportedRequestError
+from biaslab.judges.simulated import SimulatedJudge
+from biaslab.probes.position import Position
+
+
+@pytest.mark.parametrize("labels", [(), ("A",), ("A", "A"), ("A", "")])
+def test_choice_needs_different_labels(labels):
+    with pytest.raises(InputError, match="labels"):
+        Choice("?", labels)
+
+
+@pytest.mark.parametrize(
+    "options", [{"temperature": -1}, {"temperature": float("nan")}, {"max_tokens": 0}, {"replicate": -1}]
+)
+def test_completion_checks_its_ranges(options):
+    with pytest.raises(InputError, match=next(iter(options))):
+        Completion("?", **options)
+
+
+@pytest.mark.parametrize("messages", [[], [("robot", "hi")], [("user", 3)]])
+def test_messages_are_checked(messages):
+    with pytest.raises(InputError, match="messages"):
+        Completion(messages)
+
+
+def test_likelihood_needs_text():
+    with pytest.raises(InputError, match="text"):
+        Likelihood("")
+
+
+def test_ways_to_write_a_conversation_are_one_request():
+    written = ["hi", [("user", "hi")], [{"role": "user", "content": "hi"}], [Message("user", "hi")]]
+    assert len({Completion(messages) for messages in written}) == 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Completion("hi").replicate = 2
+
+
+@given(st.text(), st.text(), st.floats(0, 10), st.integers(0, 3))
+def test_keys_tell_requests_apart(one, other, temperature, replicate):
+    base = Completion(one, 0.0)
+    assert request_key(base, "j") == request_key(Completion(one, -0.0), "j")
+    assert (request_key(base, "j") == request_key(Completion(other), "j")) == (one == other)
+    assert request_key(base, "j") != request_key(base, "k")
+    changed = Completion(one, temperature, replicate=replicate)
+    assert (request_key(base, "j") == request_key(changed, "j")) == (changed == base)
+
+
+def test_protocols_are_met(graded):
+    assert isinstance(SimulatedJudge(graded), Judge)
+    assert isinstance(Position(), Probe)
+    assert parameters(Position(seed=3))["seed"] == 3
+
+
+def test_a_judge_refuses_kinds_it_does_not_answer(graded):
+    with pytest.raises(UnsupportedRequestError, match="Likelihood") as caught:
+        SimulatedJudge(graded).check([Likelihood("hi")])
+    assert caught.value.request == Likelihood("hi")
