@@ -1,7 +1,7 @@
 """biaslab measures, corrects and plots the biases of LLM judges.
 
-Everything public is listed in ``__init__.pyi`` and loaded when it is first used, so that ``import biaslab`` is quick and
-brings in neither torch nor openai nor matplotlib.
+Everything public is listed in ``__init__.pyi`` and loaded when it is first used, so that ``import biaslab`` is quick
+and brings in neither torch nor openai nor matplotlib.
 
 Examples
 --------

@@ -77,7 +77,8 @@ def collect(
     dataset : Dataset
         What is judged.
     store : Store or path, optional
-        Where replies are kept. With a store, a run that was stopped goes on where it was, and a repeated run asks nothing.
+        Where replies are kept. With a store, a run that was stopped goes on where it was, and a repeated run asks
+        nothing.
     progress : bool
         Show a progress bar with rate and remaining time.
     budget : Budget, optional
@@ -87,9 +88,10 @@ def collect(
     -------
     pandas.DataFrame
         Trials, one row per judgement in the order of the design: ``probe, judge, dataset, context_id, candidate_id,
-        opponent_id, attribute, <conditions>, replicate, value, status, label_mass, tokens, key``. ``value`` is NaN unless
-        ``status`` is "ok" or "tie". ``label_mass`` is the probability that all labels have together, NaN for text. The
-        number of replies that the judge gave now is in ``attrs["asked"]``, those from the store in ``attrs["stored"]``.
+        opponent_id, attribute, <conditions>, replicate, value, status, label_mass, tokens, key``. ``value`` is NaN
+        unless ``status`` is "ok" or "tie". ``label_mass`` is the probability that all labels have together, NaN for
+        text. The number of replies that the judge gave now is in ``attrs["asked"]``, those from the store in
+        ``attrs["stored"]``.
 
     Raises
     ------
@@ -181,8 +183,8 @@ def _ask(
             spent = budget.exceeded(asked.replies, asked.tokens, time.monotonic() - started) if asked.replies else ""
             if spent and bar.n < len(places):
                 raise BudgetExceededError(
-                    f"the budget is spent: {spent}; {bar.n} of {len(places)} requests are answered, and kept if a store "
-                    "was given; run again with a larger budget to go on"
+                    f"the budget is spent: {spent}; {bar.n} of {len(places)} requests are answered, and kept if "
+                    "a store was given; run again with a larger budget to go on"
                 )
     if any(reply is None for reply in replies):
         raise JudgeError(f"the judge {judge.id!r} left requests unanswered")

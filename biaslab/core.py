@@ -230,9 +230,12 @@ class Judge(Protocol):
     """
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """What pins every reply."""
+
     @property
-    def kinds(self) -> frozenset[type]: ...
+    def kinds(self) -> frozenset[type]:
+        """Request kinds that are answered."""
 
     def check(self, requests: Iterable[Request]) -> None:
         """Raise a `JudgeError` that carries the request if one of them cannot be answered; ask nothing."""

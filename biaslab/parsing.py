@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from biaslab.core import Status
 
 _REFUSAL = re.compile(
-    r"^\W*(i['’]?m sorry|i am sorry|sorry,|i apologi[sz]e|i (cannot|can['’]?t|am unable|won['’]?t|will not)|as an ai\b|unable to)",
+    r"^\W*(i['’]?m sorry|i am sorry|sorry,|i apologi[sz]e|i (cannot|can['’]?t|am unable|won['’]?t|will not)|"
+    r"as an ai\b|unable to)",
     re.IGNORECASE,
 )
 _LEAD = r"^\W*(?:(?:the |my |final )*(?:answer|choice|verdict)(?: is)?\s*:?\s*)?[\W_]*"
@@ -31,8 +32,9 @@ def parse_choice(text: str | None, labels: Sequence[str]) -> tuple[int | None, S
     -------
     tuple
         Index of the label, or None; and ``"ok"``, ``"refused"`` or ``"unparsable"``. A text chose a label when it opens
-        with the label alone or with "<label> is more …"; when it holds exactly one in double brackets (``[[A]]``); or when
-        it mentions exactly one and negates nothing. Where labels differ in their last word, that word alone does too.
+        with the label alone or with "<label> is more …"; when it holds exactly one in double brackets (``[[A]]``); or
+        when it mentions exactly one and negates nothing. Where labels differ in their last word, that word alone does
+        too.
 
     Examples
     --------

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 _INCH = 2.54
 PALETTE = sns.color_palette("colorblind")
 MARKERS = "osD^vP"
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.labelsize": 8,
@@ -62,7 +63,8 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(draw)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         with plt.rc_context(STYLE):
-            return draw(*args, **kwargs)
+            result: R = draw(*args, **kwargs)
+        return result
 
     return wrapped
 
@@ -80,8 +82,8 @@ def panels(columns: int, height: float = 6.0) -> list[Axes]:
     """
     width = 8.0 if columns == 1 else 17.0
     size = (width / _INCH, height / _INCH)
-    figure, axes = plt.subplots(1, columns, figsize=size, sharex=True, sharey=True, layout="constrained", squeeze=False)
-    figure.get_layout_engine().set(wspace=0.06)  # type: ignore[union-attr]
+    figure, axes = plt.subplots(1, columns, figsize=size, sharex=True, sharey=True, squeeze=False)
+    figure.set_layout_engine("constrained", wspace=0.06)
     return list(axes[0])
 
 
@@ -284,7 +286,7 @@ def _dots(
         ax.errorbar(values, places, xerr=spread, **look)
 
 
-def _finish(ax: Axes, rows: pd.DataFrame, metric: str, axis: str, title: str | None) -> None:
+def _finish(ax: Axes, rows: pd.DataFrame, metric: str, axis: Literal["x", "y"], title: str | None) -> None:
     draw, label = (ax.axvline, ax.set_xlabel) if axis == "x" else (ax.axhline, ax.set_ylabel)
     if metric in NULLS:
         draw(NULLS[metric], color="0.4", linestyle="--", linewidth=1, zorder=0)

@@ -73,7 +73,7 @@ def test_decoration_changes_nothing(label, noise):
 def test_reads_a_real_judge(shared_data):
     """GPT-3.5 on MT-Bench pairs: the verdict in double brackets is found wherever there is exactly one."""
     file = shared_data / "recorded" / "position_bias_analyzer" / "MTBench_position_bias.jsonl.gz"
-    texts = [json.loads(line)["judgment"] for line in gzip.open(file, "rt")]
+    texts = [json.loads(line)["judgment"] for line in gzip.decompress(file.read_bytes()).splitlines()]
     bracketed = [t for t in texts if isinstance(t, str) and sum(f"[[{x}]]" in t for x in "ABC") == 1]
     assert len(bracketed) > 4000
     labels = ("Assistant A", "Assistant B", "Assistant C")

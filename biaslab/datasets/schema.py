@@ -77,7 +77,7 @@ class Dataset:
 
     @cached_property
     def human_means(self) -> pd.DataFrame:
-        """Mean human score, shape (candidates, attributes), indexed by (context_id, candidate_id); NaN where nobody rated."""
+        """Mean human score, shape (candidates, attributes), by (context_id, candidate_id); NaN where nobody rated."""
         means = self.human.pivot_table(
             index=["context_id", "candidate_id"], columns="attribute", values="score", aggfunc="mean"
         )

@@ -80,7 +80,7 @@ class Distributions:
         """Return log P(id) at each position."""
         rows = torch.tensor(positions, dtype=torch.long, device=self.logits.device)
         columns = torch.tensor(ids, dtype=torch.long, device=self.logits.device)
-        return (self.logits[rows, columns] - self.total[rows]).tolist()  # type: ignore[no-any-return]
+        return (self.logits[rows, columns] - self.total[rows]).tolist()
 
     def any_of(self, positions: Sequence[int], ids: TokenSet) -> list[float]:
         """Return log P(one of the ids) at each position."""
@@ -91,7 +91,7 @@ class Distributions:
         lost = found.isinf()
         if bool(lost.any()):  # underflow: all of them together are below 1e-38 of the likeliest token
             found[lost] = self.logits[rows[lost]].masked_fill(chosen == 0, -torch.inf).logsumexp(-1)
-        return (found - self.total[rows]).tolist()  # type: ignore[no-any-return]
+        return (found - self.total[rows]).tolist()
 
     def row(self, position: int) -> torch.Tensor:
         """Return the logits of one position, shape (1, vocabulary), in memory of their own."""
@@ -135,8 +135,7 @@ class BatchScorer:
         while at < len(order):
             size = self._batch_size(sequences[i] for i in islice(order, at, None))
             results = halving(run, [sequences[i] for i in order[at : at + size]], self._shrink)
-            for index, values in zip(order[at : at + size], results, strict=False):
-                yield index, values
+            yield from zip(order[at : at + size], results, strict=False)
             at += len(results)
 
     def _batch_size(self, rest: Iterator[Scored]) -> int:

@@ -187,7 +187,9 @@ class Encoder:
 
     @cached_property
     def _special_strings(self) -> re.Pattern[str]:
-        strings = sorted(map(str, self.tokenizer.convert_ids_to_tokens(sorted(self.special_ids))), key=len, reverse=True)
+        strings = sorted(
+            map(str, self.tokenizer.convert_ids_to_tokens(sorted(self.special_ids))), key=len, reverse=True
+        )
         return re.compile("(?=(" + "|".join(map(re.escape, strings)) + "))" if strings else "(?!)()")
 
     def _count_special_uncached(self, template: tuple[str, ...]) -> Counter[int]:
@@ -319,7 +321,7 @@ class Vocabulary:
 
 
 def _byte_alphabet() -> dict[str, bytes]:
-    """The characters in which byte-level vocabularies write bytes (Radford et al., GPT-2)."""
+    """Return the characters in which byte-level vocabularies write bytes (Radford et al., GPT-2)."""
     shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
     hidden = (b for b in range(256) if b not in shown)
     return {**{chr(b): bytes([b]) for b in shown}, **{chr(256 + i): bytes([b]) for i, b in enumerate(hidden)}}

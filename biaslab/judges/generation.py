@@ -166,7 +166,7 @@ class Generator:
 
     @contextlib.contextmanager
     def _plain_settings(self) -> Iterator[None]:
-        """Keep the model's own generation settings (beams, penalties, forced tokens) from filling in what is not set."""
+        """Keep the model's own generation settings (beams, penalties, forced tokens) out of what is not set."""
         kept = self.model.generation_config
         self.model.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
         try:
@@ -178,7 +178,7 @@ class Generator:
 def _encoder_output(states: torch.Tensor) -> Any:
     from transformers.modeling_outputs import BaseModelOutput
 
-    return BaseModelOutput(last_hidden_state=states)  # type: ignore[arg-type]
+    return BaseModelOutput(last_hidden_state=states)
 
 
 def _until(ids: list[int], terminators: tuple[int, ...]) -> Generated:

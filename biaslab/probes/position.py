@@ -1,4 +1,4 @@
-"""Positional bias: does a judge prefer what stands first? (Liusie et al. 2024, §3.5, Tables 5 and 9)"""
+"""Positional bias: does a judge prefer what stands first? (Liusie et al. 2024, §3.5, Tables 5, 9)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from biaslab.stats import pairs
 from biaslab.stats.frame import Ratio, estimates_frame, ratio_rows, require_columns
 from biaslab.stats.resampling import Resampling
 
-_BY_GAP = ("first_position_rate", "order_consistency")
+_BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")
 _TINY = 1e-15  # probabilities are kept off 0 and 1, where a logit is infinite
 
 
@@ -63,8 +63,8 @@ class Position:
     A trial's ``value`` is the probability that the candidate shown first wins, among the two labels: p_ij of Eq. 3, or
     0, ½ (tie), 1 for text. A tie is "Tie" as the likeliest answer, or two labels exactly as likely.
 
-    Estimates, one a judge × data set × attribute × template, over pairs that were judged in both orders (a refusal in one
-    order drops the pair, counted in ``n_dropped``):
+    Estimates, one a judge × data set × attribute × template, over pairs that were judged in both orders (a refusal in
+    one order drops the pair, counted in ``n_dropped``):
 
     ``first_position_rate`` (primary; 0–1, null ½)
         P(A) of Eq. 8: share of decisions, ties aside, for the first. Above ½: primacy; below: recency.
@@ -81,8 +81,9 @@ class Position:
     ``tie_rate``, ``label_mass`` (0–1)
         Share of ties; probability that the labels have together (low: the judge would rather say something else).
 
-    ``first_position_rate`` and ``order_consistency`` come a second time by bins of the absolute human gap (column
-    ``human_gap``, the bin's mean; NaN for all pairs together): bias grows as the gap shrinks.
+    ``first_position_rate``, ``first_position_logit`` and ``order_consistency`` come a second time by bins of the
+    absolute human gap (column ``human_gap``, the bin's mean; NaN for all pairs together): bias grows as the gap
+    shrinks.
 
     Examples
     --------
@@ -225,7 +226,7 @@ def _read_distribution(logprobs: Sequence[float]) -> tuple[float, Status]:
 
 
 def _terms(blocks: pd.DataFrame) -> dict[str, Ratio]:
-    """What each metric counts, pair by pair, in both orders."""
+    """Say what each metric counts, pair by pair, in both orders."""
     context = blocks["context_id"]
     first = blocks[["first_ij", "first_ji"]].to_numpy(float)
     decided = ~np.isnan(first)
@@ -271,7 +272,7 @@ def _terms(blocks: pd.DataFrame) -> dict[str, Ratio]:
 
 
 def _noise_floor(blocks: pd.DataFrame, trials: pd.DataFrame) -> dict[str, Ratio]:
-    """How often two samples of one request agree: exactly from p, or counted between replicates of text answers."""
+    """Say how often two samples of one request agree: exactly from p, or counted between replicates of text answers."""
     p = blocks[["p_ij", "p_ji"]].to_numpy(float)
     if np.isin(p, (0.0, 0.5, 1.0)).all():
         seen = pairs.replicate_agreement(trials)

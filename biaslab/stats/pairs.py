@@ -1,4 +1,4 @@
-"""Pair trials as whole blocks: each pair in both orders, so that what is missing in one order cannot bias a contrast."""
+"""Pair trials as whole blocks: both orders of a pair, so that what is missing in one cannot bias a contrast."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def both_orders(trials: pd.DataFrame, what: str) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row a pair and replicate: ``context_id``; ``p_ij``, ``p_ji`` (probability that the first shown wins, in each
-        order); ``first_ij``, ``first_ji`` (1 or 0 for who won, NaN for a tie); ``human_gap`` (of i over j); ``label_mass``
-        (mean of both). ``attrs["n_dropped"]`` is the number of judgements that do not enter.
+        order); ``first_ij``, ``first_ji`` (1 or 0 for who won, NaN for a tie); ``human_gap`` (of i over j);
+        ``label_mass`` (mean of both). ``attrs["n_dropped"]`` is the number of judgements that do not enter.
 
     Warns
     -----
@@ -57,8 +57,8 @@ def both_orders(trials: pd.DataFrame, what: str) -> pd.DataFrame:
     blocks.attrs["n_dropped"] = n_dropped
     if n_dropped > MISSING_SHARE * len(trials):
         warnings.warn(
-            f"{what}: {n_dropped} of {len(trials)} judgements do not enter, because they or their twin in the other order "
-            "are missing; what is missing may bias the rest",
+            f"{what}: {n_dropped} of {len(trials)} judgements do not enter, because they or their twin in the other "
+            "order are missing; what is missing may bias the rest",
             MissingDataWarning,
             stacklevel=3,
         )

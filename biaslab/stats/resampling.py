@@ -68,7 +68,8 @@ class Estimate:
     p_value : float
         Two-sided sign-flip test against the null; NaN where there is no null.
     mde : float
-        Smallest difference from the null that this design detects with 80 % power at α = .05.
+        Smallest difference from the null that this design detects with 80 % power at α = .05. NaN, with a note, where
+        contexts do not vary, and below 6 contexts, where no sign-flip test reaches .05.
     n_contexts : int
         Contexts that enter.
     method : str
@@ -99,8 +100,8 @@ def cluster_ratio(
     Parameters
     ----------
     numerators, denominators : array_like, shape (contexts,)
-        Sums within each context: for a rate, successes and trials; for a mean, sum and count. Contexts whose denominator
-        is 0 do not enter.
+        Sums within each context: for a rate, successes and trials; for a mean, sum and count. Contexts whose
+        denominator is 0 do not enter.
     resampling : Resampling
         How to resample.
     null : float, optional
@@ -130,8 +131,8 @@ def cluster_ratio(
     low, high, method = _interval(num, den, value, resampling, bounds)
     if null is None:
         return Estimate(value, low, high, nan, nan, contexts, method)
-    p_value = sign_flip(num - null * den, resampling.seed)
-    return Estimate(value, low, high, p_value, detectable(num, den), contexts, method)
+    p_value, (effect, note) = sign_flip(num - null * den, resampling.seed), _detectable_or_why_not(num, den)
+    return Estimate(value, low, high, p_value, effect, contexts, method, note)
 
 
 def sign_flip(contributions: ArrayLike, seed: int = 0) -> float:
@@ -175,8 +176,8 @@ def sign_flip(contributions: ArrayLike, seed: int = 0) -> float:
 def detectable(numerators: ArrayLike, denominators: ArrayLike, power: float = 0.8, alpha: float = 0.05) -> float:
     """Return the smallest shift of a ratio that as many contexts as these detect.
 
-    (t_{1−α/2} + t_{power}) · s with G − 1 degrees of freedom, where s is the linearised standard error of a ratio of sums
-    over G contexts.
+    (t_{1−α/2} + t_{power}) · s with G − 1 degrees of freedom, where s is the linearised standard error of a ratio of
+    sums over G contexts.
 
     Parameters
     ----------
@@ -191,6 +192,15 @@ def detectable(numerators: ArrayLike, denominators: ArrayLike, power: float = 0.
     error = np.sqrt(contexts / (contexts - 1) * np.sum(residuals**2)) / den.sum()
     quantiles = np.asarray(stats.t.ppf([1 - alpha / 2, power], contexts - 1))
     return float(quantiles.sum() * error)
+
+
+def _detectable_or_why_not(num: Floats, den: Floats) -> tuple[float, str]:
+    if 2.0 ** (1 - len(num)) > 0.05:
+        return float("nan"), "fewer than 6 contexts: no test can reach p < .05, whatever the effect"
+    effect = detectable(num, den)
+    if effect < 1e-12:
+        return float("nan"), "contexts do not vary: no detectable effect can be stated"
+    return effect, ""
 
 
 def bootstrap_ratios(numerators: Floats, denominators: Floats, n: int, seed: int) -> Floats:

@@ -93,7 +93,8 @@ def test_estimates_are_in_order(probe, trials):
     p = estimates["p_value"].dropna()
     assert p.between(0, 1).all()
     primary = estimates["metric"].isin(probe.primary) & estimates["p_value"].notna()
-    assert estimates.loc[primary, ["q_value", "mde"]].notna().all(axis=None)
+    assert estimates.loc[primary, "q_value"].notna().all()
+    assert (estimates.loc[primary, "mde"].gt(0) | estimates.loc[primary, "note"].str.len().gt(0)).all()
     assert estimates.loc[estimates["estimate"].isna(), "note"].str.len().gt(0).all()
 
 

@@ -191,7 +191,7 @@ def published_pairs(rows):
 def test_gpt35_on_summeval_pairs(shared_data, aspect, first, consistent):
     file = shared_data / "recorded" / "summeval_judges" / "h2h_gpt35_both_orders.jsonl.gz"
     rows = []
-    for record in map(json.loads, gzip.open(file, "rt")):
+    for record in map(json.loads, gzip.decompress(file.read_bytes()).splitlines()):
         if record["aspect"] != aspect:
             continue
         shown = (record["model_1"], record["model_2"])
@@ -207,7 +207,7 @@ def test_gpt35_on_summeval_pairs(shared_data, aspect, first, consistent):
 def test_gpt35_on_mt_bench(shared_data):
     file = shared_data / "recorded" / "position_bias_analyzer" / "MTBench_position_bias.jsonl.gz"
     rows = []
-    for record in map(json.loads, gzip.open(file, "rt")):
+    for record in map(json.loads, gzip.decompress(file.read_bytes()).splitlines()):
         verdict = next((x for x in "ABC" if f"[[{x}]]" in record["judgment"]), None)
         value = {"A": 1.0, "B": 0.0, "C": 0.5, None: float("nan")}[verdict]
         status = {"C": "tie", None: "unparsable"}.get(verdict, "ok")

@@ -71,6 +71,16 @@ def test_a_rate_of_one_everywhere_has_an_honest_interval():
     low = stats.binomtest(8, 8).proportion_ci(0.95, method="exact").low
     assert (found.ci_low, found.ci_high) == (pytest.approx(low), 1.0)
     assert found.p_value == 2 / 2**8
+    assert np.isnan(found.mde)
+    assert "do not vary" in found.note
+
+
+@given(st.integers(2, 5))
+def test_below_six_contexts_nothing_is_detectable(contexts):
+    found = cluster_ratio(np.arange(contexts) + 5.0, np.full(contexts, 5.0), Resampling(), null=0.0)
+    assert found.p_value > 0.05
+    assert np.isnan(found.mde)
+    assert "fewer than 6" in found.note
 
 
 @pytest.mark.parametrize("options", [{"n": 10}, {"level": 95}, {"method": "normal"}])

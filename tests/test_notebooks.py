@@ -1,0 +1,88 @@
+"""Notebooks run as they are, with parameters, from papermill; they are committed clean, and say clearly what is
+wrong."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+PARAMETERS = {"judge", "dataset", "path", "attributes", "n_contexts", "seed", "store", "out"}
+
+
+def papermill(notebook, folder, **parameters):
+    options = [word for name, value in parameters.items() for word in ("-p", name, str(value))]
+    command = [sys.executable, "-m", "papermill", str(notebook), "out.ipynb", "--no-progress-bar", *options]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_there_are_notebooks():
+    assert {"00_tour", "position"} <= {path.stem for path in NOTEBOOKS}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_committed_clean_with_a_parameters_cell(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(not cell.outputs and cell.execution_count is None for cell in cells)
+    [tagged] = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
+    assert {line.split(" = ")[0] for line in tagged.source.splitlines()} >= PARAMETERS
+    assert notebook.metadata.kernelspec.name == "python3"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_runs_by_itself_from_papermill(path, tmp_path):
+    done = papermill(path, tmp_path, judge="simulated:position=0.5,noise=1", n_contexts=4)
+    assert done.returncode == 0, done.stderr[-3000:]
+    figures = tmp_path / "figures"
+    names = {p.stem for p in figures.glob("*.png")}
+    assert names
+    assert names == {p.stem for p in figures.glob("*.pdf")}
+    for name in names:
+        frame = pd.read_csv(figures / f"{name}.csv")
+        assert len(frame)
+        assert frame["estimate"].notna().any()
+    executed = nbformat.read(tmp_path / "out.ipynb", as_version=4)
+    outputs = [output for cell in executed.cells if cell.cell_type == "code" for output in cell.outputs]
+    assert not [o for o in outputs if o.output_type == "stream" and o.name == "stderr" and "Warning" in o.text]
+    assert any("image/png" in o.get("data", {}) for o in outputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"n_contexts": 0}, "limit is 0, allowed: a whole number of contexts"),
+        ({"dataset": "gradde"}, "dataset is 'gradde', allowed: one of dialogues, graded"),
+        ({"judge": "simulated:charm=1"}, "name=number"),
+        ({"judge": "/no/such/model"}, "there is no model at '/no/such/model'"),
+        ({"path": "/no/such/file"}, "a file or folder that exists"),
+    ],
+)
+def test_a_bad_parameter_gives_a_clear_error(parameters, words, tmp_path):
+    done = papermill(ROOT / "notebooks" / "position.ipynb", tmp_path, **parameters)
+    assert done.returncode != 0
+    assert words in done.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_the_embedded_judge_is_asked_once(tmp_path):
+    """Figures of a real judge; the second run answers from the store and writes the same estimates."""
+    command = [
+        sys.executable, "-c", "import sys; from biaslab.cli import main; sys.exit(main())",
+        "figures", "--only", "position", "--contexts", "1",
+    ]  # fmt: skip
+    results = []
+    for _ in range(2):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+        results.append((done.stdout, pd.read_csv(tmp_path / "figures" / "position__estimates.csv")))
+    assert "240 judge calls" in results[0][0]
+    assert "0 judge calls" in results[1][0].splitlines()[-1]
+    pd.testing.assert_frame_equal(results[0][1], results[1][1])
