@@ -7,7 +7,6 @@ so it is known which characters are data, and a special token's string inside da
 
 from __future__ import annotations
 
-import datetime
 import re
 import string
 from collections import Counter
@@ -21,7 +20,12 @@ from biaslab.judges.batches import TokenSet
 
 _PLACEHOLDER = re.compile("(\u2003?)\ue000(\\d+)\ue001(\u2003?)")  # the spaces tell whether the template strips content
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_TODAY = datetime.datetime(2024, 7, 26, tzinfo=datetime.UTC)  # for templates that print a date: replies must not age
+_DATE = {"%d": "26", "%b": "Jul", "%B": "July", "%m": "07", "%y": "24", "%Y": "2024", "%A": "Friday", "%H": "12"}
+_STILL = (  # goes before a template that prints the date: replies must not depend on the day
+    "{%- macro strftime_now(format) -%}{{ format"
+    + "".join(f"|replace({code!r}, {text!r})" for code, text in _DATE.items())
+    + " }}{%- endmacro -%}"
+)
 _ANCHORS = ("\n", ".", "\n.")
 _GROWTH = 12  # a normaliser may write one character as many, NFKC at most 18 bytes for each 1.6
 _WORD_STARTS = frozenset(c.encode() for c in string.ascii_letters + string.digits + "_")
@@ -138,12 +142,12 @@ class Encoder:
         turns = [{"role": role, "content": f"\u2003\ue000{i}\ue001\u2003"} for i, role in enumerate(roles)]
         answered = turns[:-1] if roles[-1] == "assistant" else turns
         try:
+            template = self.tokenizer.get_chat_template()
             text = self.tokenizer.apply_chat_template(
                 answered,
+                chat_template=_STILL + template if "strftime_now" in template else template,
                 tokenize=False,
                 add_generation_prompt=True,
-                date_string=_TODAY.strftime("%d %b %Y"),
-                strftime_now=_TODAY.strftime,
             )
         except Exception as error:
             raise JudgeError(f"the model's chat template refuses this conversation: {error}") from error
