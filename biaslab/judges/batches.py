@@ -80,7 +80,7 @@ class Distributions:
         """Return log P(id) at each position."""
         rows = torch.tensor(positions, dtype=torch.long, device=self.logits.device)
         columns = torch.tensor(ids, dtype=torch.long, device=self.logits.device)
-        return (self.logits[rows, columns] - self.total[rows]).tolist()
+        return (self.logits[rows, columns] - self.total[rows]).clamp(max=0).tolist()
 
     def any_of(self, positions: Sequence[int], ids: TokenSet) -> list[float]:
         """Return log P(one of the ids) at each position."""
@@ -91,7 +91,7 @@ class Distributions:
         lost = found.isinf()
         if bool(lost.any()):  # underflow: all of them together are below 1e-38 of the likeliest token
             found[lost] = self.logits[rows[lost]].masked_fill(chosen == 0, -torch.inf).logsumexp(-1)
-        return (found - self.total[rows]).tolist()
+        return (found - self.total[rows]).clamp(max=0).tolist()
 
     def row(self, position: int) -> torch.Tensor:
         """Return the logits of one position, shape (1, vocabulary), in memory of their own."""

@@ -105,12 +105,12 @@ def load_model(source: ModelSource, dtype: str, device: str) -> tuple[Any, Any]:
         where["revision"] = source.revision
     try:
         with _quiet():
-            tokenizer = AutoTokenizer.from_pretrained(source.location, **where)
             config = AutoConfig.from_pretrained(source.location, **where)
+            tokenizer = AutoTokenizer.from_pretrained(source.location, config=config, **where)
             auto = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
             if source.gguf_file:
                 where["quantization_config"] = GgufConfig(dequantize=True)
-            model = auto.from_pretrained(source.location, dtype=getattr(torch, dtype), **where)
+            model = auto.from_pretrained(source.location, config=config, dtype=getattr(torch, dtype), **where)
     except Exception as error:
         raise ModelLoadError(
             f"the model {source.name!r} could not be loaded: {_first_line(error)}; "

@@ -288,7 +288,7 @@ def _naming(request: Request) -> Iterator[None]:
 def _scored_reply(request: Request, parts: dict[int, list[float]], usage: Usage) -> Reply:
     if isinstance(request, Likelihood):
         return Reply(logprobs=tuple(parts[0]), usage=usage)
-    return Reply(logprobs=tuple(min(math.fsum(parts[i]), 0.0) for i in range(len(request.labels))), usage=usage)
+    return Reply(logprobs=tuple(min(math.fsum(parts[i]), 0.0) for i in range(len(parts))), usage=usage)
 
 
 def _seed(request: Completion) -> int:

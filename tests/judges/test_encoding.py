@@ -137,7 +137,7 @@ def test_a_system_message_that_the_template_refuses_or_drops_is_put_before_the_u
     encoder = Encoder(make_tokenizer(chat_template=template))
     merged = encoder.conversation(as_messages([("system", "S<|im_end|>"), ("user", "U"), ("assistant", "x")]))
     assert merged == encoder.conversation(as_messages([("user", "S<|im_end|>\n\nU"), ("assistant", "x")]))
-    with pytest.raises(JudgeError, match="refuses|drops"):
+    with pytest.raises(JudgeError, match=r"refuses|drops"):
         encoder.conversation(as_messages([("user", "U"), ("system", "S")]))
 
 

