@@ -122,7 +122,7 @@ def intervals(
     ax : matplotlib.axes.Axes, optional
         Where to draw, without a legend (see `share_legend`); new Axes of a column's width (8 cm) by default.
     title : str, optional
-        Stands before n in the title; the data set's name by default.
+        Stands above n; by default the data set's name stands before it.
 
     Returns
     -------
@@ -297,8 +297,8 @@ def _finish(ax: Axes, rows: pd.DataFrame, metric: str, axis: Literal["x", "y"], 
 
 def _caption(rows: pd.DataFrame, title: str | None) -> str:
     names = [str(rows[c].iloc[0]) for c in ("dataset",) if c in rows and not _varies(rows, c)]
-    names = names if title is None else [title]
     contexts = rows["n_contexts"]
     n = f"{contexts.max()}" if contexts.min() == contexts.max() else f"{contexts.min()}–{contexts.max()}"
     level = rows["ci_level"].iloc[0] if "ci_level" in rows else 0.95
-    return " · ".join([*names, f"n = {n} contexts", f"{level:.0%} intervals"])
+    facts = " · ".join([*([] if title else names), f"n = {n} contexts", f"{level:.0%} intervals"])
+    return facts if title is None else f"{title}\n{facts}"

@@ -176,7 +176,7 @@ class LocalJudge:
 
     @cached_property
     def _scorer(self) -> BatchScorer | TreeScorer:
-        from biaslab.judges.prefix_tree import choose_scorer
+        from biaslab.judges.scorers import choose_scorer
 
         return choose_scorer(self._loaded[0], self._max_batch_tokens, self._opening)
 

@@ -23,8 +23,8 @@ def percentile(replicates: Floats, level: float) -> tuple[float, float]:
 
     Examples
     --------
-    >>> percentile(np.arange(101.0), 0.9)
-    (5.0, 95.0)
+    >>> percentile(np.arange(5.0), 0.5)
+    (1.0, 3.0)
     """
     low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)

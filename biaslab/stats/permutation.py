@@ -12,7 +12,7 @@ from biaslab.errors import InputError
 Floats = NDArray[np.float64]
 _EXACT_CONTEXTS = 12
 _DRAWN = 9_999
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
 
 
 def sign_flip(contributions: ArrayLike, seed: int = 0) -> float:

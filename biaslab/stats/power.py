@@ -58,7 +58,7 @@ def detectable(numerators: ArrayLike, denominators: ArrayLike, power: float = 0.
     Examples
     --------
     >>> round(detectable([3, 4, 2, 4, 3, 4, 4, 3], [4] * 8), 3)
-    0.215
+    0.214
     """
     return detectable_effect(standard_error(numerators, denominators), np.size(numerators), power, alpha)
 
@@ -68,8 +68,8 @@ def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: fl
 
     Examples
     --------
-    >>> round(detectable_effect(0.066, 8), 3)
-    0.215
+    >>> round(detectable_effect(0.0656, 8), 3)
+    0.214
     """
     for name, value in (("power", power), ("alpha", alpha)):
         if not 0 < value < 1:

@@ -57,7 +57,7 @@ def cluster_ratio(
     --------
     >>> e = cluster_ratio([3, 4, 2, 4, 3, 4, 4, 3], [4] * 8, Resampling(seed=1), null=0.5)
     >>> round(e.estimate, 3), round(e.ci_low, 3), round(e.ci_high, 3), round(e.p_value, 4)
-    (0.844, 0.687, 0.966, 0.0156)
+    (0.844, 0.693, 0.989, 0.0156)
     """
     sums = _columns(numerators, denominators)
     sums = in_order(sums[(sums[:, 1] > 0) & ~np.isnan(sums[:, 0])])
@@ -78,8 +78,8 @@ def ratio_difference(
     Parameters
     ----------
     numerators, denominators : tuple of two array_like, each of shape (contexts,)
-        Sums within each context of the first and of the second ratio, contexts in the same order. A context where either
-        ratio has no denominator does not enter.
+        Sums within each context of the first and of the second ratio, in the same order of contexts. A context where
+        either ratio has no denominator does not enter.
     resampling : Resampling
         How to resample.
 

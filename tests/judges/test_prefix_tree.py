@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from biaslab.core import Choice, Likelihood
 from biaslab.errors import OutOfMemoryError
 from biaslab.judges.batches import BatchScorer, Scored, TokenSet
-from biaslab.judges.prefix_tree import TreeScorer, choose_scorer
+from biaslab.judges.prefix_tree import TreeScorer
+from biaslab.judges.scorers import choose_scorer
 
 HEAD = {"head_dim": 8}
 NEAR = {"sliding_window": 7}

@@ -1,0 +1,71 @@
+"""Choose how a model scores sequences: as a prefix tree, or in padded batches where its architecture wants them."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import Any
+
+import torch
+
+from biaslab.judges.batches import BatchScorer, Scored
+from biaslab.judges.prefix_tree import PACK, TreeScorer
+
+_LOG = logging.getLogger(__name__)
+_ATTENTION = frozenset({"full_attention", "sliding_attention"})
+_NEEDED = ("position_ids", "attention_mask", "past_key_values", "logits_to_keep")
+
+
+def choose_scorer(model: Any, max_batch_tokens: int = 4096, opening: tuple[int, ...] = ()) -> TreeScorer | BatchScorer:
+    """Return the prefix tree where the architecture takes it, padded batches where not, and say so once.
+
+    The configuration decides, and a short self-check against plain batches confirms: whatever reads more than the
+    attention mask allows gives other numbers and is found out.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+        In evaluation mode.
+    max_batch_tokens : int
+        Tokens of one batch or pack at most.
+    opening : tuple of int
+        See `BatchScorer`.
+    """
+    plain = BatchScorer(model, max_batch_tokens, opening=opening)
+    if model.config.is_encoder_decoder:
+        return plain  # the encoder sees the whole prompt: nothing but its output can be shared, and that is
+    reason = _unfit(model)
+    if not reason:
+        tree = TreeScorer(model, min(PACK, max_batch_tokens))
+        reason = _self_check(tree, plain)
+        if not reason:
+            return tree
+    _LOG.warning("%s takes no prefix tree (%s); padded batches are used", type(model).__name__, reason)
+    return plain
+
+
+def _unfit(model: Any) -> str:
+    """Say why a model's configuration rules the tree out; nothing if it does not."""
+    config = model.config.get_text_config()
+    missing = [name for name in _NEEDED if name not in inspect.signature(model.forward).parameters]
+    if missing:
+        return f"its forward pass takes no {missing[0]}"
+    if getattr(model, "_is_stateful", False):
+        return "it keeps a recurrent state"
+    other = sorted(set(getattr(config, "layer_types", None) or ()) - _ATTENTION)
+    return f"layers of type {other[0]}" if other else ""
+
+
+def _self_check(tree: TreeScorer, plain: BatchScorer) -> str:
+    """Say how the tree disagrees with plain batches on three short sequences; nothing if it does not."""
+    ids = tuple(i % tree.vocabulary for i in range(5, 21))
+    samples = [Scored(ids, 9), Scored(ids[:12] + ids[:6], 9), Scored(ids[:12] + ids[3:9] + ids[:2], 9)]
+    wanted = dict(plain.score(samples))
+    try:
+        found = dict(tree.score(samples))
+    except (TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+        return f"{type(error).__name__}: {error}"
+    worst = max(abs(a - b) for i in wanted for a, b in zip(found[i], wanted[i], strict=True))
+    tolerance = 1e-3 if tree.model.dtype == torch.float32 else 0.5
+    tree.computed = 0
+    return "" if worst <= tolerance else f"log-probabilities differ by {worst:.2g}"
