@@ -1,6 +1,7 @@
 """Generate text in batches, each row with random numbers of its own, so that a reply does not depend on its batch.
 
-A prompt that is asked several times (replicates, temperatures) is read once: its cache is copied to all its rows.
+A prompt that is asked several times (replicates, temperatures) is read once, and so is what all prompts of a batch have
+in common at their beginning: the cache is copied to all its rows.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import contextlib
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from biaslab.core import Completion
 from biaslab.judges.batches import decoder_start, encode_prompts, halving
 
 Generated = tuple[list[int], bool]
+_WORTH_SHARING = 16  # tokens
 
 
 class InverseSampling(LogitsProcessor):
@@ -92,17 +95,23 @@ class Generator:
         OutOfMemoryError
             If a single prompt does not fit; larger batches are halved and the rest goes on.
         """
-        order = sorted(
-            range(len(rows)), key=lambda i: (-rows[i].request.max_tokens, -len(rows[i].prompt), rows[i].prompt)
-        )
+        order = sorted(range(len(rows)), key=lambda i: (-rows[i].request.max_tokens, rows[i].prompt))
         while order:
-            steps = rows[order[0]].request.max_tokens
-            size = max(1, self.max_batch_tokens // (len(rows[order[0]].prompt) + steps))
-            batch = [i for i in order[:size] if rows[i].request.max_tokens == steps]
+            batch = self._batch(order, rows)
             results = halving(self._run, [rows[i] for i in batch], self._shrink)
             for index, (ids, stopped) in zip(batch, results, strict=False):
                 yield index, ids, stopped
             order = order[len(results) :]
+
+    def _batch(self, order: Sequence[int], rows: Sequence[Prompted]) -> list[int]:
+        """Return the first rows of an order that fit a batch together: neighbours share most of their prompts."""
+        steps, longest = rows[order[0]].request.max_tokens, 0
+        for size, index in enumerate(order):
+            longest = max(longest, len(rows[index].prompt))
+            other = rows[index].request.max_tokens != steps
+            if size and (other or (size + 1) * (longest + steps) > self.max_batch_tokens):
+                return list(order[:size])
+        return list(order)
 
     def _shrink(self) -> None:
         self.max_batch_tokens //= 2
@@ -133,26 +142,59 @@ class Generator:
             encoded = _encoder_output(states[of])
             inputs = {"encoder_outputs": encoded, "attention_mask": mask[of], "decoder_input_ids": opened}
             return inputs, len(self.opening)
-        longest = max(map(len, prompts))
+        longest, shared = max(map(len, prompts)), self._shared(prompts)
+        gaps = [longest - len(p) for p in prompts]  # filled after what all share, where the mask hides it
         fill = self.terminators[0]
-        ids = torch.tensor([[fill] * (longest - len(p)) + list(p) for p in prompts], device=device)
-        mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts], device=device)
+        rows = [[*p[:shared], *[fill] * gap, *p[shared:]] for p, gap in zip(prompts, gaps, strict=True)]
+        ids = torch.tensor(rows, device=device)
+        mask = torch.ones_like(ids)
+        for row, gap in zip(mask, gaps, strict=True):
+            row[shared : shared + gap] = 0
         inputs = {"input_ids": ids[of], "attention_mask": mask[of]}
-        if len(of) > len(prompts) and longest > 1:
-            cache = self._read_once(ids[:, :-1], mask[:, :-1])
+        if longest > 1 and (shared or len(of) > len(prompts)):
+            cache = self._read_once(ids[:, :-1], mask[:, :-1], shared)
             if cache is not None:
                 cache.batch_select_indices(of)
                 inputs["past_key_values"] = cache
         return inputs, longest
 
-    def _read_once(self, ids: torch.Tensor, mask: torch.Tensor) -> Any:
-        """Return the cache of the prompts, or None where the model keeps something else than keys and values."""
+    @cached_property
+    def _keeps_keys_and_values(self) -> bool:
         takes = inspect.signature(self.model.forward).parameters
-        if getattr(self.model, "_is_stateful", False) or "position_ids" not in takes:
+        return not getattr(self.model, "_is_stateful", False) and {"position_ids", "past_key_values"} <= set(takes)
+
+    def _shared(self, prompts: Sequence[tuple[int, ...]]) -> int:
+        """Return how many first tokens all prompts share, if that is worth a pass of its own.
+
+        A sliding window counts the filled places behind the shared tokens too, so such models do not share.
+        """
+        if len(prompts) < 2 or not self._keeps_keys_and_values:
+            return 0
+        if getattr(self.model.config.get_text_config(), "sliding_window", None):
+            return 0
+        first, last = min(prompts), max(prompts)
+        size = min(map(len, prompts)) - 1
+        common = next((i for i in range(size) if first[i] != last[i]), size)
+        return common if common >= _WORTH_SHARING else 0
+
+    def _read_once(self, ids: torch.Tensor, mask: torch.Tensor, shared: int) -> Any:
+        """Return the cache of the prompts, or None where the model keeps something else than keys and values."""
+        if not self._keeps_keys_and_values:
             return None
-        positions = (mask.cumsum(-1) - 1).clamp_(min=0)
-        output = self.model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True)
-        cache = getattr(output, "past_key_values", None)
+        cache = None
+        if shared:
+            cache = self.model(input_ids=ids[:1, :shared], use_cache=True, logits_to_keep=1).past_key_values
+            if type(cache) is not DynamicCache:
+                return None
+            cache.batch_repeat_interleave(len(ids))
+        if ids.shape[1] > shared:
+            cache = self.model(
+                input_ids=ids[:, shared:],
+                attention_mask=mask,
+                position_ids=(mask.cumsum(-1) - 1).clamp_(min=0)[:, shared:],
+                past_key_values=cache,
+                use_cache=True,
+            ).past_key_values
         return cache if type(cache) is DynamicCache else None
 
     def _greedy(self, steps: int) -> GenerationConfig:

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
-from scipy import stats
+from numpy.typing import ArrayLike, NDArray
 
-from biaslab.errors import TrialsError
-from biaslab.stats.resampling import Estimate, Resampling, cluster_ratio
+from biaslab.errors import InputError, TrialsError
+from biaslab.stats.multiplicity import Correction, adjust
+from biaslab.stats.resampling import Estimate, Resampling, cluster_ratio, ratio_difference
+
+Floats = NDArray[np.float64]
 
 LEADING = ("probe", "judge", "dataset", "metric")
 TRAILING = (
@@ -58,20 +60,67 @@ class Ratio:
     missing: str = "undefined: no trial is left"
 
     def estimate(self, resampling: Resampling) -> Estimate:
-        """Sum within contexts and estimate over them."""
-        sums = (
-            pd.DataFrame(
-                {
-                    "context": np.asarray(self.context),
-                    "num": np.asarray(self.numerator, float),
-                    "den": np.asarray(self.denominator, float),
-                }
-            )
-            .groupby("context")[["num", "den"]]
-            .sum()
-        )
-        found = cluster_ratio(sums["num"], sums["den"], resampling, self.null, self.bounds)
+        """Sum within contexts and estimate over them; items where a number is NaN do not enter."""
+        sums, _ = sum_by_context(self.context, self.numerator, self.denominator)
+        found = cluster_ratio(sums[:, 0], sums[:, 1], resampling, self.null, self.bounds)
         return found if found.n_contexts else replace(found, note=self.missing)
+
+    def difference(self, other: Ratio, resampling: Resampling) -> Estimate:
+        """Estimate this ratio minus another over the contexts that both have, with a paired bootstrap.
+
+        Examples
+        --------
+        >>> contexts = list("aabbccddeeff")
+        >>> one, two = Ratio(contexts, [1, 1] * 6, [1] * 12), Ratio(contexts, [0, 1, 0, 0] * 3, [1] * 12)
+        >>> found = one.difference(two, Resampling())
+        >>> found.estimate, found.n_contexts, found.p_value
+        (0.75, 6, 0.03125)
+        """
+        (one, names), (two, others) = (sum_by_context(r.context, r.numerator, r.denominator) for r in (self, other))
+        _, at, there = np.intersect1d(names.astype(str), others.astype(str), return_indices=True)
+        one, two = one[at], two[there]
+        found = ratio_difference((one[:, 0], two[:, 0]), (one[:, 1], two[:, 1]), resampling)
+        return found if found.n_contexts else replace(found, note=self.missing)
+
+
+def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[Floats, NDArray[np.object_]]:
+    """Reduce items to one sum a context; items where a value is NaN, or the context is missing, do not enter.
+
+    Parameters
+    ----------
+    context : array_like, shape (items,)
+        The context of each item.
+    *values : array_like of float, each of shape (items,)
+        What is summed.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        The sums, shape (contexts, values), and the names of the contexts, shape (contexts,), in order of appearance.
+
+    Raises
+    ------
+    InputError
+        If values and contexts are not equally many.
+
+    Examples
+    --------
+    >>> sums, names = sum_by_context(["b", "a", "b"], [1.0, 2.0, 3.0])
+    >>> sums.tolist(), names.tolist()
+    ([[4.0], [2.0]], ['b', 'a'])
+    """
+    codes, names = pd.factorize(_vector(context))
+    columns = [np.asarray(column, float) for column in values]
+    if any(column.shape != codes.shape for column in columns):
+        raise InputError("values", [column.shape for column in columns], f"shape {codes.shape}, that of the contexts")
+    keep = codes >= 0
+    for column in columns:
+        keep &= ~np.isnan(column)
+    if not keep.all():
+        codes, columns = codes[keep], [column[keep] for column in columns]
+    sums = np.column_stack([np.bincount(codes, column, len(names)) for column in columns])
+    seen = np.bincount(codes, minlength=len(names)) > 0
+    return sums[seen], np.asarray(names, object)[seen]
 
 
 def ratio_rows(
@@ -99,7 +148,11 @@ def ratio_rows(
 
 
 def estimates_frame(
-    rows: Sequence[Mapping[str, Any]], probe: str, primary: Sequence[str], conditions: Sequence[str]
+    rows: Sequence[Mapping[str, Any]],
+    probe: str,
+    primary: Sequence[str],
+    conditions: Sequence[str],
+    correction: Correction = "benjamini-hochberg",
 ) -> pd.DataFrame:
     """Put rows into the frame and add q-values.
 
@@ -110,9 +163,11 @@ def estimates_frame(
     probe : str
         Name of the probe.
     primary : sequence of str
-        Metrics that form the family of Benjamini and Hochberg's q-values.
+        Metrics that form the family of the q-values.
     conditions : sequence of str
         Names of the condition columns, in order.
+    correction : {"benjamini-hochberg", "holm"}
+        What the q-values are: `biaslab.stats.multiplicity.adjust`.
 
     Returns
     -------
@@ -123,8 +178,7 @@ def estimates_frame(
     columns = [*LEADING, *conditions, *TRAILING]
     frame = pd.DataFrame(list(rows)).assign(probe=probe, q_value=np.nan).reindex(columns=columns)
     family = frame["metric"].isin(list(primary)) & frame["p_value"].notna()
-    if family.any():
-        frame.loc[family, "q_value"] = stats.false_discovery_control(frame.loc[family, "p_value"].to_numpy())
+    frame.loc[family, "q_value"] = adjust(frame.loc[family, "p_value"].to_numpy(float), correction)
     return frame
 
 
@@ -133,3 +187,8 @@ def require_columns(frame: pd.DataFrame, wanted: Sequence[str], what: str) -> No
     missing = [column for column in wanted if column not in frame.columns]
     if missing:
         raise TrialsError(what, f"without {', '.join(missing)}", f"a frame with the columns {', '.join(wanted)}")
+
+
+def _vector(context: ArrayLike) -> Any:
+    """Return the contexts as they are where they are pandas's, which factorizes them without unpacking the strings."""
+    return context if isinstance(context, pd.Series | pd.Index) else np.asarray(context)

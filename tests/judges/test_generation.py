@@ -88,6 +88,36 @@ def test_a_prompt_that_is_asked_often_is_read_once(make_model):
     assert max(read[1:]) == 20
 
 
+@pytest.mark.parametrize(
+    ("config", "options", "shares"),
+    [
+        ("LlamaConfig", {}, True),
+        ("Qwen3Config", {"head_dim": 8}, True),
+        ("GPT2Config", GPT, True),
+        ("OPTConfig", {"ffn_dim": 48, "word_embed_proj_dim": 32}, True),
+        ("BloomConfig", {"n_layer": 2, "n_head": 4}, False),
+        ("MistralConfig", {"sliding_window": 5}, False),
+        ("MambaConfig", {}, False),
+    ],
+)
+def test_what_prompts_share_is_read_once_and_changes_nothing(make_model, config, options, shares):
+    model = make_model(config, **options)
+    prefix = tuple(i % 60 + 3 for i in range(40))
+    prompts = [(*prefix, 4, 5), (*prefix, 9), (*prefix, 9), (*prefix, *range(3, 15)), prefix]
+    rows = [
+        Prompted(request := Completion("x", t, 6, n), p, _seed(request))
+        for n, p in enumerate(prompts)
+        for t in (0, 1.0)
+    ]
+    alone = [next(iter(Generator(model, (2,)).generate([row])))[1:] for row in rows]
+    read = []
+    handle = model.register_forward_pre_hook(lambda _, a, k: read.append(k["input_ids"].numel()), with_kwargs=True)
+    together = {i: tuple(rest) for i, *rest in Generator(model, (2,)).generate(rows)}
+    handle.remove()
+    assert [together[i] for i in range(len(rows))] == alone
+    assert (sum(read) < sum(len(row.prompt) for row in rows) / 2) == shares or not shares
+
+
 def test_the_models_own_settings_stay_out(make_model):
     model = make_model(seed=5)
     rows = [Prompted(r := Completion("x", max_tokens=12, replicate=n), (3, 4, 5 + n), _seed(r)) for n in range(4)]
