@@ -82,16 +82,18 @@ def correlation(
     >>> correlation(frame, "judge", "human", level="context")
     Correlation(value=0.5, n=1, reason='')
     """
-    for name, value, allowed in (("level", level, get_args(Level)), ("method", method, get_args(Method))):
-        if value not in allowed:
-            raise InputError(name, value, f"one of {', '.join(allowed)}")
+    check_options(level, method)
     keys = {"context": [context], "dataset": [], "system": [system]}[level]
-    given = _paired(frame, x, y, keys)
+    given = paired(frame, [x, y], keys)
     if level == "context":
-        return _average(given, x, y, method, context)
+        values = context_correlations(given, x, y, method, context)
+        values = values[~np.isnan(values)]
+        if not len(values):
+            return Correlation(math.nan, 0, "no context in which both scores vary")
+        return Correlation(float(np.mean(values)), len(values), "")
     if level == "system":
         given = given.groupby(system)[[x, y]].mean()
-    a, b = _rounded(given[x].to_numpy(float)), _rounded(given[y].to_numpy(float))
+    a, b = rounded(given[x].to_numpy(float)), rounded(given[y].to_numpy(float))
     what = "systems" if level == "system" else "candidates"
     if len(a) < 2:
         return Correlation(math.nan, len(a), f"fewer than two {what}")
@@ -100,34 +102,38 @@ def correlation(
     return Correlation(_correlate(a, b, method), len(a), "")
 
 
-def _paired(frame: pd.DataFrame, x: str, y: str, keys: list[str]) -> pd.DataFrame:
-    """Return the rows that have both scores."""
-    missing = [column for column in (x, y, *keys) if column not in frame.columns]
+def check_options(level: str, method: str) -> None:
+    """Raise `InputError` if the level or the method is unknown."""
+    for name, value, allowed in (("level", level, get_args(Level)), ("method", method, get_args(Method))):
+        if value not in allowed:
+            raise InputError(name, value, f"one of {', '.join(allowed)}")
+
+
+def paired(frame: pd.DataFrame, scores: list[str], keys: list[str]) -> pd.DataFrame:
+    """Return the rows that have all of the scores; raise if a column is missing or a score is infinite."""
+    missing = [column for column in (*scores, *keys) if column not in frame.columns]
     if missing:
-        raise TrialsError("frame column", missing, f"the columns {', '.join((x, y, *keys))}")
-    given = frame[frame[x].notna() & frame[y].notna()]
-    for column in (x, y):
+        raise TrialsError("frame column", missing, f"the columns {', '.join((*scores, *keys))}")
+    given = frame[frame[scores].notna().all(axis=1)]
+    for column in scores:
         if np.isinf(given[column].to_numpy(float)).any():
             raise InputError(f"column {column!r}", math.inf, "finite numbers, and NaN where there is none")
     return given
 
 
-def _average(given: pd.DataFrame, x: str, y: str, method: Method, context: str) -> Correlation:
+def context_correlations(given: pd.DataFrame, x: str, y: str, method: Method, context: str) -> Vector:
+    """Return the correlation within each context, NaN where one of the scores does not vary; shape (contexts,)."""
     codes = pd.factorize(given[context])[0]
     order = np.argsort(codes, kind="stable")
-    a, b = _rounded(given[x].to_numpy(float))[order], _rounded(given[y].to_numpy(float))[order]
+    a, b = rounded(given[x].to_numpy(float))[order], rounded(given[y].to_numpy(float))[order]
     borders = np.flatnonzero(np.diff(codes[order])) + 1
-    values = [
-        _correlate(one, other, method)
-        for one, other in zip(np.split(a, borders), np.split(b, borders), strict=True)
-        if _varies(one) and _varies(other)
-    ]
-    if not values:
-        return Correlation(math.nan, 0, "no context in which both scores vary")
-    return Correlation(float(np.mean(values)), len(values), "")
+    if not len(codes):
+        return np.empty(0)
+    parts = zip(np.split(a, borders), np.split(b, borders), strict=True)
+    return np.array([_correlate(u, v, method) if _varies(u) and _varies(v) else np.nan for u, v in parts])
 
 
-def _rounded(values: Vector) -> Vector:
+def rounded(values: Vector) -> Vector:
     """Return the values in units of the largest, to `DIGITS` decimals: no correlation depends on the unit."""
     largest = float(np.abs(values).max(initial=0.0))
     return np.round(values / largest, DIGITS) if largest else values

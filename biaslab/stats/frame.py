@@ -83,7 +83,7 @@ class Ratio:
         return found if found.n_contexts else replace(found, note=self.missing)
 
 
-def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[Floats, NDArray[np.object_]]:
+def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[Floats, NDArray[Any]]:
     """Reduce items to one sum a context; items where a value is NaN, or the context is missing, do not enter.
 
     Parameters
@@ -118,7 +118,7 @@ def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[Floats, NDAr
         keep &= ~np.isnan(column)
     if not keep.all():
         codes, columns = codes[keep], [column[keep] for column in columns]
-    sums = np.column_stack([np.bincount(codes, column, len(names)) for column in columns])
+    sums = np.column_stack([np.bincount(codes, column, len(names)).astype(float, copy=False) for column in columns])
     seen = np.bincount(codes, minlength=len(names)) > 0
     return sums[seen], np.asarray(names, object)[seen]
 

@@ -79,6 +79,28 @@ def studentised(value: float, error: float, replicates: Floats, errors: Floats, 
     return float(value - upper * error), float(value - lower * error)
 
 
+def student(value: float, error: float, contexts: int, level: float) -> tuple[float, float]:
+    """Return the interval of Student's t with G - 1 degrees of freedom.
+
+    Parameters
+    ----------
+    value, error : float
+        The statistic of all contexts and its standard error.
+    contexts : int
+        Number of contexts G, at least 2.
+    level : float
+        Confidence level, between 0 and 1.
+
+    Examples
+    --------
+    >>> low, high = student(0.0, 1.0, 5, 0.95)
+    >>> round(low, 3), round(high, 3)
+    (-2.776, 2.776)
+    """
+    reach = float(stats.t.ppf((1 + level) / 2, contexts - 1)) * error
+    return value - reach, value + reach
+
+
 def unvarying(
     value: float, contexts: int, level: float, bounds: tuple[float, float] | None
 ) -> tuple[float, float, str, str]:

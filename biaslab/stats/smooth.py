@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 Smooth = Callable[[Floats], tuple[Floats, Floats]]
 #: Weights at a time: half a megabyte stays in cache, and is reused rather than mapped anew.
 _CHUNK = 1 << 16
+#: With fewer contexts some resamples have next to no spread, and a studentised bootstrap goes astray.
+FEW = 8
 
 
 def smooth_estimate(
@@ -53,11 +55,15 @@ def smooth_estimate(
         low, high, method, note = intervals.unvarying(value, contexts, resampling.level, bounds)
         note = note or "contexts do not vary: no detectable effect can be stated"
         return Estimate(value, low, high, nan, nan, contexts, method, note)
-    low, high = _interval(sums, function, value, error, resampling)
+    if resampling.method == "studentised" and contexts < FEW:
+        (low, high), method = intervals.student(value, error, contexts, resampling.level), "t over contexts"
+    else:
+        low, high = _interval(sums, function, value, error, resampling)
+        method = f"cluster bootstrap ({resampling.method})"
     least, most = bounds or (-np.inf, np.inf)
     low, high = float(np.clip(low, least, most)), float(np.clip(high, least, most))
     effect, note = effect_or_why_not(error, contexts)
-    return Estimate(value, low, high, nan, effect, contexts, f"cluster bootstrap ({resampling.method})", note)
+    return Estimate(value, low, high, nan, effect, contexts, method, note)
 
 
 def draw_weights(contexts: int, n: int, seed: int, most: int = _CHUNK) -> Iterator[Floats]:

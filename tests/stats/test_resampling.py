@@ -9,6 +9,7 @@ from statsmodels.stats.power import TTestPower
 
 from biaslab.errors import InputError
 from biaslab.stats.resampling import Resampling, cluster_ratio, detectable, sign_flip, standard_error
+from biaslab.stats.smooth import in_order
 
 rng = np.random.default_rng(7)
 NUM, DEN = rng.gamma(2.0, 2.0, 40), rng.integers(1, 9, 40).astype(float)
@@ -115,9 +116,10 @@ def test_exact_test_ignores_the_order_of_contexts(pairs, random):
 def test_studentised_interval_equals_a_plain_loop():
     settings = Resampling(n=400, seed=5)
     found = cluster_ratio(NUM, DEN, settings)
+    ordered = in_order(np.column_stack([NUM, DEN]))
     draws, pivots = np.random.default_rng(5).integers(0, 40, size=(400, 40)), []
     for draw in draws:
-        num, den = NUM[draw], DEN[draw]
+        num, den = ordered[draw].T
         residuals = num - num.sum() / den.sum() * den
         error = np.sqrt(40 / 39 * (residuals**2).sum()) / den.sum()
         pivots.append((num.sum() / den.sum() - found.estimate) / error)
