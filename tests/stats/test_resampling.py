@@ -8,7 +8,9 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from biaslab.errors import InputError
-from biaslab.stats.resampling import Resampling, cluster_ratio, detectable, sign_flip, standard_error
+from biaslab.stats.permutation import sign_flip
+from biaslab.stats.power import detectable, required_contexts, standard_error
+from biaslab.stats.resampling import Resampling, cluster_ratio, ratio_difference
 from biaslab.stats.smooth import in_order
 
 rng = np.random.default_rng(7)
@@ -105,6 +107,16 @@ def test_estimate_lies_in_its_interval_and_scale_is_irrelevant(pairs, seed):
     assert scaled.p_value == pytest.approx(plain.p_value)
 
 
+@given(clusters, st.sampled_from(["studentised", "percentile", "bca"]), st.randoms(use_true_random=False))
+def test_order_of_contexts_and_repeated_seeds_change_nothing(pairs, method, random):
+    settings = Resampling(n=150, seed=random.randrange(100), method=method)
+    first = cluster_ratio(*np.array(pairs, float).T, settings, null=0.5)
+    again = cluster_ratio(*np.array(random.sample(pairs, len(pairs)), float).T, settings, null=0.5)
+    for name in ("estimate", "ci_low", "ci_high", "p_value", "mde"):
+        assert getattr(again, name) == pytest.approx(getattr(first, name), abs=1e-9, nan_ok=True)
+    assert cluster_ratio(*np.array(pairs, float).T, settings, null=0.5) == first or np.isnan(first.mde)
+
+
 @given(clusters, st.randoms(use_true_random=False))
 def test_exact_test_ignores_the_order_of_contexts(pairs, random):
     num, den = np.array(pairs[:12], float).T
@@ -113,25 +125,116 @@ def test_exact_test_ignores_the_order_of_contexts(pairs, random):
     assert sign_flip(values) == pytest.approx(sign_flip(shuffled))
 
 
+def plain_error(num, den):
+    residuals = num - num.sum() / den.sum() * den
+    return np.sqrt(len(num) / (len(num) - 1) * (residuals**2).sum()) / den.sum()
+
+
+def plain_difference_error(rows):
+    na, da, nb, db = rows.T
+    residuals = (na - na.sum() / da.sum() * da) / da.sum() - (nb - nb.sum() / db.sum() * db) / db.sum()
+    return np.sqrt(len(rows) / (len(rows) - 1) * (residuals**2).sum())
+
+
 def test_studentised_interval_equals_a_plain_loop():
-    settings = Resampling(n=400, seed=5)
-    found = cluster_ratio(NUM, DEN, settings)
-    ordered = in_order(np.column_stack([NUM, DEN]))
-    draws, pivots = np.random.default_rng(5).integers(0, 40, size=(400, 40)), []
-    for draw in draws:
-        num, den = ordered[draw].T
-        residuals = num - num.sum() / den.sum() * den
-        error = np.sqrt(40 / 39 * (residuals**2).sum()) / den.sum()
-        pivots.append((num.sum() / den.sum() - found.estimate) / error)
-    residuals = NUM - found.estimate * DEN
-    error = np.sqrt(40 / 39 * (residuals**2).sum()) / DEN.sum()
+    found = cluster_ratio(NUM, DEN, Resampling(n=400, seed=5))
+    rows = in_order(np.column_stack([NUM, DEN]))
+    drawn = [rows[draw].T for draw in np.random.default_rng(5).integers(0, 40, size=(400, 40))]
+    pivots = [(num.sum() / den.sum() - found.estimate) / plain_error(num, den) for num, den in drawn]
     upper, lower = np.quantile(pivots, [0.975, 0.025])
-    assert found.ci_low == pytest.approx(found.estimate - upper * error)
-    assert found.ci_high == pytest.approx(found.estimate - lower * error)
+    assert found.ci_low == pytest.approx(found.estimate - upper * plain_error(NUM, DEN), abs=1e-9)
+    assert found.ci_high == pytest.approx(found.estimate - lower * plain_error(NUM, DEN), abs=1e-9)
+
+
+@pytest.mark.parametrize("method", ["studentised", "percentile"])
+def test_paired_difference_equals_a_plain_loop(method):
+    other = NUM * 0.8 + rng.gamma(1.0, 1.0, 40)
+    found = ratio_difference((NUM, other), (DEN, DEN + 1), Resampling(n=300, seed=2, method=method))
+    rows = in_order(np.column_stack([NUM, DEN, other, DEN + 1]))
+
+    def gap(rows):
+        na, da, nb, db = rows.sum(axis=0)
+        return na / da - nb / db
+
+    drawn = [rows[draw] for draw in np.random.default_rng(2).integers(0, 40, size=(300, 40))]
+    if method == "percentile":
+        wanted = np.quantile([gap(rows) for rows in drawn], [0.025, 0.975])
+    else:
+        pivots = [(gap(one) - gap(rows)) / plain_difference_error(one) for one in drawn]
+        wanted = gap(rows) - np.quantile(pivots, [0.975, 0.025]) * plain_difference_error(rows)
+    assert found.estimate == pytest.approx(gap(rows), abs=1e-9)
+    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(wanted), abs=1e-9)
+
+
+def test_paired_difference_drops_contexts_that_lack_one_side_and_knows_no_change():
+    found = ratio_difference(([1, 2, 3], [1, 2, 9]), ([2, 4, 6], [2, 4, 0]), Resampling())
+    assert (found.estimate, found.n_contexts, found.p_value) == (0.0, 2, 1.0)
+    assert "do not vary" in found.note
+    assert np.isnan(ratio_difference(([], []), ([], []), Resampling()).estimate)
+
+
+def test_bca_of_a_difference_is_scipys():
+    other = NUM * 0.8 + rng.gamma(1.0, 1.0, 40)
+    wanted = stats.bootstrap(
+        (NUM, DEN, other),
+        lambda a, d, b, axis=-1: ratio(a, d, axis) - ratio(b, d, axis),
+        paired=True,
+        n_resamples=20_000,
+        random_state=np.random.default_rng(1),
+    ).confidence_interval
+    found = ratio_difference((NUM, other), (DEN, DEN), Resampling(n=20_000, method="bca"))
+    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(wanted), abs=0.03 * (wanted.high - wanted.low))
 
 
 def test_standard_error_of_a_mean_is_the_textbook_one():
     assert standard_error(NUM, np.ones(40)) == pytest.approx(stats.sem(NUM))
+
+
+def test_contexts_that_do_not_vary_have_an_honest_interval_or_a_note():
+    inside = cluster_ratio([3.0] * 8, [6.0] * 8, Resampling(), null=0.5, bounds=(0.0, 1.0))
+    assert inside.ci_low == pytest.approx(1 - inside.ci_high)
+    assert inside.ci_high == pytest.approx(1 - 0.5 * 0.025 ** (1 / 8))
+    assert inside.p_value == 1
+    unbounded = cluster_ratio([3.0] * 8, [6.0] * 8, Resampling())
+    assert (unbounded.ci_low, unbounded.ci_high) == (0.5, 0.5)
+    assert "do not vary" in unbounded.note
+
+
+def test_infinite_and_missing_sums():
+    with pytest.raises(InputError, match="finite"):
+        cluster_ratio([np.inf, 1], [1, 1], Resampling())
+    with pytest.raises(InputError, match="one number a context"):
+        cluster_ratio([1], [1, 1], Resampling())
+    assert cluster_ratio([np.nan, 1, 2], [1, 1, 1], Resampling()).n_contexts == 2
+    assert np.isnan(cluster_ratio([np.nan] * 3, [np.nan] * 3, Resampling(), null=0.0).estimate)
+
+
+@given(clusters, st.floats(0.001, 5))
+def test_required_contexts_turns_detectable_round(pairs, effect):
+    num, den = np.array(pairs, float).T
+    needed = required_contexts(num, den, effect)
+    if np.isnan(needed):
+        assert standard_error(num, den) == pytest.approx(0, abs=1e-9)
+        return
+    spread = standard_error(num, den) * np.sqrt(len(num))
+
+    def detects(contexts):
+        quantiles = stats.t.ppf([0.975, 0.8], contexts - 1).sum()
+        return quantiles * spread / np.sqrt(contexts) <= effect
+
+    assert detects(needed)
+    assert needed == 6 or not detects(needed - 1)
+
+
+def test_power_refuses_what_makes_no_sense():
+    for bad in (0, -1, np.nan, np.inf):
+        with pytest.raises(InputError, match="effect"):
+            required_contexts(NUM, DEN, bad)
+    with pytest.raises(InputError, match="power"):
+        detectable(NUM, DEN, power=80)
+    assert np.isnan(required_contexts([1.0], [1.0], 0.1))
+    assert np.isnan(required_contexts([1.0, 1.0], [1.0, 1.0], 0.1))
+    assert np.isnan(detectable([1.0], [1.0]))
 
 
 @pytest.mark.slow
