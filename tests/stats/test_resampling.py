@@ -1,5 +1,7 @@
 """Bootstrap, test and detectable effect against independent computations, and what must not change them."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from biaslab.errors import InputError
+from biaslab.stats.frame import Ratio
 from biaslab.stats.permutation import sign_flip
 from biaslab.stats.power import detectable, required_contexts, standard_error
 from biaslab.stats.resampling import Resampling, cluster_ratio, ratio_difference
@@ -252,3 +255,12 @@ def test_type_one_error_and_coverage_hold(contexts, rate):
     assert rejected / studies <= 0.065
     assert rate != 0.5 or rejected / studies >= 0.035  # the exact test is conservative where contexts are skewed
     assert 0.93 <= covered / studies <= 0.97
+
+
+@pytest.mark.slow
+def test_a_million_trials_take_less_than_three_seconds():
+    context = np.random.default_rng(0).integers(0, 10_000, 1_000_000)
+    start = time.perf_counter()
+    found = Ratio(context, context % 2, np.ones(len(context)), null=0.5).estimate(Resampling(n=2000))
+    assert time.perf_counter() - start < 3
+    assert found.n_contexts == 10_000

@@ -1,0 +1,285 @@
+"""Effect sizes, regressions and corrections against statsmodels and scipy."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.contingency_tables import StratifiedTable
+from statsmodels.stats.multitest import multipletests
+
+from biaslab.errors import InputError, TrialsError
+from biaslab.stats.effects import cliffs_delta, odds_ratio, standardised_difference, superiority
+from biaslab.stats.estimate import Resampling
+from biaslab.stats.frame import Ratio, estimates_frame, sum_by_context
+from biaslab.stats.multiplicity import adjust
+from biaslab.stats.regression import generalised_model, linear_model
+
+EFFECTS = (standardised_difference, superiority, cliffs_delta, odds_ratio)
+NAN = float("nan")
+FEW = Resampling(n=200)
+
+
+def items(seed=0, contexts=10, each=4):
+    rng = np.random.default_rng(seed)
+    context = np.repeat(np.arange(contexts), 2 * each)
+    treated = np.tile(np.repeat([True, False], each), contexts)
+    score = rng.normal(size=contexts)[context] + 0.5 * treated + rng.normal(size=len(context))
+    return context, np.round(score, 1), treated
+
+
+def regression_frame(seed=0, contexts=10):
+    rng = np.random.default_rng(seed)
+    context = rng.integers(0, contexts, 120)
+    x, z = rng.normal(size=(2, 120)) + context * 0.1
+    y = 0.4 * x - 0.2 * z + rng.normal(size=contexts)[context] + rng.normal(size=120)
+    frame = pd.DataFrame({"context_id": context, "x": x, "z": z, "y": y, "won": (y > 0.5).astype(int)})
+    return frame.assign(kind=np.where(rng.random(120) < 0.5, "a", "b"))
+
+
+def same(found, wanted):
+    for name in ("estimate", "ci_low", "ci_high", "p_value", "n_contexts"):
+        assert getattr(found, name) == pytest.approx(getattr(wanted, name), abs=1e-9, nan_ok=True), name
+
+
+def test_standardised_difference_is_the_formula():
+    context, score, treated = items()
+    means = pd.DataFrame({"c": context, "s": score, "t": treated}).pivot_table(index="c", columns="t", values="s")
+    wanted = (means[True].mean() - means[False].mean()) / np.sqrt((means[True].var() + means[False].var()) / 2)
+    assert standardised_difference(context, score, treated, FEW).estimate == pytest.approx(wanted, abs=1e-9)
+
+
+def test_superiority_is_mann_whitneys_u_within_contexts():
+    context, score, treated = items()
+    shares = [
+        stats.mannwhitneyu(score[(context == c) & treated], score[(context == c) & ~treated]).statistic / 16
+        for c in range(10)
+    ]
+    found = superiority(context, score, treated, FEW)
+    assert found.estimate == pytest.approx(np.mean(shares), abs=1e-9)
+    delta = cliffs_delta(context, score, treated, FEW)
+    assert delta.estimate == pytest.approx(2 * found.estimate - 1)
+    assert (delta.ci_low, delta.ci_high) == pytest.approx((2 * found.ci_low - 1, 2 * found.ci_high - 1))
+
+
+def test_odds_ratio_is_mantel_and_haenszels():
+    context, score, treated = items()
+    won = score > 0
+    tables = [
+        [
+            [np.sum(won & treated & at), np.sum(~won & treated & at)],
+            [np.sum(won & ~treated & at), np.sum(~won & ~treated & at)],
+        ]
+        for at in (context == c for c in range(10))
+    ]
+    found = odds_ratio(context, won, treated, FEW)
+    assert found.estimate == pytest.approx(
+        StratifiedTable(np.array(tables).T.swapaxes(0, 1)).oddsratio_pooled, abs=1e-9
+    )
+    swapped = odds_ratio(context, won, ~treated, FEW)
+    assert swapped.estimate == pytest.approx(1 / found.estimate)
+    assert swapped.p_value == found.p_value
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+@given(seed=st.integers(0, 20), random=st.randoms(use_true_random=False))
+def test_effects_ignore_order_and_names(effect, seed, random):
+    context, score, treated = items(seed)
+    score = (score > 0).astype(float) if effect is odds_ratio else score
+    order = np.array(random.sample(range(len(score)), len(score)))
+    names = np.array(random.sample("abcdefghij", 10))
+    same(effect(names[context][order], score[order], treated[order], FEW), effect(context, score, treated, FEW))
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_effects_are_undefined_with_a_reason(effect):
+    for context, score, treated in (
+        ([], [], []),
+        ([1, 1, 2], [1, 0, 1], [1, 1, 1]),
+        ([1, 1, 2, 2], [NAN] * 4, [1, 0, 1, 0]),
+    ):
+        found = effect(context, score, treated, FEW)
+        assert np.isnan([found.estimate, found.ci_low, found.p_value]).all()
+        assert found.note == "undefined: no context has both conditions"
+    single = effect(["a"] * 4, [1, 0, 1, 0], [1, 1, 0, 0], FEW)
+    assert np.isnan([single.ci_low, single.p_value]).all()
+    assert single.note
+    constant = effect([*"aabbcc"], [1] * 6, [1, 0] * 3, FEW)
+    if effect in (standardised_difference, odds_ratio):
+        assert np.isnan(constant.estimate)
+    assert constant.note
+    with pytest.raises(InputError, match="shape"):
+        effect(["a"], [1, 0], [1, 0], FEW)
+    with pytest.raises(InputError, match="treated"):
+        effect(["a", "b"], [1, 0], [1, 2], FEW)
+
+
+def test_odds_need_outcomes():
+    with pytest.raises(InputError, match="success"):
+        odds_ratio([1, 1], [0.5, 1], [0, 1], FEW)
+
+
+def test_cluster_robust_linear_model_is_statsmodels():
+    frame = regression_frame()
+    found = linear_model(frame, "y ~ x + z + C(kind)", covariance="cluster")
+    wanted = smf.ols("y ~ x + z + C(kind)", frame).fit(
+        cov_type="cluster", cov_kwds={"groups": frame["context_id"]}, use_t=True
+    )
+    for name, low, high in wanted.conf_int().itertuples():
+        assert found[name].estimate == pytest.approx(wanted.params[name], abs=1e-9)
+        assert (found[name].ci_low, found[name].ci_high) == pytest.approx((low, high), abs=1e-9)
+        assert found[name].p_value == pytest.approx(wanted.pvalues[name], abs=1e-9)
+
+
+def test_within_contexts_is_an_indicator_a_context():
+    frame = regression_frame()
+    found = linear_model(frame, "y ~ x + z", within=True, covariance="cluster")
+    wanted = smf.ols("y ~ x + z + C(context_id)", frame).fit(
+        cov_type="cluster", cov_kwds={"groups": frame["context_id"]}, use_t=True
+    )
+    assert list(found) == ["x", "z"]
+    counted = np.sqrt((120 - 12) / (120 - 2))  # statsmodels counts the intercepts among the parameters
+    for name in found:
+        half = (found[name].ci_high - found[name].ci_low) / 2
+        assert found[name].estimate == pytest.approx(wanted.params[name], abs=1e-9)
+        assert half == pytest.approx(counted * (wanted.conf_int()[1] - wanted.params)[name], abs=1e-9)
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_jackknife_errors_are_a_plain_loop(within):
+    frame = regression_frame()
+    formula = "y ~ x + z + C(context_id)" if within else "y ~ x + z"
+    fits = [smf.ols(formula, frame[frame["context_id"] != c]).fit().params[["x", "z"]] for c in range(10)]
+    whole = smf.ols(formula, frame).fit().params[["x", "z"]]
+    errors = np.sqrt(0.9 * sum((fit - whole) ** 2 for fit in fits))
+    found = linear_model(frame, "y ~ x + z", within=within)
+    for name in ("x", "z"):
+        half = (found[name].ci_high - found[name].ci_low) / 2
+        assert half == pytest.approx(stats.t.ppf(0.975, 9) * errors[name], abs=1e-9)
+
+
+@pytest.mark.parametrize(("family", "outcome"), [("binomial", "won"), ("gaussian", "y"), ("poisson", "won")])
+def test_generalised_model_is_statsmodels(family, outcome):
+    frame = regression_frame()
+    found = generalised_model(frame, f"{outcome} ~ x + z", family)
+    wanted = smf.glm(f"{outcome} ~ x + z", frame, family=getattr(sm.families, family.capitalize())()).fit(
+        cov_type="cluster", cov_kwds={"groups": frame["context_id"]}, use_t=True
+    )
+    for name in wanted.params.index:
+        error = wanted.bse[name] * stats.t.ppf(0.975, 9)
+        assert found[name].estimate == pytest.approx(wanted.params[name], abs=1e-9)
+        assert found[name].ci_high - found[name].estimate == pytest.approx(error, abs=1e-9)
+
+
+@given(seed=st.integers(0, 20), random=st.randoms(use_true_random=False), factor=st.sampled_from([1e-6, 3.0, 1e6]))
+def test_regressions_ignore_order_names_and_units(seed, random, factor):
+    frame = regression_frame(seed)
+    names = dict(enumerate(random.sample("abcdefghij", 10)))
+    other = frame.sample(frac=1, random_state=random.randrange(99))
+    other = other.assign(context_id=other["context_id"].map(names), x=other["x"] * factor)
+    for within in (False, True):
+        first = linear_model(frame, "y ~ x + z", within=within)
+        again = linear_model(other, "y ~ x + z", within=within)
+        assert again["x"].estimate * factor == pytest.approx(first["x"].estimate, rel=1e-6)
+        assert again["x"].p_value == pytest.approx(first["x"].p_value, rel=1e-6)
+        assert again["z"].ci_low == pytest.approx(first["z"].ci_low, rel=1e-6)
+
+
+def test_regressions_are_undefined_with_a_reason():
+    frame = regression_frame()
+    for fit in (linear_model, generalised_model):
+        for poor, reason in (
+            (frame.iloc[:0], "no row"),
+            (frame.assign(x=np.nan), "no row"),
+            (frame[frame["context_id"] == 1], "one context only"),
+            (frame.assign(won=1), "outcome does not vary"),
+        ):
+            found = fit(poor, "won ~ x")["x"]
+            assert np.isnan([found.estimate, found.ci_low, found.p_value]).all()
+            assert reason in found.note
+        doubled = fit(frame.assign(twice=2 * frame["x"]), "won ~ x + twice")
+        assert "apart from the others" in doubled["twice"].note
+        same(doubled["x"], fit(frame, "won ~ x")["x"])
+    constant = linear_model(frame.assign(z=frame["context_id"]), "y ~ x + z", within=True)
+    assert np.isnan(constant["z"].estimate)
+    separated = generalised_model(frame.assign(won=(frame["x"] > 0).astype(int)), "won ~ x")["x"]
+    assert (np.isnan(separated.estimate), "converge" in separated.note) == (True, True)
+    exact = linear_model(frame.assign(y=2 * frame["x"]), "y ~ x")["x"]
+    assert (round(exact.estimate, 9), np.isnan(exact.ci_low), exact.note[:9]) == (2, True, "residuals")
+    lone = linear_model(frame.assign(flag=(frame["context_id"] == 3) * 1.0 * frame["x"]), "y ~ flag")["flag"]
+    assert (np.isnan(lone.ci_low), "one context decides" in lone.note) == (True, True)
+
+
+def test_regressions_refuse_what_they_cannot_read():
+    frame = regression_frame()
+    with pytest.raises(InputError, match="formula"):
+        linear_model(frame, "y ~ nothing")
+    with pytest.raises(InputError, match="one number"):
+        linear_model(frame, "kind ~ x")
+    with pytest.raises(TrialsError, match="story"):
+        linear_model(frame, "y ~ x", context="story")
+    with pytest.raises(InputError, match="finite"):
+        linear_model(frame.assign(x=np.inf), "y ~ x")
+    with pytest.raises(InputError, match="jackknife, cluster"):
+        linear_model(frame, "y ~ x", covariance="white")
+    with pytest.raises(InputError, match="between 0 and 1"):
+        linear_model(frame, "y ~ x", level=95)
+    with pytest.raises(InputError, match="binomial"):
+        generalised_model(frame, "won ~ x", "probit")
+
+
+@given(st.lists(st.one_of(st.floats(0, 1), st.just(NAN)), max_size=20))
+def test_corrections_are_statsmodels(p_values):
+    known = np.array([p for p in p_values if not np.isnan(p)])
+    for correction, name in (("benjamini-hochberg", "fdr_bh"), ("holm", "holm")):
+        found = adjust(p_values, correction)
+        assert np.array_equal(np.isnan(found), np.isnan(p_values))
+        if len(known):
+            assert found[~np.isnan(found)] == pytest.approx(multipletests(known, method=name)[1], abs=1e-9)
+
+
+def test_corrections_are_checked_and_chosen_in_the_frame():
+    with pytest.raises(InputError, match="benjamini-hochberg, holm"):
+        adjust([0.1], "bonferroni")
+    with pytest.raises(InputError, match="0 to 1"):
+        adjust([1.2])
+    rows = [{"metric": "rate", "p_value": p} for p in (0.01, 0.02, 0.04)] + [{"metric": "other", "p_value": 0.5}]
+    frames = {c: estimates_frame(rows, "position", ["rate"], [], c) for c in ("benjamini-hochberg", "holm")}
+    assert frames["benjamini-hochberg"]["q_value"].tolist()[:3] == pytest.approx([0.03, 0.03, 0.04])
+    assert frames["holm"]["q_value"].tolist()[:3] == pytest.approx([0.03, 0.04, 0.04])
+    assert np.isnan(frames["holm"]["q_value"].iloc[3])
+
+
+def test_sums_by_context_are_a_groupby():
+    rng = np.random.default_rng(0)
+    names = np.array([f"c{i}" for i in rng.integers(0, 40, 500)], object)
+    values = np.where(rng.random((2, 500)) < 0.05, NAN, rng.normal(size=(2, 500)))
+    wanted = pd.DataFrame({"a": values[0], "b": values[1]}).assign(c=names).dropna().groupby("c", sort=False).sum()
+    for context in (names, pd.Series(names), list(names), pd.Series(names, dtype="category")):
+        sums, found = sum_by_context(context, *values)
+        assert pd.DataFrame(sums, index=found).loc[wanted.index].to_numpy() == pytest.approx(wanted.to_numpy())
+    with pytest.raises(InputError, match="shape"):
+        sum_by_context(names, [1.0])
+
+
+@given(st.integers(0, 30), st.randoms(use_true_random=False))
+def test_ratios_ignore_the_order_of_items_and_the_names_of_contexts(seed, random):
+    rng = np.random.default_rng(seed)
+    context, num, den = rng.integers(0, 9, 60), rng.normal(size=60), rng.random(60)
+    order = np.array(random.sample(range(60), 60))
+    names = np.array(random.sample("abcdefghi", 9))
+    first = Ratio(context, num, den, 0.0).estimate(FEW)
+    again = Ratio(names[context][order], num[order], den[order], 0.0).estimate(FEW)
+    same(again, first)
+    gap = Ratio(context, num, den).difference(Ratio(context, den, den), FEW)
+    assert gap.estimate == pytest.approx(first.estimate - 1)
+
+
+def test_a_ratio_of_nothing_says_why():
+    empty = Ratio(["a", "b"], [NAN, NAN], [1, 1], 0.5, missing="undefined: no answer").estimate(FEW)
+    assert (np.isnan(empty.estimate), np.isnan(empty.p_value), empty.note) == (True, True, "undefined: no answer")
+    apart = Ratio(["a"], [1], [1], missing="gone").difference(Ratio(["b"], [1], [1]), FEW)
+    assert (np.isnan(apart.estimate), apart.note) == (True, "gone")
