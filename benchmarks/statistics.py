@@ -12,10 +12,10 @@ judgecal     ``cluster_bootstrap_ci`` of judgecal 0.1.0 (PyPI), statistic: mean 
 scipy        ``scipy.stats.bootstrap`` on sums of contexts that pandas makes, a ratio of sums, percentile
 
 Columns: seconds (the best of the repeats), how many times as long as ``biaslab``, peak memory of the process and what
-of it the method added to the imports and the trials (MB), estimate and 95 % interval. Every method runs in a process of
-its own, one after the other, on the same million trials with integer contexts, which suits judgecal best. ``same draws``
-and ``judgecal`` must have the same interval to the last digits. The others rest on draws of their own: with B = 2000 an
-end of the interval has a standard deviation of about 1.8 % of the width.
+of it the method added to the imports and the trials (MB), estimate and 95 % interval. Every method runs in a process
+of its own, one after the other, on the same million trials with integer contexts, which suits judgecal best. ``same
+draws`` and ``judgecal`` must have the same interval to the last digits. The others rest on draws of their own: with
+B = 2000 an end of the interval has a standard deviation of about 1.8 % of the width.
 """
 
 from __future__ import annotations
