@@ -98,7 +98,19 @@ class ModelLoadError(JudgeError):
 
 
 class OutOfMemoryError(JudgeError):
-    """One single request does not fit in memory, so halving the batch cannot help."""
+    """One single request does not fit in memory, so halving the batch cannot help.
+
+    Parameters
+    ----------
+    message : str
+        What went wrong and what to do.
+    index : int
+        Which of the sequences that were computed together did not fit; the judge turns it into the request.
+    """
+
+    def __init__(self, message: str, request: Request | None = None, *, index: int = 0) -> None:
+        self.index = index
+        super().__init__(message, request)
 
 
 class StoreError(BiaslabError):

@@ -76,26 +76,23 @@ class Distributions:
         self.weights = (self.logits - self.top).exp_()
         self.total = self.weights.sum(-1).log_() + self.top[:, 0]
 
-    def tokens(self, positions: Sequence[int], ids: Sequence[int]) -> list[float]:
-        """Return log P(id) at each position."""
+    def tokens(self, positions: Sequence[int], ids: Sequence[int]) -> torch.Tensor:
+        """Return log P(id) at each position, shape (positions,)."""
         rows = torch.tensor(positions, dtype=torch.long, device=self.logits.device)
         columns = torch.tensor(ids, dtype=torch.long, device=self.logits.device)
-        return (self.logits[rows, columns] - self.total[rows]).clamp(max=0).tolist()
+        return (self.logits[rows, columns] - self.total[rows]).clamp(max=0)
 
-    def any_of(self, positions: Sequence[int], ids: TokenSet) -> list[float]:
-        """Return log P(one of the ids) at each position."""
+    def any_of(self, positions: Sequence[int], ids: TokenSet) -> torch.Tensor:
+        """Return log P(one of the ids) at each position, shape (positions,)."""
         rows = torch.tensor(positions, dtype=torch.long, device=self.logits.device)
         chosen = ids.indicator(self.logits)
         # a plain sum of products instead of a matrix product: TF32 and its like never enter
         found = (self.weights[rows] * chosen).sum(-1).log() + self.top[rows, 0]
-        lost = found.isinf()
-        if bool(lost.any()):  # underflow: all of them together are below 1e-38 of the likeliest token
-            found[lost] = self.logits[rows[lost]].masked_fill(chosen == 0, -torch.inf).logsumexp(-1)
-        return (found - self.total[rows]).clamp(max=0).tolist()
-
-    def row(self, position: int) -> torch.Tensor:
-        """Return the logits of one position, shape (1, vocabulary), in memory of their own."""
-        return self.logits[position][None].clone()
+        lost = found.isinf()  # underflow: all of them together are below 1e-38 of the likeliest token
+        if lost.is_cuda or bool(lost.any()):  # a GPU is not waited for
+            exact = self.logits[rows].masked_fill(chosen == 0, -torch.inf).logsumexp(-1)
+            found = torch.where(lost, exact, found)
+        return (found - self.total[rows]).clamp(max=0)
 
 
 class BatchScorer:
@@ -134,7 +131,7 @@ class BatchScorer:
         at = 0
         while at < len(order):
             size = self._batch_size(sequences[i] for i in islice(order, at, None))
-            results = halving(run, [sequences[i] for i in order[at : at + size]], self._shrink)
+            results = halving(run, [sequences[i] for i in order[at : at + size]], self._shrink, order[at])
             yield from zip(order[at : at + size], results, strict=False)
             at += len(results)
 
@@ -181,8 +178,10 @@ def _read(logits: torch.Tensor, row: Scored, position: int) -> list[float]:
     """Read one row's values from its logits, whose ``position`` predicts the first scored token."""
     targets = row.ids[row.start :]
     seen = Distributions(logits[position : position + len(targets) + (row.terminators is not None)])
-    values = seen.tokens(range(len(targets)), targets)
-    return values if row.terminators is None else values + seen.any_of([len(targets)], row.terminators)
+    values = [seen.tokens(range(len(targets)), targets)]
+    if row.terminators is not None:
+        values.append(seen.any_of([len(targets)], row.terminators))
+    return torch.cat(values).tolist()
 
 
 def encode_prompts(model: Any, prompts: Sequence[tuple[int, ...]]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -208,14 +207,14 @@ def decoder_start(model: Any) -> int:
 
 
 def halving(
-    run: Callable[[Sequence[Row]], list[Result]], rows: Sequence[Row], shrink: Callable[[], None]
+    run: Callable[[Sequence[Row]], list[Result]], rows: Sequence[Row], shrink: Callable[[], None], index: int
 ) -> list[Result]:
     """Run on the rows, on the first half when memory runs out, and so on; return as many results as were made.
 
     Raises
     ------
     OutOfMemoryError
-        If even one row does not fit.
+        If even one row does not fit; it carries the first row's index, which the caller gives.
     """
     while True:
         try:
@@ -225,7 +224,8 @@ def halving(
                 raise
             if len(rows) == 1:
                 raise OutOfMemoryError(
-                    "one single request does not fit in memory; use a smaller model or dtype, or a shorter text"
+                    "one single request does not fit in memory; use a smaller model or dtype, or a shorter text",
+                    index=index,
                 ) from error
         if torch.cuda.is_available():
             torch.cuda.empty_cache()

@@ -22,6 +22,7 @@ from biaslab.judges.batches import decoder_start, encode_prompts, halving
 
 Generated = tuple[list[int], bool]
 _WORTH_SHARING = 16  # tokens
+_MOST_ROWS = 128  # a killed run loses a batch
 
 
 class InverseSampling(LogitsProcessor):
@@ -40,14 +41,14 @@ class InverseSampling(LogitsProcessor):
 
     def __init__(self, temperatures: Sequence[float], uniforms: np.ndarray) -> None:
         self.rows = [row for row, temperature in enumerate(temperatures) if temperature > 0]
-        self.temperatures = torch.tensor([temperatures[row] for row in self.rows], dtype=torch.float64)[:, None]
+        self.temperatures = torch.tensor([temperatures[row] for row in self.rows])[:, None]
         self.uniforms, self.step = torch.from_numpy(uniforms[self.rows]), 0
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the scores of one step, shape (rows, vocabulary)."""
         if self.rows:
-            sampled = scores[self.rows].to(device="cpu", dtype=torch.float64)
-            cumulative = (sampled / self.temperatures).softmax(-1).cumsum(-1)
+            sampled = scores[self.rows].to(device="cpu", dtype=torch.float32)
+            cumulative = (sampled / self.temperatures).softmax(-1).cumsum(-1, dtype=torch.float64)
             drawn = self.uniforms[:, self.step, None] * cumulative[:, -1:]
             tokens = torch.searchsorted(cumulative, drawn, right=True).clamp_(max=scores.shape[-1] - 1)
             scores = scores.clone()
@@ -76,15 +77,23 @@ class Generator:
     terminators : tuple of int
         Tokens that end a text; at least one.
     max_batch_tokens : int
-        Tokens of a batch at most, those to be generated included.
+        Tokens of different prompts that are read in one pass at most.
+    max_cached_tokens : int
+        Tokens of a batch at most, all rows, those to be generated included.
     opening : tuple of int
         What the decoder of an encoder–decoder model reads first; by default its start token.
     """
 
     def __init__(
-        self, model: Any, terminators: tuple[int, ...], max_batch_tokens: int = 4096, opening: tuple[int, ...] = ()
+        self,
+        model: Any,
+        terminators: tuple[int, ...],
+        max_batch_tokens: int = 4096,
+        max_cached_tokens: int = 1 << 15,
+        opening: tuple[int, ...] = (),
     ) -> None:
-        self.model, self.terminators, self.max_batch_tokens = model, terminators, max_batch_tokens
+        self.model, self.terminators = model, terminators
+        self.max_batch_tokens, self.max_cached_tokens = max_batch_tokens, max_cached_tokens
         self.opening = opening or (decoder_start(model),) if model.config.is_encoder_decoder else ()
 
     def generate(self, rows: Sequence[Prompted]) -> Iterator[tuple[int, list[int], bool]]:
@@ -98,23 +107,25 @@ class Generator:
         order = sorted(range(len(rows)), key=lambda i: (-rows[i].request.max_tokens, rows[i].prompt))
         while order:
             batch = self._batch(order, rows)
-            results = halving(self._run, [rows[i] for i in batch], self._shrink)
+            results = halving(self._run, [rows[i] for i in batch], self._shrink, batch[0])
             for index, (ids, stopped) in zip(batch, results, strict=False):
                 yield index, ids, stopped
             order = order[len(results) :]
 
     def _batch(self, order: Sequence[int], rows: Sequence[Prompted]) -> list[int]:
         """Return the first rows of an order that fit a batch together: neighbours share most of their prompts."""
-        steps, longest = rows[order[0]].request.max_tokens, 0
+        steps, longest, prompts = rows[order[0]].request.max_tokens, 0, set()
         for size, index in enumerate(order):
             longest = max(longest, len(rows[index].prompt))
-            other = rows[index].request.max_tokens != steps
-            if size and (other or (size + 1) * (longest + steps) > self.max_batch_tokens):
+            prompts.add(rows[index].prompt)
+            large = len(prompts) * longest > self.max_batch_tokens
+            large |= (size + 1) * (longest + steps) > self.max_cached_tokens or size >= _MOST_ROWS
+            if size and (large or rows[index].request.max_tokens != steps):
                 return list(order[:size])
         return list(order)
 
     def _shrink(self) -> None:
-        self.max_batch_tokens //= 2
+        self.max_batch_tokens, self.max_cached_tokens = self.max_batch_tokens // 2, self.max_cached_tokens // 2
 
     @torch.inference_mode()
     def _run(self, rows: Sequence[Prompted]) -> list[Generated]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Usage, require_kinds
-from biaslab.errors import JudgeError, PromptTooLongError
+from biaslab.errors import JudgeError, OutOfMemoryError, PromptTooLongError
 from biaslab.judges.loading import EMBEDDED, choose_device, choose_dtype, find_model, load_model
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from biaslab.judges.encoding import Encoder
     from biaslab.judges.generation import Generator
     from biaslab.judges.prefix_tree import TreeScorer
-
-_WINDOW = 1 << 22  # tokens of all sequences that are held at a time
 
 
 class LocalJudge:
@@ -37,8 +35,9 @@ class LocalJudge:
         Name of a GGUF file inside a folder or a hub repository.
     revision : str, optional
         Branch, tag or commit of a hub repository.
-    max_batch_tokens : int
-        Tokens of one batch at most, padding included; memory follows it. Halved by itself when memory runs out.
+    max_batch_tokens : int, optional
+        Tokens of one batch at most, padding included; memory follows it. By default as many as free memory allows,
+        4,096 at most. Halved by itself when memory runs out.
 
     Attributes
     ----------
@@ -84,7 +83,7 @@ class LocalJudge:
         *,
         gguf_file: str | None = None,
         revision: str | None = None,
-        max_batch_tokens: int = 4096,
+        max_batch_tokens: int | None = None,
     ) -> None:
         self._source = find_model(model, gguf_file, revision)
         self.device = choose_device(device)
@@ -96,7 +95,7 @@ class LocalJudge:
         return f"LocalJudge({self.id!r}, device={self.device!r})"
 
     @classmethod
-    def from_loaded(cls, model: Any, tokenizer: Any, name: str, *, max_batch_tokens: int = 4096) -> LocalJudge:
+    def from_loaded(cls, model: Any, tokenizer: Any, name: str, *, max_batch_tokens: int | None = None) -> LocalJudge:
         """Wrap a model and tokenizer that are already in memory.
 
         Parameters
@@ -107,7 +106,7 @@ class LocalJudge:
             Its tokenizer.
         name : str
             Must name the weights: it becomes the judge's id, under which replies are stored.
-        max_batch_tokens : int
+        max_batch_tokens : int, optional
             As for the class.
         """
         judge = cls.__new__(cls)
@@ -128,19 +127,23 @@ class LocalJudge:
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
         """Answer every request once, each as soon as its pack or batch is done; a window of them is held at a time."""
         for window in self._windows(requests):
-            yield from self._score({r: e for r, e in window.items() if not isinstance(r, Completion)})
-            yield from self._complete({r: e[0].ids for r, e in window.items() if isinstance(r, Completion)})
+            scored: dict[Request, list[Scored]] = {r: e for r, e in window.items() if not isinstance(r, Completion)}
+            written = {r: e[0].ids for r, e in window.items() if isinstance(r, Completion)}
+            yield from self._score(scored) if scored else ()
+            yield from self._complete(written) if written else ()
 
     def _windows(self, requests: Iterable[Request]) -> Iterator[dict[Request, list[Scored]]]:
         """Encode requests until they hold enough tokens; sharing is found inside a window."""
+        from biaslab.judges.memory import window_tokens
+
         window: dict[Request, list[Scored]] = {}
-        held = 0
+        held, most = 0, window_tokens()
         for request in requests:
             require_kinds(self, [request])
             if request not in window:
                 window[request] = self._encode(request)
                 held += sum(len(s.ids) for s in window[request])
-            if held >= _WINDOW:
+            if held >= most:
                 yield window
                 window, held = {}, 0
         if window:
@@ -183,8 +186,11 @@ class LocalJudge:
     @cached_property
     def _generator(self) -> Generator:
         from biaslab.judges.generation import Generator
+        from biaslab.judges.memory import batch_tokens, cached_tokens
 
-        return Generator(self._loaded[0], self._end_of_turn, self._max_batch_tokens, self._opening)
+        model, most = self._loaded[0], self._max_batch_tokens
+        sizes = (most or batch_tokens(model), most or cached_tokens(model))
+        return Generator(model, self._end_of_turn, *sizes, self._opening)
 
     @cached_property
     def _window_tokens(self) -> float:
@@ -256,23 +262,24 @@ class LocalJudge:
         """Score the sequences of all requests together; a request is answered when its last one is."""
         parts = [(request, at) for request, sequences in encoded.items() for at in range(len(sequences))]
         found: dict[Request, dict[int, list[float]]] = {}
-        for index, values in self._scorer.score([s for sequences in encoded.values() for s in sequences]):
-            request, at = parts[index]
-            done = found.setdefault(request, {})
-            done[at] = values
-            if len(done) == len(encoded[request]):
-                usage = Usage(prompt_tokens=max(len(s.ids) for s in encoded[request]))
-                yield request, _scored_reply(request, found.pop(request), usage)
+        with _naming_index([request for request, _ in parts]):
+            for index, values in self._scorer.score([s for sequences in encoded.values() for s in sequences]):
+                request, at = parts[index]
+                done = found.setdefault(request, {})
+                done[at] = values
+                if len(done) == len(encoded[request]):
+                    usage = Usage(prompt_tokens=max(len(s.ids) for s in encoded[request]))
+                    yield request, _scored_reply(request, found.pop(request), usage)
 
     def _complete(self, prompts: Mapping[Completion, tuple[int, ...]]) -> Iterator[tuple[Request, Reply]]:
         from biaslab.judges.generation import Prompted
 
         rows = [Prompted(request, prompt, _seed(request)) for request, prompt in prompts.items()]
-        for index, ids, stopped in self._generator.generate(rows) if rows else ():
-            request = rows[index].request
-            usage = Usage(prompt_tokens=len(rows[index].prompt), completion_tokens=len(ids))
-            reason = "stop" if stopped else "length"
-            yield request, Reply(text=self._encoder.decode(ids), finish_reason=reason, usage=usage)
+        with _naming_index(list(prompts)):
+            for index, ids, stopped in self._generator.generate(rows):
+                usage = Usage(prompt_tokens=len(rows[index].prompt), completion_tokens=len(ids))
+                reason = "stop" if stopped else "length"
+                yield rows[index].request, Reply(text=self._encoder.decode(ids), finish_reason=reason, usage=usage)
 
 
 @contextlib.contextmanager
@@ -282,6 +289,16 @@ def _naming(request: Request) -> Iterator[None]:
         yield
     except JudgeError as error:
         error.request = request
+        raise
+
+
+@contextlib.contextmanager
+def _naming_index(requests: Sequence[Request]) -> Iterator[None]:
+    """Let an `OutOfMemoryError` inside carry the request whose index it tells."""
+    try:
+        yield
+    except OutOfMemoryError as error:
+        error.request = requests[error.index]
         raise
 
 

@@ -9,7 +9,7 @@ attends to its ancestors only and stands at the position of its depth.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -18,43 +18,24 @@ import torch
 from numpy.typing import NDArray
 
 from biaslab.errors import OutOfMemoryError
-from biaslab.judges.batches import Distributions, Scored, TokenSet, is_out_of_memory
+from biaslab.judges.batches import Scored, is_out_of_memory
+from biaslab.judges.tree_pack import Found, Pack
 
-PACK = 512  # tokens; larger packs pay more for their mask than they save
 Scores = tuple[int, list[float]]
 
 
-@dataclass
-class _Pack:
-    """Distinct tokens of a subtree below the cached prefix, in depth-first order."""
+_Read = tuple[Found, int] | None  # of a token of the cached prefix: where its log-probability is found, if it is read
 
-    depth: int
-    tokens: list[int] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)  # index in the pack; -1 is the end of the cached prefix
-    depths: list[int] = field(default_factory=list)
-    values: dict[int, float] = field(default_factory=dict)  # scored node -> log-probability
-    ends: dict[tuple[int, TokenSet], float] = field(default_factory=dict)  # (node, terminators) -> log-probability
 
-    def add(self, token: int, parent: int, depth: int) -> int:
-        """Add a token and return its index."""
-        self.tokens.append(token)
-        self.parents.append(parent)
-        self.depths.append(depth)
-        return len(self.tokens) - 1
+@dataclass(frozen=True)
+class _Launched:
+    """A sequence that is being computed: its row, what the cached prefix holds of it, and where the rest is found."""
 
-    def read(self, nodes: Sequence[int], seen: Distributions) -> None:
-        """Fill in what is read after some nodes, given the distributions that follow them."""
-        at = {node: i for i, node in enumerate(nodes)}
-        scored = [n for n in self.values if self.parents[n] in at]
-        found = seen.tokens([at[self.parents[n]] for n in scored], [self.tokens[n] for n in scored])
-        self.values.update(zip(scored, found, strict=True))
-        asked: dict[TokenSet, list[int]] = {}
-        for node, terminators in self.ends:
-            if node in at:
-                asked.setdefault(terminators, []).append(node)
-        for terminators, ending in asked.items():
-            values = seen.any_of([at[n] for n in ending], terminators)
-            self.ends.update(zip([(n, terminators) for n in ending], values, strict=True))
+    row: int
+    before: list[_Read]
+    found: Found
+    nodes: list[int]
+    last: int
 
 
 class TreeScorer:
@@ -75,7 +56,7 @@ class TreeScorer:
         Tokens computed so far: as many as the sequences have distinct prefixes.
     """
 
-    def __init__(self, model: Any, max_tokens: int = PACK, max_logits: int = 1 << 27) -> None:
+    def __init__(self, model: Any, max_tokens: int = 512, max_logits: int = 1 << 27) -> None:
         self.model, self.computed = model, 0
         config = model.config.get_text_config()
         self.vocabulary = int(config.vocab_size)
@@ -97,12 +78,14 @@ class TreeScorer:
 
         yield from _Walk(self, sequences, DynamicCache()).run()
 
-    def forward(self, pack: _Pack, cache: Any, before: torch.Tensor | None, keep_last: bool) -> torch.Tensor | None:
-        """Compute a pack on top of the cache, which grows by it, and fill in what is read.
+    def forward(
+        self, pack: Pack, cache: Any, before: torch.Tensor | None, keep_last: bool
+    ) -> tuple[Found, torch.Tensor | None]:
+        """Compute a pack on top of the cache, which grows by it.
 
         Parameters
         ----------
-        pack : _Pack
+        pack : Pack
             What to compute; may be empty, when only the distribution before it is read.
         cache : transformers.DynamicCache
             Keys and values of the first ``pack.depth`` tokens.
@@ -113,49 +96,53 @@ class TreeScorer:
 
         Returns
         -------
-        torch.Tensor or None
-            The logits after the last token, shape (1, vocabulary).
+        tuple
+            What is read in the pack, and the logits after the last token, shape (1, vocabulary), or None.
         """
-        size, device = len(pack.tokens), self.model.device
-        if before is not None:
-            pack.read([-1], Distributions(before))
-        reading = {pack.parents[n] for n in pack.values} | {node for node, _ in pack.ends}
-        nodes = sorted((reading | ({size - 1} if keep_last else set())) - {-1})
-        if not size:
-            return before
-        output = self.model(
-            input_ids=torch.tensor([pack.tokens], device=device),
-            position_ids=torch.tensor([pack.depths], device=device),
-            attention_mask=self._mask(pack),
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=torch.tensor(nodes or [size - 1], device=device),
-        )
-        self.computed += size
-        if nodes:
-            pack.read(nodes, Distributions(output.logits[0]))
-        return output.logits[0, -1:].clone() if keep_last else None
+        size, reading = len(pack.tokens), pack.reading()
+        last = [size - 1] if keep_last and size else []
+        nodes = sorted({n for n in reading if n >= 0} | {*last})
+        logits = torch.empty((0, self.vocabulary), dtype=self.model.dtype, device=self.model.device)
+        if size:
+            tokens, depths, ends = self._send([pack.tokens, pack.depths, pack.subtree_ends()])
+            output = self.model(
+                input_ids=tokens[None],
+                position_ids=depths[None],
+                attention_mask=self._mask(pack.depth, depths, ends),
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=self._send(nodes or [size - 1]),
+            )
+            self.computed += size
+            logits = output.logits[0] if nodes else logits
+        after = logits[-1:].clone() if last else before
+        if reading[:1] == [-1]:
+            logits, nodes = torch.cat([before, logits]), [-1, *nodes]  # type: ignore[list-item]
+        return pack.read(nodes, logits), after
 
-    def _mask(self, pack: _Pack) -> Any:
-        """Additive mask of shape (1, 1, pack, prefix + pack), one a layer type where the types differ."""
-        size, prefix = len(pack.tokens), pack.depth
-        allowed = np.ones((size, prefix + size), dtype=bool)
-        ancestors = allowed[:, prefix:]
-        for node, parent in enumerate(pack.parents):
-            ancestors[node] = ancestors[parent] if parent >= 0 else False
-            ancestors[node, node] = True
+    def _send(self, numbers: list[int] | list[list[int]]) -> torch.Tensor:
+        """Copy whole numbers to the model's device without waiting for what runs there."""
+        sent = torch.tensor(numbers)
+        pinned = sent.pin_memory() if self.model.device.type == "cuda" else sent
+        return pinned.to(self.model.device, non_blocking=True)
+
+    def _mask(self, prefix: int, depths: torch.Tensor, ends: torch.Tensor) -> Any:
+        """Additive mask of shape (1, 1, pack, prefix + pack), one a layer type where the types differ.
+
+        A token sees the cached prefix, itself and those whose subtree it stands in.
+        """
+        places = torch.arange(len(depths), device=depths.device)
+        above = (places <= places[:, None]) & (places[:, None] < ends)
+        allowed = torch.nn.functional.pad(above, (prefix, 0), value=True)
         masks = {}
         for kind in self._types:
             near = allowed
             if kind == "sliding_attention" and self._window:
-                depths = np.array(pack.depths)
-                near = allowed & (depths[:, None] - np.concatenate([np.arange(prefix), depths]) < self._window)
-            masks[kind] = self._additive(near)
+                behind = torch.cat([torch.arange(prefix, device=depths.device), depths])
+                near = allowed & (depths[:, None] - behind < self._window)
+            mask = torch.zeros(near.shape, dtype=self.model.dtype, device=depths.device)
+            masks[kind] = mask.masked_fill_(~near, torch.finfo(mask.dtype).min)[None, None]
         return masks[self._types[0]] if len(masks) == 1 else masks
-
-    def _additive(self, allowed: NDArray[np.bool_]) -> torch.Tensor:
-        mask = torch.zeros((1, 1, *allowed.shape), dtype=self.model.dtype, device=self.model.device)
-        return mask.masked_fill_(~torch.from_numpy(allowed).to(mask.device), torch.finfo(mask.dtype).min)
 
 
 class _Walk:
@@ -169,25 +156,30 @@ class _Walk:
         arrays = (np.array(row.ids) for row in self.rows)
         self.shared = np.array([0, *(_common(a, b) for a, b in pairwise(arrays))])
         self.new = np.cumsum([0, *(self.lengths - self.shared[: len(self.rows)])])  # distinct tokens up to a sequence
-        self.prefix_values: list[float] = []  # log-probability of each token of the cached prefix, NaN where not read
+        self.prefix_read: list[_Read] = []  # of each token of the cached prefix
         self.after: list[tuple[int, torch.Tensor]] = []  # (depth, logits after it) for the cached prefixes above
 
     @torch.inference_mode()
     def run(self) -> Iterator[Scores]:
-        """Yield what `TreeScorer.score` yields."""
+        """Yield what `TreeScorer.score` yields; a GPU computes a pack while the one before it is read and handed on."""
         waiting = [(0, len(self.rows), 0)] if self.rows else []
+        launched: list[_Launched] = []
+        behind = self.scorer.model.device.type == "cuda"
         while waiting:  # low, high, depth: the sequences low … high − 1 share their first depth tokens
             low, high, depth = waiting.pop()
             self._return_to(depth)
             try:
-                found, below = self._advance(low, high, depth)
+                new, below = self._advance(low, high, depth)
             except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-                self._recover(error, min(self._distinct(low, high, depth), self.scorer.max_tokens))
-                found, below = [], [(low, high, depth)]
-            yield from found
+                self._recover(error, low, min(self._distinct(low, high, depth), self.scorer.max_tokens))
+                new, below = [], [(low, high, depth)]
             waiting += reversed(below)
+            if new:
+                yield from map(self._collect, launched if behind else new)
+                launched = new if behind else []
+        yield from map(self._collect, launched)
 
-    def _advance(self, low: int, high: int, depth: int) -> tuple[list[Scores], list[tuple[int, int, int]]]:
+    def _advance(self, low: int, high: int, depth: int) -> tuple[list[_Launched], list[tuple[int, int, int]]]:
         """Score a range in one pack, or compute what it shares, or split it; return scores and what is left to do."""
         if self._distinct(low, high, depth) <= self.scorer.max_tokens:
             return self._score_pack(low, high, depth), []
@@ -214,45 +206,54 @@ class _Walk:
     def _descend(self, low: int, high: int, depth: int, end: int) -> None:
         """Put the shared tokens depth … end − 1 into the cache."""
         first_scored = min(r.start for r in self.rows[low:high])
-        pack = _Pack(depth)
+        pack = Pack(depth)
         for at, token in enumerate(self.rows[low].ids[depth:end], start=depth):
-            node = pack.add(token, at - depth - 1, at)
-            if at >= first_scored:
-                pack.values[node] = np.nan
-        below = self.scorer.forward(pack, self.cache, self._logits_at(depth), keep_last=True)
-        self.prefix_values += [pack.values.get(node, np.nan) for node in range(end - depth)]
-        if below is not None:
-            self.after.append((end, below))
+            pack.add(token, at - depth - 1, at)
+        pack.scored = dict.fromkeys(range(max(first_scored - depth, 0), end - depth))
+        found, after = self.scorer.forward(pack, self.cache, self._logits_at(depth), keep_last=True)
+        self.prefix_read += [(found, node) if node in pack.scored else None for node in range(end - depth)]
+        if after is not None:
+            self.after.append((end, after))
 
-    def _score_pack(self, low: int, high: int, depth: int) -> list[Scores]:
-        pack, path, paths = _Pack(depth), list[int](), list[list[int]]()
+    def _score_pack(self, low: int, high: int, depth: int) -> list[_Launched]:
+        pack, path, paths = Pack(depth), list[int](), list[list[int]]()
         for index in range(low, high):
             sequence = self.rows[index]
             shared = int(self.shared[index]) if index > low else depth
             del path[shared - depth :]
             for at in range(shared, len(sequence.ids)):
                 path.append(pack.add(sequence.ids[at], path[-1] if path else -1, at))
-            pack.values.update((node, np.nan) for node in path[max(0, sequence.start - depth) :])
+            pack.scored.update(dict.fromkeys(path[max(0, sequence.start - depth) :]))
             if sequence.terminators:
-                pack.ends[path[-1] if path else -1, sequence.terminators] = np.nan
+                pack.ends[path[-1] if path else -1, sequence.terminators] = None
             paths.append(list(path))
-        self.scorer.forward(pack, self.cache, self._logits_at(depth), keep_last=False)
-        results = []
-        for index, nodes in zip(range(low, high), paths, strict=True):
-            sequence = self.rows[index]
-            found = self.prefix_values[sequence.start : depth]
-            found += [pack.values[node] for node in nodes[max(0, sequence.start - depth) :]]
-            if sequence.terminators:
-                found.append(pack.ends[nodes[-1] if nodes else -1, sequence.terminators])
-            results.append((self.order[index], found))
-        return results
+        found, _ = self.scorer.forward(pack, self.cache, self._logits_at(depth), keep_last=False)
+        return [
+            _Launched(
+                index,
+                self.prefix_read[self.rows[index].start : depth],
+                found,
+                nodes[max(0, self.rows[index].start - depth) :],
+                nodes[-1] if nodes else -1,
+            )
+            for index, nodes in zip(range(low, high), paths, strict=True)
+        ]
+
+    def _collect(self, launched: _Launched) -> Scores:
+        """Put together what was read of one sequence, waiting for its pack."""
+        values = [found.values[node] for found, node in filter(None, launched.before)]
+        values += [launched.found.values[node] for node in launched.nodes]
+        terminators = self.rows[launched.row].terminators
+        if terminators:
+            values.append(launched.found.values[launched.last, terminators])
+        return self.order[launched.row], values
 
     def _logits_at(self, depth: int) -> torch.Tensor | None:
         return self.after[-1][1] if self.after and self.after[-1][0] == depth else None
 
     def _return_to(self, depth: int) -> None:
         """Forget everything below a depth; layers are cropped one by one, as memory may have run out between two."""
-        del self.prefix_values[depth:]
+        del self.prefix_read[depth:]
         while self.after and self.after[-1][0] > depth:
             self.after.pop()
         for layer in self.cache.layers:
@@ -260,12 +261,13 @@ class _Walk:
             if surplus > 0:
                 layer.crop(-surplus)
 
-    def _recover(self, error: BaseException, size: int) -> None:
+    def _recover(self, error: BaseException, low: int, size: int) -> None:
         """Make packs half as large after memory ran out on one of a size; raise everything else."""
         if not is_out_of_memory(error):
             raise error
         if size <= 1:
-            raise OutOfMemoryError("one single token does not fit in memory; use a smaller model or dtype") from error
+            message = "one single token does not fit in memory; use a smaller model or dtype"
+            raise OutOfMemoryError(message, index=self.order[low]) from error
         self.scorer.max_tokens = size // 2
         if torch.cuda.is_available():
             torch.cuda.empty_cache()

@@ -9,14 +9,17 @@ from typing import Any
 import torch
 
 from biaslab.judges.batches import BatchScorer, Scored
-from biaslab.judges.prefix_tree import PACK, TreeScorer
+from biaslab.judges.memory import batch_tokens, most_logits, pack_tokens
+from biaslab.judges.prefix_tree import TreeScorer
 
 _LOG = logging.getLogger(__name__)
 _ATTENTION = frozenset({"full_attention", "sliding_attention"})
 _NEEDED = ("position_ids", "attention_mask", "past_key_values", "logits_to_keep")
 
 
-def choose_scorer(model: Any, max_batch_tokens: int = 4096, opening: tuple[int, ...] = ()) -> TreeScorer | BatchScorer:
+def choose_scorer(
+    model: Any, max_batch_tokens: int | None = None, opening: tuple[int, ...] = ()
+) -> TreeScorer | BatchScorer:
     """Return the prefix tree where the architecture takes it, padded batches where not, and say so once.
 
     The configuration decides, and a short self-check against plain batches confirms: whatever reads more than the
@@ -26,17 +29,18 @@ def choose_scorer(model: Any, max_batch_tokens: int = 4096, opening: tuple[int, 
     ----------
     model : transformers.PreTrainedModel
         In evaluation mode.
-    max_batch_tokens : int
-        Tokens of one batch or pack at most.
+    max_batch_tokens : int, optional
+        Tokens of one batch or pack at most; by default as many as free memory allows.
     opening : tuple of int
         See `BatchScorer`.
     """
-    plain = BatchScorer(model, max_batch_tokens, opening=opening)
+    tokens, logits = max_batch_tokens or batch_tokens(model), most_logits(model)
+    plain = BatchScorer(model, tokens, logits, opening=opening)
     if model.config.is_encoder_decoder:
         return plain  # the encoder sees the whole prompt: nothing but its output can be shared, and that is
     reason = _unfit(model)
     if not reason:
-        tree = TreeScorer(model, min(PACK, max_batch_tokens))
+        tree = TreeScorer(model, pack_tokens(model, tokens), logits)
         reason = _self_check(tree, plain)
         if not reason:
             return tree

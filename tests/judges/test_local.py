@@ -145,7 +145,7 @@ def test_a_request_that_comes_twice_is_answered_once(judge):
 def test_windows_bound_what_is_held(judge, monkeypatch):
     requests = requests_of(9)
     whole = dict(judge.ask(requests))
-    monkeypatch.setattr("biaslab.judges.local._WINDOW", 60)
+    monkeypatch.setattr("biaslab.judges.memory.window_tokens", lambda: 60)
     taken = []
     replies = judge.ask(taken.append(r) or r for r in requests)
     first = next(replies)
@@ -244,8 +244,18 @@ def test_out_of_memory_halves_and_every_reply_comes(make_judge):
 def test_a_completion_that_does_not_fit_is_an_error(make_judge):
     judge = make_judge()
     cramp(judge, 3)
-    with pytest.raises(OutOfMemoryError):
-        list(judge.ask([Completion("Say something", max_tokens=4)]))
+    request = Completion("Say something", max_tokens=4)
+    with pytest.raises(OutOfMemoryError) as caught:
+        list(judge.ask([request]))
+    assert caught.value.request == request
+
+
+def test_a_request_that_does_not_fit_is_named(make_judge):
+    judge, requests = make_judge(), requests_of(3)
+    cramp(judge, 0)
+    with pytest.raises(OutOfMemoryError) as caught:
+        list(judge.ask(requests))
+    assert caught.value.request in requests
 
 
 def cramp(judge, tokens):

@@ -209,6 +209,14 @@ def test_packs_halve_when_memory_runs_out_and_every_reply_comes(make_model, toke
     assert tree.computed == distinct(LONG)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("size", [1, 16, 4096])
+def test_a_gpu_gives_what_the_cpu_gives(make_model, size):
+    """Packs are computed while the one before is read: the same numbers come back, each with its sequence."""
+    wanted = [by_hand(make_model(), s) for s in LONG]
+    assert worst(dict(TreeScorer(make_model().to("cuda"), size).score(LONG)), wanted) <= 1e-3
+
+
 def test_a_token_that_does_not_fit_is_an_error(make_model):
     with pytest.raises(OutOfMemoryError, match="one single token"):
         list(TreeScorer(Cramped(make_model(), 0).inner).score(LONG))

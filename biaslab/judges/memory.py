@@ -1,0 +1,84 @@
+"""How much may be computed at once: sizes that follow the memory that is free when a model has been loaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psutil
+import torch
+
+_SHARE = 4  # one pass may fill a quarter of what is free: caches, other processes and fragmentation need the rest
+_LONGEST = 4096  # tokens
+_PACK = {"cuda": _LONGEST, "mps": 1024}  # tokens of a packed pass; on a CPU larger ones pay more for their mask
+_CPU_PACK = 768
+_TOKEN_BYTES = 48  # of a token that waits in a window: an index in two sequences, and its share of arrays
+_MOST_LOGITS = 1 << 27
+
+
+def free_bytes(device: str | torch.device) -> int:
+    """Return how many bytes are free on a device now.
+
+    Examples
+    --------
+    >>> free_bytes("cpu") > 0
+    True
+    """
+    kind = torch.device(device).type
+    if kind == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    if kind == "mps":
+        return max(0, torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory())
+    return int(psutil.virtual_memory().available)
+
+
+def batch_tokens(model: Any, free: int | None = None) -> int:
+    """Return how many tokens one forward pass may have, padding included, at most 4,096.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+        Already on its device.
+    free : int, optional
+        Bytes that are free; asked of the device by default.
+    """
+    config = model.config.get_text_config()
+    hidden = int(config.hidden_size)
+    inner = int(getattr(config, "intermediate_size", None) or 4 * hidden)
+    heads = int(getattr(config, "num_attention_heads", None) or 1)
+    width = torch.finfo(model.dtype).bits // 8
+    per_token = width * (8 * hidden + 3 * inner) + 4 * heads * _LONGEST  # activations, attention over a long text
+    free = free_bytes(model.device) if free is None else free
+    return max(1, min(_LONGEST, free // _SHARE // per_token))
+
+
+def pack_tokens(model: Any, batch: int) -> int:
+    """Return how many tokens a pack of the prefix tree may have, given what a batch may have."""
+    return min(batch, _PACK.get(model.device.type, _CPU_PACK))
+
+
+def most_logits(model: Any, free: int | None = None) -> int:
+    """Return how many logits (positions × vocabulary) one pass may read: three float32 copies of them."""
+    free = free_bytes(model.device) if free is None else free
+    return max(1, min(_MOST_LOGITS, free // _SHARE // 12))
+
+
+def cached_tokens(model: Any, free: int | None = None) -> int:
+    """Return how many tokens' keys and values may be kept while text is generated, all rows together."""
+    config = model.config.get_text_config()
+    heads = int(getattr(config, "num_attention_heads", None) or 1)
+    kept = int(getattr(config, "num_key_value_heads", None) or heads)
+    width = int(getattr(config, "head_dim", None) or config.hidden_size // heads) * torch.finfo(model.dtype).bits // 8
+    free = free_bytes(model.device) if free is None else free
+    return max(1, free // _SHARE // (2 * int(config.num_hidden_layers) * kept * width))
+
+
+def window_tokens(free: int | None = None) -> int:
+    """Return how many tokens of requests may wait together; sharing is found among them.
+
+    Examples
+    --------
+    >>> window_tokens(free=2**40), window_tokens(free=2**30)
+    (4194304, 2796202)
+    """
+    free = free_bytes("cpu") if free is None else free
+    return max(1 << 14, min(1 << 22, free // 8 // _TOKEN_BYTES))
