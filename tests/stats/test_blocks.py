@@ -1,0 +1,62 @@
+"""An item enters a contrast whole or not at all, and what does not enter is counted."""
+
+import warnings
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from biaslab.errors import InputError, MissingDataWarning
+from biaslab.stats.blocks import whole_blocks
+
+LEVELS = ("a", "b", "c")
+statuses = st.sampled_from(["ok", "ok", "ok", "refused", "unparsable"])
+
+
+def frame(outcomes):
+    """One trial an outcome: item, level and replicate follow from its place."""
+    rows = []
+    for at, (status, score) in enumerate(outcomes):
+        item, rest = divmod(at, len(LEVELS) * 2)
+        where = {"context_id": f"c{item // 2}", "candidate_id": f"x{item}", "replicate": rest % 2}
+        value = score if status == "ok" else float("nan")
+        rows.append({**where, "order": LEVELS[rest // 2], "status": status, "value": value, "human": float(item)})
+    return pd.DataFrame(rows)
+
+
+@given(st.lists(st.tuples(statuses, st.floats(0, 10)), min_size=24, max_size=24), st.randoms())
+def test_blocks_are_whole(outcomes, random):
+    trials = frame(outcomes)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        blocks = whole_blocks(trials, "order", LEVELS, "shift")
+    for candidate, rows in trials.groupby("candidate_id"):
+        good = rows[rows["status"] == "ok"]
+        whole = set(good["order"]) == set(LEVELS)
+        found = blocks[blocks["candidate_id"] == candidate]
+        assert len(found) == whole
+        if whole:
+            assert found["human"].item() == rows["human"].iloc[0]
+            for level in LEVELS:
+                assert found[level].item() == pytest.approx(good.loc[good["order"] == level, "value"].mean())
+    assert blocks.attrs["n_trials"] + blocks.attrs["n_dropped"] == len(trials)
+    assert bool(caught) == (blocks.attrs["n_dropped"] > 0.05 * len(trials))
+    shuffled = trials.sample(frac=1, random_state=random.randrange(1 << 30))
+    with warnings.catch_warnings(action="ignore"):
+        again = whole_blocks(shuffled, "order", LEVELS, "shift")
+    key = ["context_id", "candidate_id"]
+    pd.testing.assert_frame_equal(again.sort_values(key, ignore_index=True), blocks.sort_values(key, ignore_index=True))
+
+
+def test_what_is_missing_is_warned_of():
+    trials = frame([("ok", 1.0)] * 23 + [("refused", 1.0)] + [("refused", 0.0)] * 2 + [("ok", 1.0)] * 4)
+    with pytest.warns(MissingDataWarning, match="shift: 7 of 30"):
+        blocks = whole_blocks(trials, "order", LEVELS, "shift")
+    assert len(blocks) == 4
+    assert blocks.attrs == {"n_trials": 23, "n_dropped": 7}
+
+
+def test_a_condition_nobody_judged():
+    with pytest.raises(InputError, match="'d'"):
+        whole_blocks(frame([("ok", 1.0)] * 6), "order", (*LEVELS, "d"), "shift")
