@@ -1,6 +1,8 @@
 from . import plots as plots
 from . import probes as probes
-from .collect import Budget as Budget
+from . import published as published
+from .budget import Budget as Budget
+from .calibration import calibrate as calibrate
 from .collect import collect as collect
 from .core import (
     Choice as Choice,
@@ -35,5 +37,7 @@ from .errors import BiaslabError as BiaslabError
 from .judges import load_judge as load_judge
 from .judges.local import LocalJudge as LocalJudge
 from .judges.simulated import SimulatedJudge as SimulatedJudge
+from .planning import Plan as Plan
+from .planning import plan as plan
 from .stats.resampling import Resampling as Resampling
 from .store import Store as Store

@@ -1,4 +1,4 @@
-"""The command line: ``biaslab figures``, ``biaslab probe``, ``biaslab list``, ``biaslab store``."""
+"""The command line: ``biaslab figures``, ``probe``, ``plan``, ``list``, ``calibrate``, ``store``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from biaslab import cli_store
+from biaslab import cli_calibrate, cli_plan, cli_store
 from biaslab.cli_text import cost, count, describe, first_line, table
 from biaslab.errors import BiaslabError, InputError, MissingDataWarning
 
@@ -41,6 +41,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(cli_store.app, name="store")
+app.command("plan")(cli_plan.plan)
+app.command()(cli_calibrate.calibrate)
 
 Judge = Annotated[
     str | None, typer.Option(help="Who judges, such as smollm2-135m, a folder, a .gguf file or simulated:position=1.")
@@ -149,7 +151,7 @@ def probe(
         raise InputError("contexts", contexts, "a whole number of at least 1")
     from biaslab import collect, load_dataset, load_judge
 
-    chosen = _make_probe(name, attribute, seed)
+    chosen = make_probe(name, attribute, seed)
     data = load_dataset(dataset, path, limit=contexts)
     trials = collect(chosen, load_judge(judge, data), data, store=store, progress=sys.stderr.isatty())
     estimates = chosen.estimate(trials)
@@ -186,7 +188,8 @@ def list_everything() -> None:
         typer.echo(f"{title}\n" + "\n".join(f"  {name:{width}}  {text}" for name, text in group.items()) + "\n")
 
 
-def _make_probe(name: str, attributes: list[str] | None, seed: int | None) -> Probe:
+def make_probe(name: str, attributes: list[str] | None, seed: int | None) -> Probe:
+    """Make a probe from what the command line gives."""
     from dataclasses import fields
 
     from biaslab.probes import find_probe

@@ -6,14 +6,15 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from tqdm.auto import tqdm
 
+from biaslab.budget import Budget
 from biaslab.core import Choice, Judge, Probe, Reply, Request, Trial, request_key
+from biaslab.cost import unanswered
 from biaslab.errors import BudgetExceededError, InputError, JudgeError
 from biaslab.store import Store
 
@@ -22,40 +23,6 @@ if TYPE_CHECKING:
 
 IDENTITY = ("probe", "judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute")
 OUTCOME = ("replicate", "value", "status", "label_mass", "tokens", "key")
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What a run may spend on replies that the store does not hold; None is no limit.
-
-    Parameters
-    ----------
-    requests : int, optional
-        Replies.
-    tokens : int, optional
-        Tokens read and written.
-    minutes : float, optional
-        Wall-clock time.
-    """
-
-    requests: int | None = None
-    tokens: int | None = None
-    minutes: float | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("requests", "tokens", "minutes"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise InputError(f"budget.{name}", value, "a number above 0, or None for no limit")
-
-    def exceeded(self, requests: int, tokens: int, seconds: float) -> str:
-        """Return which limit is reached, in words; empty when none is."""
-        spent = (("requests", requests), ("tokens", tokens), ("minutes", seconds / 60))
-        for name, value in spent:
-            limit = getattr(self, name)
-            if limit is not None and value >= limit:
-                return f"{value:.4g} of {limit:g} {name}"
-        return ""
 
 
 def collect(
@@ -82,7 +49,8 @@ def collect(
     progress : bool
         Show a progress bar with rate and remaining time.
     budget : Budget, optional
-        Where to stop.
+        What replies that the store does not hold may cost. A run that it does not cover is not started, unless the
+        budget is ``partial``.
 
     Returns
     -------
@@ -100,7 +68,9 @@ def collect(
     JudgeError
         Before anything is asked, if a request cannot be answered; the message names context and candidate.
     BudgetExceededError
-        When the budget is spent. Everything answered so far is in the store.
+        Before anything is asked, if the budget does not cover the run; the message says what it needs and how many
+        contexts fit. Later, when a partial budget, or one whose tokens or minutes could only be estimated, is spent:
+        everything answered so far is in the store.
 
     Examples
     --------
@@ -113,18 +83,19 @@ def collect(
     trials = list(probe.design(dataset))
     if not trials:
         raise InputError("probe", probe, "a design of at least one judgement", "give more contexts or candidates")
-    owned = None if store is None or isinstance(store, Store) else Store(store)
-    kept = owned or store
+    kept = store if store is None or isinstance(store, Store) else Store(store)
     asked = _Counted(judge)
-    source: Judge = asked if kept is None else kept.wrap(asked)  # type: ignore[union-attr]
+    source: Judge = asked if kept is None else kept.wrap(asked)
     try:
         places = _places(trials)
         _check(source, trials)
+        if budget is not None:
+            budget.require(judge, unanswered(judge, list(places), kept), trials)
         replies = _ask(source, places, trials, asked, probe.name if progress else None, budget or Budget())
         frame = _frame(probe, judge, dataset, trials, replies)
     finally:
-        if owned is not None:
-            owned.close()
+        if kept is not None and kept is not store:
+            kept.close()
     frame.attrs["asked"], frame.attrs["stored"] = asked.replies, len(places) - asked.replies
     return frame
 
@@ -176,14 +147,14 @@ def _ask(
         closing(answers),  # type: ignore[type-var]
         tqdm(total=len(places), desc=label, unit="reply", disable=label is None) as bar,
     ):
-        for request, reply in answers:
+        for done, (request, reply) in enumerate(answers, start=1):
             for index in places[request]:
                 replies[index] = reply
             bar.update()
             spent = budget.exceeded(asked.replies, asked.tokens, time.monotonic() - started) if asked.replies else ""
-            if spent and bar.n < len(places):
+            if spent and done < len(places):
                 raise BudgetExceededError(
-                    f"the budget is spent: {spent}; {bar.n} of {len(places)} requests are answered, and kept if "
+                    f"the budget is spent: {spent}; {done} of {len(places)} requests are answered, and kept if "
                     "a store was given; run again with a larger budget to go on"
                 )
     if any(reply is None for reply in replies):

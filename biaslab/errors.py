@@ -14,7 +14,7 @@
     ├── StoreError                        the store cannot be used; carries its path
     │   ├── ForeignStoreError             the file is something else, and was not touched
     │   └── CorruptStoreError             the file is a damaged store, and was not touched
-    ├── BudgetExceededError               the budget is spent; everything answered so far is stored
+    ├── BudgetExceededError               it is spent, with all answers stored, or too small to start
     ├── NotebookError                     a notebook failed while figures were regenerated
     └── MissingDependencyError            an optional package is needed and not installed
 
@@ -138,7 +138,7 @@ class CorruptStoreError(StoreError):
 
 
 class BudgetExceededError(BiaslabError):
-    """The budget is spent; everything answered so far is in the store, if one was given."""
+    """The budget is spent, with all answers so far in the store, or does not cover the run and nothing was asked."""
 
 
 class NotebookError(BiaslabError):

@@ -3,16 +3,22 @@
 import dataclasses
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import biaslab as bl
 from biaslab.core import Choice, Reply
+from biaslab.cost import count_tokens
 from biaslab.errors import BudgetExceededError, InputError, JudgeError, PromptTooLongError, UnsupportedRequestError
 from biaslab.probes.position import Position
 
@@ -97,12 +103,13 @@ def test_equal_requests_are_asked_once(judge, graded):
 @pytest.mark.parametrize(
     ("budget", "words"),
     [
-        (bl.Budget(requests=10), "10 of 10 requests"),
-        (bl.Budget(tokens=5), "tokens"),
+        (bl.Budget(requests=10, partial=True), "10 of 10 requests; 10 of 240 requests are answered"),
+        (bl.Budget(tokens=5, partial=True), "tokens"),
         (bl.Budget(minutes=1e-9), "minutes"),
+        (bl.Budget(minutes=1e-9, seconds_per_request=1, partial=True), "minutes"),
     ],
 )
-def test_a_budget_stops_the_run_and_keeps_everything(judge, graded, tmp_path, budget, words):
+def test_a_partial_budget_stops_the_run_and_keeps_everything(judge, graded, tmp_path, budget, words):
     store = tmp_path / "replies.sqlite"
     watched = Watched(judge)
     with pytest.raises(BudgetExceededError, match=words):
@@ -113,15 +120,70 @@ def test_a_budget_stops_the_run_and_keeps_everything(judge, graded, tmp_path, bu
     assert len(rest.asked) + len(watched.asked) == 240
 
 
+def test_a_budget_one_request_short_refuses_and_one_exact_starts(judge, graded, tmp_path):
+    watched = Watched(judge)
+    with pytest.raises(BudgetExceededError, match=r"needs 240 requests, the budget allows 239: .* 7 of 8 contexts"):
+        collect(watched, graded, budget=bl.Budget(requests=239))
+    assert watched.asked == []
+    assert len(collect(watched, graded, budget=bl.Budget(requests=240))) == len(watched.asked) == 240
+
+
+@given(kept=st.integers(0, 8), budget=st.integers(1, 250))
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_only_open_requests_are_charged_and_the_contexts_that_fit_do_fit(judge, graded, kept, budget):
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder, "replies.sqlite")
+        if kept:
+            collect(judge, graded.head(kept), store=store)
+        watched, needed = Watched(judge), 30 * (8 - kept)
+        if budget >= needed:
+            assert len(collect(watched, graded, store=store, budget=bl.Budget(requests=budget))) == 240
+            assert len(watched.asked) == needed
+            return
+        with pytest.raises(BudgetExceededError, match=f"needs {needed} requests") as caught:
+            collect(watched, graded, store=store, budget=bl.Budget(requests=budget))
+        assert watched.asked == []
+        fits = int(re.search(r"enough for (\d+) of 8", str(caught.value))[1])
+        assert fits == kept + budget // 30
+        if fits:
+            collect(watched, graded.head(fits), store=store, budget=bl.Budget(requests=budget))
+            assert len(watched.asked) <= budget
+
+
+@pytest.mark.parametrize("short", [True, False])
+@pytest.mark.parametrize("limit", ["tokens", "minutes"])
+def test_tokens_and_a_known_speed_are_checked_before_the_run(judge, graded, limit, short):
+    watched = Watched(judge)
+    requests = [trial.request for trial in PROBE.design(graded)]
+    counted = count_tokens(judge, requests)
+    if limit == "tokens":
+        budget = bl.Budget(tokens=int((counted.read + counted.written).sum()) - short)
+    else:
+        budget = bl.Budget(minutes=240 * 0.5 / 60 - 0.001 * short, seconds_per_request=0.5)
+    if short:
+        with pytest.raises(BudgetExceededError, match=rf"needs [\d,]+ {limit}.*7 of 8 contexts"):
+            collect(watched, graded, budget=budget)
+        assert watched.asked == []
+    else:
+        assert len(collect(watched, graded, budget=budget)) == 240
+
+
+def test_too_little_for_any_context_is_said(judge, graded):
+    with pytest.raises(BudgetExceededError, match=r"0 of 8 contexts; nothing was asked\. Go on with a larger budget"):
+        collect(judge, graded, budget=bl.Budget(requests=29))
+
+
 def test_what_the_store_holds_costs_no_budget(judge, graded, tmp_path):
     store = tmp_path / "replies.sqlite"
     collect(judge, graded, store=store)
     assert len(collect(judge, graded, store=store, budget=bl.Budget(requests=1))) == 240
 
 
-def test_bad_budget():
-    with pytest.raises(InputError, match="budget"):
-        bl.Budget(requests=0)
+@pytest.mark.parametrize("limit", ["requests", "tokens", "minutes", "seconds_per_request"])
+def test_bad_budget(limit):
+    for value in (0, -1, float("nan")):
+        with pytest.raises(InputError, match=f"budget.{limit}"):
+            bl.Budget(**{limit: value})
 
 
 def test_a_request_that_cannot_be_answered_is_named_before_anything_is_asked(judge, graded):

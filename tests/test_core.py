@@ -61,6 +61,9 @@ def test_protocols_are_met(graded):
 
 
 def test_a_judge_refuses_kinds_it_does_not_answer(graded):
+    class TextOnly(SimulatedJudge):
+        kinds = frozenset({Completion})
+
     with pytest.raises(UnsupportedRequestError, match="Likelihood") as caught:
-        SimulatedJudge(graded).check([Likelihood("hi")])
+        TextOnly(graded).check([Likelihood("hi")])
     assert caught.value.request == Likelihood("hi")

@@ -16,13 +16,20 @@ ALLOWED = {
     "errors": {"core"},
     "core": {"errors", "datasets"},  # the schema, for type checking only
     "datasets": {"errors", "stats"},
-    "prompts": {"errors"},
-    "parsing": {"core", "errors"},
+    "prompts": {"errors", "datasets", "scales"},  # both for type checking only
+    "scales": {"errors"},
+    "parsing": {"core", "errors", "scales"},
     "stats": {"core", "errors"},
-    "probes": {"core", "datasets", "errors", "parsing", "prompts", "stats"},
-    "judges": {"core", "errors", "datasets", "prompts"},
+    "probes": {"core", "datasets", "errors", "parsing", "prompts", "scales", "stats"},
+    "judges": {"core", "errors", "datasets", "prompts", "scales"},
     "store": {"core", "errors"},
-    "collect": {"core", "errors", "store", "datasets"},
+    "cost": {"core", "errors", "store", "datasets"},
+    "budget": {"core", "errors", "cost"},
+    "collect": {"core", "errors", "store", "datasets", "budget", "cost"},
+    "pilot": {"core", "errors", "datasets", "stats", "collect", "judges"},
+    "planning": {"core", "errors", "datasets", "store", "cost", "pilot"},
+    "published": {"errors"},
+    "calibration": {"collect", "core", "datasets", "errors", "judges", "probes", "stats"},
     "plots": FRAMES_ONLY,
 }
 

@@ -1,11 +1,18 @@
 """Templates say where they come from, take data as data, and ask what they should."""
 
+import json
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from biaslab import prompts
+from biaslab.datasets import dialogues, summeval, topicalchat
+from biaslab.datasets import graded as graded_set
 from biaslab.errors import InputError
+from biaslab.parsing import parse_scores
+from biaslab.scales import SCALES, find_scale, stated_scale
 
 PAIR = {
     "context": "It rained.",
@@ -24,17 +31,40 @@ SCORE = {
 }
 
 
+RATE = {
+    "context": "It rained.",
+    "candidate": "Rain fell.",
+    "noun": "summary",
+    "attributes": [{"name": "consistency", "definition": "No faults.", "aspects": ["names", "numbers"]}],
+    "scale": find_scale("1-10"),
+    "reasons": "none",
+}
+ORDER = {
+    "context": "It rained.",
+    "candidate": "Rain fell.",
+    "noun": "summary",
+    "definition": "No faults.",
+    "scale": find_scale("1-10"),
+    "format": "ex",
+    "order": "sr",
+    "rules": True,
+}
+ADJECTIVAL = ["comparative_1", "comparative_2", "scoring_1", "scoring_2"]
+
+
 def variables(name):
-    return PAIR if name.startswith("comparative") else SCORE
+    return {"rate": RATE, "output_order": ORDER}.get(name, PAIR if name.startswith("comparative") else SCORE)
 
 
 def test_every_template_has_a_provenance():
     names = prompts.available()
-    assert {"comparative_1", "comparative_2", "scoring_1", "scoring_2"} <= set(names)
-    assert all("Liusie et al. 2024" in text and "Our own words" in text for text in names.values())
+    sources = dict.fromkeys(ADJECTIVAL, "Liusie et al. 2024")
+    sources |= {"rate": "Stureborg et al. 2024", "output_order": "Chen et al. 2024"}
+    assert set(names) == set(sources)
+    assert all(sources[name] in text and "Our own words" in text for name, text in names.items())
 
 
-@pytest.mark.parametrize("name", sorted(prompts.available()))
+@pytest.mark.parametrize("name", ADJECTIVAL)
 @pytest.mark.parametrize("noun", ["summary", "response", "dialogue", "text"])
 def test_noun_and_attribute_are_variables(name, noun):
     for attribute, words in (("consistency", "consistent"), ("warmth", "warmth")):
@@ -64,3 +94,91 @@ def test_missing_variable_and_unknown_template_are_named():
         prompts.render("comparative_1", context="c", first="a", noun="text", attribute="x")
     with pytest.raises(InputError, match="scoring_1"):
         prompts.render("poem", context="c")
+
+
+@pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
+@pytest.mark.parametrize("reasons", ["none", "before", "after"])
+@pytest.mark.parametrize("names", [["fluency"], ["relevance", "coherence", "fluency"]], ids=["one", "three"])
+def test_rating_asks_for_what_is_read(graded, names, reasons, scale):
+    """Whoever fills in the form at the end of the prompt is understood, in the order asked."""
+    prompt = prompts.rate(graded, names, scale, "Rain fell.", "It rained.", reasons)
+    assert prompt.startswith("Source: It rained.\n\nSummary: Rain fell.\n\n")
+    assert stated_scale(prompt) == scale
+    assert [prompt.index(prompts.describe(graded, name)["definition"]) for name in names] == sorted(
+        prompt.index(prompts.describe(graded, name)["definition"]) for name in names
+    )
+    form = prompt[prompt.index(scale.wording) :].split("\n", 2)[2:]
+    if reasons == "none" and len(names) == 1:
+        assert form == []
+        assert prompt.endswith("Answer with the rating of fluency alone.")
+        return
+    wanted = dict(zip(names, scale.labels[1:], strict=False))
+    filled = form[0].replace("<reasons>", "It has faults.")
+    for name, label in wanted.items():
+        filled = filled.replace(f"{name}: <score>", f"{name}: {label}")
+    assert "<" not in filled
+    read = parse_scores(filled, names, scale)
+    assert list(read) == names
+    assert [value for value, _ in read.values()] == pytest.approx(list(scale.values[1 : len(names) + 1]))
+    first = filled.split("\n")[0]
+    assert first.startswith("It has faults" if reasons == "before" else names[0])
+
+
+def test_rating_without_source_has_none(graded):
+    prompt = prompts.rate(graded, ["fluency"], find_scale("1-5"), "Rain fell.")
+    assert prompt.startswith("Summary: Rain fell.")
+    assert "Source" not in prompt
+    whole = prompts.rate(graded, ["fluency"], find_scale("1-5"), "Rain fell.", "It rained.")
+    assert whole == "Source: It rained.\n\n" + prompt
+
+
+@pytest.mark.parametrize("form", ["ex", "json"])
+@pytest.mark.parametrize("order", ["s", "sr", "rs"])
+def test_output_orders_of_chen_et_al(graded, form, order):
+    prompt = prompts.order_output(graded, "fluency", find_scale("1-10"), "Rain fell.", "It rained.", form, order)
+    form_asked = prompt.split("\n\n")[-1].split(":\n", 1)[1]
+    assert ("reasons" in form_asked) == (order != "s")
+    if order != "s":
+        assert (form_asked.index("score") < form_asked.index("reasons")) == (order == "sr")
+    filled = form_asked.replace("<number>", "7").replace("<point out", "point out").replace("why you score so>", "why")
+    if form == "json":
+        assert list(json.loads(filled)) == [{"s": "score", "r": "reasons"}[letter] for letter in order]
+    assert parse_scores(filled, ["fluency"], find_scale("1-10"))["fluency"] == (7.0, "ok")
+    ruled = prompts.order_output(graded, "fluency", find_scale("1-10"), "Rain fell.", "It rained.", form, order, True)
+    rules = next(part for part in ruled.split("\n\n") if part.startswith("Special rules"))
+    assert len(rules.split("\n")) == 6
+    assert ruled.replace("\n\n" + rules, "") == prompt
+
+
+def test_known_attributes_are_those_of_the_data_sets():
+    known = prompts._known_attributes()
+    assert set(known) == {"summeval", "graded", "topicalchat", "dialogues"}
+    modules = {"summeval": summeval.ATTRIBUTES, "graded": graded_set.ATTRIBUTES, "topicalchat": topicalchat.DEFINITIONS}
+    for name, attributes in (modules | {"dialogues": dialogues.ATTRIBUTES}).items():
+        assert set(known[name]) == set(attributes)
+        assert all(about["definition"].endswith(".") and about["aspects"] for about in known[name].values())
+
+
+def test_unknown_attribute_keeps_the_definition_of_its_data_set(graded):
+    own = replace(
+        graded, name="mine", attributes={"fluency": "It sings.", **graded.attributes, "warmth": "It is warm."}
+    )
+    assert prompts.describe(own, "warmth") == {"name": "warmth", "definition": "It is warm.", "aspects": []}
+    assert "Respect 2 is warmth: It is warm.\n\nEach rating" in prompts.rate(
+        own, ["coherence", "warmth"], find_scale("1-5"), "a"
+    )
+    assert "Consider" not in prompts.rate(own, ["fluency"], find_scale("1-5"), "a")
+
+
+def test_ratings_refuse_what_they_do_not_know(graded):
+    scale = find_scale("1-5")
+    with pytest.raises(InputError, match="before"):
+        prompts.rate(graded, ["fluency"], scale, "a", reasons="behind")
+    with pytest.raises(InputError, match="list of different names"):
+        prompts.rate(graded, "fluency", scale, "a")
+    with pytest.raises(InputError, match="warmth"):
+        prompts.rate(graded, ["warmth"], scale, "a")
+    with pytest.raises(InputError, match="json"):
+        prompts.order_output(graded, "fluency", scale, "a", form="xml")
+    with pytest.raises(InputError, match="rs"):
+        prompts.order_output(graded, "fluency", scale, "a", order="srs")

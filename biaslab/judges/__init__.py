@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import fields
+
 from biaslab.core import Judge
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
-
-_SIMULATED = ("quality", "position", "noise", "refusal", "seed")
 
 
 def available() -> dict[str, str]:
@@ -16,7 +17,7 @@ def available() -> dict[str, str]:
         "<folder>": "a model saved by transformers",
         "<file>.gguf": "a GGUF file",
         "<organisation>/<model>": "a model of the Hugging Face hub",
-        "simulated[:name=value,…]": f"a judge with planted biases: {', '.join(_SIMULATED)}",
+        "simulated[:name=value,…]": f"a judge with planted biases: {', '.join(_planted_defaults())}",
     }
 
 
@@ -54,15 +55,37 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     return LocalJudge(name)
 
 
-def _planted(text: str) -> dict[str, float]:
-    values: dict[str, float] = {}
+def _planted_defaults() -> dict[str, float | bool | str]:
+    """Return the planted values that a name can set, with their defaults: those that one word can write."""
+    from biaslab.judges.simulated.planted import Planted
+
+    return {f.name: f.default for f in fields(Planted) if isinstance(f.default, int | float | str)}
+
+
+def _planted(text: str) -> dict[str, float | bool | str]:
+    defaults = _planted_defaults()
+    values: dict[str, float | bool | str] = {}
     for part in filter(None, text.split(",")):
         key, _, value = part.partition("=")
-        try:
-            number = float(value)
-        except ValueError:
-            number = float("nan")
-        if key not in _SIMULATED or number != number:
-            raise InputError("judge", part, f"name=number, the name one of {', '.join(_SIMULATED)}")
-        values[key] = int(number) if key == "seed" else number
+        read = _read_as(defaults[key], value) if key in defaults else None
+        if read is None:
+            flags = ", ".join(name for name, default in defaults.items() if isinstance(default, bool))
+            allowed = f"name=number (true or false for {flags}), the name one of {', '.join(defaults)}"
+            raise InputError("judge", part, allowed)
+        values[key] = read
     return values
+
+
+def _read_as(default: float | bool | str, value: str) -> float | bool | str | None:
+    """Read a value of the same kind as a default, None where it is none."""
+    if isinstance(default, str):
+        return value or None
+    if isinstance(default, bool):
+        return {"true": True, "1": True, "false": False, "0": False}.get(value.lower())
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    if not math.isfinite(number) or (isinstance(default, int) and not number.is_integer()):
+        return None
+    return int(number) if isinstance(default, int) else number

@@ -132,6 +132,16 @@ class LocalJudge:
             yield from self._score(scored) if scored else ()
             yield from self._complete(written) if written else ()
 
+    def encode(self, request: Request) -> list[tuple[int, ...]]:
+        """Return the token ids that are read: of a `Choice`, prompt and label, once for each label.
+
+        Raises
+        ------
+        JudgeError
+            As `check` does.
+        """
+        return [sequence.ids for sequence in self._encode(request)]
+
     def _windows(self, requests: Iterable[Request]) -> Iterator[dict[Request, list[Scored]]]:
         """Encode requests until they hold enough tokens; sharing is found inside a window."""
         from biaslab.judges.memory import window_tokens

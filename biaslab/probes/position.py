@@ -13,14 +13,24 @@ import pandas as pd
 from scipy.special import logit
 
 from biaslab import prompts
-from biaslab.core import Choice, Completion, Reply, Request, Status, Trial
+from biaslab.core import Calibration, Choice, Completion, Reply, Request, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_choice
 from biaslab.stats import pairs
-from biaslab.stats.frame import Ratio, estimates_frame, ratio_rows, require_columns
+from biaslab.stats.frame import Ratio, choose_metrics, estimates_frame, ratio_rows, require_columns
 from biaslab.stats.resampling import Resampling
 
+_METRICS = (
+    "first_position_rate",
+    "first_position_logit",
+    "order_consistency",
+    "primacy_share",
+    "comparative_accuracy",
+    "tie_rate",
+    "label_mass",
+    "resampling_consistency",
+)
 _BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")
 _TINY = 1e-15  # probabilities are kept off 0 and 1, where a logit is infinite
 
@@ -85,6 +95,10 @@ class Position:
     absolute human gap (column ``human_gap``, the bin's mean; NaN for all pairs together): bias grows as the gap
     shrinks.
 
+    Pairs that do not flip say nothing about the order, and they are most. ``first_position_rate`` and ``primacy_share``
+    therefore have a t test, and with fewer than 20 contexts a t interval (`biaslab.stats.t_test`); everything else has
+    bootstrap intervals and sign-flip tests over contexts. ``method`` says which.
+
     Examples
     --------
     >>> import biaslab as bl
@@ -99,6 +113,15 @@ class Position:
 
     name: ClassVar[str] = "position"
     primary: ClassVar[tuple[str, ...]] = ("first_position_rate",)
+    calibrations: ClassVar[tuple[Calibration, ...]] = (
+        Calibration(
+            "first_position_rate",
+            null=0.5,
+            fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
+            planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "position": 0.4},
+            parameters={"templates": (1,)},
+        ),
+    )
 
     attributes: Sequence[str] | None = None
     templates: Sequence[int] = (1, 2)
@@ -160,25 +183,41 @@ class Position:
             return float("nan"), status
         return (0.5, "tie") if chosen == 2 else (1.0 - chosen, "ok")
 
-    def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
+    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
         """Turn trials into the estimates listed in the notes of this class.
+
+        Parameters
+        ----------
+        trials : pandas.DataFrame
+            Made by `biaslab.collect`.
+        metrics : sequence of str, optional
+            Estimate these only, over all pairs together; by default all metrics, and some by bins of the human gap.
 
         Raises
         ------
+        InputError
+            If there is no such metric; the message lists those there are.
         TrialsError
-            If a column is missing.
+            If a column is missing, or a pair stands twice in one order.
         """
+        chosen = choose_metrics(_METRICS, metrics)
         require_columns(trials, (*pairs.CELL, "template", "human_gap", *pairs.PAIR, "label_mass"), "trials")
         cells = [*pairs.CELL, "template"]
         rows: list[dict[str, Any]] = []
         for names, cell in trials.groupby(cells, sort=False):
             where = dict(zip(cells, names, strict=True))
             blocks = pairs.both_orders(cell, f"{self.name} ({where['attribute']}, template {where['template']})")
-            terms = _terms(blocks) | _noise_floor(blocks, cell)
-            rows += ratio_rows(terms, where | {"human_gap": np.nan}, blocks, self.resampling)
-            for gap, chosen in pairs.by_gap(blocks, self.gap_bins):
-                binned = {metric: replace(_terms(chosen)[metric], null=None) for metric in _BY_GAP}
-                rows += ratio_rows(binned, where | {"human_gap": gap}, chosen, self.resampling)
+            terms = _terms(blocks)
+            if "resampling_consistency" in chosen:
+                terms |= _noise_floor(blocks, cell)
+            asked = {metric: terms[metric] for metric in chosen}
+            rows += ratio_rows(asked, where | {"human_gap": np.nan}, blocks, self.resampling)
+            if metrics is not None:
+                continue
+            for gap, part in pairs.by_gap(blocks, self.gap_bins):
+                terms = _terms(part)
+                binned = {metric: replace(terms[metric], null=None) for metric in _BY_GAP}
+                rows += ratio_rows(binned, where | {"human_gap": gap}, part, self.resampling)
         return estimates_frame(rows, self.name, self.primary, ("attribute", "template", "human_gap"))
 
     def _draw(self, context_id: str, candidates: list[str]) -> list[tuple[str, str]]:
@@ -242,7 +281,7 @@ def _terms(blocks: pd.DataFrame) -> dict[str, Ratio]:
     p = blocks[["p_ij", "p_ji"]].to_numpy(float)
     soft = not np.isin(p, (0.0, 0.5, 1.0)).all()
     return {
-        "first_position_rate": Ratio(context, wins, n_decided, null=0.5, bounds=unit),
+        "first_position_rate": Ratio(context, wins, n_decided, null=0.5, bounds=unit, inference="t"),
         "first_position_logit": Ratio(
             context,
             logit(np.clip(p, _TINY, 1 - _TINY)).mean(axis=1),
@@ -252,7 +291,13 @@ def _terms(blocks: pd.DataFrame) -> dict[str, Ratio]:
         ),
         "order_consistency": Ratio(context, same, ones, bounds=unit),
         "primacy_share": Ratio(
-            context, flips & (wins == 2), flips, null=0.5, bounds=unit, missing="undefined: no pair flips"
+            context,
+            flips & (wins == 2),
+            flips,
+            null=0.5,
+            bounds=unit,
+            missing="undefined: no pair flips",
+            inference="t",
         ),
         "comparative_accuracy": Ratio(
             context,

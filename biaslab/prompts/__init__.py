@@ -19,11 +19,21 @@ import json
 import re
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import jinja2
 
 from biaslab.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from biaslab.datasets.schema import Dataset
+    from biaslab.scales import Scale
+
+Reasons = Literal["none", "before", "after"]
+Form = Literal["ex", "json"]
+Order = Literal["s", "sr", "rs"]
 
 _COMMENT = re.compile(r"\{#(.*?)#\}", re.DOTALL)
 
@@ -61,6 +71,132 @@ def render(name: str, **variables: Any) -> str:
         raise InputError(f"template {name}", str(error), "all variables that its comment lists") from error
 
 
+def rate(
+    dataset: Dataset,
+    attributes: Sequence[str],
+    scale: Scale,
+    candidate: str,
+    context: str = "",
+    reasons: Reasons = "none",
+) -> str:
+    """Ask for the rating of one candidate (template ``rate``; Stureborg et al. 2024, §2.1.4).
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Where noun and definitions come from.
+    attributes : sequence of str
+        What to rate, in the order in which to answer.
+    scale : Scale
+        On which to rate.
+    candidate : str
+        The text to rate.
+    context : str
+        Its source; without one the prompt has no source.
+    reasons : {"none", "before", "after"}
+        Whether reasons are asked for, before or after the score.
+
+    Returns
+    -------
+    str
+        With one attribute and no reasons it asks for the score alone, else for lines ``<attribute>: <score>``.
+
+    Raises
+    ------
+    InputError
+        If an attribute is unknown or stands twice, or ``reasons`` is none of the three.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> from biaslab.scales import find_scale
+    >>> print(rate(bl.load_dataset("dialogues", limit=1), ["variety"], find_scale("1-5"), "Ann: Hi!"))
+    Dialogue: Ann: Hi!
+    <BLANKLINE>
+    Rate the dialogue in one respect only.
+    <BLANKLINE>
+    The respect is variety: No speaker of the dialogue says the same thing again.
+    Consider: does a turn come back word for word; does a turn repeat an earlier one in other words.
+    <BLANKLINE>
+    The rating must be a whole number from 1 (worst) to 5 (best).
+    Answer with the rating of variety alone.
+    """
+    _require("reasons", reasons, get_args(Reasons))
+    if isinstance(attributes, str) or len(set(attributes)) < len(attributes):
+        raise InputError("attributes", attributes, "a list of different names")
+    described = [describe(dataset, name) for name in attributes]
+    given = {"noun": dataset.noun, "attributes": described, "scale": scale, "reasons": reasons}
+    return render("rate", **given, candidate=candidate, context=context)
+
+
+def order_output(
+    dataset: Dataset,
+    attribute: str,
+    scale: Scale,
+    candidate: str,
+    context: str = "",
+    form: Form = "ex",
+    order: Order = "sr",
+    rules: bool = False,
+) -> str:
+    """Ask for a score in one of six output formats (template ``output_order``; Chen et al. 2024, Table 1).
+
+    Parameters
+    ----------
+    dataset, attribute, scale, candidate, context
+        As in `rate`, with one attribute.
+    form : {"ex", "json"}
+        Lines of text or a JSON object.
+    order : {"s", "sr", "rs"}
+        The score alone, then reasons, or after reasons.
+    rules : bool
+        Whether the special rules stand in the prompt.
+
+    Raises
+    ------
+    InputError
+        If the attribute is unknown, or ``form`` or ``order`` is none of those.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> from biaslab.scales import find_scale
+    >>> data = bl.load_dataset("dialogues", limit=1)
+    >>> print(order_output(data, "variety", find_scale("1-10"), "Ann: Hi!", form="json", order="rs")[-81:])
+    {"reasons": "<point out the faults and say why you score so>", "score": <number>}
+    """
+    _require("form", form, get_args(Form))
+    _require("order", order, get_args(Order))
+    about = describe(dataset, attribute)
+    given = {"noun": dataset.noun, "attribute": attribute, "definition": about["definition"], "scale": scale}
+    return render("output_order", **given, candidate=candidate, context=context, format=form, order=order, rules=rules)
+
+
+def describe(dataset: Dataset, attribute: str) -> dict[str, Any]:
+    """Return an attribute's name, its definition and its aspects (empty where only the data set describes it).
+
+    Raises
+    ------
+    InputError
+        If the data set has no such attribute.
+    """
+    dataset.require_attributes([attribute])
+    known = _known_attributes().get(dataset.name.split(" ")[0], {})
+    own = {"definition": dataset.attributes[attribute], "aspects": []}
+    return {"name": attribute, **known.get(attribute, own)}
+
+
+def _require(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InputError(name, value, f"one of {', '.join(allowed)}")
+
+
+@cache
+def _known_attributes() -> dict[str, dict[str, Any]]:
+    listed = json.loads(_folder().joinpath("attributes.json").read_text(encoding="utf-8"))
+    return {name: known for names, known in listed.items() if names != "about" for name in names.split(", ")}
+
+
 @cache
 def adjectives() -> dict[str, str]:
     """Return the adjective that prompts use for an attribute ("coherence" → "coherent")."""
@@ -71,7 +207,7 @@ def adjectives() -> dict[str, str]:
 def _template(name: str) -> jinja2.Template:
     if name not in available():
         raise InputError("template", name, f"one of {', '.join(available())}")
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701 - prompts are plain text
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701 - plain text
     environment.filters["plural"] = lambda noun: noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return environment.from_string(_folder().joinpath(f"{name}.j2").read_text(encoding="utf-8"))
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.errors import InputError, TrialsError
+from biaslab.stats import intervals
 from biaslab.stats.multiplicity import Correction, adjust
+from biaslab.stats.power import standard_error
 from biaslab.stats.resampling import Estimate, Resampling, cluster_ratio, ratio_difference
+from biaslab.stats.t_test import t_test
 
 Floats = NDArray[np.float64]
+#: P(A) of .50 to .93, 3 pairs a context, few of which flip, 1000 studies: with 8, 10 and 16 contexts the studentised
+#: bootstrap covers .76 to .95 and Student's t .88 to .96; with 24 it is .94 to .96 and .92 to .96.
+_FEW_TIED = 20
 
 LEADING = ("probe", "judge", "dataset", "metric")
 TRAILING = (
@@ -50,6 +56,10 @@ class Ratio:
         Least and greatest possible value.
     missing : str
         What to note when nothing is left to divide by.
+    inference : {"resampling", "t"}
+        By resampling: bootstrap interval and sign-flip test. By t, where most contexts add exactly what the null
+        expects: `biaslab.stats.t_test.t_test`, and with fewer than 20 contexts, unless another bootstrap than the
+        studentised one is wanted, the interval of Student's t.
     """
 
     context: ArrayLike
@@ -58,12 +68,28 @@ class Ratio:
     null: float | None = None
     bounds: tuple[float, float] | None = None
     missing: str = "undefined: no trial is left"
+    inference: Literal["resampling", "t"] = "resampling"
 
     def estimate(self, resampling: Resampling) -> Estimate:
         """Sum within contexts and estimate over them; items where a number is NaN do not enter."""
         sums, _ = sum_by_context(self.context, self.numerator, self.denominator)
-        found = cluster_ratio(sums[:, 0], sums[:, 1], resampling, self.null, self.bounds)
-        return found if found.n_contexts else replace(found, note=self.missing)
+        by_t = self.inference == "t"
+        found = cluster_ratio(sums[:, 0], sums[:, 1], resampling, None if by_t else self.null, self.bounds)
+        if not found.n_contexts:
+            return replace(found, note=self.missing)
+        return self._by_t(found, sums[sums[:, 1] > 0], resampling.level) if by_t and found.n_contexts > 1 else found
+
+    def _by_t(self, found: Estimate, sums: Floats, level: float) -> Estimate:
+        """Replace the interval of few contexts, and add the test."""
+        if found.method == "cluster bootstrap (studentised)" and found.n_contexts < _FEW_TIED:
+            error = standard_error(sums[:, 0], sums[:, 1])
+            interval = intervals.student(found.estimate, error, found.n_contexts, level)
+            low, high = np.clip(interval, *(self.bounds or (-np.inf, np.inf)))
+            found = replace(found, ci_low=float(low), ci_high=float(high), method="t over contexts")
+        if self.null is None:
+            return found
+        p_value = t_test(sums[:, 0] - self.null * sums[:, 1])
+        return replace(found, p_value=p_value, method=f"{found.method}; t test")
 
     def difference(self, other: Ratio, resampling: Resampling) -> Estimate:
         """Estimate this ratio minus another over the contexts that both have, with a paired bootstrap.
@@ -139,12 +165,29 @@ def ratio_rows(
     resampling : Resampling
         How uncertainty is computed.
     """
-    counts = {"n_trials": 2 * len(blocks), "n_dropped": blocks.attrs.get("n_dropped", 0)}
+    estimates = {metric: ratio.estimate(resampling) for metric, ratio in ratios.items()}
+    return estimate_rows(estimates, cell, resampling, 2 * len(blocks), blocks.attrs.get("n_dropped", 0))
+
+
+def estimate_rows(
+    estimates: Mapping[str, Estimate], cell: Mapping[str, Any], resampling: Resampling, n_trials: int, n_dropped: int
+) -> list[dict[str, Any]]:
+    """Return one row an estimate of one cell, ready for `estimates_frame`.
+
+    Parameters
+    ----------
+    estimates : mapping of str to Estimate
+        By name of the metric.
+    cell : mapping
+        Judge, data set and the condition columns.
+    resampling : Resampling
+        How uncertainty was computed.
+    n_trials, n_dropped : int
+        Judgements that enter, and that were planned but do not.
+    """
+    counts = {"n_trials": n_trials, "n_dropped": n_dropped}
     settings = {"ci_level": resampling.level, "seed": resampling.seed}
-    return [
-        {"metric": metric, **cell, **asdict(ratio.estimate(resampling)), **counts, **settings}
-        for metric, ratio in ratios.items()
-    ]
+    return [{"metric": m, **cell, **asdict(found), **counts, **settings} for m, found in estimates.items()]
 
 
 def estimates_frame(
@@ -175,11 +218,33 @@ def estimates_frame(
         ``probe, judge, dataset, metric, <conditions>, estimate, ci_low, ci_high, ci_level, p_value, q_value, mde,
         n_contexts, n_trials, n_dropped, method, seed, note``.
     """
-    columns = [*LEADING, *conditions, *TRAILING]
-    frame = pd.DataFrame(list(rows)).assign(probe=probe, q_value=np.nan).reindex(columns=columns)
-    family = frame["metric"].isin(list(primary)) & frame["p_value"].notna()
-    frame.loc[family, "q_value"] = adjust(frame.loc[family, "p_value"].to_numpy(float), correction)
-    return frame
+    columns = {name: [row.get(name, np.nan) for row in rows] for name in (*LEADING, *conditions, *TRAILING)}
+    p_values = np.array(columns["p_value"], float)
+    family = np.isin(columns["metric"], list(primary)) & ~np.isnan(p_values)
+    q_values = np.full(len(rows), np.nan)
+    q_values[family] = adjust(p_values[family], correction)
+    return pd.DataFrame(columns | {"probe": [probe] * len(rows), "q_value": q_values})
+
+
+def choose_metrics(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the metrics that are wanted, all known ones when ``wanted`` is None, in the order of the known ones.
+
+    Raises
+    ------
+    InputError
+        If one is unknown or none is wanted; the message lists the known ones.
+
+    Examples
+    --------
+    >>> choose_metrics(("rate", "logit"), ["logit"])
+    ('logit',)
+    """
+    if wanted is None:
+        return tuple(known)
+    unknown = [wanted] if isinstance(wanted, str) else [name for name in wanted if name not in known]
+    if unknown or not wanted:
+        raise InputError("metrics", unknown or wanted, f"a list of some of {', '.join(known)}")
+    return tuple(name for name in known if name in wanted)
 
 
 def require_columns(frame: pd.DataFrame, wanted: Sequence[str], what: str) -> None:

@@ -14,6 +14,8 @@ Floats = NDArray[np.float64]
 #: Two-sided sign-flip tests of fewer contexts cannot reach p < .05.
 FEWEST = 6
 _MOST = 10**9
+#: Effects of so many standard errors are never mistaken for their opposite: that chance is below 1e-19.
+_FAR = 8.0
 
 
 def standard_error(numerators: ArrayLike, denominators: ArrayLike) -> float:
@@ -126,3 +128,54 @@ def required_contexts(
         enough = detectable_effect(spread / math.sqrt(middle), middle, power, alpha) <= effect
         low, high = (low, middle) if enough else (middle + 1, high)
     return float(high)
+
+
+def expected_power(effect: float, error: float, contexts: int, alpha: float = 0.05) -> float:
+    """Return the power of a two-sided test against an effect, from the noncentral t with G - 1 degrees of freedom.
+
+    Parameters
+    ----------
+    effect : float
+        Distance from the null; its sign does not matter.
+    error : float
+        Standard error of the estimate with this many contexts, in the same unit, above 0.
+    contexts : int
+        Number of contexts G. Below 6 the power is 0: no sign-flip test reaches p < .05.
+    alpha : float
+        Level of the test.
+
+    Returns
+    -------
+    float
+        From 0 to 1; `alpha` where there is no effect.
+
+    Raises
+    ------
+    InputError
+        If the error is not above 0, alpha lies outside 0 to 1, or the effect is not finite.
+
+    References
+    ----------
+    Cohen 1988, *Statistical Power Analysis for the Behavioral Sciences*, §2.3, §12.7.
+
+    Examples
+    --------
+    A shift of half a standard deviation, 34 contexts:
+
+    >>> round(expected_power(0.5, 1 / math.sqrt(34), 34), 3)
+    0.808
+    """
+    if not 0 < alpha < 1:
+        raise InputError("alpha", alpha, "a number between 0 and 1")
+    if not 0 < error < math.inf:
+        raise InputError("error", error, "a standard error above 0")
+    if not math.isfinite(effect):
+        raise InputError("effect", effect, "a finite number")
+    if contexts < FEWEST:
+        return 0.0
+    freedom, shift = contexts - 1, abs(effect) / error
+    critical = float(stats.t.ppf(1 - alpha / 2, freedom))
+    if shift > critical + 4 * _FAR:
+        return 1.0
+    opposite = float(stats.nct.cdf(-critical, freedom, shift)) if shift < _FAR else 0.0  # NaN beyond, in places
+    return float(stats.nct.sf(critical, freedom, shift)) + opposite

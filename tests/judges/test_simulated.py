@@ -1,5 +1,6 @@
 """The calibration weight: what is planted is what is answered, and the same request has the same answer."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 from scipy import stats
 
 import biaslab as bl
-from biaslab.core import Choice, Completion
+from biaslab.core import Choice, Completion, Likelihood
 from biaslab.errors import InputError, JudgeError
+from biaslab.judges import available
 from biaslab.probes.position import Position
 
 
@@ -71,26 +73,154 @@ def test_says_what_it_cannot_judge(graded):
         list(bl.SimulatedJudge(graded).ask([Completion("hello")]))
 
 
-@pytest.mark.parametrize("options", [{"refusal": 2}, {"noise": -1}])
+def test_a_pair_without_human_scores_cannot_be_judged(graded):
+    human = graded.human[graded.human["candidate_id"] != "c1"]
+    partly = bl.Dataset("partly", graded.candidates, human, graded.attributes, graded.scale, graded.noun)
+    requests = [t.request for t in Position(["fluency"], [1]).design(graded)]
+    with pytest.raises(JudgeError, match="nobody rated context 'news-1', candidate 'c1' on fluency"):
+        bl.SimulatedJudge(partly).check(requests)
+
+
+def test_every_utility_moves_log_odds_as_planted(graded):
+    """Familiarity is counted on the perplexity that the judge itself tells, verbosity on words."""
+    planted = {"familiarity": -1.5, "verbosity": 0.7, "self_preference": 0.9, "own_system": "clean"}
+    judge = bl.SimulatedJudge(graded, quality=0.8, position=0.3, **planted)
+    rows = graded.candidates.set_index(["context_id", "candidate_id"])
+    for trial, reply in answers(judge, graded):
+        first, second = (rows.loc[(trial.context_id, name)] for name in (trial.candidate_id, trial.opponent_id))
+        told = dict(judge.ask([Likelihood(first["text"]), Likelihood(second["text"])]))
+        perplexity = [-np.mean(told[Likelihood(side["text"])].logprobs) for side in (first, second)]
+        words = [len(side["text"].split()) for side in (first, second)]
+        own = (first["system"] == "clean") - (second["system"] == "clean")
+        expected = 0.8 * trial.condition["human_gap"] + 0.3 - 1.5 * (perplexity[0] - perplexity[1])
+        expected += 0.7 * math.log2(words[0] / words[1]) + 0.9 * own
+        assert reply.logprobs[0] - reply.logprobs[1] == pytest.approx(expected, abs=1e-9)
+
+
+def test_log_perplexity_is_normal_or_as_given(graded):
+    texts = [f"text {k}" for k in range(400)]
+    judge = bl.SimulatedJudge(graded)
+    drawn = [-reply.logprobs[0] for _, reply in judge.ask(map(Likelihood, texts))]
+    assert stats.kstest(drawn, stats.norm(3, 0.35).cdf).pvalue > 0.01
+    given = bl.SimulatedJudge(graded, log_perplexity={"text 0": 2.5}, seed=9)
+    [(_, told), (_, default)] = given.ask([Likelihood("text 0"), Likelihood("text 1")])
+    assert told.logprobs == (-2.5, -2.5)
+    assert default.logprobs[0] == -drawn[1]
+
+
+def test_contexts_share_one_shift_of_the_position_bias(graded):
+    shifts = []
+    for seed in range(60):
+        judge = bl.SimulatedJudge(graded, context_noise=1.5, position=0.5, seed=seed)
+        found = {}
+        for trial, reply in answers(judge, graded, n_pairs=2):
+            shift = reply.logprobs[0] - reply.logprobs[1] - trial.condition["human_gap"] - 0.5
+            found.setdefault(trial.context_id, []).append(shift)
+        assert all(np.ptp(same) < 1e-9 for same in found.values())
+        shifts += [same[0] for same in found.values()]
+    assert len(shifts) == 480
+    assert stats.kstest(shifts, stats.norm(0, 1.5).cdf).pvalue > 0.01
+
+
+@pytest.mark.parametrize("answer", ["distribution", "text"])
+def test_ties_are_pairs_within_the_band_where_a_tie_is_offered(graded, answer):
+    judge = bl.SimulatedJudge(graded, ties=1.2)
+    probe = Position(["coherence"], [1, 2], answer=answer, ties=True, temperature=0.0)
+    trials = bl.collect(probe, judge, graded, progress=False)
+    assert ((trials["status"] == "tie") == (trials["human_gap"].abs() < 1.2)).all()
+    assert ((trials["value"] > 0.5) == (trials["human_gap"] >= 1.2)).all()
+    plain = bl.collect(Position(["coherence"], [1], answer=answer, temperature=0.0), judge, graded, progress=False)
+    assert (plain["status"] == np.where((plain["human_gap"] == 0) & (answer != "text"), "tie", "ok")).all()
+
+
+def test_garbage_is_as_often_as_planted_and_cannot_be_read(graded):
+    judge = bl.SimulatedJudge(graded, garbage=0.25)
+    probe = Position(["fluency"], [1], answer="text", replicates=4)
+    status = bl.collect(probe, judge, graded, progress=False)["status"]
+    assert set(status) == {"ok", "unparsable"}
+    assert stats.binomtest(int((status == "unparsable").sum()), len(status), 0.25).pvalue > 0.01
+
+
+def test_a_padded_candidate_is_recognised_and_its_length_counts(graded):
+    rows = graded.candidates[graded.candidates["context_id"] == "news-1"]
+    text, padding = rows["text"].iloc[0], " Needless to say, this is what it is."
+    prompt = "Summary A: {}\n\nSummary B: {}\n\nWhich summary is more fluent, Summary A or Summary B?"
+    judge = bl.SimulatedJudge(graded, verbosity=2.0)
+    [(_, reply)] = judge.ask([Choice(prompt.format(text + padding, text), ("Summary A", "Summary B"))])
+    gain = math.log2(len((text + padding).split()) / len(text.split()))
+    assert reply.logprobs[0] - reply.logprobs[1] == pytest.approx(2 * gain)
+
+
+def test_paragraphs_within_texts_are_no_obstacle(graded):
+    candidates = graded.candidates.assign(text=graded.candidates["text"].str.replace(". ", ".\n\n", regex=False))
+    data = bl.Dataset("long", candidates, graded.human, graded.attributes, graded.scale, graded.noun)
+    for trial, reply in answers(bl.SimulatedJudge(data), data):
+        assert reply.logprobs[0] - reply.logprobs[1] == pytest.approx(trial.condition["human_gap"])
+
+
+BAD = [
+    {"refusal": 2},
+    {"garbage": -0.1},
+    {"source_reliance": 1.5},
+    {"noise": -1},
+    {"context_noise": -1},
+    {"ties": -1},
+    {"sharpness": 0},
+    {"anchoring": math.nan},
+    {"log_perplexity": {"text": 0.0}},
+]
+
+
+@pytest.mark.parametrize("options", BAD, ids=lambda o: next(iter(o)))
 def test_planted_values_are_checked(graded, options):
     with pytest.raises(InputError, match=next(iter(options))):
         bl.SimulatedJudge(graded, **options)
+    with pytest.raises(InputError, match=r"own_system.*clean"):
+        bl.SimulatedJudge(graded, self_preference=1, own_system="nobody")
 
 
 def test_by_name(graded):
     judge = bl.load_judge("simulated:position=0.5,seed=2", graded)
     assert (judge.position, judge.seed) == (0.5, 2)
     assert bl.load_judge("simulated", graded).position == 0
-    for name in ("simulated:charm=1", "simulated:position=much", "simulated:position"):
+    judge = bl.load_judge("simulated:selective=true,self_preference=1,own_system=clean,heaping=2", graded)
+    assert (judge.selective, judge.own_system, judge.heaping) == (True, "clean", 2.0)
+    bad = (
+        "charm=1",
+        "position=much",
+        "position",
+        "selective=2",
+        "seed=0.5",
+        "noise=nan",
+        "log_perplexity=1",
+        "dataset=1",
+    )
+    for name in bad:
         with pytest.raises(InputError, match="name=number"):
-            bl.load_judge(name, graded)
+            bl.load_judge(f"simulated:{name}", graded)
     with pytest.raises(InputError, match="dataset"):
         bl.load_judge("simulated")
 
 
+def test_the_list_of_judges_names_everything_a_name_can_plant():
+    listed = available()["simulated[:name=value,…]"]
+    names = {f.name for f in dataclasses.fields(bl.SimulatedJudge)} - {"dataset", "log_perplexity"}
+    assert all(name in listed for name in names)
+
+
 def test_id_names_everything_planted(graded):
-    ids = {
-        bl.SimulatedJudge(graded, **{k: v}).id for k, v in {"quality": 2, "position": 1, "noise": 1, "seed": 5}.items()
-    }
-    assert len(ids | {bl.SimulatedJudge(graded).id}) == 5
-    assert np.all([i.startswith("simulated:graded (constructed):") for i in ids])
+    """Every field moves the id, and so does what the judge knows; neutral values stay out of it."""
+    changed = {"own_system": "clean", "selective": True, "log_perplexity": {"a": 1.0}, "seed": 5}
+    changed |= dict.fromkeys(("refusal", "garbage", "source_reliance"), 0.5)
+    names = [f.name for f in dataclasses.fields(bl.SimulatedJudge) if f.name not in ("dataset", "self_preference")]
+    judges = [bl.SimulatedJudge(graded, **{name: changed.get(name, 2.5)}) for name in names]
+    judges += [bl.SimulatedJudge(graded, self_preference=1, own_system="clean"), bl.SimulatedJudge(graded)]
+    human = graded.human.assign(score=graded.human["score"].clip(upper=4.5))
+    rescored = bl.Dataset(graded.name, graded.candidates, human, graded.attributes, graded.scale, graded.noun)
+    judges.append(bl.SimulatedJudge(rescored))
+    judges.append(bl.SimulatedJudge(graded, log_perplexity={"a": 2.0}))
+    assert len({judge.id for judge in judges}) == len(judges)
+    assert all(judge.id.startswith("simulated:graded (constructed):") for judge in judges)
+    assert all(f"{name}=" in judge.id for name, judge in zip(names, judges, strict=False))
+    assert bl.SimulatedJudge(graded).id.count("=") == 1
+    assert bl.SimulatedJudge(graded, position=0.5).id == bl.SimulatedJudge(graded.head(8), position=0.5).id

@@ -148,6 +148,26 @@ def test_rows_in_any_order_and_names_do_not_matter(graded):
         )
 
 
+def test_metrics_that_can_be_asked_are_those_that_there_are(graded):
+    probe = Position(["coherence"])
+    trials = bl.collect(probe, bl.SimulatedJudge(graded, position=0.5), graded, progress=False)
+    everything = probe.estimate(trials)
+    names = list(dict.fromkeys(everything["metric"]))
+    assert set(probe.estimate(trials, names)["metric"]) == set(names)
+    with pytest.raises(InputError) as caught:
+        probe.estimate(trials, ["charm"])
+    assert all(name in str(caught.value) for name in names)
+
+
+def test_flips_are_tested_alike_in_both_rates(graded):
+    """P(A) and the share of primacy count the same flips, so they have one p-value, of a t test over contexts."""
+    estimates = run(Position(["coherence"], [1]), bl.SimulatedJudge(graded, position=0.3, noise=1), graded)
+    rate, primacy = (estimate_of(estimates, metric) for metric in ("first_position_rate", "primacy_share"))
+    assert rate["p_value"] == pytest.approx(primacy["p_value"])
+    assert rate["method"].endswith("t test")
+    assert not estimate_of(estimates, "first_position_logit")["method"].endswith("t test")
+
+
 def test_q_values_are_a_family_of_the_primary_metric(graded):
     estimates = run(Position(), bl.SimulatedJudge(graded, position=0.1, noise=2), graded)
     with_q = estimates[estimates["q_value"].notna()]

@@ -1,4 +1,4 @@
-"""Text to (value, status): every output format in one place. What cannot be read is a status, never a guess."""
+"""Which label a text chose."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ import re
 from collections.abc import Sequence
 
 from biaslab.core import Status
+from biaslab.parsing.refusal import is_refusal
 
-_REFUSAL = re.compile(
-    r"^\W*(i['’]?m sorry|i am sorry|sorry,|i apologi[sz]e|i (cannot|can['’]?t|am unable|won['’]?t|will not)|"
-    r"as an ai\b|unable to)",
-    re.IGNORECASE,
-)
 _LEAD = r"^\W*(?:(?:the |my |final )*(?:answer|choice|verdict)(?: is)?\s*:?\s*)?[\W_]*"
 _ALONE = r"\s*(?:$|[.:;!)\]*\"'\n])"
 _PRAISED = r"\s+is\s+(?:the\s+|clearly\s+|slightly\s+|much\s+)*(?:more|better|best|superior)\b"
@@ -47,7 +43,7 @@ def parse_choice(text: str | None, labels: Sequence[str]) -> tuple[int | None, S
     """
     if not text or not text.strip():
         return None, "unparsable"
-    if _REFUSAL.match(text):
+    if is_refusal(text):
         return None, "refused"
     short = [label.split()[-1] for label in labels]
     if len(set(short)) < len(labels):

@@ -1,0 +1,122 @@
+"""What a run may spend, and the refusal of a run that cannot be afforded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from biaslab.core import Judge, Request, Trial
+from biaslab.cost import count_tokens
+from biaslab.errors import BudgetExceededError, InputError
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run may spend on replies that the store does not hold; None is no limit.
+
+    `biaslab.collect` counts what is missing in the store before it asks, and refuses to start what the budget does not
+    cover. Tokens are estimated where the judge cannot count them, and how long a run takes is known only from
+    `seconds_per_request`, so the limits are watched during the run too.
+
+    Parameters
+    ----------
+    requests : int, optional
+        Replies.
+    tokens : int, optional
+        Tokens read and written.
+    minutes : float, optional
+        Wall-clock time.
+    partial : bool
+        Start anyway, and stop at the limit with everything that was answered in the store.
+    seconds_per_request : float, optional
+        Measured speed of the judge. Without it, `minutes` refuses nothing before the run.
+
+    Raises
+    ------
+    InputError
+        If a limit or the speed is not above 0.
+
+    Examples
+    --------
+    >>> Budget(requests=500).exceeded(requests=500, tokens=0, seconds=3.0)
+    '500 of 500 requests'
+    """
+
+    requests: int | None = None
+    tokens: int | None = None
+    minutes: float | None = None
+    partial: bool = False
+    seconds_per_request: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("requests", "tokens", "minutes", "seconds_per_request"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"budget.{name}", value, "a number above 0, or None for no limit")
+
+    def exceeded(self, requests: int, tokens: int, seconds: float) -> str:
+        """Return which limit is reached, in words; empty when none is."""
+        spent = (("requests", requests), ("tokens", tokens), ("minutes", seconds / 60))
+        for name, value in spent:
+            limit = getattr(self, name)
+            if limit is not None and value >= limit:
+                return f"{value:,.4g} of {limit:,g} {name}"
+        return ""
+
+    def require(self, judge: Judge, missing: Sequence[Request], trials: Sequence[Trial]) -> None:
+        """Refuse a run that the budget does not cover, before anything is asked.
+
+        Parameters
+        ----------
+        judge : Judge
+            Who would be asked.
+        missing : sequence of Request
+            What would be asked: see `biaslab.cost.unanswered`.
+        trials : sequence of Trial
+            The whole design, which says to which context a request belongs.
+
+        Raises
+        ------
+        BudgetExceededError
+            If a limit is too low; the message says what the run needs and how many contexts the budget covers.
+        """
+        costs, method = ({}, "") if self.partial or not missing else self._costs(judge, missing)
+        over = {name: sum(cost) for name, cost in costs.items() if sum(cost) > getattr(self, name) * (1 + 1e-9)}
+        if not over:
+            return
+        context_of: dict[Request, str] = {}
+        for trial in trials:
+            context_of.setdefault(trial.request, trial.context_id)
+        contexts = list(dict.fromkeys(trial.context_id for trial in trials))
+        place = {context: index for index, context in enumerate(contexts)}
+        at = [place[context_of[request]] for request in missing]
+        fits = min(
+            int(np.sum(np.cumsum(np.bincount(at, costs[name], len(contexts))) <= getattr(self, name) * (1 + 1e-9)))
+            for name in over
+        )
+        needs = " and ".join(
+            f"{math.ceil(total):,} {name}" + method * (name == "tokens") for name, total in over.items()
+        )
+        limits = " and ".join(f"{getattr(self, name):,g}" for name in over)
+        start = f"dataset.head({fits}), " if fits else ""
+        raise BudgetExceededError(
+            f"the run needs {needs}, the budget allows {limits}: enough for {fits} of {len(contexts)} contexts; "
+            f"nothing was asked. Go on with {start}a larger budget, or Budget(..., partial=True), which starts anyway "
+            "and stops at the limit with everything answered in the store"
+        )
+
+    def _costs(self, judge: Judge, missing: Sequence[Request]) -> tuple[dict[str, list[float]], str]:
+        """Return what each request costs, by limit that can be checked before the run, and how tokens were counted."""
+        costs: dict[str, list[float]] = {}
+        method = ""
+        if self.requests is not None:
+            costs["requests"] = [1.0] * len(missing)
+        if self.tokens is not None:
+            counted = count_tokens(judge, missing)
+            costs["tokens"], method = (counted.read + counted.written).tolist(), f" ({counted.method})"
+        if self.minutes is not None and self.seconds_per_request is not None:
+            costs["minutes"] = [self.seconds_per_request / 60] * len(missing)
+        return costs, method

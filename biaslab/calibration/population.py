@@ -1,0 +1,136 @@
+"""A constructed population of contexts, really judged, from which simulated studies draw."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.collect import collect
+from biaslab.core import Judge, Probe
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import InputError, MissingDataWarning
+from biaslab.stats.power import detectable_effect
+from biaslab.stats.resampling import Resampling
+
+_ATTRIBUTES = {"coherence": "How well the sentences fit together."}
+
+
+def construct_population(contexts: int, candidates: int = 3, seed: int = 0) -> Dataset:
+    """Make a data set of tiny texts with random human scores.
+
+    Parameters
+    ----------
+    contexts, candidates : int
+        How many contexts, and candidates of each, at least 2.
+    seed : int
+        Of the human scores, which are uniform between 1 and 5.
+
+    Returns
+    -------
+    Dataset
+        With one attribute. Every text stands in one context only, so that no two contexts share a reply.
+
+    Examples
+    --------
+    >>> construct_population(100)
+    Dataset('population (constructed)': 100 contexts, 300 candidates, 1 attributes, 300 human scores)
+    """
+    for name, value in (("contexts", contexts), ("candidates", candidates)):
+        if value < 2:
+            raise InputError(f"population.{name}", value, "a whole number of at least 2")
+    context = np.repeat(np.arange(contexts), candidates).astype(str).astype(object)
+    candidate = np.tile(np.arange(candidates), contexts).astype(str).astype(object)
+    scores = np.random.default_rng(seed).uniform(1, 5, len(context))
+    names = {"context_id": context, "candidate_id": candidate}
+    texts = {"context": "Source " + context, "system": "", "text": context + "-" + candidate, "reference": ""}
+    human = {"attribute": next(iter(_ATTRIBUTES)), "annotator": "constructed", "score": scores}
+    return Dataset(
+        "population (constructed)",
+        pd.DataFrame(names | texts),
+        pd.DataFrame(names | human),
+        _ATTRIBUTES,
+        provenance="Constructed for calibration: numbered texts and uniform random scores. No human ever rated them.",
+    )
+
+
+@dataclass(frozen=True)
+class Population:
+    """The trials of a whole population, and what a metric is there.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Of all contexts.
+    estimate : float
+        The metric over all contexts.
+    spread : float
+        Standard error of the metric × √contexts: how much contexts vary, from which power is planned.
+    """
+
+    trials: pd.DataFrame
+    estimate: float
+    spread: float
+    rows: NDArray[np.intp]
+    starts: NDArray[np.intp]
+    counts: NDArray[np.intp]
+
+    @classmethod
+    def judged(cls, probe: Probe, metric: str, judge: Judge, dataset: Dataset) -> Population:
+        """Let a judge answer the probe's whole design once, and estimate the metric."""
+        trials = collect(probe, judge, dataset, progress=False)
+        found = estimate_one(probe, trials, metric, Resampling(n=100))
+        contexts = int(found["n_contexts"])
+        spread = float(found["mde"]) / detectable_effect(1.0, contexts) * np.sqrt(contexts)
+        codes, names = pd.factorize(trials["context_id"])
+        counts = np.bincount(codes, minlength=len(names))
+        texts = trials.columns[trials.dtypes == "str"]
+        trials = trials.astype(dict.fromkeys(texts, object))  # rows of these are drawn and compared more quickly
+        rows = np.argsort(codes, kind="stable")
+        return cls(trials, float(found["estimate"]), spread, rows, np.cumsum(counts) - counts, counts)
+
+    def draw(self, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
+        """Draw contexts with replacement; one that is drawn twice counts as two, under two names."""
+        drawn = rng.integers(len(self.counts), size=contexts)
+        counts = self.counts[drawn]
+        first = np.repeat(self.starts[drawn] - (np.cumsum(counts) - counts), counts)
+        trials = self.trials.take(self.rows[first + np.arange(counts.sum())])
+        names = np.repeat(np.arange(contexts).astype(str).astype(object), counts)
+        return trials.assign(context_id=pd.Series(names, index=trials.index, dtype=object)).reset_index(drop=True)
+
+
+def estimate_one(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Resampling) -> dict[str, Any]:
+    """Estimate one metric with the probe's own code; return its row.
+
+    Raises
+    ------
+    InputError
+        If the metric has several values: the calibration's parameters should leave one.
+    """
+    probe = replace(probe, resampling=resampling)  # type: ignore[type-var]
+    with missing_data_expected():
+        found = probe.estimate(trials, [metric])
+    if len(found) != 1:
+        raise InputError("parameters", probe, f"parameters that leave one value of {metric}, not {len(found)}")
+    return {str(name): found[name].iloc[0] for name in found.columns}
+
+
+def studies(population: Population, contexts: int, n: int, seed: Sequence[int]) -> Iterator[tuple[pd.DataFrame, int]]:
+    """Yield the trials of n simulated studies, each with a seed for its resampling; study k is the same whatever n."""
+    for k in range(n):
+        rng = np.random.default_rng([*seed, contexts, k])
+        yield population.draw(contexts, rng), int(rng.integers(2**31))
+
+
+@contextmanager
+def missing_data_expected() -> Iterator[None]:
+    """Keep quiet about refusals that are planted."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MissingDataWarning)
+        yield

@@ -1,0 +1,193 @@
+"""`SimulatedJudge`: a judge with planted, known biases, the calibration weight of the instrument."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Trial, require_kinds
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import InputError
+from biaslab.judges.simulated.answering import GARBAGE, REFUSAL, answer
+from biaslab.judges.simulated.draws import digest_of, normal, uniforms
+from biaslab.judges.simulated.knowledge import LOG_PERPLEXITY, Knowledge, knowledge_of
+from biaslab.judges.simulated.pair_truth import pair_truth
+from biaslab.judges.simulated.planted import Planted
+from biaslab.judges.simulated.reading import Reader
+from biaslab.judges.simulated.score_truth import label_distributions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["GARBAGE", "REFUSAL", "Planted", "SimulatedJudge"]
+
+
+@dataclass(frozen=True)
+class SimulatedJudge(Planted):
+    """A judge that knows the human scores of a data set and distorts them as it is told.
+
+    A candidate with human score s has the utility ``u = quality × (s − m) + familiarity × (log perplexity − mean) +
+    verbosity × (log2 words − mean) + self_preference``, in points; m is the middle of the human scale, and the last
+    term is there for the judge's own texts only.
+
+    For a pair it prefers the first with log odds ``u_first − u_second + position + c + ε``, where c is the shift of the
+    context and ε ~ Normal(0, noise²) that of the prompt.
+
+    A score centres at ``μ = ½ + (u + c) / W + reason_first`` on the unit scale (0 lowest, 1 highest), W being the width
+    of the human scale; a score before it, v, moves that by ``anchoring × (v − μ)``, and ε / W is added. The probability
+    of a label at x is proportional to ``exp(−½ sharpness² (x − μ)² + heaping × h)``, with h = 1 at multiples of 10 and
+    ½ at other multiples of 5. Text at temperature T is drawn from p_T ∝ p^{1/T}.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Where the true scores come from; a candidate is recognised by its text.
+    **planted
+        What is planted, by name: see `Planted`.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> judge = bl.SimulatedJudge(bl.load_dataset("graded", limit=2), position=0.5)
+    >>> judge.id  # doctest: +ELLIPSIS
+    'simulated:graded (constructed):position=0.5,data=...'
+    >>> trials = bl.collect(bl.probes.Position(), judge, judge.dataset, progress=False)
+    >>> judge.truth("first_position_logit", trials)
+    0.5
+    """
+
+    dataset: Dataset = field()
+
+    kinds = frozenset({Choice, Completion, Likelihood})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.self_preference and self.own_system not in self.known.systems.values():
+            allowed = ", ".join(sorted(filter(None, set(self.known.systems.values())))) or "none: no candidate has one"
+            raise InputError("own_system", self.own_system, f"a system of the data set, to prefer: {allowed}")
+
+    @cached_property
+    def id(self) -> str:
+        """Data set, every planted value that is not neutral, and a digest of the texts and scores that are known."""
+        listed = ",".join(filter(None, (self.listed, f"data={self.known.digest}")))
+        return f"simulated:{self.dataset.name}:{listed}"
+
+    def check(self, requests: Iterable[Request]) -> None:
+        """Raise if a request is of another kind, or is not about candidates of the data set that humans scored."""
+        requests = list(requests)
+        require_kinds(self, requests)
+        for request in requests:
+            if not isinstance(request, Likelihood):
+                self.reader.read(request)
+
+    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
+        """Answer every request in order."""
+        for request in requests:
+            require_kinds(self, [request])
+            yield request, answer(self, request, None if isinstance(request, Likelihood) else self.reader.read(request))
+
+    def truth(self, metric: str, trials: pd.DataFrame, temperature: float | None = None) -> float:
+        """Return what a metric of pair trials is expected to be.
+
+        Noise, also that of the contexts, is integrated out; refusals count as they do in the metric.
+
+        Parameters
+        ----------
+        metric : str
+            One of first_position_rate, first_position_logit, order_consistency, primacy_share, comparative_accuracy and
+            tie_rate of `biaslab.probes.Position`.
+        trials : pandas.DataFrame
+            With ``context_id``, ``candidate_id``, ``opponent_id`` and ``attribute``: the pairs that were asked, sources
+            shown, and "Tie" offered if the judge has ``ties``. Pairs that stand in one order only do not enter.
+        temperature : float, optional
+            Of text answers; None where answers are distributions.
+
+        Returns
+        -------
+        float
+            A ratio of two expectations for metrics that are ratios. NaN where the metric is undefined.
+
+        Raises
+        ------
+        InputError
+            If there is no truth for the metric, or the data set lacks a pair or its scores.
+        """
+        return pair_truth(self, metric, trials, temperature)
+
+    def expected_distributions(self, asked: Iterable[Trial | Request]) -> list[NDArray[np.float64]]:
+        """Return how often each label is given, with the noise of prompts and contexts integrated out.
+
+        Parameters
+        ----------
+        asked : iterable of Trial or Request
+            Score requests; of a request for several scores the trial's attribute says which is meant, and a request
+            alone means the first.
+
+        Returns
+        -------
+        list of ndarray, shape (labels,)
+            For a `Choice` the mean label distribution, for text how often each label is written at its temperature,
+            refusals and garbage aside.
+
+        Raises
+        ------
+        JudgeError
+            If something asked is no request for a score.
+        """
+        return [probabilities for _, probabilities in label_distributions(self, asked)]
+
+    def expected_scores(self, asked: Iterable[Trial | Request]) -> NDArray[np.float64]:
+        r"""Return the mean score of each request, on its scale: see `expected_distributions`.
+
+        Examples
+        --------
+        >>> import biaslab as bl
+        >>> data = bl.load_dataset("graded", limit=1)
+        >>> judge = bl.SimulatedJudge(data, reason_first=0.1)
+        >>> summary = data.candidates["text"].iloc[1]
+        >>> prompt = f"Summary: {summary}\n\nHow fluent is the summary, from 1 to 5?"
+        >>> judge.expected_scores([bl.Choice(prompt, ("1", "2", "3", "4", "5"))]).round(3)
+        array([3.])
+        """
+        found = label_distributions(self, asked)
+        return np.array([float(np.dot(scale.values, probabilities)) for scale, probabilities in found])
+
+    @cached_property
+    def known(self) -> Knowledge:
+        """What the judge knows of the data set; judges of one data set share it."""
+        return knowledge_of(self.dataset)
+
+    @cached_property
+    def reader(self) -> Reader:
+        """Who reads its prompts."""
+        return Reader(self.known)
+
+    @cached_property
+    def mean_log_perplexity(self) -> float:
+        """The log perplexity that is neither familiar nor unfamiliar."""
+        given = self.log_perplexity
+        return math.fsum(given.values()) / len(given) if given else LOG_PERPLEXITY.mean
+
+    def context_shift(self, context_id: str) -> float:
+        """Return the shift that all requests of a context share, in points."""
+        if not self.context_noise:
+            return 0.0
+        if context_id not in self._shifts:
+            draw = normal(uniforms(self.seed, digest_of("context", context_id))[0])
+            self._shifts[context_id] = self.context_noise * draw
+        return self._shifts[context_id]
+
+    @cached_property
+    def _shifts(self) -> dict[str, float]:
+        return {}

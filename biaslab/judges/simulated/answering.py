@@ -1,0 +1,188 @@
+"""From a question to a reply: planted utilities, a distribution over labels, and text drawn from it."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from biaslab.core import Choice, Completion, Likelihood, Reply, Usage
+from biaslab.judges.simulated.draws import normal, uniforms
+from biaslab.judges.simulated.knowledge import Knowledge, Shown, doublings
+from biaslab.judges.simulated.reading import PairQuestion, Question, ScoreQuestion
+
+if TYPE_CHECKING:
+    from biaslab.judges.simulated import SimulatedJudge
+
+REFUSAL = "I'm sorry, but I cannot compare these texts."
+GARBAGE = "That would depend on what one is looking for."
+_REASONS = "Every sentence was weighed for what is asked."
+
+
+def utility(judge: SimulatedJudge, shown: Shown, attribute: str, source: bool) -> float:
+    """Return what a candidate is worth to the judge, in points above the middle of the human scale."""
+    known = judge.known
+    low, high = known.scale
+    seen = judge.quality if source else judge.quality * (1 - judge.source_reliance)
+    worth = seen * (known.score(shown, attribute) - (low + high) / 2)
+    if judge.familiarity:
+        worth += judge.familiarity * (log_perplexity(judge, shown.text) - judge.mean_log_perplexity)
+    if judge.verbosity:
+        worth += judge.verbosity * (doublings(shown.text) - known.mean_doublings)
+    if judge.self_preference and known.systems[shown[:2]] == judge.own_system:
+        worth += judge.self_preference
+    return worth
+
+
+def pair_log_odds(judge: SimulatedJudge, asked: PairQuestion) -> float:
+    """Return the log odds of the first candidate without noise."""
+    first = utility(judge, asked.first, asked.attribute, asked.source)
+    return first - utility(judge, asked.second, asked.attribute, asked.source) + judge.position
+
+
+def own_mean(judge: SimulatedJudge, asked: ScoreQuestion, attribute: str) -> float:
+    """Return where a score centres without noise and without a score before it, on the unit scale."""
+    low, high = judge.known.scale
+    mean = 0.5 + utility(judge, asked.shown, attribute, asked.source) / (high - low)
+    return mean + judge.reason_first if asked.reasons == "before" else mean
+
+
+def log_perplexity(judge: SimulatedJudge, text: str) -> float:
+    """Return the log perplexity that is planted in a text."""
+    given = judge.log_perplexity
+    found = given.get(text) if given else None
+    return judge.known.log_perplexity(text) if found is None else found
+
+
+def label_logits(judge: SimulatedJudge, asked: ScoreQuestion, mean: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """Return log weights of the labels, shape (..., labels), for means of shape (...)."""
+    distance = asked.units - np.asarray(mean)[..., None]
+    logits: NDArray[np.float64] = -0.5 * judge.sharpness**2 * distance**2
+    return logits + judge.heaping * asked.heaps if judge.heaping else logits
+
+
+def answer(judge: SimulatedJudge, request: Choice | Completion | Likelihood, asked: Question | None) -> Reply:
+    """Answer a request that was read."""
+    if isinstance(request, Likelihood):
+        return _likelihood(judge, request.text)
+    if isinstance(asked, PairQuestion):
+        return _compare(judge, request, asked)
+    assert isinstance(asked, ScoreQuestion)  # noqa: S101 - a request that was read is one of the two
+    return _score(judge, request, asked)
+
+
+def _likelihood(judge: SimulatedJudge, text: str) -> Reply:
+    """Give every word the same log-probability, so that their mean is exactly minus the log perplexity."""
+    words = max(len(text.split()), 1)
+    return Reply(logprobs=(-log_perplexity(judge, text.strip()),) * words, usage=Usage(words))
+
+
+def _compare(judge: SimulatedJudge, request: Choice | Completion, asked: PairQuestion) -> Reply:
+    z, u, _, _ = uniforms(judge.seed, asked.digest)
+    log_odds = pair_log_odds(judge, asked) + judge.context_shift(asked.first.context_id)
+    if judge.noise:
+        log_odds += judge.noise * normal(z)
+    known = judge.known
+    worse = known.score(asked.first, asked.attribute) < known.score(asked.second, asked.attribute)
+    refuses = u < judge.refusal and (worse or not judge.selective)
+    tie = abs(log_odds) < judge.ties
+    if isinstance(request, Choice):
+        nothing = [-math.inf] * len(request.labels)
+        tie = tie and "Tie" in request.labels
+        if refuses:
+            return Reply(logprobs=tuple(nothing), usage=Usage(1))
+        if tie:
+            nothing[request.labels.index("Tie")] = 0.0
+            return Reply(logprobs=tuple(nothing), usage=Usage(1))
+        first = -math.log1p(math.exp(-log_odds)) if log_odds > -700 else log_odds
+        return Reply(logprobs=(first, first - log_odds, *nothing[2:]), usage=Usage(1))
+    if refuses:
+        return _text(REFUSAL)
+    u, v, _, _ = uniforms(judge.seed, asked.digest, (request.temperature, request.replicate, request.seed))
+    if v < judge.garbage:
+        return _text(GARBAGE)
+    if tie and len(asked.labels) > 2:
+        return _text(asked.labels[2])
+    # a standard logistic number below the log odds is a draw with that probability
+    threshold = request.temperature * (math.log(u) - math.log1p(-u)) if request.temperature > 0 else 0.0
+    return _text(asked.labels[0 if threshold < log_odds else 1])
+
+
+def _score(judge: SimulatedJudge, request: Choice | Completion, asked: ScoreQuestion) -> Reply:
+    if _refuses_to_score(judge, asked):
+        if isinstance(request, Choice):
+            return Reply(logprobs=(-math.inf,) * len(request.labels), usage=Usage(1))
+        return _text(REFUSAL)
+    if isinstance(request, Choice):
+        logits = label_logits(judge, asked, _mean(judge, asked, asked.attributes[0], asked.previous))
+        logits -= logits.max()
+        logits -= math.log(np.exp(logits).sum())
+        return Reply(logprobs=tuple(np.minimum(logits, 0.0).tolist()), usage=Usage(1))
+    detail = (request.temperature, request.replicate, request.seed)
+    if uniforms(judge.seed, asked.digest, detail)[1] < judge.garbage:
+        return _text(GARBAGE)
+    chosen, previous = [], asked.previous
+    for place, attribute in enumerate(asked.attributes):
+        logits = label_logits(judge, asked, _mean(judge, asked, attribute, previous))
+        if request.temperature > 0:
+            weights = np.exp((logits - logits.max()) / request.temperature).cumsum()
+            drawn = uniforms(judge.seed, asked.digest, (place, *detail))[0] * weights[-1]
+            index = min(int(weights.searchsorted(drawn, side="right")), len(weights) - 1)
+        else:
+            index = int(logits.argmax())
+        chosen.append(asked.scale.labels[index])
+        previous = float(asked.units[index])
+    return _text(write_scores(asked, chosen))
+
+
+def _mean(judge: SimulatedJudge, asked: ScoreQuestion, attribute: str, previous: float | None) -> float:
+    low, high = judge.known.scale
+    mean = own_mean(judge, asked, attribute) + judge.context_shift(asked.shown.context_id) / (high - low)
+    if previous is not None:
+        mean += judge.anchoring * (previous - mean)
+    if judge.noise:
+        mean += judge.noise / (high - low) * normal(uniforms(judge.seed, asked.digest, attribute)[0])
+    return mean
+
+
+def _refuses_to_score(judge: SimulatedJudge, asked: ScoreQuestion) -> bool:
+    if uniforms(judge.seed, asked.digest)[1] >= judge.refusal:
+        return False
+    return not judge.selective or is_low(judge.known, asked)
+
+
+def is_low(known: Knowledge, asked: ScoreQuestion) -> bool:
+    """Say whether the human score of what is scored first lies below the middle of the human scale."""
+    return known.score(asked.shown, asked.attributes[0]) < sum(known.scale) / 2
+
+
+def write_scores(asked: ScoreQuestion, chosen: list[str]) -> str:
+    """Write labels in the form that was asked, with reasons where they were asked."""
+    if asked.layout == "bare":
+        return chosen[0]
+    if asked.layout == "json":
+        members = {"none": ("score",), "before": ("reasons", "score"), "after": ("score", "reasons")}[asked.reasons]
+        text, mark = json.dumps({m: _json_value(chosen[0]) if m == "score" else _REASONS for m in members}), '"score":'
+    else:
+        single = asked.layout == "text"
+        reasons = f"reasons: {_REASONS}" if single else _REASONS
+        lines: list[str] = []
+        for attribute, label in zip(asked.attributes, chosen, strict=True):
+            line = f"{'score' if single else attribute}: {label}"
+            lines += {"none": [line], "before": [reasons, line], "after": [line, reasons]}[asked.reasons]
+        text, mark = "\n".join(lines), f"{'score' if single else asked.attributes[0]}:"
+    return text.partition(mark)[2] if asked.opened else text
+
+
+def _json_value(label: str) -> object:
+    try:
+        return json.loads(label)
+    except ValueError:
+        return label
+
+
+def _text(text: str) -> Reply:
+    return Reply(text=text, finish_reason="stop", usage=Usage(1, 0, 1))

@@ -1,0 +1,102 @@
+"""What a simulated judge knows of a data set: which texts there are, whose they are and how humans scored them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from functools import cached_property
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from biaslab.datasets.schema import Dataset
+from biaslab.judges.simulated.draws import digest_of, uniforms
+
+if TYPE_CHECKING:
+    from biaslab.judges.simulated.reading import Question
+
+LOG_PERPLEXITY = NormalDist(3.0, 0.35)
+"""Of texts whose log perplexity nobody gave; every 52-bit uniform keeps it above 0."""
+
+_BREAK = re.compile(r"\n[ \t]*\n")
+
+
+class Shown(NamedTuple):
+    """A candidate as it stands in a prompt: whose it is, and the text, which may have been padded."""
+
+    context_id: str
+    candidate_id: str
+    text: str
+
+
+class Knowledge:
+    """The texts and human scores of a data set, indexed for recognition; shared by all judges of the data set.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What is known. It is not kept.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        frame = dataset.candidates
+        self.attributes, self.noun, self.scale = tuple(dataset.attributes), dataset.noun, dataset.scale
+        self.named = re.compile(rf"^{re.escape(dataset.noun)}(?: [A-Z])?: ", re.IGNORECASE)
+        self.texts: dict[tuple[str, str], str] = {}
+        self.systems: dict[tuple[str, str], str] = {}
+        self.owners: dict[str, dict[str, str]] = {}
+        self.sources: dict[str, str] = {}
+        self.openings: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+        rows: Any = frame[["context_id", "context", "candidate_id", "system", "text"]].itertuples(index=False)
+        for context_id, context, candidate_id, system, text in rows:
+            self.sources[context_id] = context.strip()
+            self.texts[context_id, candidate_id] = text = text.strip()
+            self.systems[context_id, candidate_id] = system
+            if text not in self.owners:
+                parts = paragraphs_of(text)
+                self.openings.setdefault(parts[0], []).append((parts, text))
+            self.owners.setdefault(text, {}).setdefault(context_id, candidate_id)
+        self.source_parts = {c: paragraphs_of(source) for c, source in self.sources.items()}
+        self.source_paragraphs = {part for parts in self.source_parts.values() for part in parts}
+        self.scores: dict[str, dict[tuple[str, str], float]] = dataset.human_means.to_dict()  # type: ignore[assignment]
+        self.mean_doublings = math.fsum(map(doublings, self.texts.values())) / len(self.texts)
+        self.questions: dict[object, Question] = {}
+        self._log_perplexities: dict[str, float] = {}
+
+    @cached_property
+    def digest(self) -> str:
+        """Eight hex digits that change with any text, system or score."""
+        scored = [(a, k, f"{v:.9g}") for a, values in self.scores.items() for k, v in values.items()]
+        known = (self.noun, self.scale, self.attributes, self.sources, self.texts, self.systems, scored)
+        return hashlib.sha256(repr(known).encode()).hexdigest()[:8]
+
+    def score(self, shown: Shown | tuple[str, str], attribute: str) -> float:
+        """Return the mean human score of a candidate; NaN where nobody rated it."""
+        return self.scores[attribute][shown[0], shown[1]]
+
+    def log_perplexity(self, text: str) -> float:
+        """Return the log perplexity planted in a text by default, a normal number that hangs on the text alone."""
+        if text not in self._log_perplexities:
+            self._log_perplexities[text] = LOG_PERPLEXITY.inv_cdf(uniforms(0, digest_of("perplexity", text))[0])
+        return self._log_perplexities[text]
+
+
+def paragraphs_of(text: str) -> tuple[str, ...]:
+    """Split a text at blank lines; an empty text has no paragraph."""
+    return tuple(part.strip() for part in _BREAK.split(text) if part.strip())
+
+
+def doublings(text: str) -> float:
+    """Return the length of a text in doublings of one word."""
+    return math.log2(max(len(text.split()), 1))
+
+
+def knowledge_of(dataset: Dataset) -> Knowledge:
+    """Return what is known of a data set, made once for as long as the data set lives."""
+    if dataset not in _KNOWN:
+        _KNOWN[dataset] = Knowledge(dataset)
+    return _KNOWN[dataset]
+
+
+_KNOWN: WeakKeyDictionary[Dataset, Knowledge] = WeakKeyDictionary()

@@ -1,0 +1,167 @@
+"""What metrics of a simulated judge's answers are expected to be, with its noise integrated out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, ndtr
+
+from biaslab.errors import InputError
+from biaslab.judges.simulated.answering import utility
+from biaslab.judges.simulated.knowledge import Shown
+from biaslab.judges.simulated.quadrature import normal_rule
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from biaslab.judges.simulated import SimulatedJudge
+
+Array = NDArray[np.float64]
+_COLUMNS = ("context_id", "candidate_id", "opponent_id", "attribute")
+
+
+class Outcomes(NamedTuple):
+    """Probabilities of what becomes of pairs; each of shape (pairs,).
+
+    ``first`` and ``second`` won as shown, the rest of 1 is a tie; both orders: the first won in both, the second in
+    both, or the same candidate (or none) in both. ``mean`` are expected log odds, 0 for a tie, ``gap`` the human score
+    of the first over the second, ``present`` the share of pairs of which neither order was refused.
+    """
+
+    first: Array
+    second: Array
+    both_first: Array
+    both_second: Array
+    same: Array
+    mean: Array
+    gap: Array
+    present: Array
+
+
+def _ratio(top: Array, bottom: Array) -> float:
+    total = math.fsum(bottom)
+    return math.fsum(top) / total if total > 0 else math.nan
+
+
+PAIR_METRICS: dict[str, Callable[[Outcomes], float]] = {
+    "first_position_rate": lambda o: _ratio(o.first * o.present, (o.first + o.second) * o.present),
+    "first_position_logit": lambda o: _ratio(o.mean * o.present, o.present),
+    "order_consistency": lambda o: _ratio(o.same * o.present, o.present),
+    "primacy_share": lambda o: _ratio(o.both_first * o.present, (o.both_first + o.both_second) * o.present),
+    "comparative_accuracy": lambda o: _ratio(
+        np.where(o.gap > 0, o.first, o.second) * (o.gap != 0) * o.present,
+        (o.first + o.second) * (o.gap != 0) * o.present,
+    ),
+    "tie_rate": lambda o: _ratio((1 - o.first - o.second) * o.present, o.present),
+}
+
+
+def pair_truth(judge: SimulatedJudge, metric: str, trials: pd.DataFrame, temperature: float | None) -> float:
+    """Return the expectation of a metric of pair trials: see `SimulatedJudge.truth`."""
+    if metric not in PAIR_METRICS:
+        remedy = "of scores, take the mean over expected_scores"
+        raise InputError("metric", metric, f"one of {', '.join(PAIR_METRICS)}", remedy)
+    if metric == "first_position_logit" and temperature is not None:
+        return math.nan  # text has no log odds
+    missing = [column for column in _COLUMNS if column not in trials.columns]
+    if missing:
+        raise InputError("trials", missing, f"a frame with the columns {', '.join(_COLUMNS)}")
+    names = trials[list(_COLUMNS)].to_numpy(dtype=object)
+    asked = {tuple(row) for row in names}
+    both = [(c, i, j, a) for c, i, j, a in names if (c, j, i, a) in asked]
+    if not both:
+        return math.nan
+    return PAIR_METRICS[metric](_outcomes(judge, both, temperature))
+
+
+def _outcomes(judge: SimulatedJudge, pairs: list[tuple[str, str, str, str]], temperature: float | None) -> Outcomes:
+    worth: dict[tuple[str, str, str], tuple[float, float]] = {}
+    for context, first, second, attribute in pairs:
+        for name in (first, second):
+            if (context, name, attribute) not in worth:
+                worth[context, name, attribute] = _known(judge, context, name, attribute)
+    sides = np.array([(worth[c, i, a], worth[c, j, a]) for c, i, j, a in pairs])
+    lead, gap = sides[:, 0, 0] - sides[:, 1, 0], sides[:, 0, 1] - sides[:, 1, 1]
+    # pairs that differ in nothing the judge sees are computed once
+    keys, place = np.unique(np.column_stack([lead, gap]).round(12), axis=0, return_inverse=True)
+    place = place.ravel()
+    decided = _decide(judge, keys[:, 0], temperature)
+    mean = _mean_log_odds(judge, keys[:, 0] + judge.position)
+    keep = 1 - judge.refusal
+    present = np.where(keys[:, 1] != 0, keep, 1.0) if judge.selective else np.full(len(keys), keep**2)
+    return Outcomes(*(values[place] for values in (*decided, mean, keys[:, 1], present)))
+
+
+def _known(judge: SimulatedJudge, context: str, candidate: str, attribute: str) -> tuple[float, float]:
+    """Return a candidate's utility and human score."""
+    known = judge.known
+    text = known.texts.get((context, candidate))
+    score = math.nan if text is None or attribute not in known.scores else known.score((context, candidate), attribute)
+    if text is None or math.isnan(score):
+        raise InputError("trials", (context, candidate, attribute), "candidates of the judge's data set with scores")
+    return utility(judge, Shown(context, candidate, text), attribute, source=True), score
+
+
+def _decide(judge: SimulatedJudge, lead: Array, temperature: float | None) -> tuple[Array, ...]:
+    """Return first, second, both_first, both_second and same of `Outcomes`, for how far the first is ahead."""
+    first, second = lead + judge.position, -lead + judge.position
+    if not judge.noise and not temperature:
+        return _decide_without_noise(judge, first, second, greedy=temperature == 0)
+    smooth = judge.noise > 0 or judge.ties == 0
+    shifts, weights = normal_rule(judge.context_noise / max(judge.noise, temperature or 0.0), smooth)
+    sums = tuple(np.zeros(len(lead)) for _ in range(5))
+    for shift, weight in zip(judge.context_noise * shifts, weights, strict=True):
+        a, b = _win_rates(judge, first + shift, temperature)
+        c, d = _win_rates(judge, second + shift, temperature)
+        parts = (a, b, a * c, b * d, a * d + b * c + (1 - a - b) * (1 - c - d))
+        for total, part in zip(sums, parts, strict=True):
+            total += weight * part
+    return sums
+
+
+def _win_rates(judge: SimulatedJudge, mean: Array, temperature: float | None) -> tuple[Array, Array]:
+    """Return how often the first and the second of a pair win, with the noise of prompts integrated out."""
+    if not temperature:
+        return ndtr((mean - judge.ties) / judge.noise), ndtr((-mean - judge.ties) / judge.noise)
+    shifts, weights = normal_rule(judge.noise / temperature, smooth=judge.ties == 0)
+    log_odds = mean + judge.noise * shifts[:, None]
+    decided = weights[:, None] * (np.abs(log_odds) >= judge.ties)
+    wins = expit(log_odds / temperature)
+    return (decided * wins).sum(axis=0), (decided * (1 - wins)).sum(axis=0)
+
+
+def _decide_without_noise(judge: SimulatedJudge, first: Array, second: Array, greedy: bool) -> tuple[Array, ...]:
+    """Count exactly: which shifts of a context let the first, nobody or the second win is a matter of intervals."""
+    ends = np.array([-math.inf, -judge.ties, judge.ties, math.inf])
+
+    def chance(one: int, two: int) -> Array:
+        if not judge.context_noise:
+            return np.array((_winner(judge, first, greedy) == one) & (_winner(judge, second, greedy) == two), float)
+        low = np.maximum(ends[one] - first, ends[two] - second)
+        high = np.minimum(ends[one + 1] - first, ends[two + 1] - second)
+        shares: Array = np.maximum(ndtr(high / judge.context_noise) - ndtr(low / judge.context_noise), 0.0)
+        return shares
+
+    lost, tied, won = ([chance(one, two) for two in range(3)] for one in range(3))
+    return won[0] + won[1] + won[2], lost[0] + lost[1] + lost[2], won[2], lost[0], won[0] + lost[2] + tied[1]
+
+
+def _winner(judge: SimulatedJudge, log_odds: Array, greedy: bool) -> NDArray[np.int64]:
+    """Return 2 where the first wins, 0 where the second does, 1 for a tie; greedy text has to choose at log odds 0."""
+    even = (log_odds == 0) & ((not greedy) | (judge.ties > 0))
+    return np.where(even | (np.abs(log_odds) < judge.ties), 1, np.where(log_odds > 0, 2, 0))
+
+
+def _mean_log_odds(judge: SimulatedJudge, mean: Array) -> Array:
+    """Return expected log odds, counting ties as 0: the mean less that of a normal distribution cut to the band."""
+    spread = math.hypot(judge.noise, judge.context_noise)
+    if judge.ties == 0 or spread == 0:
+        return np.where(np.abs(mean) >= judge.ties, mean, 0.0)
+    low, high = (-judge.ties - mean) / spread, (judge.ties - mean) / spread
+    density = np.exp(-(low**2) / 2) - np.exp(-(high**2) / 2)
+    inside: Array = mean * (ndtr(high) - ndtr(low)) + spread * density / math.sqrt(2 * math.pi)
+    return mean - inside

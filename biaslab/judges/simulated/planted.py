@@ -1,0 +1,120 @@
+"""The biases that a simulated judge can be given, each neutral by default, and the utility they add up to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from biaslab.errors import InputError
+from biaslab.judges.simulated.draws import digest_of
+
+_AT_LEAST_0 = ("noise", "context_noise", "ties")
+_SHARES = ("source_reliance", "refusal", "garbage")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """Everything that is planted, in units of one *point*: of the human scale, and of log odds in a pair.
+
+    Parameters
+    ----------
+    quality : float
+        Points per point of the human score; 0 is a judge that sees no quality.
+    position : float
+        Points for whatever of a pair stands first; 0 is fair, above is primacy.
+    familiarity : float
+        Points per unit of log perplexity at equal human score; below 0 the judge likes familiar text.
+    verbosity : float
+        Points per doubling of the number of words.
+    self_preference : float
+        Points for candidates whose ``system`` is ``own_system``.
+    own_system : str
+        See there.
+    source_reliance : float
+        Share of ``quality`` that is lost where the prompt does not show the source: 0 is a judge that never looks at
+        it, 1 one that sees no quality without it.
+    anchoring : float
+        By what share of the way a score moves from its own mean towards the score given just before it, in the same
+        output, in a prefix or in the transcript, on the unit scale (0 lowest, 1 highest). 0 is independent.
+    reason_first : float
+        What scores gain where reasons are asked before the score, on the unit scale.
+    heaping : float
+        Log weight of labels that are multiples of 10, and half of it of other multiples of 5, on scales of more than
+        10 whole numbers.
+    sharpness : float
+        Of scores: 1 / standard deviation of the distribution over labels, on the unit scale.
+    noise : float
+        Standard deviation of a normal shift, in points, of each score or pair of one prompt.
+    context_noise : float
+        Standard deviation of a normal shift, in points, that all scores, or all position biases, of a context share.
+    ties : float
+        Where "Tie" is offered: pairs whose log odds lie nearer to 0 than this are ties.
+    refusal : float
+        Share of prompts that are refused.
+    selective : bool
+        Refuse only what is shown as worse: a pair whose first candidate has the lower human score, a candidate scored
+        below the middle of the human scale. What is missing is then not missing at random.
+    garbage : float
+        Share of texts that hold no answer.
+    log_perplexity : mapping of str to float, optional
+        Log perplexity of texts, above 0; a text that is not in it has a normal one that hangs on the text alone, with
+        mean 3 and standard deviation 0.35.
+    seed : int
+        Of everything random: a reply depends on the seed and the request alone.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range.
+    """
+
+    quality: float = 1.0
+    position: float = 0.0
+    familiarity: float = 0.0
+    verbosity: float = 0.0
+    self_preference: float = 0.0
+    own_system: str = ""
+    source_reliance: float = 0.0
+    anchoring: float = 0.0
+    reason_first: float = 0.0
+    heaping: float = 0.0
+    sharpness: float = 8.0
+    noise: float = 0.0
+    context_noise: float = 0.0
+    ties: float = 0.0
+    refusal: float = 0.0
+    selective: bool = False
+    garbage: float = 0.0
+    log_perplexity: Mapping[str, float] | None = field(default=None, hash=False, repr=False)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for each in fields(Planted):
+            value = getattr(self, each.name)
+            if isinstance(each.default, int | float) and not math.isfinite(value):
+                raise InputError(each.name, value, "a finite number")
+        for name in _AT_LEAST_0:
+            if getattr(self, name) < 0:
+                raise InputError(name, getattr(self, name), "a number of at least 0")
+        for name in _SHARES:
+            if not 0 <= getattr(self, name) <= 1:
+                raise InputError(name, getattr(self, name), "a share from 0 to 1")
+        if self.sharpness <= 0:
+            raise InputError("sharpness", self.sharpness, "a number above 0")
+        if any(not 0 < value < math.inf for value in (self.log_perplexity or {}).values()):
+            raise InputError("log_perplexity", "a value", "finite numbers above 0, one a text")
+
+    @property
+    def listed(self) -> str:
+        """Every planted value that is not at its default, as ``name=value,…``."""
+        changed = {f.name: getattr(self, f.name) for f in fields(Planted) if getattr(self, f.name) != f.default}
+        return ",".join(f"{name}={_plain(value)}" for name, value in changed.items())
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, Mapping):
+        return digest_of(sorted(value.items())).hex()[:8]
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value) if isinstance(value, bool | str) else repr(value)

@@ -1,0 +1,40 @@
+"""How a score is written: "4", "4.5", "four", "strong 4", "4/5", "4 out of 5", "80%"."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from biaslab.scales import Scale
+
+_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+NUMBER = rf"\d+(?:\.\d+)?|(?:{'|'.join(_WORDS)})"
+NUMERAL = (
+    rf"(?:(?P<modifier>weak|strong)[ \t-]+)?(?P<number>-?(?:{NUMBER}))"
+    rf"(?:[ \t]*(?:/|out[ ]of|of)[ \t]*(?P<top>{NUMBER})(?!\w)|[ \t]*(?P<percent>%))?+"
+    # no part of a longer number, a date, a time, a range or an "either … or"
+    rf"(?!\w|['’]\w|[.,:/]\d|[ \t]*(?:[-–—~]|to\b|or\b)[ \t]*(?:weak |strong )?(?:{NUMBER})(?!\w)|[ \t]+of\b)"
+)
+"""Pattern of one score with its groups modifier, number, top and percent; to be searched case-insensitively."""
+
+
+def worth(found: re.Match[str], scale: Scale) -> float:
+    """Return what a match of `NUMERAL` is worth; NaN if it names the top of another scale ("7/10" on 1-5)."""
+    top = "100" if found["percent"] else found["top"]
+    if top is not None and number(top) != math.floor(scale.high):
+        return math.nan
+    value = number(found["number"])
+    if not found["modifier"] or "weak" not in scale.labels[0]:
+        return value
+    return value + (1 if found["modifier"].lower() == "strong" else -1) / 3
+
+
+def number(text: str) -> float:
+    """Read digits or a word from zero to ten."""
+    sign, digits = (-1.0, text[1:]) if text.startswith("-") else (1.0, text)
+    return sign * (_WORDS.index(digits.lower()) if digits.lower() in _WORDS else float(digits))
+
+
+def admits(value: float, scale: Scale) -> bool:
+    """Say whether a value lies between the lowest and the highest answer; it need not be one of the labels."""
+    return scale.low <= value <= scale.high

@@ -1,0 +1,222 @@
+"""Which score a text gives, on a scale, for one attribute or several."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from biaslab.core import Status
+from biaslab.parsing.numerals import NUMBER, NUMERAL, admits, worth
+from biaslab.parsing.refusal import is_refusal
+from biaslab.parsing.structured import json_scores, only_entry
+from biaslab.scales import Scale
+
+Reading = tuple[float, Status]
+Reader = Callable[[str, Scale], list[float]]
+
+_SCORE = r"(?:score|rating|rate|grade|mark|stars?|verdict|answer)"
+_DRESS = r"[ \t\"'*_`]*+"  # what Markdown and JSON put around a word
+_OPEN = r"[ \t\"'*_`\[(<]*+"
+_CLOSE = r"[ \t\"'*_`\])>.]*+"
+_ALONE_ON_LINE = r"(?=(?:weak |strong )?\S+?(?:[ \t]*(?:out of|/)[ \t]*\S+)?[ \t*_.]*$)"
+_NOT = r"(?:\b(?:not|never|cannot|instead of|rather than|than|between|below|above|if)|n['’]t)"
+_THEN = r"(?=\s*+(?:$|[^\w\s]|(?:for|in|on|as|because|due|since|based|and|but|with|stars?|points?)\b))"
+
+
+def parse_score(text: str | None, scale: Scale) -> Reading:
+    """Read the one score that a free text gives.
+
+    Parameters
+    ----------
+    text : str or None
+        What the judge wrote.
+    scale : Scale
+        The scale on which it was asked to answer.
+
+    Returns
+    -------
+    tuple
+        The score on the scale, NaN unless the status is ``"ok"``; and the status. ``"out_of_range"``: the text gives
+        a score beyond the scale. ``"refused"``: it opens as a refusal and states no score. ``"unparsable"``: it gives
+        none, or several that differ.
+
+    Notes
+    -----
+    Forms are tried from the most to the least explicit, and the first that occurs decides: a JSON object; ``[[4]]``;
+    "Final score: 4"; "Score: 4"; a phrase ("a score of 4", "I rate it a 4", "4 out of 5", "four stars"); a first
+    or last line "<Name>: 4"; the number alone at the beginning or the end. A number between two labels (3.5 on 1-5) is
+    kept as it is. "4/5" on a scale that does not end at 5 is no answer on that scale and is not converted.
+
+    Examples
+    --------
+    >>> from biaslab.scales import find_scale
+    >>> parse_score("It reads well, so I would give it a score of 4.", find_scale("1-5"))
+    (4.0, 'ok')
+    >>> parse_score("Rating: strong 3", find_scale("1-5 words"))
+    (3.3333333333333335, 'ok')
+    >>> parse_score("Score: 9", find_scale("1-5"))
+    (nan, 'out_of_range')
+    >>> parse_score("Three of the 4 claims are wrong.", find_scale("1-5"))
+    (nan, 'unparsable')
+    """
+    return _read(text, scale, _SCORE)
+
+
+def parse_scores(text: str | None, attributes: Sequence[str], scale: Scale) -> dict[str, Reading]:
+    r"""Read one score for each attribute.
+
+    Parameters
+    ----------
+    text : str or None
+        What the judge wrote: lines such as "coherence: 3", a JSON object with the attributes as keys, or a section for
+        each attribute that begins with its name and holds one score.
+    attributes : sequence of str
+        The attributes in the order in which they were asked.
+    scale : Scale
+        The scale on which the judge was asked to answer.
+
+    Returns
+    -------
+    dict
+        For each attribute what `parse_score` returns. With one attribute, a score without its name counts too. With
+        several, it counts only where the text is one bare score a line, as many as there are attributes.
+
+    Examples
+    --------
+    >>> from biaslab.scales import find_scale
+    >>> parse_scores("coherence: 3\nfluency: 5", ["coherence", "fluency"], find_scale("1-5"))
+    {'coherence': (3.0, 'ok'), 'fluency': (5.0, 'ok')}
+    """
+    if len(attributes) == 1:
+        return {attributes[0]: _read(text, scale, rf"(?:{_spelled(attributes[0])}|{_SCORE})")}
+    lines = (text or "").split("\n")
+    listed = [found for line in lines if line.strip() for found in _alone(line, scale)]
+    if len(listed) == len(attributes) == sum(bool(line.strip()) for line in lines):
+        return {name: _decide([value], scale) for name, value in zip(attributes, listed, strict=True)}
+    sections = _sections(text or "", attributes)
+    return {name: _read_named(text, scale, name, sections.get(name)) for name in attributes}
+
+
+def _read(text: str | None, scale: Scale, label: str) -> Reading:
+    if not text or not text.strip():
+        return math.nan, "unparsable"
+    for reader in _stated(label):
+        if values := reader(text, scale):
+            return _decide(values, scale)
+    if is_refusal(text):
+        return math.nan, "refused"
+    for reader in (_phrased, _name_lines, _at_the_ends):
+        if values := reader(text, scale):
+            return _decide(values, scale)
+    return math.nan, "unparsable"
+
+
+def _read_named(text: str | None, scale: Scale, name: str, section: str | None) -> Reading:
+    """Read the score of one attribute among several: only what stands beside its name, or alone in its section."""
+    if not text or not text.strip():
+        return math.nan, "unparsable"
+    for reader in _stated(_spelled(name)):
+        if values := reader(text, scale):
+            return _decide(values, scale)
+    if section is not None:
+        return _read(section, scale, _SCORE)
+    return math.nan, "refused" if is_refusal(text) else "unparsable"
+
+
+def _decide(values: Sequence[float], scale: Scale) -> Reading:
+    if len(set(values)) > 1 or math.isnan(values[0]):
+        return math.nan, "unparsable"
+    return (values[0], "ok") if admits(values[0], scale) else (math.nan, "out_of_range")
+
+
+@cache
+def _stated(label: str) -> tuple[Reader, ...]:
+    """Return the readers of explicit statements, for labels that match a pattern."""
+    key = re.compile(rf"(?:final[ _-])?(?:{_SCORE}[ _-](?:for[ _-])?)?{label}(?:[ _-]{_SCORE})?", re.IGNORECASE)
+    score = re.compile(rf"(?:\w+[ _-])?{_SCORE}", re.IGNORECASE)
+    is_key, is_score = (lambda k: key.fullmatch(k) is not None), (lambda k: score.fullmatch(k) is not None)
+    readers: list[Reader] = [lambda text, scale: json_scores(text, scale, is_key, is_score)]
+    if _SCORE in label:
+        readers += [only_entry, _reader(rf"\[\[\s*{NUMERAL}\s*\]\]")]
+        readers.append(_reader(_statement(rf"final[ \t]+{label}")))
+    return (*readers, _reader(_statement(label)))
+
+
+def _statement(label: str) -> str:
+    """Pattern of "<label>: 4", dressed or not; on the next line the number must stand alone."""
+    named = rf"(?<!\w){label}(?:[ _]+{_SCORE})?(?!\w){_DRESS}(?:\([^()\n]{{0,60}}\){_DRESS})?"
+    return rf"{named}(?:[:=|]|[-–—][ \t]|(?:is|would be)\b)(?:{_OPEN}|\s*+{_OPEN}{_ALONE_ON_LINE}){NUMERAL}"
+
+
+def _reader(pattern: str) -> Reader:
+    compiled = re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+    return lambda text, scale: [worth(found, scale) for found in compiled.finditer(text)]
+
+
+_GIVES = r"(?:giv(?:e|es|en|ing)|assign(?:s|ed|ing)?|award(?:s|ed|ing)?|rat(?:e|es|ed|ing)|earn(?:s|ed|ing)?"
+_GIVES += r"|receiv(?:e|es|ed|ing)|deserv(?:e|es|ing)|gets|scor(?:e|es|ing))"
+_SCORE_OF = _reader(rf"(?<!\w){_SCORE}(?: \w+)? of (?:an? |about )?{_OPEN}{NUMERAL}")
+_IT = r"(?: (?:it|this|the)(?: \w+){0,2}?)?(?: (?:as|at))?(?: an?|(?<= as)|(?<= at))"
+_GIVES_IT = _reader(rf"\b{_GIVES}{_IT} {_OPEN}{NUMERAL}{_THEN}")
+_STARS = _reader(rf"(?<![\w.,/:-]){NUMERAL}[ -]stars?\b")
+_OUT_OF = re.compile(rf"(?<![\w.,/:-]){NUMERAL}{_THEN}", re.IGNORECASE)
+_LINE = re.compile(rf"[^\w\n]*[^\W\d]+{_DRESS}[:=]{_OPEN}{NUMERAL}{_CLOSE}", re.IGNORECASE)
+_FIRST = re.compile(rf"(?:yes|no)?[\s,\"'*_`\[(<-]*{NUMERAL}(?:\s*+$|[^\S\n]*+[\n.,:;!)\]>*_`\"'(–—-])", re.IGNORECASE)
+_LAST = re.compile(rf"(?:\A|\n|[.!?\"')\]*]\s)\s*+[\[(<*_`\"']*{NUMERAL}{_CLOSE}\s*\Z", re.IGNORECASE)
+_CLOSING = re.compile(rf"(?<![\w.,/:-]){NUMERAL}{_CLOSE}\s*\Z", re.IGNORECASE)
+_VERDICT = re.compile(rf"[^.!?\n]*\({NUMERAL}\)\s*(?:[.,!]|$)", re.IGNORECASE)
+_DENIED = re.compile(
+    rf"{_NOT}(?: [\w']+){{0,2}}?(?: an?)?(?: {_SCORE} of)?(?: an?)? (?:{NUMBER})"
+    rf"(?: ?(?:/|out of) ?(?:{NUMBER}))?(?!\w)",
+    re.IGNORECASE,
+)
+_BARE = re.compile(rf"[\s\"'*_`\[(<]*{NUMERAL}[\s\"'*_`\])>.,;]*", re.IGNORECASE)
+_ENUMERATOR = re.compile(r"^\s*(\d+)[.)]\s", re.MULTILINE)
+
+
+def _phrased(text: str, scale: Scale) -> list[float]:
+    """Read "a score of 4", "I rate it a 4", "4 stars" and "4 out of 5" unless what stands before them denies them."""
+    plain = _DENIED.sub(" ~ ", text)
+    values = [*_SCORE_OF(plain, scale), *_GIVES_IT(plain, scale), *_STARS(plain, scale)]
+    tops = [worth(found, scale) for found in _OUT_OF.finditer(plain) if found["top"] or found["percent"]]
+    return values + [value for value in tops if not math.isnan(value)]
+
+
+def _name_lines(text: str, scale: Scale) -> list[float]:
+    """Read "<Name>: 4" on the first and on the last line."""
+    lines = text.strip().split("\n")
+    return [worth(found, scale) for line in {lines[0], lines[-1]} if (found := _LINE.fullmatch(line.strip()))]
+
+
+def _at_the_ends(text: str, scale: Scale) -> list[float]:
+    """Read the number with which a text begins or ends, or its first sentence ("Good (4)."); a list has none."""
+    if len(_ENUMERATOR.findall(text)) > 1:
+        return []
+    found = (_FIRST.match(text), _VERDICT.match(text), _LAST.search(text))
+    values = [worth(match, scale) for match in found if match]
+    if values and (closing := _CLOSING.search(text)) and admits(worth(closing, scale), scale):
+        values.append(worth(closing, scale))  # "2. The plot is thin, so 4." gives two
+    return values
+
+
+def _alone(line: str, scale: Scale) -> list[float]:
+    found = _BARE.fullmatch(line)
+    return [worth(found, scale)] if found else []
+
+
+def _sections(text: str, attributes: Sequence[str]) -> dict[str, str]:
+    """Split a text at the lines that begin with an attribute's name; one with two such lines has no section."""
+    names = "|".join(f"(?P<a{i}>{_spelled(name)})" for i, name in enumerate(attributes))
+    heads = list(re.finditer(rf"^[^\w\n]*(?:{names})(?!\w)", text, re.IGNORECASE | re.MULTILINE))
+    ends = [*[head.start() for head in heads][1:], len(text)][: len(heads)]
+    found: dict[str, list[str]] = {}
+    for head, end in zip(heads, ends, strict=True):
+        found.setdefault(attributes[int(str(head.lastgroup)[1:])], []).append(text[head.start() : end])
+    return {name: parts[0] for name, parts in found.items() if len(parts) == 1}
+
+
+def _spelled(name: str) -> str:
+    """Pattern of an attribute's name, with spaces, hyphens or underscores between its words."""
+    return r"[ _-]".join(re.escape(word) for word in re.split(r"[\s_-]+", name.strip()))

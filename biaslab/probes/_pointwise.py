@@ -1,0 +1,160 @@
+"""What the pointwise probes share: which items there are, how a score is asked for, and how a reply is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from biaslab.core import Choice, Completion, Messages, Reply, Request, Scalar, Status, Trial
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import InputError
+from biaslab.parsing import parse_score, parse_scores
+from biaslab.scales import Scale, find_scale
+from biaslab.stats.labels import tempered
+
+Answer = Literal["distribution", "text"]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One candidate with what humans thought of it.
+
+    Parameters
+    ----------
+    context_id, context, candidate_id, system, text : str
+        As in `biaslab.Dataset`.
+    human : mapping of str to float
+        Attribute → mean human score; NaN where nobody rated.
+    """
+
+    context_id: str
+    context: str
+    candidate_id: str
+    system: str
+    text: str
+    human: Mapping[str, float]
+
+
+def items(dataset: Dataset) -> Iterator[Item]:
+    """Yield every candidate of a data set, context by context."""
+    means = dataset.human_means.to_dict()
+    columns = ["context_id", "context", "candidate_id", "system", "text"]
+    for context_id, context, candidate_id, system, text in zip(*(dataset.candidates[c] for c in columns), strict=True):
+        human = {str(name): float(scores[context_id, candidate_id]) for name, scores in means.items()}
+        yield Item(context_id, context, candidate_id, system, text, human)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How scores are asked for; the parameters of a probe that all pointwise probes have.
+
+    Parameters
+    ----------
+    answer : {"distribution", "text"}
+        Read the exact distribution over the scale's labels, or generate text and read the score in it.
+    replicates : int
+        With ``answer="text"``: samples of each request.
+    temperature : float
+        With ``answer="text"``: 0 is greedy, and then replicates are equal.
+    max_tokens : int
+        With ``answer="text"``: length of an answer at most.
+    seed : int
+        Of the sampled texts.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range.
+    """
+
+    answer: Answer = "distribution"
+    replicates: int = 1
+    temperature: float = 1.0
+    max_tokens: int = 16
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.answer not in ("distribution", "text"):
+            raise InputError("answer", self.answer, "distribution or text")
+        require_whole("replicates", self.replicates, 1)
+        require_whole("max_tokens", self.max_tokens, 1)
+        require_whole("seed", self.seed, 0)
+        if not (math.isfinite(self.temperature) and 0 <= self.temperature <= 10):
+            raise InputError("temperature", self.temperature, "a number from 0 to 10")
+        if self.answer == "distribution" and self.replicates > 1:
+            raise InputError("replicates", self.replicates, '1 where answer is "distribution"', 'choose answer="text"')
+
+    def requests(self, messages: Messages, scale: Scale) -> Iterator[Request]:
+        """Yield what to ask, one request a replicate."""
+        if self.answer == "distribution":
+            yield Choice(messages, scale.labels)
+            return
+        for replicate in range(self.replicates):
+            yield Completion(messages, self.temperature, self.max_tokens, replicate, self.seed)
+
+
+def score_trials(
+    item: Item, attribute: str, messages: Messages, scale: Scale, asking: Asking, condition: Mapping[str, Scalar]
+) -> Iterator[Trial]:
+    """Yield the trials of one item, attribute and prompt: one, or one a replicate.
+
+    Their condition holds the given columns, ``scale``, ``answer`` and ``human``, the mean human score.
+    """
+    for replicate, request in enumerate(asking.requests(messages, scale)):
+        yield Trial(
+            request=request,
+            context_id=item.context_id,
+            attribute=attribute,
+            candidate_id=item.candidate_id,
+            replicate=replicate,
+            condition={**condition, "scale": scale.name, "answer": asking.answer, "human": item.human[attribute]},
+        )
+
+
+def label_trials(
+    item: Item, attribute: str, messages: Messages, scale: Scale, condition: Mapping[str, Scalar]
+) -> Iterator[Trial]:
+    """Yield one trial a label of a single `Choice`, each valued with the probability of its label.
+
+    Their condition holds ``label``, the label's worth on the scale, besides what `score_trials` puts there.
+    """
+    [trial] = score_trials(item, attribute, messages, scale, Asking(), condition)
+    for label in scale.values:
+        yield Trial(**{**trial.__dict__, "condition": {**trial.condition, "label": label}})
+
+
+def read_score(trial: Trial, reply: Reply) -> tuple[float, Status]:
+    """Return a score on the trial's scale and its status.
+
+    Of a `Choice` the expected score over the labels, whose probabilities are made to sum to 1; or the probability of
+    one label where the trial is about one. Of a text the score that is written in it, that of the trial's attribute
+    where the trial lists several in ``labels``.
+    """
+    scale = find_scale(str(trial.condition["scale"]))
+    if isinstance(trial.request, Choice):
+        logprobs = reply.logprobs or ()
+        if not np.isfinite(logprobs).any():
+            return math.nan, "refused"
+        p = tempered(logprobs)
+        if "label" in trial.condition:
+            return float(p[scale.values.index(float(trial.condition["label"]))]), "ok"  # type: ignore[arg-type]
+        return float(p @ np.array(scale.values)), "ok"
+    if trial.labels:
+        return parse_scores(reply.text, trial.labels, scale)[trial.attribute]
+    return parse_score(reply.text, scale)
+
+
+def require_whole(name: str, value: object, least: int) -> None:
+    """Raise `InputError` unless a value is a whole number of at least so much."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(name, value, f"a whole number of at least {least}")
+
+
+def require_attributes_list(value: Sequence[str] | None) -> None:
+    """Raise `InputError` if attributes are one string instead of several."""
+    if isinstance(value, str):
+        raise InputError("attributes", value, "a list of names", f"write [{value!r}]")

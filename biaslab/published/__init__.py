@@ -1,0 +1,83 @@
+"""Numbers printed in the papers that biaslab follows, to set beside its own estimates.
+
+One CSV file a paper, one printed number a row, copied from the paper's text: nothing is recomputed, and what looks like
+a slip of the paper stays and is noted. Cells that the paper leaves empty have no row.
+
+================== ==================================================================================================
+``liusie2024``     Liusie et al. 2024, *LLM Comparative Assessment*, arXiv 2307.07889v3: Tables 1-11
+``stureborg2024``  Stureborg et al. 2024, *LLMs are Inconsistent and Biased Evaluators*, arXiv 2405.01724: Tables 1-5
+                   and the table of Appendix E, here ``"E"`` (Table 6 holds words only)
+``wang2023``       Wang et al. 2023, *Learning Evaluation Models from LLMs*, arXiv 2308.04386: Tables 1-6, 9, 11, 12
+``chen2024``       Chen et al. 2024, *LLM as a Scorer*, arXiv 2406.02863: Table 2 (Table 1 holds words only)
+================== ==================================================================================================
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from biaslab.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["PAPERS", "load"]
+
+#: Names of the papers, in the order in which `load` returns them.
+PAPERS = ("liusie2024", "stureborg2024", "wang2023", "chen2024")
+
+
+def load(paper: str | None = None, table: str | int | None = None) -> pd.DataFrame:
+    """Return printed numbers as a tidy frame.
+
+    Parameters
+    ----------
+    paper : {"liusie2024", "stureborg2024", "wang2023", "chen2024"}, optional
+        None is all of them.
+    table : str or int, optional
+        Number of the table as printed, or ``"E"``; None is all of them. Without a paper: that table of every paper that
+        has it here.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``paper``, ``table`` and ``page_or_section``: where it is printed. ``row``, ``column``: the labels in the table,
+        outer label first, parted by `` | ``. ``metric``, ``attribute``, ``dataset``, ``judge``: what it is of, in the
+        words of biaslab where it has them, empty where it does not apply. ``value`` (float) in ``unit``: *fraction*,
+        *percent*, *x100* (a correlation or metric times 100), *correlation*, *alpha*, *perplexity*, *levels* or *points
+        of 1-10*. ``printed``: the value as a string, with the digits that the paper gives. ``note``: what to know.
+
+    Raises
+    ------
+    InputError
+        If there is no such paper, or no such table in it.
+
+    Examples
+    --------
+    >>> bias = load("liusie2024", table=5)
+    >>> bias.query("judge == 'FlanT5-3B' and row.str.endswith('prompt 1')")[["attribute", "value"]].values.tolist()
+    [['coherence', 0.37], ['consistency', 0.46], ['fluency', 0.39], ['relevance', 0.41]]
+    """
+    import pandas as pd
+
+    if paper is not None and paper not in PAPERS:
+        raise InputError("paper", paper, ", ".join(PAPERS))
+    frame = pd.concat([_read(name) for name in PAPERS if paper in (None, name)], ignore_index=True)
+    if table is None:
+        return frame
+    chosen = frame[frame["table"] == str(table)].reset_index(drop=True)
+    if chosen.empty:
+        raise InputError("table", table, ", ".join(frame["table"].unique()))
+    return chosen
+
+
+@cache
+def _read(paper: str) -> pd.DataFrame:
+    import pandas as pd
+
+    with files(__name__).joinpath(f"{paper}.csv").open(encoding="utf-8") as stream:
+        frame = pd.read_csv(stream, dtype=str, keep_default_na=False)
+    frame["printed"] = frame["value"]
+    return frame.astype({"value": float})

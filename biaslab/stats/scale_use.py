@@ -1,0 +1,178 @@
+"""How much of its scale a judge uses: effective levels, range and ties.
+
+Every measure takes *weights*, one row an item and one column a level of the scale: a 1 at the score that was given
+(`score_weights`), or the exact probabilities of the labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlogy
+
+from biaslab.errors import InputError
+from biaslab.stats.frame import sum_by_context
+
+Floats = NDArray[np.float64]
+
+
+def score_weights(scores: ArrayLike, levels: Sequence[float]) -> Floats:
+    """Return weights that count scores: a 1 at the level of each score, nothing for a missing one.
+
+    Parameters
+    ----------
+    scores : array_like of float, shape (items,)
+        Scores; NaN is missing.
+    levels : sequence of float, shape (levels,)
+        The levels of the scale, in increasing order.
+
+    Returns
+    -------
+    numpy.ndarray, shape (items, levels)
+
+    Raises
+    ------
+    InputError
+        If a score is none of the levels, or the levels do not increase.
+
+    Examples
+    --------
+    >>> score_weights([3, np.nan, 1], levels=[1, 2, 3]).tolist()
+    [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
+    """
+    given, scale = np.asarray(scores, float), np.asarray(levels, float)
+    if scale.ndim != 1 or not (np.diff(scale) > 0).all():
+        raise InputError("levels", list(scale), "numbers in increasing order")
+    weights = (np.abs(given[:, None] - scale) < 1e-9).astype(float)
+    strange = ~np.isnan(given) & (weights.sum(axis=1) == 0)
+    if strange.any():
+        raise InputError(
+            "scores", given[strange][0], f"levels of the scale, from {scale[0]:g} to {scale[-1]:g}, or NaN"
+        )
+    return np.asarray(weights)
+
+
+def effective_levels(weights: ArrayLike) -> Floats:
+    """Return exp(entropy) of the distribution over the last axis: how many equally used levels would be as diverse.
+
+    Parameters
+    ----------
+    weights : array_like, shape (..., levels)
+        Counts or probabilities, normalised or not.
+
+    Returns
+    -------
+    numpy.ndarray, shape (...)
+        From 1 to the number of levels; NaN where nothing has any weight. Few scores give too little: the entropy of
+        n counted scores over K used levels is short by about (K - 1) / 2n (Miller 1955).
+
+    References
+    ----------
+    Hill 1973, *Diversity and Evenness*, Ecology 54(2): the diversity of order 1.
+
+    Examples
+    --------
+    >>> effective_levels([[1, 1, 0, 0], [3, 0, 0, 0]]).round(6).tolist()
+    [2.0, 1.0]
+    """
+    table = np.asarray(weights, float)
+    with np.errstate(invalid="ignore"):
+        share = table / table.sum(axis=-1, keepdims=True)
+    return np.asarray(np.exp(-xlogy(share, share).sum(axis=-1)))
+
+
+def scale_use(weights: ArrayLike) -> float:
+    """Return exp(entropy) of all scores together, as a share of the levels of the scale.
+
+    Parameters
+    ----------
+    weights : array_like, shape (..., levels)
+        Counts or probabilities of the levels, with a column for every level of the scale, used or not.
+
+    Returns
+    -------
+    float
+        From 1 / levels to 1; NaN where nothing has any weight. For an interval, resample contexts with
+        `biaslab.stats.cluster_statistic.cluster_statistic` and `effective_levels`.
+
+    Examples
+    --------
+    >>> scale_use(score_weights([1, 2, 1, 2], levels=[1, 2, 3, 4, 5]))
+    0.4
+    """
+    table = np.asarray(weights, float)
+    levels = table.shape[-1]
+    return float(effective_levels(table.reshape(-1, levels).sum(axis=0)).round(12) / levels)
+
+
+def range_used(weights: ArrayLike, levels: Sequence[float], mass: float = 1.0) -> float:
+    """Return the distance between the lowest and the highest level in use, as a share of the scale's range.
+
+    Parameters
+    ----------
+    weights : array_like, shape (..., levels)
+        Counts or probabilities of the levels.
+    levels : sequence of float, shape (levels,)
+        The levels of the scale, in increasing order.
+    mass : float
+        The central share of the weight that counts as in use: (1 - mass) / 2 is left out at either end. With exact
+        probabilities use less than 1, since every label has some.
+
+    Returns
+    -------
+    float
+        From 0 to 1; NaN where nothing has any weight.
+
+    Raises
+    ------
+    InputError
+        If ``mass`` is not in (0, 1].
+
+    Examples
+    --------
+    >>> range_used(score_weights([70, 85, 100], range(1, 101)), range(1, 101)) == 30 / 99
+    True
+    """
+    if not 0 < mass <= 1:
+        raise InputError("mass", mass, "a number above 0 and at most 1")
+    scale = np.asarray(levels, float)
+    pooled = np.asarray(weights, float).reshape(-1, len(scale)).sum(axis=0)
+    if not pooled.any():
+        return float("nan")
+    tail = (1 - mass) / 2 * pooled.sum() + 1e-12 * pooled.sum()
+    low = np.argmax(np.cumsum(pooled) > tail)
+    high = len(scale) - 1 - np.argmax(np.cumsum(pooled[::-1]) > tail)
+    return float((scale[high] - scale[low]) / (scale[-1] - scale[0]))
+
+
+def tie_sums(context: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats, NDArray[Any]]:
+    """Return how many pairs of items of each context are tied, and how many pairs there are.
+
+    Parameters
+    ----------
+    context : array_like, shape (items,)
+        The context of each item.
+    weights : array_like, shape (items, levels)
+        With probabilities, a pair is tied as often as two independent draws agree.
+
+    Returns
+    -------
+    tuple of numpy.ndarray, each of shape (contexts,)
+        Tied pairs, pairs, and the names of the contexts; for `biaslab.stats.frame.Ratio` with ``bounds=(0, 1)``.
+
+    Examples
+    --------
+    >>> tied, pairs, names = tie_sums(list("aaabb"), score_weights([1, 1, 2, 3, 3], levels=[1, 2, 3]))
+    >>> tied.tolist(), pairs.tolist(), names.tolist()
+    ([1.0, 1.0], [3.0, 1.0], ['a', 'b'])
+    """
+    table = np.asarray(weights, float)
+    mass = table.sum(axis=1)
+    sums, names = sum_by_context(context, *table.T, (table**2).sum(axis=1), mass**2)
+    each, own, own_mass = sums[:, :-2], sums[:, -2], sums[:, -1]
+    tied = ((each**2).sum(axis=1) - own) / 2
+    pairs = (each.sum(axis=1) ** 2 - own_mass) / 2
+    return tied, pairs, names

@@ -1,0 +1,206 @@
+"""Texts that give a score, and texts that must not be guessed at."""
+
+import json
+import math
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from biaslab.parsing import parse_score, parse_scores
+from biaslab.scales import SCALES, find_scale, whole_numbers
+
+FIVE, TEN, HUNDRED, WORDS = (find_scale(name) for name in ("1-5", "1-10", "1-100", "1-5 words"))
+FORMS = [
+    "{}",
+    "**{}**",
+    "[[{}]]",
+    "Score: {}",
+    "score = {}.",
+    "**Final score:** {}\nIt reads well.",
+    "It has 12 faults.\nRating: {}",
+    "Rating (from worst to best): **{}**",
+    "Score:\n{}",
+    '{{"score": {}, "reasons": "It has 2 faults"}}',
+    'Here it is:\n```json\n{{"reasons": "2 {{faults}}", "score": "{}"}}\n```\nI hope it helps.',
+    "{{'score': '{}', 'reasons': 'fine',}}",
+    "It reads well, so I would give it a score of {}.",
+]
+
+
+def same(reading, value):
+    return reading[1] == "ok" and math.isclose(reading[0], value, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("scale", [*SCALES.values(), whole_numbers(0, 100)], ids=lambda s: s.name)
+def test_every_form_gives_every_label(form, scale):
+    for label, value in zip(scale.labels, scale.values, strict=True):
+        text = form.format(f'"{label}"' if form.startswith('{{"') and " " in label else label)
+        assert same(parse_score(text, scale), value), text
+        assert same(parse_scores(text, ["coherence"], scale)["coherence"], value), text
+
+
+@pytest.mark.parametrize(
+    ("text", "scale", "value"),
+    [
+        ("8/10", TEN, 8),
+        ("Score: 4 out of 5, for it reads well", FIVE, 4),
+        ("The plot is thin. Four stars.", FIVE, 4),
+        ("a score of one", FIVE, 1),
+        ("It scores a 2.5.", FIVE, 2.5),
+        ("Score: 85%", HUNDRED, 85),
+        ("I rate this summary 3 out of 5 because 7 facts are wrong.", FIVE, 3),
+        ("2. It is hard to follow.", FIVE, 2),
+        ("The thread is lost by line 12.\n\n3", FIVE, 3),
+        ("Somewhat interesting (2). It adds 3 facts.", FIVE, 2),
+        ("Score: 3 at first sight.\nFinal score: 4", FIVE, 4),
+        ("It does not deserve a score of 5, hence a score of 4.", FIVE, 4),
+        ("As an AI I have no taste.\nScore: 3", FIVE, 3),
+        ("Weak 4", WORDS, 11 / 3),
+        ("Rating: strong 5", WORDS, 16 / 3),
+        ("I give it a strong 3.", WORDS, 10 / 3),
+        ("a strong start. Rating: 3", WORDS, 3),
+    ],
+)
+def test_reads_what_was_given(text, scale, value):
+    assert same(parse_score(text, scale), value)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (None, "unparsable"),
+        (" \n", "unparsable"),
+        ("It reads well.", "unparsable"),
+        ("Three of the 4 claims are wrong.", "unparsable"),
+        ("4 claims are wrong.", "unparsable"),
+        ("Gayle scored 3 goals in 2015.", "unparsable"),
+        ("Score: 3-4", "unparsable"),
+        ("Score: 3 or 4", "unparsable"),
+        ("Score: 3. On reflection, score: 4.", "unparsable"),
+        ("2. The plot is thin, so 4.", "unparsable"),
+        ("1. Clear\n2. Short", "unparsable"),
+        ("Score: <1-5>", "unparsable"),
+        ("Score from 1 to 5", "unparsable"),
+        ("Score: 3/10", "unparsable"),
+        ('{"score": 3, "score": 4}', "unparsable"),
+        ('{"score": true}', "unparsable"),
+        ('{"score": NaN}', "unparsable"),
+        ('{"score": null, "reasons": "It is 4 lines"}', "unparsable"),
+        ("3,000 people saw it", "unparsable"),
+        ("4:30", "unparsable"),
+        ("It sold for 14.5", "unparsable"),
+        ("It is not a 4.", "unparsable"),
+        ("It is not a 4 out of 5.", "unparsable"),
+        ("It does not deserve five stars.", "unparsable"),
+        ("Score: 9", "out_of_range"),
+        ("0", "out_of_range"),
+        ("Score: -3", "out_of_range"),
+        ('{"score": 1e999}', "out_of_range"),
+        ("I'm sorry, but I cannot rate this as a 4.", "refused"),
+        ("I cannot give it a score of 5.", "refused"),
+    ],
+)
+def test_never_guesses(text, status):
+    value, found = parse_score(text, FIVE)
+    assert math.isnan(value)
+    assert found == status
+
+
+NAMES = ["coherence", "text_structure"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "coherence: 3\ntext_structure: 5",
+        "- **Coherence**: 3/5\n- **Text structure**: 5/5",
+        "Text Structure = 5, coherence = 3",
+        "3\n5",
+        '{"coherence": 3, "text_structure": "5"}',
+        '{"scores": {"coherence_score": 3, "Text structure": 5.0}}',
+        '{"coherence": {"score": 3, "reasons": "2 faults"}, "text_structure": {"reasons": "none", "score": 5}}',
+        "| coherence | 3 |\n| text structure | 5 |",
+        "The thread is lost twice.\ncoherence: 3\nAll 4 parts are there.\ntext_structure: 5",
+        "Coherence\nIt has 2 faults.\nScore: 3\n\nText structure\nI give it a score of 5.",
+        "coherence (1-5): 3\nThe thread is lost.\n\ntext-structure rating: 5\nAll parts are there.",
+    ],
+)
+def test_several_attributes(text):
+    assert parse_scores(text, NAMES, FIVE) == {"coherence": (3.0, "ok"), "text_structure": (5.0, "ok")}
+
+
+def test_attributes_fail_one_by_one():
+    read = parse_scores(
+        "coherence: 3\nfluency: 7\nrelevance: 2 or 3", ["coherence", "fluency", "relevance", "wit"], FIVE
+    )
+    assert [status for _, status in read.values()] == ["ok", "out_of_range", "unparsable", "unparsable"]
+    assert all(math.isnan(value) == (status != "ok") for value, status in read.values())
+    assert {s for _, s in parse_scores("I'm sorry, I can't do that.", NAMES, FIVE).values()} == {"refused"}
+    assert {s for _, s in parse_scores("Score: 3", NAMES, FIVE).values()} == {"unparsable"}
+    assert parse_scores("3\n4\n5", NAMES, FIVE)["coherence"][1] == "unparsable"
+
+
+numeral = re.compile(r"\d+(?:\.\d+)?")
+spelled = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+marks = st.sampled_from([*"-–|/{}\"'()\n ,%:.=", "[[", "]]", "**"])
+numbers = st.sampled_from(["3", "4", "4.5", "12", "0", "-1", "1. ", "one", "four", "five", "/5", "/10", " out of 5"])
+phrases = st.sampled_from(
+    ["score", "final ", "Score: ", "a score of ", "give it a ", "coherence", "wit", "stars", " or "]
+)
+others = st.sampled_from(["weak ", "strong ", "not ", "I'm sorry", "It is long. "])
+pieces = st.lists(st.one_of(marks, numbers, phrases, others), max_size=14).map("".join)
+
+
+@settings(max_examples=400)
+@given(st.one_of(pieces, st.text()), st.sampled_from([*SCALES.values()]))
+def test_never_crashes_and_never_invents(text, scale):
+    """A score is a number that stands in the text, give or take the third of a word that stands there too."""
+    standing = {float(n) for n in numeral.findall(text)} | {
+        float(i) for i, w in enumerate(spelled) if w in text.lower()
+    }
+    third = scale.name == "1-5 words"
+    standing |= {n - 1 / 3 for n in standing if third and "weak" in text.lower()} | {
+        n + 1 / 3 for n in standing if third and "strong" in text.lower()
+    }
+    readings = [parse_score(text, scale), *parse_scores(text, ["coherence"], scale).values()]
+    for value, status in [*readings, *parse_scores(text, ["coherence", "wit"], scale).values()]:
+        assert math.isnan(value) == (status != "ok")
+        if status == "ok":
+            assert scale.low <= value <= scale.high
+            assert any(math.isclose(value, n) for n in standing)
+
+
+words = st.lists(st.text(alphabet="abcdfgklmprtuvy", min_size=1, max_size=8), max_size=8).map(" ".join)
+
+
+@given(st.sampled_from([f for f in FORMS if f != "It has 12 faults.\nRating: {}"]), st.sampled_from(FIVE.labels), words)
+def test_what_follows_changes_nothing(form, label, junk):
+    assert parse_score(f"{form.format(label)}\n{junk}", FIVE) == (float(label), "ok")
+
+
+@given(st.dictionaries(st.text(), st.one_of(st.text(), st.booleans(), st.none())), st.integers(1, 5))
+def test_json_keeps_its_score_among_any_reasons(others, score):
+    """What stands inside other fields of the object is never read, whatever it looks like."""
+    kept = {
+        key: value
+        for key, value in others.items()
+        if not re.search("score|rat|grade|mark|star|verdict|answer", key.lower())
+    }
+    text = json.dumps({"reasons": "score: 9", **kept, "score": score})
+    assert parse_score(text, TEN) == (float(score), "ok")
+
+
+@given(st.sampled_from(TEN.labels), st.sampled_from(TEN.labels))
+def test_two_scores_are_one_only_if_they_agree(first, second):
+    value, status = parse_score(f"Score: {first}\nScore: {second}", TEN)
+    assert (value, status) == (float(first), "ok") if first == second else status == "unparsable"
+
+
+def test_long_texts_are_quick():
+    """Patterns do not blow up on long runs of what they skip."""
+    for run in ("{", '{"a":', "(", "*", " ", "\n", "score ", "1", "a ", "1. ", "[["):
+        parse_score(run * 1500, FIVE)
+        parse_scores(run * 1500, NAMES, FIVE)

@@ -1,0 +1,212 @@
+"""The instrument on the scales: right estimators keep their bands, wrong ones are caught."""
+
+import dataclasses
+import os
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab import calibration
+from biaslab.calibration.population import Population, construct_population, estimate_one, studies
+from biaslab.cli import main
+from biaslab.core import Calibration
+from biaslab.errors import InputError
+from biaslab.probes import available
+from biaslab.probes.position import Position
+
+SMALL = {"studies": 120, "population": 800, "contexts": [24], "curve": []}
+METRIC = "first_position_rate"
+
+
+@dataclasses.dataclass(frozen=True)
+class Clustered(Position):
+    """Position, where contexts differ in their bias."""
+
+    calibrations: ClassVar[tuple[Calibration, ...]] = (
+        Calibration(
+            METRIC,
+            null=0.5,
+            fair={"quality": 0.0, "noise": 0.5, "context_noise": 2.0},
+            planted={"quality": 0.0, "noise": 0.5, "context_noise": 2.0, "position": 1.0},
+            parameters={"templates": (1,)},
+        ),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class JudgementsAsContexts(Clustered):
+    """The classical mistake: each pair counts as a context of its own."""
+
+    def estimate(self, trials, metrics=None):
+        one, two = trials["candidate_id"], trials["opponent_id"]
+        pair = one.where(one < two, two) + "|" + two.where(one < two, one)
+        return super().estimate(trials.assign(context_id=trials["context_id"] + "|" + pair), metrics)
+
+
+@dataclasses.dataclass(frozen=True)
+class RefusalsAsLosses(Position):
+    """Another one: a refusal counts as a vote for the second."""
+
+    def estimate(self, trials, metrics=None):
+        return super().estimate(trials.assign(value=trials["value"].fillna(0.0), status="ok"), metrics)
+
+
+def left(probe, **options):
+    """Return the quantities that leave their band, and whether refusals were planted there."""
+    rows = calibration.outside(bl.calibrate([probe], **{**SMALL, **options}))
+    return set(zip(rows["quantity"], rows["planted"], rows["refusals"], strict=True))
+
+
+@pytest.mark.parametrize("probe", [Position, Clustered])
+def test_the_shipped_estimator_keeps_its_bands(probe):
+    assert left(probe) == set()
+
+
+def test_judgements_treated_as_contexts_are_caught():
+    found = left(JudgementsAsContexts)
+    assert {("type_i_error", False, False), ("coverage", False, False), ("coverage", True, False)} <= found
+
+
+def test_refusals_counted_as_losses_are_caught_where_there_are_refusals():
+    found = left(RefusalsAsLosses, contexts=[100])
+    assert ("type_i_error", False, True) in found
+    assert not any(refusals for _, _, refusals in left(Position, contexts=[100]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(available()))
+def test_every_primary_metric_keeps_its_bands(name):
+    """Reduced: 400 studies a point; `biaslab calibrate --check` runs them all."""
+    found = bl.calibrate([available()[name]], studies=400, population=4000, jobs=os.cpu_count() or 1)
+    assert set(found["metric"]) >= set(available()[name].primary)
+    bad = calibration.outside(found)
+    assert bad.empty, "\n".join(map(calibration.describe, bad.itertuples()))
+
+
+def test_the_table_says_what_was_run():
+    found = bl.calibrate([Position], studies=40, population=200, contexts=[8, 12], curve=[16])
+    shape = found.groupby(["planted", "refusals"])["n_contexts"].agg(lambda g: sorted(set(g)))
+    assert shape.to_list() == [[8, 12], [8, 12], [8, 12, 16], [8, 12]]
+    assert (found["studies"] == 40).all()
+    assert (found["ci_low"] <= found["estimate"]).all()
+    assert (found["estimate"] <= found["ci_high"]).all()
+    power = found[found["quantity"] == "power"]
+    assert (power["low"] == (power["promised"] - 0.05).clip(lower=0)).all()
+    assert power[~power["refusals"]]["promised"].is_monotonic_increasing
+    assert found.groupby("planted")["truth"].nunique().eq(1).all()
+    assert found["n_undefined"].eq(0).all()
+
+
+def test_the_result_depends_on_the_seed_and_not_on_the_number_of_processes():
+    options = {"studies": 20, "population": 100, "contexts": [8], "curve": []}
+    one, two, other = (
+        bl.calibrate([Position], jobs=jobs, seed=seed, **options).drop(columns="seconds")
+        for jobs, seed in ((1, 3), (2, 3), (1, 4))
+    )
+    pd.testing.assert_frame_equal(one, two)
+    assert not one.equals(other)
+
+
+@pytest.fixture(scope="module")
+def population():
+    data = construct_population(60, seed=1)
+    judge = bl.SimulatedJudge(data, noise=1.0, refusal=0.3, selective=True)
+    return Population.judged(Position(templates=[1]), METRIC, judge, data)
+
+
+def test_a_study_is_contexts_of_the_population_under_new_names(population):
+    study = population.draw(200, np.random.default_rng(0))  # more than there are: some are drawn twice
+    assert study["context_id"].nunique() == 200
+    columns = ["candidate_id", "opponent_id", "human_gap", "value", "status"]
+    known = {tuple(rows[columns].astype(str).to_numpy().ravel()) for _, rows in population.trials.groupby("context_id")}
+    drawn = {tuple(rows[columns].astype(str).to_numpy().ravel()) for _, rows in study.groupby("context_id")}
+    assert drawn <= known
+    assert len(drawn) > 50
+    assert list(study.columns) == list(population.trials.columns)
+
+
+def test_contexts_of_different_sizes_are_drawn_whole(population):
+    trials = population.trials.iloc[5:-2]
+    codes = pd.factorize(trials["context_id"])[0]
+    counts = np.bincount(codes)
+    rows = np.argsort(codes, kind="stable")
+    uneven = dataclasses.replace(population, trials=trials, rows=rows, starts=np.cumsum(counts) - counts, counts=counts)
+    sizes = set(uneven.draw(300, np.random.default_rng(0)).groupby("context_id").size())
+    assert sizes == set(counts) == {1, 4, 6}
+
+
+def test_the_plan_rests_on_the_spread_of_contexts(population):
+    trials = population.trials[population.trials["status"] == "ok"]
+    row = estimate_one(Position(templates=[1]), population.trials, METRIC, bl.Resampling(n=100))
+    assert row["estimate"] == population.estimate
+    means = trials.groupby("context_id")["value"].apply(lambda p: (p > 0.5).mean())
+    assert population.spread == pytest.approx(means.std(), rel=0.25)  # ratio of sums, pairs dropped: near, not equal
+
+
+def test_studies_do_not_depend_on_how_many_there_are(population):
+    few, many = (list(studies(population, 5, n, (1, 2))) for n in (2, 4))
+    for (one, seed), (other, again) in zip(few, many, strict=False):
+        pd.testing.assert_frame_equal(one, other)
+        assert seed == again
+    assert len({seed for _, seed in many}) == 4
+
+
+@pytest.mark.parametrize("planted", [False, True])
+def test_the_truth_of_a_population_is_the_analytic_one(planted):
+    """What a metric is over 1500 contexts agrees with what the judge's settings say it is expected to be."""
+    [declared] = [c for c in Position.calibrations if c.metric == METRIC]
+    data = construct_population(1500)
+    judge = bl.SimulatedJudge(dataset=data, **(declared.planted if planted else declared.fair))
+    found = Population.judged(Position(**declared.parameters), METRIC, judge, data)
+    expected = judge.truth(METRIC, found.trials)
+    assert abs(found.estimate - expected) < 3 * found.spread / np.sqrt(1500)
+    if not planted:
+        assert expected == pytest.approx(declared.null)
+
+
+def test_a_calibration_must_leave_one_value():
+    careless = dataclasses.replace(Position.calibrations[0], parameters={})
+    kind = type("Careless", (Position,), {"calibrations": (careless,)})
+    with pytest.raises(InputError, match="one value of first_position_rate, not 2"):
+        bl.calibrate([kind], studies=1, population=6)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"studies": 0}, "studies"), ({"contexts": [1]}, "contexts"), ({"curve": [2.5]}, "contexts"),
+        ({"population": 1}, "population"), ({"jobs": 0}, "jobs"), ({"seed": -1}, "seed"),
+        ({"metrics": ["charm"]}, "charm.*first_position_rate"), ({"metrics": []}, "metrics"),
+    ],
+)  # fmt: skip
+def test_parameters_are_checked(options, name):
+    with pytest.raises(InputError, match=name):
+        bl.calibrate([Position], **options)
+
+
+WORDS = ["calibrate", "--probe", "position", "--studies", "60", "--population", "500", "--contexts", "8"]
+
+
+def test_the_command_prints_writes_and_passes(tmp_path, capsys):
+    assert main([*WORDS, "--check", "--out", str(tmp_path / "table.csv")]) == 0
+    assert "8 of 8 shares keep their band" in capsys.readouterr().out
+    assert len(pd.read_csv(tmp_path / "table.csv")) == 8
+
+
+def test_the_command_fails_and_names_what_left_its_band(monkeypatch, capsys):
+    shipped = Position.estimate
+    losses = {"status": "ok", "value": lambda trials: trials["value"].fillna(0.0)}
+    monkeypatch.setattr(Position, "estimate", lambda self, trials, m=None: shipped(self, trials.assign(**losses), m))
+    words = [*WORDS[:-1], "100", "--check"]
+    assert main(words) == 3
+    said = capsys.readouterr().err
+    assert "first_position_rate, fair judge with refusals, 100 contexts: type_i_error" in said
+    assert main(words[:-1]) == 0
+
+
+def test_the_command_refuses_a_wrong_file_before_anything_runs(capsys):
+    assert main(["calibrate", "--out", "table.xlsx"]) == 2
+    assert "out is 'table.xlsx'" in capsys.readouterr().err
