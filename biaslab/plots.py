@@ -48,12 +48,32 @@ LABELS = {
     "comparative_accuracy": "pairs ordered as the reference scores do (share)",
     "tie_rate": "share of ties",
     "label_mass": "probability of all labels together",
+    "reason_first_shift": "reasons first minus score first (points)",
+    "reason_shift": "score before reasons minus score alone (points)",
+    "sample_difference": "samples of two conditions",
+    "resampling_difference": "samples of one request",
+    "source_shift": "score with source minus without (points)",
+    "agreement_loss": "agreement lost without the source",
+    "familiarity_correlation": "Spearman's ρ of score and log perplexity",
+    "familiarity_excess": "ρ of the judge − ρ of the humans",
+    "familiarity_slope": "SD of the score per nat of log perplexity",
+    "mean_perplexity": "mean perplexity (per token)",
+    "source_correlation": "Spearman's ρ of score and source's log perplexity",
+    "source_perplexity": "mean perplexity of the source (per token)",
 }
 NULLS = {
     "first_position_rate": 0.5,
     "first_position_logit": 0.0,
     "primacy_share": 0.5,
     "comparative_accuracy": 0.5,
+    "reason_first_shift": 0.0,
+    "reason_shift": 0.0,
+    "source_shift": 0.0,
+    "agreement_loss": 0.0,
+    "familiarity_correlation": 0.0,
+    "familiarity_excess": 0.0,
+    "familiarity_slope": 0.0,
+    "source_correlation": 0.0,
 }
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
-from biaslab.calibration.population import Population, construct_population, estimate_one, studies
+from biaslab.calibration.population import Population, estimate_one, population_for, studies
 from biaslab.core import Calibration, Probe
 from biaslab.errors import InputError
 from biaslab.judges.simulated import SimulatedJudge
@@ -173,7 +173,7 @@ def _run(task: _Task) -> pd.DataFrame:
     calibration = task.calibration
     probe = task.kind(**calibration.parameters)
     settings = calibration.planted if task.planted else calibration.fair
-    dataset = construct_population(task.population, seed=task.seed)
+    dataset = population_for(calibration, task.population, task.seed)
     rows: list[dict[str, Any]] = []
     truth = float("nan")
     for refusals in (False, True):

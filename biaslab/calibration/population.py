@@ -13,16 +13,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.collect import collect
-from biaslab.core import Judge, Probe
+from biaslab.core import Calibration, Judge, Probe
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, MissingDataWarning
 from biaslab.stats.power import detectable_effect
 from biaslab.stats.resampling import Resampling
 
-_ATTRIBUTES = {"coherence": "How well the sentences fit together."}
+_ATTRIBUTES = {"coherence": "How well the sentences fit together.", "fluency": "How well each sentence reads."}
+_ANNOTATORS = 3
+_DISAGREEMENT = 1.0
 
 
-def construct_population(contexts: int, candidates: int = 3, seed: int = 0) -> Dataset:
+def construct_population(
+    contexts: int, candidates: int = 3, seed: int = 0, attributes: Sequence[str] = ("coherence",)
+) -> Dataset:
     """Make a data set of tiny texts with random human scores.
 
     Parameters
@@ -30,34 +34,67 @@ def construct_population(contexts: int, candidates: int = 3, seed: int = 0) -> D
     contexts, candidates : int
         How many contexts, and candidates of each, at least 2.
     seed : int
-        Of the human scores, which are uniform between 1 and 5.
+        Of the human scores.
+    attributes : sequence of str
+        "coherence", whose mean scores are uniform between 1 and 5, or that and "fluency", whose mean score is half
+        coherence and half a uniform number of its own.
 
     Returns
     -------
     Dataset
-        With one attribute. Every text stands in one context only, so that no two contexts share a reply.
+        With three annotators about each mean score. Every text stands in one context only, so that no two contexts
+        share a reply.
+
+    Raises
+    ------
+    InputError
+        If a number is too small, or the attributes are others.
 
     Examples
     --------
     >>> construct_population(100)
-    Dataset('population (constructed)': 100 contexts, 300 candidates, 1 attributes, 300 human scores)
+    Dataset('population (constructed)': 100 contexts, 300 candidates, 1 attributes, 900 human scores)
     """
     for name, value in (("contexts", contexts), ("candidates", candidates)):
         if value < 2:
             raise InputError(f"population.{name}", value, "a whole number of at least 2")
+    wanted = tuple(attributes)
+    if wanted not in (("coherence",), tuple(_ATTRIBUTES)):
+        raise InputError("population.attributes", wanted, "coherence, or coherence and fluency")
     context = np.repeat(np.arange(contexts), candidates).astype(str).astype(object)
     candidate = np.tile(np.arange(candidates), contexts).astype(str).astype(object)
-    scores = np.random.default_rng(seed).uniform(1, 5, len(context))
     names = {"context_id": context, "candidate_id": candidate}
     texts = {"context": "Source " + context, "system": "", "text": context + "-" + candidate, "reference": ""}
-    human = {"attribute": next(iter(_ATTRIBUTES)), "annotator": "constructed", "score": scores}
+    rng = np.random.default_rng(seed)
+    means = {"coherence": rng.uniform(1, 5, len(context))}
+    means["fluency"] = (means["coherence"] + rng.uniform(1, 5, len(context))) / 2
+    human = [
+        pd.DataFrame(names | {"attribute": attribute, "annotator": f"constructed {k + 1}", "score": scores})
+        for attribute in wanted
+        for k, scores in enumerate(_annotators(means[attribute], rng).T)
+    ]
     return Dataset(
         "population (constructed)",
         pd.DataFrame(names | texts),
-        pd.DataFrame(names | human),
-        _ATTRIBUTES,
-        provenance="Constructed for calibration: numbered texts and uniform random scores. No human ever rated them.",
+        pd.concat(human, ignore_index=True),
+        {attribute: _ATTRIBUTES[attribute] for attribute in wanted},
+        provenance="Constructed for calibration: numbered texts and random scores. No human ever rated them.",
     )
+
+
+def population_for(calibration: Calibration, contexts: int, seed: int = 0) -> Dataset:
+    """Make the population of a calibration: with all attributes where its parameters name some, else with coherence."""
+    attributes = tuple(_ATTRIBUTES) if "attributes" in calibration.parameters else ("coherence",)
+    return construct_population(contexts, seed=seed, attributes=attributes)
+
+
+def _annotators(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return scores of annotators, shape (items, annotators), that differ and have the given means."""
+    apart = rng.normal(0, _DISAGREEMENT, (len(means), _ANNOTATORS))
+    apart -= apart.mean(axis=1, keepdims=True)
+    room = np.minimum(means - 1, 5 - means)
+    apart *= np.minimum(1, room / np.abs(apart).max(axis=1))[:, None]
+    return np.clip(means[:, None] + apart, 1, 5)
 
 
 @dataclass(frozen=True)

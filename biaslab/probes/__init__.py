@@ -38,6 +38,8 @@ def _probe(name: str) -> type[Probe]:
 
 
 def __getattr__(name: str) -> type[Probe]:
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     for module in pkgutil.iter_modules(__path__):
         if module.name.title().replace("_", "") == name:
             return _probe(module.name)

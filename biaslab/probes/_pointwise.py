@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from biaslab.core import Choice, Completion, Messages, Reply, Request, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
@@ -139,13 +141,19 @@ def read_score(trial: Trial, reply: Reply) -> tuple[float, Status]:
         logprobs = reply.logprobs or ()
         if not np.isfinite(logprobs).any():
             return math.nan, "refused"
-        p = tempered(logprobs)
+        p = _probabilities(tuple(logprobs))
         if "label" in trial.condition:
             return float(p[scale.values.index(float(trial.condition["label"]))]), "ok"  # type: ignore[arg-type]
         return float(p @ np.array(scale.values)), "ok"
     if trial.labels:
         return parse_scores(reply.text, trial.labels, scale)[trial.attribute]
     return parse_score(reply.text, scale)
+
+
+@lru_cache(maxsize=8)
+def _probabilities(logprobs: tuple[float, ...]) -> NDArray[np.float64]:
+    """Return the distribution at temperature 1; kept, for the trials of all labels of one reply read it."""
+    return tempered(logprobs)
 
 
 def require_whole(name: str, value: object, least: int) -> None:

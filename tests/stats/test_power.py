@@ -23,6 +23,14 @@ def test_is_the_power_of_a_one_sample_t_test(effect, contexts, alpha):
         assert found == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.parametrize("contexts", [6, 24, 201, 20_000])
+def test_is_defined_where_scipy_is_not(contexts):
+    """scipy's noncentral t is NaN here and there beyond 6 standard errors, where the power is 1 but for rounding."""
+    found = [expected_power(shift, 1.0, contexts, alpha) for shift in np.arange(6, 45, 0.25) for alpha in (0.01, 0.05)]
+    assert min(found) > 0.85
+    assert max(found) <= 1 + 1e-12
+
+
 @given(st.floats(0, 1e6), st.floats(1e-6, 1e6), SIZES)
 def test_is_a_probability_that_grows_with_the_effect(effect, error, contexts):
     found = expected_power(effect, error, contexts)

@@ -1,0 +1,175 @@
+"""All answers to one question, item by item: exact label distributions, or samples of texts."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import MissingDataWarning
+from biaslab.probes._pointwise import Item, items
+from biaslab.scales import Scale
+from biaslab.stats.blocks import ITEM, usable
+from biaslab.stats.drawn import Agreement, agreement_within, draw_means
+from biaslab.stats.labels import tempered
+from biaslab.stats.pairs import MISSING_SHARE
+
+Floats = NDArray[np.float64]
+_DRAWS = 32  # of each sampled answer: the error they add is small beside that of the contexts
+_SAME = 1e-9
+
+
+def drawn_items(dataset: Dataset, n_candidates: int | None, seed: int) -> Iterator[Item]:
+    """Yield so many candidates a context, drawn without replacement, in the data set's order; None is all of them.
+
+    The draw of a context depends on the seed and that context alone.
+    """
+    for context_id, group in groupby(items(dataset), key=lambda item: item.context_id):
+        found = list(group)
+        if n_candidates is None or n_candidates >= len(found):
+            yield from found
+            continue
+        rng = np.random.default_rng([seed, zlib.crc32(context_id.encode())])
+        yield from (found[i] for i in sorted(rng.choice(len(found), n_candidates, replace=False)))
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a judge answered about some items on one scale.
+
+    Parameters
+    ----------
+    scale : Scale
+        On which it answered.
+    items : pandas.DataFrame
+        One row an item that has an answer: ``context_id, candidate_id, human``.
+    chances : numpy.ndarray, shape (items, levels), optional
+        Exact label distributions at temperature 1.
+    samples : numpy.ndarray, shape (replicates, items), optional
+        Sampled scores, NaN where one could not be read. Exactly one of the two is there.
+    planned, entering : int
+        Answers that were planned, and that enter.
+    """
+
+    scale: Scale
+    items: pd.DataFrame
+    chances: Floats | None
+    samples: Floats | None
+    planned: int
+    entering: int
+
+    @classmethod
+    def of(cls, trials: pd.DataFrame, scale: Scale) -> Answers:
+        """Arrange the trials of one cell: those of labels, which have a ``label``, or those of texts."""
+        trials = trials.sort_values(list(ITEM), kind="stable")
+        found = usable(trials)
+        codes = found.groupby(list(ITEM), sort=False).ngroup().to_numpy(np.intp)
+        kept = found.drop_duplicates(list(ITEM))[[*ITEM, "human"]].reset_index(drop=True)
+        value = found["value"].to_numpy(float)
+        if "label" in trials.columns and trials["label"].notna().any():
+            levels = len(scale.values)
+            chances = np.zeros((len(kept), levels))
+            chances[codes, np.searchsorted(scale.values, found["label"].to_numpy(float) - _SAME)] = value
+            return cls(scale, kept, chances, None, len(trials) // levels, len(found) // levels)
+        samples = np.full((int(trials["replicate"].max()) + 1, len(kept)), np.nan)
+        samples[found["replicate"].to_numpy(np.intp), codes] = value
+        return cls(scale, kept, None, samples, len(trials), len(found))
+
+    @property
+    def context(self) -> pd.Series:
+        """The context of each item."""
+        return self.items["context_id"]
+
+    @cached_property
+    def weights(self) -> Floats:
+        """How often each item is given each level, shape (items, levels): exactly, or as a share of its samples.
+
+        A sample between two levels enters none of them, so that a row may add up to less than 1, or to nothing.
+        """
+        if self.chances is not None:
+            return self.chances
+        assert self.samples is not None  # noqa: S101 - one of the two is there
+        given = np.maximum(np.isfinite(self.samples).sum(axis=0), 1)
+        at = (np.abs(self.samples[:, :, None] - np.array(self.scale.values)) < _SAME).sum(axis=0)
+        return np.asarray(at / given[:, None])
+
+    @cached_property
+    def expected(self) -> Floats:
+        """The expected score of each item, or the mean of its samples; shape (items,)."""
+        if self.chances is not None:
+            return np.asarray(self.chances @ np.array(self.scale.values))
+        assert self.samples is not None  # noqa: S101
+        return _mean(self.samples)
+
+    def at_temperature(self, temperature: float) -> Answers:
+        """Return what the label distributions are at another temperature, p_T ∝ p^{1/T}; 0 is greedy."""
+        assert self.chances is not None  # noqa: S101
+        with np.errstate(divide="ignore"):
+            rows = [tempered(row, temperature) for row in np.log(self.chances)]
+        return replace(self, chances=np.array(rows).reshape(self.chances.shape))
+
+    @property
+    def index(self) -> pd.MultiIndex:
+        """Context and candidate of each item."""
+        return pd.MultiIndex.from_frame(self.items[list(ITEM)])
+
+    def repeated(self) -> Answers:
+        """Return every sample twice."""
+        return self if self.samples is None else replace(self, samples=np.repeat(self.samples, 2, axis=0))
+
+    def only(self, wanted: pd.MultiIndex) -> Answers:
+        """Return the answers about some items."""
+        kept = self.index.isin(wanted)
+        chances = None if self.chances is None else self.chances[kept]
+        samples = None if self.samples is None else self.samples[:, kept]
+        entering = int(kept.sum()) if samples is None else int(np.isfinite(samples).sum())
+        items = self.items[kept].reset_index(drop=True)
+        return Answers(self.scale, items, chances, samples, self.planned, entering)
+
+    def means(self, n: int, seed: tuple[int, ...]) -> Floats:
+        """Return means of n answers, shape (draws, items): drawn from the distribution, or of n replicates at a time.
+
+        With fewer than n replicates the mean is of all of them; what could not be read does not enter a mean.
+        """
+        if self.chances is not None:
+            return draw_means(self.chances, self.scale.values, n, _DRAWS, np.random.default_rng([*seed, n]))
+        assert self.samples is not None  # noqa: S101
+        n = min(n, len(self.samples))
+        groups = [self.samples[start : start + n] for start in range(0, len(self.samples) - n + 1, n)]
+        return np.array([_mean(group) for group in groups])
+
+    def agreement(self, drawn: Floats) -> Agreement:
+        """Correlate draws of shape (draws, items) with the human scores, within contexts."""
+        return agreement_within(self.context, drawn, self.items["human"].to_numpy(float))
+
+    def warn(self, what: str) -> None:
+        """Warn if more than 5 % of the planned answers are missing."""
+        if self.planned - self.entering > MISSING_SHARE * self.planned:
+            warnings.warn(
+                f"{what}: {self.planned - self.entering} of {self.planned} answers are missing; what is missing may "
+                "bias the rest",
+                MissingDataWarning,
+                stacklevel=3,
+            )
+
+
+def name_seed(seed: int, cell: dict[str, Any]) -> tuple[int, int]:
+    """Return a seed of the draws of one cell, whatever else is estimated."""
+    return seed, zlib.crc32(" ".join(map(str, cell.values())).encode())
+
+
+def _mean(samples: Floats) -> Floats:
+    """Return the mean of the rows that are there, NaN where none is."""
+    there = np.isfinite(samples)
+    count = there.sum(axis=0)
+    total = np.where(there, samples, 0.0).sum(axis=0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)

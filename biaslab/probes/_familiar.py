@@ -1,0 +1,98 @@
+"""What `Familiarity` estimates of the scores and perplexities of items: excess, slope, and tables by score."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from biaslab.stats.blocks import ITEM, usable
+from biaslab.stats.correlation import Level, context_correlations
+from biaslab.stats.correlation_intervals import correlation_difference
+from biaslab.stats.estimate import Estimate, Resampling, effect_or_why_not
+from biaslab.stats.frame import Ratio
+from biaslab.stats.intervals import student
+from biaslab.stats.regression import linear_model
+from biaslab.stats.t_test import t_test
+
+
+def excess(blocks: pd.DataFrame, level: Level, resampling: Resampling) -> Estimate:
+    """Return the judge's correlation with log perplexity minus the humans', tested against 0.
+
+    Within contexts both are rank correlations of few candidates, and in half of the contexts they are the same. A
+    sign-flip test then accuses 1 of 200 fair judges with 8 contexts of 3 candidates, not 1 of 20, and a studentised
+    bootstrap covers about .92 with 24. Interval and test are therefore Student's t over contexts.
+
+    Parameters
+    ----------
+    blocks : pandas.DataFrame
+        One row an item: ``context_id, score, human, log_perplexity``.
+    level : {"context", "dataset"}
+        As for `biaslab.stats.correlation_intervals.correlation_difference`, which this is at the level of the data set.
+    resampling : Resampling
+        Its level, and at the level of the data set how to resample.
+    """
+    found = correlation_difference(blocks, "score", "human", "log_perplexity", resampling, level)
+    if level != "context" or found.n_contexts < 2 or math.isnan(found.estimate):
+        return found
+    rated = blocks[blocks["human"].notna()]
+    judge, human = (
+        context_correlations(rated, x, "log_perplexity", "spearman", "context_id") for x in ("score", "human")
+    )
+    differences = (judge - human)[~np.isnan(judge - human)]
+    error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
+    if error == 0:
+        return found
+    low, high = np.clip(student(found.estimate, error, len(differences), resampling.level), -2, 2)
+    effect, note = effect_or_why_not(error, len(differences))
+    p_value, method = t_test(differences), "t over contexts; t test"
+    return Estimate(found.estimate, float(low), float(high), p_value, effect, len(differences), method, note)
+
+
+def slope(blocks: pd.DataFrame, within: bool, level: float) -> Estimate:
+    """Return how many standard deviations the judge's score moves a nat of log perplexity at equal human score.
+
+    Parameters
+    ----------
+    blocks : pandas.DataFrame
+        One row an item: ``context_id, score, human, log_perplexity``.
+    within : bool
+        Give each context an intercept of its own.
+    level : float
+        Confidence level.
+    """
+    rated = blocks[blocks["human"].notna()]
+    spread = float(rated["score"].std()) if len(rated) > 1 else 0.0
+    frame = rated.assign(score=rated["score"] / (spread or 1.0))
+    return linear_model(frame, "score ~ log_perplexity + human", within=within, level=level)["log_perplexity"]
+
+
+def judged(cell: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
+    """Return how much of each item is at each score of the judge: one row a label, or one a sample."""
+    given = usable(cell[cell["asked"] == "label"])
+    if len(given):
+        given = given.assign(score=given["label"], share=given["value"])
+    else:
+        given = usable(cell[cell["asked"] == "score"])
+        samples = given.groupby(list(ITEM))["value"].transform("size")
+        given = given.assign(score=given["value"], share=1 / samples)
+    return given[[*ITEM, "score", "share"]].merge(blocks[[*ITEM, "log_perplexity"]], on=list(ITEM))
+
+
+def rated(blocks: pd.DataFrame) -> pd.DataFrame:
+    """Return each item whole at its mean human score, rounded, halves up."""
+    known = blocks[blocks["human"].notna()]
+    return known.assign(score=np.floor(known["human"] + 0.5), share=1.0)
+
+
+def by_score(given: pd.DataFrame, perplexity: bool) -> Iterator[tuple[float, Ratio]]:
+    """Yield for each score the mean perplexity of what has it, or the share of items that have it."""
+    share = given["share"].to_numpy(float)
+    for score in sorted(given["score"].unique()):
+        here = share * (given["score"].to_numpy(float) == score)
+        if perplexity:
+            yield float(score), Ratio(given["context_id"], here * np.exp(given["log_perplexity"].to_numpy(float)), here)
+        else:
+            yield float(score), Ratio(given["context_id"], here, share, bounds=(0.0, 1.0))

@@ -1,0 +1,177 @@
+"""Two scores of one output and the same two given alone, item by item: their joint distribution and its moments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.scales import Scale
+from biaslab.stats.blocks import ITEM, usable, whole_blocks
+from biaslab.stats.cluster_statistic import Statistic
+
+Floats = NDArray[np.float64]
+WHERE = ("attribute", "arm", "after", "position", "forced", "replicate")
+_MOMENTS = ("x", "y", "xx", "yy", "xy")
+_ALONE = tuple(f"{moment}_alone" for moment in _MOMENTS)
+_PARTLY = "undefined: the next score is not known after every first score; force all labels, or read text"
+_FLAT = 1e-12
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A first score x and a later score y of some items.
+
+    Parameters
+    ----------
+    items : pandas.DataFrame
+        One row an item of which nothing is missing: ``context_id, candidate_id, human`` (of the later attribute), the
+        means of x, y, x², y², xy in one output (``x, y, xx, yy, xy``), and of scores given alone (``x_alone``, …).
+    chances : numpy.ndarray, shape (items, labels, labels)
+        P(x, y) in one output: exact, or shares of the samples.
+    n_trials, n_dropped : int
+        Judgements that enter, and that do not.
+    note : str
+        Why there is nothing; empty otherwise.
+    """
+
+    items: pd.DataFrame
+    chances: Floats
+    n_trials: int
+    n_dropped: int
+    note: str = ""
+
+    @property
+    def contexts(self) -> int:
+        """How many contexts have an item."""
+        return int(self.items["context_id"].nunique())
+
+    def correlations(self) -> tuple[Statistic, Statistic]:
+        """Return Pearson's correlation of x and y, in one output and alone, as functions of weights of contexts."""
+        codes, contexts = pd.factorize(self.items["context_id"])
+        values = [np.ones(len(codes)), *self.items[[*_MOMENTS, *_ALONE]].to_numpy(float).T]
+        sums: Floats = np.column_stack([np.bincount(codes, weights, len(contexts)).astype(float) for weights in values])
+        sums = sums[np.lexsort(sums.T)]  # so that a seed gives the same resamples however contexts are named
+        return _correlation(sums[:, :6]), _correlation(sums[:, [0, *range(6, 11)]])
+
+
+def judgements(trials: pd.DataFrame, exact: bool) -> pd.DataFrame:
+    """Return one row a judgement, with its (expected) score as ``value`` and that of the square as ``square``.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Score trials with the columns `ITEM`, `WHERE`, ``human, value, status``; where ``exact``, one a label.
+    exact : bool
+        Whether a trial is valued with the probability of its ``label``.
+    """
+    if not exact:
+        return trials.assign(square=trials["value"] ** 2)
+    codes = trials.groupby([*ITEM, *WHERE], sort=False, dropna=False).ngroup().to_numpy()
+    first = np.unique(codes, return_index=True)[1]
+    found = trials.iloc[first].reset_index(drop=True)
+    label, p = trials["label"].to_numpy(float), trials["value"].to_numpy(float)
+    moments = {name: np.bincount(codes, p * label**k) for name, k in (("value", 1), ("square", 2))}
+    return found.assign(**moments)
+
+
+def joint_scores(judged: pd.DataFrame, trials: pd.DataFrame, pair: tuple[str, str, int], scale: Scale) -> Joint:
+    """Put x and y of each item side by side; an item that lacks one of the judgements is dropped.
+
+    Parameters
+    ----------
+    judged, trials : pandas.DataFrame
+        The judgements, and the trials they were made of.
+    pair : tuple of (str, str, int)
+        The first attribute of the output, the later one, and its position.
+    scale : Scale
+        On which was answered.
+
+    Warns
+    -----
+    MissingDataWarning
+        If more than 5 % of the judgements do not enter.
+    """
+    exact, size = "label" in trials, len(scale.labels)
+    part = _levels(judged, pair, exact)
+    later = [f"y {value}" for value in np.array(scale.values).tolist()] if exact else ["y nan"]
+    planned = part.groupby(list(ITEM))["level"].nunique().max()
+    if not {"alone x", "alone y", "x", *later} <= set(part["level"]) or planned < 3 + len(later):
+        empty = pd.DataFrame(columns=[*ITEM, "human", *_MOMENTS, *_ALONE])
+        return Joint(empty, np.empty((0, size, size)), 0, len(part), _PARTLY)
+    blocks = whole_blocks(part, "level", ["alone x", "alone y", "x", *later], f"anchoring {pair}", keep=())
+    human = part[part["level"] == "alone y"].drop_duplicates(list(ITEM))[[*ITEM, "human"]]
+    index = pd.MultiIndex.from_frame(blocks[list(ITEM)])
+    squares = usable(part).pivot_table(index=list(ITEM), columns="level", values="square", sort=False)
+    squares = squares.reindex(index, columns=["alone x", "alone y"])
+    x, y = blocks["alone x"].to_numpy(float), blocks["alone y"].to_numpy(float)
+    xx, yy = squares["alone x"].to_numpy(), squares["alone y"].to_numpy()
+    alone = (x, y, xx, yy, x * y)  # given alone, x and y are independent for each item
+    both, chances = _exact(trials, pair, scale, index) if exact else _sampled(part, scale, index)
+    items = blocks[list(ITEM)].merge(human, on=list(ITEM), how="left")
+    items = items.assign(**dict(zip((*_MOMENTS, *_ALONE), (*both, *alone), strict=True)))
+    known = items["xy"].notna().to_numpy()
+    counts = (blocks.attrs["n_trials"], blocks.attrs["n_dropped"])
+    return Joint(items[known].reset_index(drop=True), chances[known], *counts)
+
+
+def _levels(judged: pd.DataFrame, pair: tuple[str, str, int], exact: bool) -> pd.DataFrame:
+    """Name what each judgement is to the pair; leave out those that are nothing to it."""
+    first, later, position = pair
+    is_x, is_y, inside = judged["attribute"] == first, judged["attribute"] == later, judged["after"] == first
+    alone, joint, forced = (judged["arm"] == arm for arm in ("alone", "joint", "forced"))
+    then = inside & is_y & (forced if exact else joint & (judged["position"] == position))
+    kinds = [alone & is_x, alone & is_y, joint & inside & is_x, then]
+    level = np.select(kinds, ["alone x", "alone y", "x", "y "], "")
+    level = np.where(then, np.char.add("y ", judged["forced"].to_numpy(float).astype(str)), level)
+    named: pd.DataFrame = judged.assign(level=level)[level != ""]
+    return named
+
+
+def _exact(
+    trials: pd.DataFrame, pair: tuple[str, str, int], scale: Scale, index: pd.MultiIndex
+) -> tuple[tuple[Floats, ...], Floats]:
+    """Multiply P(x) by P(y | x), and return the moments and the product."""
+    found, n, values = trials[trials["after"] == pair[0]], len(scale.labels), np.array(scale.values)
+    own = found[(found["arm"] == "joint") & (found["attribute"] == pair[0])]
+    then = found[(found["arm"] == "forced") & (found["attribute"] == pair[1])]
+    first = own.pivot_table(index=list(ITEM), columns="label", values="value")
+    p = first.reindex(index, columns=values).to_numpy()
+    given = then.pivot_table(index=list(ITEM), columns=["forced", "label"], values="value")
+    given = given.reindex(index, columns=pd.MultiIndex.from_product([values, values]))
+    chances = p[:, :, None] * given.to_numpy().reshape(len(index), n, n)
+    x, y = chances.sum(axis=2), chances.sum(axis=1)
+    return (x @ values, y @ values, x @ values**2, y @ values**2, chances @ values @ values), chances
+
+
+def _sampled(part: pd.DataFrame, scale: Scale, index: pd.MultiIndex) -> tuple[tuple[Floats, ...], Floats]:
+    """Return the moments of outputs that hold both scores, and how often each pair of labels stands in them."""
+    found = usable(part[part["level"].isin(["x", "y nan"])])
+    both = found.pivot_table(index=[*ITEM, "replicate"], columns="level", values="value", sort=False)
+    both = both.reindex(columns=["x", "y nan"]).dropna().droplevel("replicate")
+    both = both[both.index.isin(index)]
+    x, y = both.to_numpy(float).T
+    codes, values, n = index.get_indexer(both.index), np.array(scale.values), len(scale.labels)
+    times = np.bincount(codes, minlength=len(index))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        moments = tuple(np.bincount(codes, m, len(index)) / times for m in (x, y, x * x, y * y, x * y))
+    chances = np.zeros((len(index), n, n))
+    at = [np.searchsorted(values, score).clip(max=n - 1) for score in (x, y)]
+    labels = (values[at[0]] == x) & (values[at[1]] == y)
+    np.add.at(chances, (codes[labels], at[0][labels], at[1][labels]), 1 / times[codes[labels]])
+    return moments, chances
+
+
+def _correlation(sums: Floats) -> Statistic:
+    """Return Pearson's correlation as a function of how often each context counts, from sums within contexts."""
+
+    def statistic(weights: Floats) -> Floats:
+        n, x, y, xx, yy, xy = (weights @ sums).T
+        spreads = np.array([n * xx - x**2, n * yy - y**2])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found: Floats = (n * xy - x * y) / np.sqrt(spreads.prod(axis=0))
+        return np.where(spreads.min(axis=0) > _FLAT * n**2, found, np.nan)
+
+    return statistic

@@ -1,0 +1,256 @@
+"""Anchoring: does a score pull the next one of the same output after it? (Stureborg et al. 2024, §3.3, App. C)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+
+from biaslab import prompts
+from biaslab.core import Calibration, Choice, Message, Messages, Reply, Scalar, Status, Trial
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import InputError
+from biaslab.parsing import parse_scores
+from biaslab.probes._anchored import COLUMNS, METRICS, Cell
+from biaslab.probes._answers import drawn_items
+from biaslab.probes._pointwise import (
+    Answer,
+    Asking,
+    Item,
+    label_trials,
+    read_score,
+    require_attributes_list,
+    require_whole,
+    score_trials,
+)
+from biaslab.scales import Scale, find_scale
+from biaslab.stats.frame import choose_metrics, estimates_frame, require_columns
+from biaslab.stats.resampling import Resampling
+
+_CONDITIONS = ("attribute", "after", "position", "score", "scale", "answer")
+_FAIR: dict[str, Scalar] = {"quality": 1.0, "noise": 0.5, "context_noise": 0.3, "sharpness": 6.0}
+_TWO: dict[str, Any] = {"attributes": ("coherence", "fluency"), "n_orders": 1, "answer": "text"}
+
+
+@dataclass(frozen=True)
+class Anchoring:
+    """Ask for several scores in one output, each of them alone too, and force a first score to see the next follow it.
+
+    Parameters
+    ----------
+    attributes : sequence of str, optional
+        What to score, at least two; all attributes of the data set by default.
+    n_orders : int, optional
+        How many rotations of the attributes are asked in one output, beginning with the given order; all by default.
+    scale : str
+        One of `biaslab.scales.SCALES`.
+    n_forced : int, optional
+        To how many labels of the scale the first score is forced, drawn at random for each item and order; all labels
+        by default. With ``answer="distribution"`` at least 2; with fewer than all, what is said of own first scores is
+        undefined. 0 leaves the forced scores out.
+    anchor : {"prefix", "transcript"}
+        The forced score stands in a message of the judge that it continues ("coherence: 3", "fluency:"), or it is the
+        judge's answer to a question of its own before, where a server allows no prefix.
+    n_candidates : int, optional
+        Candidates a context, drawn at random; all by default.
+    answer : {"distribution", "text"}
+        Read exact distributions after prefixes, or generate whole outputs and read the scores in them.
+    replicates : int
+        With ``answer="text"``: samples of each request.
+    temperature : float
+        With ``answer="text"``: 0 is greedy, and then replicates are equal.
+    max_tokens : int
+        With ``answer="text"``: length of an answer at most, for each score in it.
+    seed : int
+        Of drawn candidates, forced scores and sampled texts.
+    resampling : Resampling
+        Of the estimates.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range.
+
+    Notes
+    -----
+    Each trial is a judgement in one ``arm``: *alone* (the attribute is asked for alone), *joint* (several in one
+    output, in the order that begins with the attribute ``after``, at ``position`` 1, 2, …) or *forced* (second in that
+    order, after a first score of ``forced``). With ``answer="distribution"`` each label of a judgement is a trial,
+    valued with its probability. Scores of a first attribute and, given each of them, of the second then give the
+    distribution of both together, exactly. Positions 3 and on come with ``answer="text"``.
+
+    Estimates. ``attribute`` is the later score, ``after`` the first attribute of the output, ``position`` where the
+    later one stands (0: asked alone):
+
+    ``anchor_excess`` (primary; -2 to 2, null 0)
+        Pearson correlation over items of the later score with the first one of the same output, minus that of scores
+        given alone. Above 0: scores of one output are more alike. The prompts differ too, so that this alone does not
+        prove anchoring.
+    ``correlation_joint``, ``correlation_alone`` (-1 to 1)
+        The two correlations, of sampled scores; alone, samples of the two are independent given the item, so this is
+        the noise floor.
+    ``anchor_slope`` (primary; null 0)
+        By how many points the next score rises for each point of the forced first score, with an intercept for each
+        item. The causal version: the first score is random. 0: no anchoring, 1: the score is repeated.
+    ``share_after_low``, ``share_after_high`` (0 to 1), ``mean_after_low``, ``mean_after_high`` (points)
+        Distribution of the later score, a row a ``score``, and its mean, where the first score of the same output was
+        at most, or above, the middle of the scale (Fig. 4).
+    ``kendall_context``, ``kendall_dataset`` (-1 to 1)
+        Kendall's τ-b of score and mean human score, within contexts and pooled, by ``position`` (Table 3).
+    ``kendall_change`` (-2 to 2, null 0)
+        ``kendall_context`` at a later position minus that at position 1, on the same items.
+
+    An item enters a contrast only if all judgements of it are there; ``n_trials`` and ``n_dropped`` count judgements.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=6)
+    >>> probe = Anchoring(attributes=["coherence", "fluency"], n_orders=1)
+    >>> trials = bl.collect(probe, bl.SimulatedJudge(data, anchoring=0.4), data, progress=False)
+    >>> [slope] = probe.estimate(trials, ["anchor_slope"])["estimate"]
+    >>> round(float(slope), 1)
+    0.4
+    """
+
+    name: ClassVar[str] = "anchoring"
+    primary: ClassVar[tuple[str, ...]] = ("anchor_excess", "anchor_slope")
+    calibrations: ClassVar[tuple[Calibration, ...]] = (
+        Calibration(
+            "anchor_excess",
+            null=0.0,
+            fair=_FAIR,
+            planted=_FAIR | {"anchoring": 0.45},
+            parameters=_TWO | {"n_forced": 0},
+        ),
+        Calibration(
+            "anchor_slope",
+            null=0.0,
+            fair=_FAIR,
+            planted=_FAIR | {"anchoring": 0.2},
+            parameters=_TWO | {"n_forced": 2, "n_candidates": 2},
+        ),
+    )
+
+    attributes: Sequence[str] | None = None
+    n_orders: int | None = None
+    scale: str = "1-5"
+    n_forced: int | None = None
+    anchor: Literal["prefix", "transcript"] = "prefix"
+    n_candidates: int | None = None
+    answer: Answer = "distribution"
+    replicates: int = 1
+    temperature: float = 1.0
+    max_tokens: int = 12
+    seed: int = 0
+    resampling: Resampling = field(default_factory=Resampling)
+
+    def __post_init__(self) -> None:
+        require_attributes_list(self.attributes)
+        labels = len(find_scale(self.scale).labels)
+        for name in ("n_orders", "n_candidates"):
+            if getattr(self, name) is not None:
+                require_whole(name, getattr(self, name), 1)
+        if self.n_forced is not None:
+            require_whole("n_forced", self.n_forced, 0 if self.answer == "text" else 2)
+            if self.n_forced == 1 or self.n_forced > labels:
+                raise InputError("n_forced", self.n_forced, f"from 2 to the {labels} labels, or 0 with text")
+        if self.anchor not in ("prefix", "transcript"):
+            raise InputError("anchor", self.anchor, "prefix or transcript")
+        _ = self._asking
+
+    @property
+    def _asking(self) -> Asking:
+        return Asking(self.answer, self.replicates, self.temperature, self.max_tokens, self.seed)
+
+    def design(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan every attribute alone, every rotation of them in one output, and forced first scores."""
+        attributes = dataset.require_attributes(self.attributes)
+        if len(attributes) < 2:
+            raise InputError("attributes", attributes, "at least two, of which one can anchor the other")
+        scale, n = find_scale(self.scale), len(attributes)
+        orders = [attributes[k:] + attributes[:k] for k in range(min(self.n_orders or n, n))]
+        wanted = attributes if len(orders) > 1 or self.answer == "text" else attributes[:2]
+        for item in drawn_items(dataset, self.n_candidates, self.seed):
+            for attribute in wanted:
+                prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context)
+                yield from self._ask(item, attribute, prompt, scale, _where("alone", "", 0))
+            for order in orders:
+                yield from self._in_one_output(dataset, item, order, scale)
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the score, or the probability of the trial's label, and the status."""
+        if isinstance(trial.request, Choice) or trial.condition["arm"] != "forced" or self.anchor == "transcript":
+            return read_score(trial, reply)
+        text = f"{trial.attribute}:{reply.text or ''}"
+        return parse_scores(text, trial.labels, find_scale(str(trial.condition["scale"])))[trial.attribute]
+
+    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+        """Turn trials into the estimates listed in the notes of this class.
+
+        Raises
+        ------
+        InputError
+            If there is no such metric; the message lists those there are.
+        TrialsError
+            If a column is missing.
+        """
+        chosen = choose_metrics(METRICS, metrics)
+        require_columns(trials, COLUMNS, "trials")
+        cells = ["judge", "dataset", "scale", "answer"]
+        rows: list[dict[str, Any]] = []
+        for names, cell in trials.groupby(cells, sort=False):
+            where = dict(zip(cells, names, strict=True))
+            rows += Cell(cell, find_scale(str(where["scale"])), where, self.resampling).rows(chosen)
+        return estimates_frame(rows, self.name, self.primary, _CONDITIONS)
+
+    def _in_one_output(self, dataset: Dataset, item: Item, order: tuple[str, ...], scale: Scale) -> Iterator[Trial]:
+        first, later = order[:2]
+        prompt = prompts.rate(dataset, order, scale, item.text, item.context)
+        if self.answer == "distribution":
+            begun = (Message("user", prompt), Message("assistant", f"{first}:"))
+            yield from self._ask(item, first, begun, _spaced(scale), _where("joint", first, 1))
+        else:
+            long = replace(self._asking, max_tokens=self.max_tokens * len(order))
+            for position, attribute in enumerate(order, start=1):
+                for trial in score_trials(item, attribute, prompt, scale, long, _where("joint", first, position)):
+                    yield replace(trial, labels=order)
+        for index in self._forced(item, first, scale):
+            label, value = scale.labels[index], list(scale.values)[index]
+            where = _where("forced", first, 2, value)
+            if self.anchor == "transcript":
+                asked = [prompts.rate(dataset, [name], scale, item.text, item.context) for name in (first, later)]
+                turns = (Message("user", asked[0]), Message("assistant", label), Message("user", asked[1]))
+                yield from self._ask(item, later, turns, scale, where)
+            else:
+                begun = (Message("user", prompt), Message("assistant", f"{first}: {label}\n{later}:"))
+                for trial in self._ask(item, later, begun, _spaced(scale), where):
+                    yield replace(trial, labels=order[1:])
+
+    def _ask(
+        self, item: Item, attribute: str, messages: Messages, scale: Scale, where: dict[str, Scalar]
+    ) -> Iterator[Trial]:
+        if self.answer == "distribution":
+            yield from label_trials(item, attribute, messages, scale, where)
+        else:
+            yield from score_trials(item, attribute, messages, scale, self._asking, where)
+
+    def _forced(self, item: Item, first: str, scale: Scale) -> list[int]:
+        """Draw the labels to which a first score is forced; they depend on the seed and the item alone."""
+        n = len(scale.labels) if self.n_forced is None else self.n_forced
+        key = "\n".join((item.context_id, item.candidate_id, first)).encode()
+        rng = np.random.default_rng([self.seed, zlib.crc32(key)])
+        return sorted(int(k) for k in rng.choice(len(scale.labels), n, replace=False))
+
+
+def _where(arm: str, after: str, position: int, forced: float = float("nan")) -> dict[str, Scalar]:
+    return {"arm": arm, "after": after, "position": position, "forced": forced}
+
+
+def _spaced(scale: Scale) -> Scale:
+    """Put a space before every label: after "fluency:" that is how a score goes on."""
+    return replace(scale, labels=tuple(f" {label}" for label in scale.labels))

@@ -1,0 +1,324 @@
+"""Familiarity bias: does a judge prefer text that a language model finds likely? (Stureborg et al. 2024, §3.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+
+from biaslab import prompts
+from biaslab.core import Calibration, Likelihood, Reply, Scalar, Status, Trial
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import InputError, TrialsError
+from biaslab.probes._familiar import by_score, excess, judged, rated, slope
+from biaslab.probes._pointwise import (
+    Asking,
+    Item,
+    items,
+    label_trials,
+    read_score,
+    require_attributes_list,
+    score_trials,
+)
+from biaslab.scales import find_scale
+from biaslab.stats.blocks import ITEM, whole_blocks
+from biaslab.stats.correlation_intervals import estimate_correlation
+from biaslab.stats.estimate import Estimate, Resampling
+from biaslab.stats.frame import Ratio, choose_metrics, estimate_rows, estimates_frame, require_columns
+from biaslab.stats.pairs import CELL
+
+#: What is estimated of each text, and the column of trials in which its log perplexity stands where it was given.
+_METRICS = {
+    "candidate": (
+        "familiarity_correlation",
+        "familiarity_excess",
+        "familiarity_slope",
+        "mean_perplexity",
+        "score_share",
+        "label_mass",
+    ),
+    "source": ("source_correlation", "source_excess", "source_slope", "source_perplexity"),
+}
+_GIVEN = {"candidate": "log_perplexity", "source": "source_log_perplexity"}
+_CONDITIONS = ("attribute", "likelihood_judge", "scorer", "level", "score")
+
+
+@dataclass(frozen=True)
+class Familiarity:
+    """Score every candidate, and see whether scores follow its perplexity more than humans' do.
+
+    Parameters
+    ----------
+    attributes : sequence of str, optional
+        What to score; all attributes of the data set by default.
+    scale : str
+        One of `biaslab.scales.SCALES`.
+    answer : {"distribution", "text"}
+        Take the exact mean over the scale's labels, or generate text and read the score in it.
+    replicates : int
+        With ``answer="text"``: samples of each request; their scores are averaged.
+    temperature : float
+        With ``answer="text"``: 0 is greedy, and then replicates are equal.
+    sources : bool
+        Also read the source documents.
+    asks : {"both", "likelihoods"}
+        Ask one judge for scores and likelihoods, or for likelihoods alone: see `log_perplexities`.
+    log_perplexity : mapping of str to float, optional
+        Log perplexity of every text, in nats a token, NaN where it has none. Then scores alone are asked: this is the
+        way for judges that give no `Likelihood`, and for another model than the one that is judged.
+    likelihood_judge : str
+        With ``log_perplexity``: where it comes from. Stands in the estimates.
+    level : {"context", "dataset"}
+        Of the correlations with the candidates' perplexity: within contexts, averaged over them, or pooled.
+    seed : int
+        Of the sampled texts.
+    resampling : Resampling
+        Of the estimates.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range. From `design`, if ``log_perplexity`` lacks a text.
+
+    Notes
+    -----
+    A trial's column ``asked`` says what its ``value`` is: "score", "label" (the probability of the label in column
+    ``label``), or the log perplexity of the "candidate" or "source", −mean log P(token | tokens before it) in nats.
+    Perplexity is its exponential, per token of the tokenizer of the judge that gives the likelihoods: compare texts
+    under one judge, never numbers between judges. A judge reads the bare text, without prompt and chat template.
+
+    Estimates, one a judge × data set × attribute, over items with both score and perplexity:
+
+    ``familiarity_correlation`` (−1 to 1, null 0)
+        Spearman's ρ of score and log perplexity, for the judge and for humans (column ``scorer``), at ``level``. Below
+        0: likely text scores high. Humans too may prefer it, as errors are unlikely.
+    ``familiarity_excess`` (primary; −2 to 2, null 0)
+        The judge's minus the humans', on the same items. Below 0: the judge prefers familiar text more than humans do.
+        Where humans have a correlation, a judge that is merely noisier has one nearer 0: read it with the slope.
+    ``familiarity_slope`` (primary; null 0)
+        Standard deviations of the judge's score per nat of log perplexity at equal human score: score ~ log perplexity
+        + human score + an intercept a context. Below 0: familiarity pays. Human scores with errors hold quality equal
+        only in part, so that a judge may pass for biased that sees quality better than they do.
+    ``mean_perplexity`` (from 1)
+        Mean perplexity of what gets a score (columns ``scorer``, ``score``; Table 1, Fig. 2). With distributions an
+        item counts at each label with its probability, which is what sampled scores tend to; mean human scores are
+        rounded, halves up. ``score_share`` (0–1) says how many items that is.
+    ``source_correlation``, ``source_excess``, ``source_slope``, ``source_perplexity``
+        The same with the perplexity of the source. It is one number a context, so the correlation is pooled and the
+        regression has no context effects.
+    ``label_mass`` (0–1)
+        Probability that the labels have together.
+
+    The excess within contexts and the slopes have t intervals and t tests over contexts, everything else bootstrap or
+    jackknife intervals and sign-flip tests over contexts; ``method`` says which.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=8)
+    >>> probe = Familiarity(attributes=["coherence"], sources=False)
+    >>> judge = bl.SimulatedJudge(data, quality=0.5, familiarity=-1.0)
+    >>> estimates = probe.estimate(bl.collect(probe, judge, data, progress=False), ["familiarity_slope"])
+    >>> bool(estimates.loc[0, "ci_high"] < 0)
+    True
+    """
+
+    name: ClassVar[str] = "familiarity"
+    primary: ClassVar[tuple[str, ...]] = ("familiarity_excess", "familiarity_slope")
+    calibrations: ClassVar[tuple[Calibration, ...]] = tuple(
+        Calibration(
+            metric,
+            null=0.0,
+            fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
+            planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "familiarity": size},
+            parameters={"sources": False},
+        )
+        for metric, size in (("familiarity_excess", -2.3), ("familiarity_slope", -1.1))
+    )
+
+    attributes: Sequence[str] | None = None
+    scale: str = "1-5"
+    answer: Literal["distribution", "text"] = "distribution"
+    replicates: int = 1
+    temperature: float = 1.0
+    sources: bool = True
+    asks: Literal["both", "likelihoods"] = "both"
+    log_perplexity: Mapping[str, float] | None = field(default=None, repr=False)
+    likelihood_judge: str = "given"
+    level: Literal["context", "dataset"] = "context"
+    seed: int = 0
+    resampling: Resampling = field(default_factory=Resampling)
+
+    def __post_init__(self) -> None:
+        require_attributes_list(self.attributes)
+        find_scale(self.scale)
+        _ = self._asking
+        for name, allowed in (("asks", ("both", "likelihoods")), ("level", ("context", "dataset"))):
+            if getattr(self, name) not in allowed:
+                raise InputError(name, getattr(self, name), " or ".join(allowed))
+        if any(value < 0 or math.isinf(value) for value in (self.log_perplexity or {}).values()):
+            raise InputError("log_perplexity", "a value", "finite numbers of at least 0, and NaN where a text has none")
+        if self.log_perplexity is not None and self.asks == "likelihoods":
+            raise InputError("asks", self.asks, "both where log_perplexity is given")
+
+    @property
+    def _asking(self) -> Asking:
+        return Asking(self.answer, self.replicates, self.temperature, seed=self.seed)
+
+    def design(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan the score of every candidate on each attribute, and its likelihood and that of its source."""
+        attributes = dataset.require_attributes(self.attributes)
+        for item in items(dataset):
+            known = self._known(item)
+            for attribute in attributes:
+                if self.asks == "both":
+                    yield from self._scores(dataset, item, attribute, known)
+                if self.log_perplexity is None:
+                    for text, shown in self._texts(item).items():
+                        condition: dict[str, Scalar] = {"asked": text, "human": item.human[attribute]}
+                        yield Trial(
+                            Likelihood(shown), item.context_id, attribute, item.candidate_id, condition=condition
+                        )
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the score, the probability of a label, or the log perplexity, and the status."""
+        if not isinstance(trial.request, Likelihood):
+            return read_score(trial, reply)
+        value = -float(np.mean(reply.logprobs)) if reply.logprobs else math.nan
+        return (value + 0.0, "ok") if math.isfinite(value) else (math.nan, "refused")
+
+    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+        """Turn trials into the estimates listed in the notes of this class.
+
+        Parameters
+        ----------
+        trials : pandas.DataFrame
+            Made by `biaslab.collect`.
+        metrics : sequence of str, optional
+            Estimate these only; by default all, those of sources where sources were read.
+
+        Raises
+        ------
+        InputError
+            If there is no such metric (the message lists those there are), or no text that it is about was read.
+        TrialsError
+            If a column is missing, or no score was asked for.
+        """
+        chosen = choose_metrics([name for names in _METRICS.values() for name in names], metrics)
+        require_columns(trials, (*CELL, *ITEM, "asked", "human", "value", "status", "label_mass"), "trials")
+        if not (trials["asked"] == "score").any():
+            allowed, remedy = (
+                "trials of scores",
+                "hand log_perplexities(trials, dataset) to a probe that asks for scores",
+            )
+            raise TrialsError("asked", sorted(set(trials["asked"])), allowed, remedy)
+        rows: list[dict[str, Any]] = []
+        for names, cell in _with_given(trials).groupby(list(CELL), sort=False):
+            where = dict(zip(CELL, names, strict=True))
+            where["likelihood_judge"] = where["judge"] if "log_perplexity" not in trials else self.likelihood_judge
+            for text, known in _METRICS.items():
+                wanted = [metric for metric in chosen if metric in known]
+                if wanted and (metrics is not None or (cell["asked"] == text).any()):
+                    rows += self._rows(cell, text, wanted, where)
+        return estimates_frame(rows, self.name, self.primary, _CONDITIONS)
+
+    def _known(self, item: Item) -> dict[str, Scalar]:
+        """Return the columns of what is given, nothing where likelihoods are asked for."""
+        if self.log_perplexity is None:
+            return {}
+        for text, shown in self._texts(item).items():
+            if shown not in self.log_perplexity:
+                what = f"without the {text} of context {item.context_id!r}, candidate {item.candidate_id!r}"
+                remedy = "collect Familiarity(asks='likelihoods') of this data set and use log_perplexities"
+                raise InputError("log_perplexity", what, "a number for every text", remedy)
+        return {_GIVEN[text]: self.log_perplexity[shown] for text, shown in self._texts(item).items()}
+
+    def _texts(self, item: Item) -> dict[str, str]:
+        with_source = self.sources and item.context.strip()
+        return {"candidate": item.text} | ({"source": item.context} if with_source else {})
+
+    def _scores(self, dataset: Dataset, item: Item, attribute: str, known: Mapping[str, Scalar]) -> Iterator[Trial]:
+        scale = find_scale(self.scale)
+        prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context)
+        yield from score_trials(item, attribute, prompt, scale, self._asking, {"asked": "score", **known})
+        if self.answer == "distribution":
+            yield from label_trials(item, attribute, prompt, scale, {"asked": "label", **known})
+
+    def _rows(
+        self, cell: pd.DataFrame, text: str, metrics: Sequence[str], where: Mapping[str, Any]
+    ) -> Iterator[dict[str, Any]]:
+        """Estimate metrics of one cell with the perplexity of candidates or of sources."""
+        blocks = whole_blocks(cell, "asked", ["score", text], f"{self.name} ({where['attribute']}, {text})")
+        blocks = blocks.rename(columns={text: "log_perplexity"})
+        counts = blocks.attrs["n_trials"], blocks.attrs["n_dropped"]
+        for metric in metrics:
+            for condition, found in self._found(metric.rpartition("_")[2], text, cell, blocks):
+                yield from estimate_rows({metric: found}, {**where, **condition}, self.resampling, *counts)
+
+    def _found(
+        self, kind: str, text: str, cell: pd.DataFrame, blocks: pd.DataFrame
+    ) -> Iterator[tuple[dict[str, object], Estimate]]:
+        """Yield the estimates of one kind, which is the last word of a metric's name, with their conditions."""
+        resampling, level = self.resampling, self.level if text == "candidate" else "dataset"
+        if kind == "correlation":
+            for scorer, column in (("judge", "score"), ("human", "human")):
+                found = estimate_correlation(blocks, column, "log_perplexity", resampling, level, null=0.0)
+                yield {"scorer": scorer, "level": level}, found
+        elif kind == "excess":
+            yield {"level": level}, excess(blocks, level, resampling)
+        elif kind == "slope":
+            yield {}, slope(blocks, text == "candidate", resampling.level)
+        elif kind == "mass":
+            mass = cell[cell["asked"] == "score"].set_index("context_id")["label_mass"]
+            missing = "undefined: answers are text"
+            yield {}, Ratio(mass.index, mass.fillna(0), mass.notna(), missing=missing).estimate(resampling)
+        else:
+            for scorer, given in (("judge", judged(cell, blocks)), ("human", rated(blocks))):
+                for score, ratio in by_score(given, kind == "perplexity"):
+                    yield {"scorer": scorer, "score": score}, ratio.estimate(resampling)
+
+
+def log_perplexities(trials: pd.DataFrame, dataset: Dataset) -> dict[str, float]:
+    """Return the log perplexity of every text, for `Familiarity` to set beside another judge's scores.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Collected with a `Familiarity` that asks for likelihoods.
+    dataset : Dataset
+        The data set of these trials.
+
+    Returns
+    -------
+    dict of str to float
+        In nats a token, by text; NaN where the judge gave none.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> reader, judge = bl.SimulatedJudge(data), bl.SimulatedJudge(data, familiarity=-1.0)
+    >>> read = bl.collect(Familiarity(asks="likelihoods"), reader, data, progress=False)
+    >>> probe = Familiarity(log_perplexity=log_perplexities(read, data), likelihood_judge=reader.id)
+    >>> set(bl.collect(probe, judge, data, progress=False)["asked"]) == {"score", "label"}
+    True
+    """
+    require_columns(trials, (*ITEM, "asked", "value"), "trials")
+    read = trials[trials["asked"].isin(list(_GIVEN))].merge(dataset.candidates, on=list(ITEM))
+    texts = read["text"].where(read["asked"] == "candidate", read["context"])
+    return dict(zip(texts, read["value"].astype(float), strict=True))
+
+
+def _with_given(trials: pd.DataFrame) -> pd.DataFrame:
+    """Put perplexities that were given into rows, as if a judge had answered them."""
+    scores = trials[trials["asked"] == "score"].drop_duplicates([*CELL, *ITEM])
+    given = [
+        scores.assign(asked=text, value=scores[column], status="ok", label_mass=np.nan)
+        for text, column in _GIVEN.items()
+        if column in trials and not (trials["asked"] == text).any()
+    ]
+    return pd.concat([trials, *given], ignore_index=True) if given else trials

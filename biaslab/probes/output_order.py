@@ -1,0 +1,309 @@
+"""Output order: do scores move when the judge gives reasons before them? (Chen et al. 2024, Tables 1-2, Figs. 1-2)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any, ClassVar, get_args
+
+import numpy as np
+import pandas as pd
+
+from biaslab import prompts
+from biaslab.core import Calibration, Completion, Message, Reply, Status, Trial
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import InputError
+from biaslab.probes import _pointwise as pointwise
+from biaslab.scales import SCALES, Scale, find_scale, whole_numbers
+from biaslab.stats.blocks import ITEM, usable, whole_blocks
+from biaslab.stats.estimate import Resampling, undefined
+from biaslab.stats.frame import Ratio, choose_metrics, estimate_rows, estimates_frame, require_columns
+from biaslab.stats.samples import sample_differences, sample_table, score_spread
+
+_SHIFTS = {"reason_first_shift": ("rs", "sr"), "reason_shift": ("sr", "s")}
+_DIFFERENCES = ("sample_difference", "resampling_difference")
+_OF_ONE = ("mean_score", "score_sd", "resampling_sd", "parse_failure_rate", "score_share")
+_METRICS = (*_SHIFTS, *_DIFFERENCES, *_OF_ONE)
+_CELL = ("judge", "dataset", "attribute", "scale", "form", "rules")
+_SCORE_TOKENS = 16  # a score alone is short; a judge that goes on would only be paid for it
+_OPENINGS = {"ex": ("score:", "reasons:"), "json": ('{"score":', '{"reasons": "')}  # score first, reasons first
+_POINTS = 10  # of the scale, at which `score_share` is given
+
+
+@dataclass(frozen=True)
+class OutputOrder:
+    """Ask for a score alone, before and after reasons, and see what the order of the output alone decides.
+
+    Parameters
+    ----------
+    attributes : sequence of str, optional
+        What to score; all attributes of the data set by default.
+    forms : sequence of {"ex", "json"}
+        Lines of text as in an example, and/or a JSON object (Table 1).
+    orders : sequence of {"s", "sr", "rs"}
+        The score alone, then reasons, after reasons; the last two must be there.
+    rules : sequence of bool
+        With and/or without the special rules in the prompt: as in Table 2 and Fig. 1 by default, without in Fig. 2.
+    scale : str
+        Name of one of `biaslab.scales.SCALES`. Here the highest score is the best; Chen et al. ask for the severity of
+        faults, so that their shifts have the other sign.
+    n_candidates : int, optional
+        Candidates a context, drawn at random without replacement; all of them by default. The draw of a context
+        depends on the seed and that context alone.
+    replicates : int
+        Samples of each request (N).
+    temperature : float
+        0 is greedy, and then replicates are equal.
+    max_tokens : int
+        Length of an answer with reasons at most; a score alone gets 16 at most. Reasons that are cut off before their
+        score are parse failures, which are seldom missing at random: allow enough.
+    opened : bool
+        Begin the answer for the judge, up to its first score or reasons, which a small model that follows no format
+        continues. The judge must be able to continue an answer, which not every server is.
+    seed : int
+        Of the drawn candidates and the sampled texts.
+    resampling : Resampling
+        Of the estimates.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range.
+
+    Notes
+    -----
+    Answers are text, for the reasons must be there before their score is. A trial's ``value`` is the score.
+
+    Estimates, one a judge × data set × attribute × scale × form × rules. Contrasts of two orders (column ``order``:
+    "rs-sr", "sr-s") are over items with a score under both, means over replicates; others drop out and are counted in
+    ``n_dropped``. In points of the scale:
+
+    ``reason_first_shift`` (primary; null 0)
+        score(rs) − score(sr), paired by item. Above 0: a judge that reasons first scores higher.
+    ``reason_shift`` (null 0)
+        score(sr) − score(s), paired by item: what asking for reasons does to a score that stands before them.
+    ``sample_difference`` (at least 0)
+        Mean absolute difference between a sample of one order and one of the other, of the same item.
+    ``resampling_difference`` (at least 0)
+        Its noise floor: the same between two samples of one request. Undefined with one replicate.
+
+    Of one configuration (column ``order``: "s", "sr", "rs"; no null), over all its scores:
+
+    ``mean_score``
+        Mean over items of the mean over replicates (Table 2).
+    ``score_sd``
+        Standard deviation of all scores, items and samples together (Table 2).
+    ``resampling_sd``
+        Standard deviation of the samples of one request. Undefined with one replicate.
+    ``score_share`` (0-1)
+        Share of scores nearest to the value in the column ``score``, one of at most ten even steps (Figs. 1, 2).
+    ``parse_failure_rate`` (0-1)
+        Share of replies from which no score on the scale can be read, refusals aside.
+
+    Intervals are bootstrap intervals and tests sign-flip tests over contexts; shares, which may be of a single context,
+    have t intervals with fewer than 20. ``method`` says which.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("dialogues")
+    >>> probe = OutputOrder(attributes=["coherence"], forms=["json"], rules=[False], replicates=4)
+    >>> judge = bl.SimulatedJudge(data, reason_first=-0.2, quality=0.5)
+    >>> estimates = probe.estimate(bl.collect(probe, judge, data, progress=False), ["reason_first_shift"])
+    >>> round(float(estimates["estimate"].iloc[0]), 1)  # −0.2 × 9 points, from 1 to 10
+    -1.8
+    """
+
+    name: ClassVar[str] = "output_order"
+    primary: ClassVar[tuple[str, ...]] = ("reason_first_shift",)
+    calibrations: ClassVar[tuple[Calibration, ...]] = (
+        Calibration(
+            "reason_first_shift",
+            null=0.0,
+            fair={"quality": 0.5, "noise": 1.0, "context_noise": 0.5},
+            planted={"quality": 0.5, "noise": 1.0, "context_noise": 0.5, "reason_first": 0.12},
+            parameters={"forms": ("ex",), "orders": ("sr", "rs"), "rules": (True,), "replicates": 1},
+        ),
+    )
+
+    attributes: Sequence[str] | None = None
+    forms: Sequence[prompts.Form] = ("ex", "json")
+    orders: Sequence[prompts.Order] = ("s", "sr", "rs")
+    rules: Sequence[bool] = (True,)
+    scale: str = "1-10"
+    n_candidates: int | None = None
+    replicates: int = 2
+    temperature: float = 1.0
+    max_tokens: int = 256
+    opened: bool = False
+    seed: int = 0
+    resampling: Resampling = field(default_factory=Resampling)
+
+    def __post_init__(self) -> None:
+        pointwise.require_attributes_list(self.attributes)
+        find_scale(self.scale)
+        _require_some("forms", self.forms, get_args(prompts.Form))
+        _require_some("orders", self.orders, get_args(prompts.Order))
+        _require_some("rules", self.rules, (True, False))
+        if not {"sr", "rs"} <= set(self.orders):
+            raise InputError("orders", self.orders, "a list with sr and rs", "they are what is compared")
+        if self.n_candidates is not None:
+            pointwise.require_whole("n_candidates", self.n_candidates, 1)
+        self._asking("sr")
+
+    def design(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan every item in every configuration."""
+        attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
+        for item in self._chosen(dataset):
+            for attribute, rules, form, order in product(attributes, self.rules, self.forms, self.orders):
+                prompt = prompts.order_output(
+                    dataset, attribute, scale, item.text, item.context, form=form, order=order, rules=rules
+                )
+                messages = [Message("user", prompt)]
+                if self.opened:
+                    messages.append(Message("assistant", _OPENINGS[form][order == "rs"]))
+                where = {"form": form, "order": order, "rules": rules}
+                yield from pointwise.score_trials(item, attribute, messages, scale, self._asking(order), where)
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the score that the reply gives, after what was begun for it, and its status."""
+        last = trial.request.messages[-1] if isinstance(trial.request, Completion) else None
+        if last is not None and last.role == "assistant":
+            found = pointwise.read_score(trial, replace(reply, text=f"{last.content}{reply.text or ''}"))
+            if found[1] != "unparsable":
+                return found
+        return pointwise.read_score(trial, reply)
+
+    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return the estimates frame; the metrics are explained above.
+
+        Parameters
+        ----------
+        trials : pandas.DataFrame
+            Made by `biaslab.collect`.
+        metrics : sequence of str, optional
+            Estimate these only; all by default.
+
+        Raises
+        ------
+        InputError
+            If there is no such metric; the message lists all.
+        TrialsError
+            If a column is missing.
+        """
+        chosen = choose_metrics(_METRICS, metrics)
+        require_columns(trials, (*_CELL, "order", *ITEM, "replicate", "value", "status"), "trials")
+        rows: list[dict[str, Any]] = []
+        for names, cell in trials.groupby(list(_CELL), sort=False):
+            where = dict(zip(_CELL, names, strict=True))
+            scale = _scale_of(str(where["scale"]))
+            for metric, orders in _SHIFTS.items():
+                rows += self._contrast(cell, where | {"order": "-".join(orders)}, scale, metric, chosen)
+            for order, part in cell.groupby("order", sort=False):
+                rows += self._configuration(part, where | {"order": order}, scale, chosen)
+        return estimates_frame(rows, self.name, self.primary, (*_CELL[2:], "order", "score"))
+
+    def _chosen(self, dataset: Dataset) -> Iterator[pointwise.Item]:
+        """Yield the items that are judged."""
+        ids = dataset.candidates.groupby("context_id", sort=False)["candidate_id"].agg(list)
+        kept = {str(context): self._draw(str(context), candidates) for context, candidates in ids.items()}
+        return (item for item in pointwise.items(dataset) if item.candidate_id in kept[item.context_id])
+
+    def _draw(self, context_id: str, candidates: list[str]) -> set[str]:
+        if self.n_candidates is None or self.n_candidates >= len(candidates):
+            return set(candidates)
+        rng = np.random.default_rng([self.seed, zlib.crc32(context_id.encode())])
+        return set(rng.choice(candidates, self.n_candidates, replace=False).tolist())
+
+    def _asking(self, order: prompts.Order) -> pointwise.Asking:
+        length = min(self.max_tokens, _SCORE_TOKENS) if order == "s" else self.max_tokens
+        return pointwise.Asking("text", self.replicates, self.temperature, length, self.seed)
+
+    def _contrast(
+        self, cell: pd.DataFrame, where: dict[str, Any], scale: Scale, metric: str, chosen: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Estimate one shift, and how far samples of its two orders and of one request lie apart."""
+        asked = [name for name in (metric, *_DIFFERENCES) if name in chosen]
+        orders = _SHIFTS[metric]
+        if not asked:
+            return []
+        missing = [order for order in orders if order not in set(cell["order"])]
+        if missing:
+            found = dict.fromkeys(asked, undefined(f"undefined: order {missing[0]} was not judged"))
+            return estimate_rows(found, where, self.resampling, 0, 0)
+        what = f"{self.name} ({where['attribute']}, {where['form']}, {where['order']})"
+        blocks = whole_blocks(cell, "order", orders, what, keep=())
+        width = scale.high - scale.low
+        ratios = {metric: _shift(blocks, orders, width)}
+        if len(asked) > (metric in asked):
+            ratios |= zip(_DIFFERENCES, sample_differences(cell, "order", orders), strict=True)
+        found = {name: ratios[name].estimate(self.resampling) for name in asked}
+        return estimate_rows(found, where, self.resampling, blocks.attrs["n_trials"], blocks.attrs["n_dropped"])
+
+    def _configuration(
+        self, part: pd.DataFrame, where: dict[str, Any], scale: Scale, chosen: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Estimate what is of one configuration."""
+        ratios = {name: ratio for name, ratio in _of_one(part, scale).items() if name in chosen}
+        found = {name: ratio.estimate(self.resampling) for name, ratio in ratios.items()}
+        if {"score_sd", "resampling_sd"} & set(chosen):
+            both = score_spread(part, scale.high - scale.low, self.resampling)
+            found |= {name: e for name, e in zip(("score_sd", "resampling_sd"), both, strict=True) if name in chosen}
+        counts = len(usable(part)), len(part) - len(usable(part))
+        rows = estimate_rows(found, where, self.resampling, *counts)
+        if "score_share" in chosen:
+            for value, ratio in _shares(part, scale):
+                share = {"score_share": ratio.estimate(self.resampling)}
+                rows += estimate_rows(share, where | {"score": value}, self.resampling, *counts)
+        return rows
+
+
+def _shift(blocks: pd.DataFrame, orders: tuple[str, str], width: float) -> Ratio:
+    """Say what an item adds to the first order's mean score minus the second's."""
+    missing = "undefined: no item has a score in both orders"
+    shift = blocks[orders[0]] - blocks[orders[1]]
+    return Ratio(blocks["context_id"], shift, np.ones(len(blocks)), 0.0, (-width, width), missing)
+
+
+def _of_one(part: pd.DataFrame, scale: Scale) -> dict[str, Ratio]:
+    items = sample_table(part)
+    failed = part["status"].isin(["unparsable", "out_of_range"])
+    missing = "undefined: no reply has a score"
+    mean = items.mean(axis=1).to_numpy(float)
+    return {
+        "mean_score": Ratio(
+            items.index.get_level_values(0), mean, np.ones(len(mean)), None, (scale.low, scale.high), missing
+        ),
+        "parse_failure_rate": Ratio(
+            part["context_id"], failed, part["status"] != "refused", bounds=(0.0, 1.0), inference="t"
+        ),
+    }
+
+
+def _shares(part: pd.DataFrame, scale: Scale) -> Iterator[tuple[float, Ratio]]:
+    """Yield evenly spaced values of the scale, and the share of scores that lie nearest to each."""
+    found = usable(part)
+    values = np.linspace(scale.low, scale.high, min(_POINTS, len(scale.values)))
+    step = values[1] - values[0]
+    nearest = np.rint((found["value"].to_numpy(float) - scale.low) / step).clip(0, len(values) - 1)
+    missing = "undefined: no reply has a score"
+    for place, value in enumerate(values):
+        share = Ratio(found["context_id"], nearest == place, np.ones(len(found)), None, (0.0, 1.0), missing, "t")
+        yield float(value), share
+
+
+def _scale_of(name: str) -> Scale:
+    """Return one of `SCALES`, or whole numbers such as "1-3", on which somebody else's judge answered."""
+    low, dash, high = name.partition("-")
+    if name not in SCALES and dash and low.isdigit() and high.isdigit():
+        return whole_numbers(int(low), int(high))
+    return find_scale(name)
+
+
+def _require_some(name: str, given: Sequence[Any], allowed: Sequence[Any]) -> None:
+    """Raise `InputError` unless there is a list of some of what is allowed, each once."""
+    listed = [] if isinstance(given, str) else list(given)
+    if not listed or len(set(listed)) < len(listed) or any(value not in allowed for value in listed):
+        raise InputError(name, given, f"a list of some of {', '.join(map(str, allowed))}, each once")

@@ -1,0 +1,271 @@
+"""Score distribution: round numbers, unused scale, ties, and what averaging buys (Stureborg et al. 2024, §3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab import prompts
+from biaslab.core import Calibration, Reply, Scalar, Status, Trial
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import InputError
+from biaslab.probes._answer_metrics import agree, label_mass
+from biaslab.probes._answers import Answers, drawn_items, name_seed
+from biaslab.probes._pointwise import (
+    Answer,
+    Asking,
+    label_trials,
+    read_score,
+    require_attributes_list,
+    require_whole,
+    score_trials,
+)
+from biaslab.scales import SCALES, find_scale, whole_numbers
+from biaslab.stats.blocks import ITEM
+from biaslab.stats.estimate import Estimate, Resampling
+from biaslab.stats.frame import choose_metrics, estimate_rows, estimates_frame, require_columns
+from biaslab.stats.scale_use import score_weights
+from biaslab.stats.score_spread import DISTRIBUTION, describe_distribution
+
+_CELL = ("judge", "dataset", "attribute")
+_AGREEMENT = ("agreement", "agreement_gain")
+_METRICS = (*DISTRIBUTION, *_AGREEMENT, "label_mass")
+_SMOOTH = 0.03  # how far Whipple's index of a smooth distribution may lie from 1: see `biaslab.stats.heaping`
+_FAIR: dict[str, Scalar] = {"quality": 0.6, "noise": 0.5, "context_noise": 0.3}
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ScoreDistribution:
+    """Ask for scores on several scales, and see which scores are given and what they are worth.
+
+    Parameters
+    ----------
+    attributes : sequence of str, optional
+        What to score; all attributes of the data set by default.
+    scales : sequence of str
+        Names in `biaslab.scales.SCALES`; the five of the paper by default.
+    answer : {"distribution", "text"}
+        Read the exact distribution over the scale's labels, or sample texts and read the scores in them.
+    samples : int
+        How many samples are averaged (the paper's N). With ``answer="text"`` so many are asked for.
+    temperature : float
+        With ``answer="text"``: of the samples. Distributions are at temperature 1.
+    max_tokens : int
+        With ``answer="text"``: length of an answer at most.
+    n_candidates : int, optional
+        Candidates a context, drawn at random; None is all of them. More contexts tell more than more candidates.
+    seed : int
+        Of drawn candidates and samples.
+    resampling : Resampling
+        Of the estimates.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range.
+
+    Notes
+    -----
+    With ``answer="distribution"`` there is one trial a label (column ``label``), all from one reply; its ``value`` is
+    the probability of that label. With ``answer="text"`` there is one trial a sample; its ``value`` is the score.
+
+    Estimates come one a judge × data set × attribute × ``scale`` × ``answer``, which is *single* (one sample at
+    temperature 1, or at that of the texts: exactly, from the label distribution), *greedy* (the likeliest label),
+    *mean of N* samples, *expected* (the expected score of the distribution, what infinitely many samples would
+    average to) or *humans* (single ratings, where all are whole numbers). What *single* and *expected* differ in is
+    an artefact of decoding.
+
+    ``round_number_excess_10``, ``round_number_excess_5`` (primary; 0 to 10 or 5, null 1; *single*, *greedy*, *humans*)
+        Whipple's index of heaping at multiples of 10 or 5 (`biaslab.stats.heaping`): how many times more often they are
+        given than the scores around them. Above 1: a liking for round numbers. Undefined where fewer than three
+        multiples fit into the scale with the scores around them, as on 1-10. A narrow peak of all scores together that
+        sits on a round number looks the same: read it beside ``pooled_sd``, safe from 8 points. Exact distributions
+        show what samples are too few to show, that a smooth distribution cut off by the end of the scale lies up to
+        .023 from 1; of them a departure of more than .03 is tested.
+    ``myers_index`` (0–.9)
+        Share of scores whose last digit would have to change to make all last digits equally frequent. Not tested:
+        a fair judge's is above 0 where scores are few (the note says by how much).
+    ``scale_use`` (0–1)
+        exp(entropy) of all scores together over the number of levels: as if so large a share was used evenly.
+    ``range_used`` (0–1)
+        Distance between the 1st and the 99th percentile of all scores, as a share of the scale.
+    ``pooled_sd``
+        Standard deviation of all scores together, in points of the scale.
+    ``tie_rate`` (0–1; also *mean of N* and *expected*)
+        Share of pairs of candidates of one context with equal scores.
+    ``agreement`` (-1 to 1; all but *humans*)
+        Kendall's τ-b with the mean human score within contexts, averaged over contexts, and over the randomness of
+        the samples (32 draws, or the replicates). Table 2 of the paper.
+    ``agreement_gain`` (null 0; *greedy*, *mean of N*, *expected*)
+        ``agreement`` less that of *single*, on the same contexts. Above 0: a single sample hides what the judge knows.
+    ``label_mass`` (0–1; *single*)
+        Probability that all labels have together; low: the judge would rather say something else.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=8)
+    >>> probe = ScoreDistribution(attributes=["coherence"], scales=["1-100"])
+    >>> trials = bl.collect(probe, bl.SimulatedJudge(data, heaping=2.0), data, progress=False)
+    >>> found = probe.estimate(trials, ["round_number_excess_10"]).set_index("answer")
+    >>> float(found.loc["single", "estimate"]) > 3
+    True
+    """
+
+    name: ClassVar[str] = "score_distribution"
+    primary: ClassVar[tuple[str, ...]] = ("round_number_excess_10", "round_number_excess_5")
+    calibrations: ClassVar[tuple[Calibration, ...]] = tuple(
+        Calibration(
+            metric,
+            null=1.0,
+            fair=_FAIR,
+            planted={**_FAIR, "heaping": heaping},
+            parameters={"scales": ("1-100",), "answer": "text", "samples": 5},
+        )
+        for metric, heaping in (("round_number_excess_10", 0.45), ("round_number_excess_5", 0.45))
+    )
+
+    attributes: Sequence[str] | None = None
+    scales: Sequence[str] = tuple(SCALES)
+    answer: Answer = "distribution"
+    samples: int = 10
+    temperature: float = 1.0
+    max_tokens: int = 16
+    n_candidates: int | None = 3
+    seed: int = 0
+    resampling: Resampling = field(default_factory=Resampling)
+
+    def __post_init__(self) -> None:
+        require_attributes_list(self.attributes)
+        if isinstance(self.scales, str) or not self.scales or len(set(self.scales)) < len(self.scales):
+            raise InputError("scales", self.scales, f"a list of different names out of {', '.join(SCALES)}")
+        for name in self.scales:
+            find_scale(name)
+        require_whole("samples", self.samples, 1)
+        if self.n_candidates is not None:
+            require_whole("n_candidates", self.n_candidates, 1)
+        _ = self._asking
+
+    @property
+    def _asking(self) -> Asking:
+        replicates = self.samples if self.answer == "text" else 1
+        return Asking(self.answer, replicates, self.temperature, self.max_tokens, self.seed)
+
+    def design(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan the scores of every candidate, for each attribute and scale."""
+        attributes = dataset.require_attributes(self.attributes)
+        ratings = _ratings(dataset)
+        low, high = dataset.scale
+        for item in drawn_items(dataset, self.n_candidates, self.seed):
+            for attribute, name in product(attributes, self.scales):
+                scale = find_scale(name)
+                prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context)
+                condition: dict[str, Scalar] = {
+                    "human_scale": f"{low:g}-{high:g}",
+                    "ratings": ratings.get((item.context_id, item.candidate_id, attribute), ""),
+                }
+                if self.answer == "distribution":
+                    yield from label_trials(item, attribute, prompt, scale, condition)
+                else:
+                    yield from score_trials(item, attribute, prompt, scale, self._asking, condition)
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the probability of the trial's label or, of a text, the score; and the status."""
+        return read_score(trial, reply)
+
+    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+        """Turn trials into the estimates listed in the notes of this class.
+
+        Parameters
+        ----------
+        trials : pandas.DataFrame
+            Made by `biaslab.collect`.
+        metrics : sequence of str, optional
+            Estimate these only.
+
+        Raises
+        ------
+        InputError
+            If there is no such metric; the message lists those there are.
+        TrialsError
+            If a column is missing.
+        """
+        chosen = choose_metrics(_METRICS, metrics)
+        wanted = (*_CELL, *ITEM, "scale", "human", "human_scale", "ratings", "replicate", "value", "status")
+        require_columns(trials, (*wanted, "label_mass"), "trials")
+        rows: list[dict[str, Any]] = []
+        for names, cell in trials.groupby([*_CELL, "scale"], sort=False):
+            where = dict(zip((*_CELL, "scale"), names, strict=True))
+            given = Answers.of(cell, find_scale(str(where["scale"])))
+            given.warn(f"{self.name} ({where['attribute']}, scale {where['scale']})")
+            counts = (given.entering, given.planned - given.entering)
+            for answer, found in self._judged(given, cell, chosen, where).items():
+                rows += estimate_rows(found, where | {"answer": answer}, self.resampling, *counts)
+        for names, cell in trials.groupby(list(_CELL), sort=False):
+            rows += self._of_humans(cell, chosen, dict(zip(_CELL, names, strict=True)))
+        return estimates_frame(rows, self.name, self.primary, ("attribute", "scale", "answer"))
+
+    def _judged(
+        self, given: Answers, cell: pd.DataFrame, chosen: Sequence[str], where: Mapping[str, Any]
+    ) -> dict[str, dict[str, Estimate]]:
+        """Return the estimates of each kind of answer."""
+        many, exact, levels = f"mean of {self.samples}", given.chances is not None, given.scale.values  # noqa: PD011
+        spread = [m for m in chosen if m in DISTRIBUTION]
+        margin = _SMOOTH if exact else 0.0
+        single = describe_distribution(given.context, given.weights, levels, spread, self.resampling, 1.0, margin)
+        found = {"single": single}
+        drawn: dict[str, Floats] = {}
+        if exact:
+            likeliest = given.at_temperature(0)
+            found["greedy"] = describe_distribution(
+                given.context, likeliest.weights, levels, spread, self.resampling, None
+            )
+            drawn |= {"greedy": likeliest.expected[None], "expected": given.expected[None]}
+        if {*_AGREEMENT, "tie_rate"} & {*chosen}:
+            seed = name_seed(self.seed, dict(where))
+            alone = given.agreement(given.means(1, seed))
+            drawn = ({many: given.means(self.samples, seed)} if self.samples > 1 else {}) | drawn
+            found["single"] |= agree(alone, None, chosen, self.resampling)
+            for answer, scores in drawn.items():
+                agreed = agree(given.agreement(scores), alone, chosen, self.resampling)
+                found[answer] = agreed | found.get(answer, {})
+        if "label_mass" in chosen:
+            found["single"]["label_mass"] = label_mass(cell, self.resampling)
+        return {answer: {m: e[m] for m in chosen if m in e} for answer, e in found.items()}
+
+    def _of_humans(self, cell: pd.DataFrame, chosen: Sequence[str], where: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return rows of single human ratings; none where they are not whole numbers, or no scale of them heaps."""
+        items = cell.drop_duplicates(list(ITEM))
+        items = items[items["ratings"] != ""]
+        if items.empty:
+            return []
+        low, high = (int(end) for end in items["human_scale"].iloc[0].split("-"))
+        scale = whole_numbers(low, high)
+        given = [np.array(ratings.split(), float) for ratings in items["ratings"]]
+        weights = np.array([score_weights(one, scale.values).mean(axis=0) for one in given])
+        wanted = [m for m in chosen if m in DISTRIBUTION]
+        found = describe_distribution(items["context_id"], weights, scale.values, wanted, self.resampling, None)
+        found = {m: e for m, e in found.items() if e.n_contexts}
+        return estimate_rows(
+            found, {**where, "scale": scale.name, "answer": "humans"}, self.resampling, sum(map(len, given)), 0
+        )
+
+
+def _ratings(dataset: Dataset) -> dict[tuple[str, str, str], str]:
+    """Return the single human ratings of each item and attribute; nothing unless all are whole numbers."""
+    human, ends = dataset.human, dataset.scale
+    if human.empty or (human["score"] % 1 != 0).any() or any(end % 1 for end in ends):
+        return {}
+    written = human["score"].map("{:g}".format)
+    grouped = written.groupby([human[c] for c in (*ITEM, "attribute")])
+    found: dict[tuple[str, str, str], str] = grouped.agg(" ".join).to_dict()  # type: ignore[assignment]
+    return found

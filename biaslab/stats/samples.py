@@ -1,0 +1,132 @@
+"""Several samples of each score: how far they spread, and how far those of two conditions lie apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.stats.blocks import ITEM, usable
+from biaslab.stats.cluster_statistic import cluster_statistic
+from biaslab.stats.estimate import Estimate, Resampling, undefined
+from biaslab.stats.frame import Ratio, sum_by_context
+
+Floats = NDArray[np.float64]
+_TWO = "undefined: no request has two samples with a score"
+
+
+def sample_table(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores, one row an item (context_id, candidate_id) and one column a replicate; NaN where none."""
+    return usable(trials).pivot_table(index=list(ITEM), columns="replicate", values="value", sort=False)
+
+
+def sample_differences(trials: pd.DataFrame, condition: str, levels: Sequence[Any]) -> tuple[Ratio, Ratio]:
+    """Return the mean absolute difference of two samples between two conditions, and within one request.
+
+    Samples of two conditions that change nothing lie as far apart as two samples of one request (Gini's mean
+    difference). So the second value is what the first would be if the condition did not matter.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Score trials of one cell, with ``context_id, candidate_id, replicate, value, status`` and the condition.
+    condition : str
+        Column that tells the conditions apart.
+    levels : sequence of two
+        Its values.
+
+    Returns
+    -------
+    tuple of Ratio
+        Over the items that have a score under both conditions: all pairs of a sample of each; and all pairs of samples
+        of one request, those of both conditions together, undefined where no request has two samples.
+
+    Examples
+    --------
+    >>> rows = [("c", "x", "sr", 0, 4.0), ("c", "x", "sr", 1, 6.0), ("c", "x", "rs", 0, 1.0), ("c", "x", "rs", 1, 1.0)]
+    >>> columns = ["context_id", "candidate_id", "order", "replicate", "value"]
+    >>> trials = pd.DataFrame(rows, columns=columns).assign(status="ok")
+    >>> between, within = sample_differences(trials, "order", ["sr", "rs"])
+    >>> (between.numerator / between.denominator).tolist(), (within.numerator / within.denominator).tolist()
+    ([4.0], [1.0])
+    """
+    first, second = (sample_table(trials[trials[condition] == level]) for level in levels)
+    items = first.index.intersection(second.index)
+    context = items.get_level_values(0)
+    one, other = (table.loc[items].to_numpy(float) for table in (first, second))
+    (sums, pairs), (own, own_pairs) = _between(one, other), _within(one) + _within(other)
+    missing = "undefined: no item has a score under both conditions"
+    return Ratio(context, sums, pairs, missing=missing), Ratio(context, own, own_pairs, missing=_TWO)
+
+
+def score_spread(trials: pd.DataFrame, width: float, resampling: Resampling) -> tuple[Estimate, Estimate]:
+    """Return the standard deviation of all scores, and that of the samples of one request.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Score trials of one condition, with ``context_id, candidate_id, replicate, value, status``.
+    width : float
+        Of the scale, in points: no standard deviation is larger.
+    resampling : Resampling
+        How to resample the contexts.
+
+    Returns
+    -------
+    tuple of Estimate
+        √(Σ(x − x̄)² / (n − 1)) over all scores; √(Σ(x − x̄ᵢ)² / Σ(nᵢ − 1)), x̄ᵢ the mean of item i.
+
+    Examples
+    --------
+    >>> rows = [("a", "x", 0, 4.0), ("a", "x", 1, 6.0), ("b", "y", 0, 1.0), ("b", "y", 1, 1.0)]
+    >>> columns = ["context_id", "candidate_id", "replicate", "value"]
+    >>> all_scores, of_one = score_spread(pd.DataFrame(rows, columns=columns).assign(status="ok"), 9.0, Resampling())
+    >>> round(all_scores.estimate, 3), of_one.estimate
+    (2.449, 1.0)
+    """
+    table = sample_table(trials)
+    context, scores = table.index.get_level_values(0), table.to_numpy(float)
+    n = (~np.isnan(scores)).sum(axis=1)
+    total = np.nansum(scores, axis=1)
+    square = np.nansum((scores - (total / n)[:, None]) ** 2, axis=1)  # about each item's own mean
+
+    whole, _ = sum_by_context(context, n, total, square + total**2 / n)
+
+    def all_scores(weights: Floats) -> Floats:
+        count, sums, squares = (weights @ whole).T
+        return _root(squares - sums**2 / np.where(count > 0, count, np.nan), count - 1)
+
+    within, _ = sum_by_context(context, np.where(n > 1, square, np.nan), n - 1)
+    return (
+        _estimate(all_scores, len(whole), width, resampling, "undefined: fewer than two scores"),
+        _estimate(lambda weights: _root(*(weights @ within).T), len(within), width, resampling, _TWO),
+    )
+
+
+def _estimate(statistic: Any, contexts: int, width: float, resampling: Resampling, missing: str) -> Estimate:
+    if not contexts:
+        return undefined(missing)
+    return cluster_statistic(statistic, contexts, resampling, None, (0.0, width), missing, scale="plain")
+
+
+def _root(squares: Floats, degrees: Floats) -> Floats:
+    root: Floats = np.sqrt(np.maximum(squares, 0.0) / np.where(degrees > 0, degrees, np.nan))
+    return root
+
+
+def _between(one: Floats, other: Floats) -> Floats:
+    """Return the sum over pairs and the number of pairs of each item, shape (2, items)."""
+    return sum((_apart(one, column[:, None]) for column in other.T), np.zeros((2, len(one))))
+
+
+def _within(scores: Floats) -> Floats:
+    later = range(1, scores.shape[1])
+    return sum((_apart(scores[:, j:], scores[:, j - 1 : j]) for j in later), np.zeros((2, len(scores))))
+
+
+def _apart(scores: Floats, column: Floats) -> Floats:
+    distance = np.abs(scores - column)
+    return np.stack([np.nansum(distance, axis=1), (~np.isnan(distance)).sum(axis=1)])

@@ -1,0 +1,190 @@
+"""The consistency probe against published alphas, exact expectations and planted inconsistency."""
+
+import dataclasses
+
+import krippendorff
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import biaslab as bl
+from biaslab.calibration.population import construct_population
+from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.probes.consistency import Consistency
+
+ONE = {"attributes": ["coherence"], "scales": ["1-5"]}
+
+
+def run(probe, judge, data, metrics=None):
+    return probe.estimate(bl.collect(probe, judge, data, progress=False), metrics)
+
+
+def one(estimates, metric, **cell):
+    rows = estimates[estimates["metric"] == metric]
+    for column, value in cell.items():
+        rows = rows[rows[column] == value]
+    assert len(rows) == 1
+    return rows.iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "interval", "ordinal"), [("coherence", 0.5756, 0.5744), ("consistency", 0.8989, 0.8146)]
+)
+def test_experts_of_summeval_agree_as_computed_independently(shared_data, attribute, interval, ordinal):
+    """1200 of the paper's 1600 items; its Table E prints .559 and .899 for all."""
+    data = bl.load_dataset("summeval", path=shared_data / "summeval" / "annotations_1200.jsonl.gz")
+    probe = Consistency([attribute], scales=["1-5"], joint=False, replicates=2)
+    estimates = run(probe, bl.SimulatedJudge(data), data, ["human_alpha"])
+    for level, expected in (("interval", interval), ("ordinal", ordinal)):
+        found = one(estimates, "human_alpha", level=level)
+        assert found["estimate"] == pytest.approx(expected, abs=5e-5)
+        assert found["ci_low"] < expected < found["ci_high"]
+        assert found["n_contexts"] == 100
+    published = bl.published.load("stureborg2024", "E")
+    printed = published.query(f"attribute == '{attribute}' and row == 'Inter-annotator agreement'")["value"].item()
+    found = one(estimates, "human_alpha", level="interval")
+    assert found["ci_low"] < printed < found["ci_high"]
+
+
+def test_one_question_serves_all_samples(graded):
+    trials = list(Consistency().design(graded.head(1)))
+    assert len(trials) == 6 * 4 * 4 * 5
+    assert len({t.request for t in trials}) == 6 * 4 * 4
+    assert {t.condition["configuration"] for t in trials} == {"1-5", "1-10", "1-100", "1-5 joint"}
+    joint = [t for t in trials if t.condition["configuration"] == "1-5 joint" and t.attribute == "fluency"]
+    assert joint[0].request.messages[-1].content == "fluency:"
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0])
+def test_samples_follow_the_tempered_distribution(graded, temperature):
+    probe = Consistency(**ONE, joint=False, replicates=2000, n_candidates=1, temperature=temperature)
+    judge, data = bl.SimulatedJudge(graded, sharpness=3.0), graded.head(1)
+    request = next(iter(probe.design(data))).request
+    [(_, reply)] = judge.ask([request])
+    weights = np.exp(np.array(reply.logprobs) / temperature)
+    trials = bl.collect(probe, judge, data, progress=False)
+    counts = [int((trials["value"] == score).sum()) for score in range(1, 6)]
+    assert stats.chisquare(counts, 2000 * weights / weights.sum()).pvalue > 0.01
+    again = bl.collect(probe, judge, data, progress=False)
+    other = bl.collect(dataclasses.replace(probe, seed=1), judge, data, progress=False)
+    assert trials["value"].equals(again["value"])
+    assert not trials["value"].equals(other["value"])
+
+
+def test_greedy_samples_agree_perfectly(graded):
+    judge = bl.SimulatedJudge(graded, quality=0.9)  # no two labels are equally likely
+    found = run(Consistency(**ONE, temperature=0.0), judge, graded, ["sample_alpha"])
+    assert found["estimate"].to_numpy() == pytest.approx(1.0)
+
+
+def test_alphas_are_those_of_the_package(graded):
+    """Alpha between samples and between configurations, recomputed by the package krippendorff."""
+    probe = Consistency(["coherence"], scales=["1-5", "1-10"], joint=False, replicates=4)
+    trials = bl.collect(probe, bl.SimulatedJudge(graded, sharpness=4.0), graded, progress=False)
+    estimates = probe.estimate(trials)
+    item = [*zip(trials["context_id"], trials["candidate_id"], strict=True)]
+    wide = trials.assign(item=item).pivot_table(index="item", columns=["configuration", "replicate"], values="value")
+    five, ten = ((wide[name].to_numpy() - 1) / (top - 1) for name, top in (("1-5", 5), ("1-10", 10)))
+    for level in ("interval", "ordinal"):
+        between = krippendorff.alpha(five.T, level_of_measurement=level)
+        across = krippendorff.alpha(np.array([five.ravel(), ten.ravel()]), level_of_measurement=level)
+        floor = krippendorff.alpha(np.vstack([five, ten]).T, level_of_measurement=level)
+        assert one(estimates, "sample_alpha", level=level, configuration="1-5")["estimate"] == pytest.approx(between)
+        assert one(estimates, "configuration_alpha", level=level)["estimate"] == pytest.approx(across)
+        gap = one(estimates, "configuration_gap", level=level)
+        assert gap["estimate"] == pytest.approx(across - floor)
+        assert np.isnan(gap["p_value"])
+
+
+def test_alpha_of_samples_is_the_exact_one():
+    """Over many items alpha tends to 1 - variance within / variance of all scores, which the distributions give."""
+    data = construct_population(600)
+    judge = bl.SimulatedJudge(data, sharpness=5.0)
+    probe = Consistency(scales=["1-5"], joint=False, replicates=3)
+    found = one(run(probe, judge, data, ["sample_alpha"]), "sample_alpha", level="interval")
+    requests = list(dict.fromkeys(t.request for t in probe.design(data)))
+    p, x = np.array(judge.expected_distributions(requests)), np.arange(1, 6)
+    mean, square = p @ x, p @ x**2
+    within = (square - mean**2).mean()
+    exact = 1 - within / (within + mean.var())
+    assert found["estimate"] == pytest.approx(exact, abs=3 * (found["ci_high"] - found["ci_low"]) / 4)
+    assert found["estimate"] == pytest.approx(exact, abs=0.03)
+
+
+def test_text_agrees_with_distributions(graded):
+    judge = bl.SimulatedJudge(graded, sharpness=4.0)
+    exact, text = (
+        run(Consistency(**ONE, levels=["interval"], answer=answer, replicates=20), judge, graded)
+        for answer in ("distribution", "text")
+    )
+    for name in ("sample_alpha", "configuration_alpha"):
+        cell = {"configuration": "1-5" if name == "sample_alpha" else "1-5 vs 1-5 joint"}
+        assert one(text, name, **cell)["estimate"] == pytest.approx(one(exact, name, **cell)["estimate"], abs=0.05)
+
+
+def test_what_depends_on_the_prompt_is_found_and_what_does_not_is_not_accused(graded):
+    for noise, found in ((0.0, False), (1.0, True)):
+        judge = bl.SimulatedJudge(graded, noise=noise, context_noise=0.5)
+        rows = run(Consistency(scales=["1-5"]), judge, graded, ["configuration_gap"])
+        assert len(rows) == 8
+        assert (rows["q_value"] < 0.05).all() if found else (rows["q_value"] > 0.05).all()
+
+
+def test_a_joint_text_is_pulled_by_what_stands_before():
+    data = construct_population(60, attributes=("coherence", "fluency"))
+    probe = Consistency(["fluency"], scales=["1-5"], levels=["interval"], answer="text", replicates=2)
+    pulled = run(probe, bl.SimulatedJudge(data, anchoring=0.8), data, ["configuration_gap"]).iloc[0]
+    fair = run(probe, bl.SimulatedJudge(data), data, ["configuration_gap"]).iloc[0]
+    assert pulled["ci_high"] < 0 < fair["ci_high"]
+
+
+def test_more_consistent_than_humans_or_less():
+    data = construct_population(60)
+    probe = Consistency(scales=["1-5"], levels=["interval"], joint=False)
+    sharp, blunt = (run(probe, bl.SimulatedJudge(data, sharpness=s), data) for s in (20.0, 3.0))
+    human = one(sharp, "human_alpha")["estimate"]
+    assert human == one(blunt, "human_alpha")["estimate"]
+    for found, sign in ((sharp, 1), (blunt, -1)):
+        gap = one(found, "alpha_gap")
+        assert gap["estimate"] == pytest.approx(one(found, "sample_alpha")["estimate"] - human)
+        assert gap["estimate"] * sign > 0
+        assert gap["p_value"] < 0.01
+
+
+def test_a_refusal_drops_the_item_from_both_configurations(graded):
+    probe = Consistency(**ONE, levels=["interval"], replicates=3)
+    trials = bl.collect(probe, bl.SimulatedJudge(graded), graded, progress=False)
+    gone = (trials["configuration"] == "1-5 joint") & (trials["context_id"] == trials["context_id"].iloc[0])
+    missing = trials.assign(value=trials["value"].mask(gone), status=trials["status"].mask(gone, "refused"))
+    with pytest.warns(MissingDataWarning, match="consistency"):
+        found = probe.estimate(missing, ["sample_alpha", "configuration_alpha"])
+    whole = probe.estimate(trials[trials["context_id"] != trials["context_id"].iloc[0]], ["configuration_alpha"])
+    row = one(found, "configuration_alpha")
+    assert row["estimate"] == pytest.approx(whole["estimate"].item())
+    assert (row["n_trials"], row["n_dropped"]) == (2 * 3 * 42, 2 * 3 * 6)
+    assert one(found, "sample_alpha", configuration="1-5")["n_dropped"] == 0
+
+
+def test_one_annotator_is_no_agreement(graded):
+    found = run(Consistency(**ONE, joint=False), bl.SimulatedJudge(graded), graded, ["human_alpha", "alpha_gap"])
+    assert found["estimate"].isna().all()
+    assert found["note"].str.contains("annotator").all()
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"attributes": "fluency"}, "attributes"), ({"scales": []}, "scales"), ({"scales": "1-5"}, "scales"),
+        ({"scales": ["1-7"]}, "scale"), ({"levels": ["ratio"]}, "levels"), ({"replicates": 1}, "replicates"),
+        ({"answer": "speech"}, "answer"), ({"n_candidates": 0}, "n_candidates"), ({"temperature": -1}, "temperature"),
+    ],
+)  # fmt: skip
+def test_parameters_are_checked(options, name):
+    with pytest.raises(InputError, match=name):
+        Consistency(**options)
+
+
+def test_columns_are_checked():
+    with pytest.raises(TrialsError, match="ratings"):
+        Consistency().estimate(pd.DataFrame({"judge": []}))

@@ -1,0 +1,210 @@
+"""The sweep probe: exact temperatures against samples, planted shifts, and GPT-3.5's recorded samples."""
+
+import gzip
+import json
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import kendalltau
+
+import biaslab as bl
+from biaslab.calibration.population import construct_population
+from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.parsing import parse_score
+from biaslab.probes.sweep import Sweep
+from biaslab.scales import find_scale
+from biaslab.stats.agreement import krippendorff_alpha
+
+
+@pytest.fixture(scope="module")
+def many():
+    """150 contexts of three candidates whose human scores are uniform between 1 and 5."""
+    return construct_population(150)
+
+
+def run(probe, judge, data, metrics=None):
+    return probe.estimate(bl.collect(probe, judge, data, progress=False), metrics)
+
+
+def estimate_of(estimates, metric, **cell):
+    rows = estimates[estimates["metric"] == metric]
+    for column, value in cell.items():
+        rows = rows[rows[column] == value]
+    assert len(rows) == 1
+    return rows.iloc[0]
+
+
+def test_design_asks_a_distribution_once_and_texts_at_every_temperature(graded):
+    trials = list(Sweep(["fluency"], temperatures=[0, 0.5, 1], samples=3).design(graded))
+    plain = [t for t in trials if t.condition["cot"] == "no CoT"]
+    assert len(plain) == 48 * 10
+    assert len({t.request for t in plain}) == 48
+    reasoned = [t for t in trials if t.condition["cot"] == "CoT"]
+    assert len(reasoned) == len({t.request for t in reasoned}) == 48 * (1 + 3 + 3)
+    assert "give your reasons" in reasoned[0].request.messages[0].content
+    assert {t.request.max_tokens for t in reasoned} == {128}
+    texts = list(Sweep(["fluency"], temperatures=[0, 0.5, 1], samples=3, answer="text").design(graded))
+    assert len(texts) == 2 * len(reasoned)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_exact_temperatures_are_what_samples_converge_to(many, temperature):
+    """Mean, spread, alpha and agreement of 12 sampled texts lie within Monte-Carlo error of the exact distribution."""
+    judge = bl.SimulatedJudge(many, noise=0.5, sharpness=4.0)
+    options = {"temperatures": [temperature], "cot": [False], "samples": 12}
+    exact, text = (Sweep(answer=answer, **options) for answer in ("distribution", "text"))
+    sampled = bl.collect(text, judge, many, progress=False)
+    p = bl.collect(exact, judge, many, progress=False)
+    weight = p["value"] ** (1 / temperature)
+    share = weight / weight.groupby(p["candidate_id"] + "/" + p["context_id"]).transform("sum")
+    values = sampled["value"]
+    mean = float((share * p["label"]).sum() / share.sum())
+    spread = math.sqrt(float((share * (p["label"] - mean) ** 2).sum() / share.sum()))
+    assert values.mean() == pytest.approx(mean, abs=4 * values.std() / math.sqrt(len(values)))
+    assert values.std() == pytest.approx(spread, rel=0.05)
+    one, other = exact.estimate(p), text.estimate(sampled)
+    for metric, cell in (("alpha", {}), ("agreement", {"samples": 1.0}), ("agreement", {"samples": 12.0})):
+        a, b = (estimate_of(frame, metric, **cell)["estimate"] for frame in (one, other))
+        assert a == pytest.approx(b, abs=0.04), metric
+
+
+def test_alpha_of_texts_is_that_of_the_agreement_module(graded):
+    probe = Sweep(["coherence"], temperatures=[1.0], cot=[True], samples=3)
+    trials = bl.collect(probe, bl.SimulatedJudge(graded, sharpness=4.0), graded, progress=False)
+    scores = trials[["context_id", "candidate_id"]].assign(annotator=trials["replicate"], score=trials["value"])
+    found = estimate_of(probe.estimate(trials), "alpha", cot="CoT")
+    assert found["estimate"] == pytest.approx(krippendorff_alpha(scores))
+
+
+def test_samples_agree_less_and_their_mean_more_as_planned(many):
+    judge = bl.SimulatedJudge(many, sharpness=4.0)
+    probe = Sweep(temperatures=[0.0, 0.5, 1.0, 2.0], cot=[False], samples=8)
+    estimates = run(probe, judge, many)
+    alpha = estimates[estimates["metric"] == "alpha"].sort_values("temperature")["estimate"]
+    assert alpha.iloc[0] == 1
+    assert alpha.is_monotonic_decreasing
+    hot = estimates[(estimates["metric"] == "agreement") & (estimates["temperature"] == 1)].sort_values("samples")
+    assert hot["samples"].tolist() == [1, 2, 4, 8]
+    assert hot["estimate"].is_monotonic_increasing
+    greedy = estimates[(estimates["metric"] == "agreement") & (estimates["temperature"] == 0)]
+    assert np.ptp(greedy["estimate"]) == 0
+    shift = estimate_of(estimates, "temperature_shift", cot="no CoT")
+    ends = [estimate_of(estimates, "agreement", temperature=t, samples=8.0)["estimate"] for t in (2.0, 0.0)]
+    assert shift["estimate"] == pytest.approx(ends[0] - ends[1], abs=0.02)  # over contexts where both are defined
+    assert shift["p_value"] < 0.05
+
+
+def test_planted_shift_is_found_and_its_absence_not(many):
+    """Scores that reasons push to the top of the scale cannot tell candidates apart."""
+    probe = Sweep(scale="1-100", temperatures=[1.0], samples=1, answer="text")
+    for reason_first, found in ((0.0, False), (1.5, True)):
+        judge = bl.SimulatedJudge(many, noise=0.3, sharpness=4.0, reason_first=reason_first)
+        trials = bl.collect(probe, judge, many, progress=False)
+        shift = estimate_of(probe.estimate(trials), "cot_shift")
+        assert (shift["q_value"] < 0.001) == found
+        by_hand = {}
+        for cot, part in trials.groupby("cot"):
+            taus = [kendalltau(rows["value"], rows["human"]).statistic for _, rows in part.groupby("context_id")]
+            by_hand[cot] = np.array(taus)
+        both = ~np.isnan(by_hand["CoT"]) & ~np.isnan(by_hand["no CoT"])
+        expected = by_hand["CoT"][both].mean() - by_hand["no CoT"][both].mean()
+        assert shift["estimate"] == pytest.approx(expected)
+
+
+def test_an_item_enters_the_shift_only_if_it_was_scored_both_ways(graded):
+    probe = Sweep(["coherence"], temperatures=[1.0], samples=1)
+    trials = bl.collect(probe, bl.SimulatedJudge(graded), graded, progress=False)
+    gone = (trials["cot"] == "CoT") & (trials["candidate_id"] == trials["candidate_id"].iloc[0])
+    part = trials.assign(value=trials["value"].mask(gone), status=trials["status"].mask(gone, "unparsable"))
+    with pytest.warns(MissingDataWarning, match="CoT, temperature 1"):
+        estimates = probe.estimate(part)
+    kept = probe.estimate(trials[trials["candidate_id"] != trials["candidate_id"].iloc[0]])
+    found, other = (estimate_of(frame, "cot_shift") for frame in (estimates, kept))
+    assert found["n_trials"] == 80
+    assert found["n_dropped"] == 16
+    assert found["n_contexts"] == other["n_contexts"]
+    assert estimate_of(estimates, "parse_rate", cot="CoT")["estimate"] == pytest.approx(5 / 6)
+    assert estimate_of(estimates, "parse_rate", cot="no CoT")["estimate"] == 1
+
+
+def test_greedy_samples_are_paid_for_once(graded):
+    probe = Sweep(["coherence"], temperatures=[0.0, 1.0], samples=4)
+    estimates = run(probe, bl.SimulatedJudge(graded), graded, ["tokens"])
+    rows = estimates.set_index(["cot", "temperature", "samples"])["estimate"]
+    assert rows["CoT", 1.0, 4.0] == 4 * rows["CoT", 1.0, 1.0]
+    assert rows["CoT", 0.0, 4.0] == rows["CoT", 0.0, 1.0]
+    assert rows["no CoT", 1.0, 4.0] == rows["no CoT", 1.0, 1.0]
+
+
+def test_what_was_not_asked_is_undefined(graded):
+    probe = Sweep(["coherence"], temperatures=[1.0], cot=[False])
+    estimates = run(probe, bl.SimulatedJudge(graded), graded)
+    assert np.isnan(estimate_of(estimates, "cot_shift")["estimate"])
+    shifts = estimates[estimates["metric"].str.endswith("shift")]
+    assert shifts["note"].str.contains("not asked").all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"attributes": "coherence"}, {"scale": "1-7"}, {"temperatures": []}, {"temperatures": [1, 1]},
+        {"temperatures": [-1.0]}, {"cot": []}, {"cot": [True, True]}, {"samples": 0}, {"answer": "maybe"},
+        {"max_tokens": 0}, {"n_candidates": 0}, {"seed": -1},
+    ],
+)  # fmt: skip
+def test_parameters_are_checked(options):
+    with pytest.raises(InputError, match=next(iter(options)).removesuffix("s")):
+        Sweep(**options)
+
+
+def test_missing_columns_are_named():
+    with pytest.raises(TrialsError, match="temperature"):
+        Sweep().estimate(pd.DataFrame({"judge": []}))
+
+
+def recorded(folder, mode):
+    """Return GPT-3.5's samples of one prompt, by item; an item is known by source, context and response."""
+    file = folder / "recorded" / "closer_look_topical_chat" / f"gpt3.5_coh_{mode}.json.gz"
+    rows = json.loads(gzip.decompress(file.read_bytes()))
+    return {(r["source"], r["context"], r["system_output"]): r for r in rows}
+
+
+def test_reasons_and_gpt35_on_topicalchat(shared_data):
+    """20 samples with an analysis before the score and 20 of the score alone, coherence; recomputed with scipy."""
+    modes = {"no CoT": recorded(shared_data, "geval"), "CoT": recorded(shared_data, "analyze_rate")}
+    scale, rows = find_scale("1-5"), []
+    for cot, found in modes.items():
+        for key, record in found.items():
+            for replicate, text in enumerate(record["all_responses"]):
+                value, status = parse_score(text, scale)
+                rows.append((str(key[:2]), key[2], cot, replicate, value, status, record["scores"]["coherence"]))
+    columns = ["context_id", "candidate_id", "cot", "replicate", "value", "status", "human"]
+    fixed = {"judge": "gpt-3.5", "dataset": "topicalchat", "attribute": "coherence", "scale": "1-5"}
+    nothing = {"label": np.nan, "label_mass": np.nan, "tokens": 1, "key": ""}
+    trials = pd.DataFrame(rows, columns=columns).assign(**fixed, **nothing, temperature=1.0)
+    probe = Sweep(scale="1-5", temperatures=[1.0], samples=20, answer="text")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MissingDataWarning)
+        estimates = probe.estimate(trials)
+
+    items = ["context_id", "candidate_id"]
+    means = trials.pivot_table(index=items, columns="cot", values="value").dropna()
+    means = means.round(9).join(trials.groupby(items)["human"].first()).reset_index()
+    taus = pd.DataFrame(
+        {
+            cot: [kendalltau(part[cot], part["human"]).statistic for _, part in means.groupby("context_id")]
+            for cot in modes
+        }
+    ).dropna()
+    shift = estimate_of(estimates, "cot_shift")
+    assert shift["estimate"] == pytest.approx(float((taus["CoT"] - taus["no CoT"]).mean()))
+    assert shift["n_contexts"] == len(taus)
+    for cot in modes:
+        rate = (trials[trials["cot"] == cot]["status"] == "ok").mean()
+        assert estimate_of(estimates, "parse_rate", cot=cot)["estimate"] == pytest.approx(rate)
+        assert rate > 0.9
+        curve = estimates[(estimates["metric"] == "agreement") & (estimates["cot"] == cot)].sort_values("samples")
+        assert curve["estimate"].iloc[-1] > curve["estimate"].iloc[0]
