@@ -120,9 +120,9 @@ class Consistency:
         Calibration(
             "configuration_gap",
             null=0.0,
-            fair=_FAIR | {"sharpness": 6.0},
-            planted=_FAIR | {"sharpness": 6.0, "noise": 0.5},
-            parameters=_ONE | {"replicates": 2},
+            fair=_FAIR | {"sharpness": 4.0},
+            planted=_FAIR | {"sharpness": 4.0, "noise": 0.6},
+            parameters=_ONE | {"replicates": 4},
         ),
     )
 
