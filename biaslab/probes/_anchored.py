@@ -17,6 +17,7 @@ from biaslab.stats.cluster_statistic import cluster_difference, cluster_statisti
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.estimate import Estimate, Resampling, undefined
 from biaslab.stats.frame import Ratio, estimate_rows
+from biaslab.stats.student_test import tested_by_t
 
 Pair = tuple[str, str, int]
 Rows = list[dict[str, Any]]
@@ -84,7 +85,9 @@ class Cell:
         n, bounds = joint.contexts, (-1.0, 1.0)
         reason = joint.note or "undefined: one of the scores is the same for all items"
         make = {
-            "anchor_excess": lambda: cluster_difference(together, alone, n, self.resampling),
+            "anchor_excess": lambda: tested_by_t(
+                cluster_difference(together, alone, n, self.resampling), self.resampling
+            ),
             "correlation_joint": lambda: cluster_statistic(together, n, self.resampling, None, bounds),
             "correlation_alone": lambda: cluster_statistic(alone, n, self.resampling, None, bounds),
         }
@@ -105,7 +108,7 @@ class Cell:
         r = forced.reindex(pd.MultiIndex.from_frame(blocks[list(ITEM)]), columns=steps).to_numpy(float)
         r = r - r.mean(axis=1, keepdims=True)
         y = blocks[steps].to_numpy(float)
-        ratio = Ratio(blocks["context_id"], (r * y).sum(axis=1), (r**2).sum(axis=1), null=0.0)
+        ratio = Ratio(blocks["context_id"], (r * y).sum(axis=1), (r**2).sum(axis=1), null=0.0, inference="t")
         counts = (blocks.attrs["n_trials"], blocks.attrs["n_dropped"])
         return self._made(pair, {"anchor_slope": ratio.estimate(self.resampling)}, counts)
 
