@@ -16,7 +16,7 @@ from biaslab.stats.agreement_intervals import alpha_difference, estimate_alpha
 from biaslab.stats.blocks import ITEM, usable, whole_blocks
 from biaslab.stats.estimate import Estimate, Resampling
 from biaslab.stats.frame import Ratio, estimate_rows
-from biaslab.stats.student_test import tested_by_t
+from biaslab.stats.student_test import judged_by_t
 
 Rows = list[dict[str, Any]]
 METRICS = (
@@ -141,7 +141,7 @@ class Cell:
         return estimate_alpha(scores, self.resampling, level, _UNIT)
 
     def _difference(self, first: pd.DataFrame, second: pd.DataFrame, level: Level) -> Estimate:
-        return tested_by_t(alpha_difference(first, second, self.resampling, level, _UNIT), self.resampling)
+        return judged_by_t(alpha_difference(first, second, self.resampling, level, _UNIT), self.resampling)
 
     def _mass(self, name: str) -> Estimate:
         found = self.trials[self.trials["configuration"] == name]

@@ -17,7 +17,7 @@ from biaslab.stats.cluster_statistic import cluster_difference, cluster_statisti
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.estimate import Estimate, Resampling, undefined
 from biaslab.stats.frame import Ratio, estimate_rows
-from biaslab.stats.student_test import tested_by_t
+from biaslab.stats.student_test import judged_by_t
 
 Pair = tuple[str, str, int]
 Rows = list[dict[str, Any]]
@@ -85,7 +85,7 @@ class Cell:
         n, bounds = joint.contexts, (-1.0, 1.0)
         reason = joint.note or "undefined: one of the scores is the same for all items"
         make = {
-            "anchor_excess": lambda: tested_by_t(
+            "anchor_excess": lambda: judged_by_t(
                 cluster_difference(together, alone, n, self.resampling), self.resampling
             ),
             "correlation_joint": lambda: cluster_statistic(together, n, self.resampling, None, bounds),

@@ -10,7 +10,7 @@ from scipy import stats
 from biaslab.stats.estimate import Estimate, Resampling
 
 
-def tested_by_t(found: Estimate, resampling: Resampling, null: float = 0.0) -> Estimate:
+def judged_by_t(found: Estimate, resampling: Resampling, null: float = 0.0) -> Estimate:
     """Replace the sign-flip test of a difference of two statistics by the t test of its jackknife interval.
 
     With 8 contexts a sign-flip test has the levels 1/128, 2/128, … and finds less than is planned from t: .15 to .19 of
@@ -33,7 +33,7 @@ def tested_by_t(found: Estimate, resampling: Resampling, null: float = 0.0) -> E
     Examples
     --------
     >>> made = Estimate(0.5, 0.1, 0.9, 0.0625, 0.6, 8, "jackknife t over contexts")
-    >>> round(tested_by_t(made, Resampling()).p_value, 4)
+    >>> round(judged_by_t(made, Resampling()).p_value, 4)
     0.0212
     """
     half = (found.ci_high - found.ci_low) / 2
