@@ -16,7 +16,7 @@ from biaslab.stats.agreement_intervals import alpha_difference, estimate_alpha
 from biaslab.stats.blocks import ITEM, usable, whole_blocks
 from biaslab.stats.estimate import Estimate, Resampling
 from biaslab.stats.frame import Ratio, estimate_rows
-from biaslab.stats.student_test import judged_by_t
+from biaslab.stats.t_tests import judged_by_t
 
 Rows = list[dict[str, Any]]
 METRICS = (

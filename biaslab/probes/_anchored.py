@@ -17,7 +17,7 @@ from biaslab.stats.cluster_statistic import cluster_difference, cluster_statisti
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.estimate import Estimate, Resampling, undefined
 from biaslab.stats.frame import Ratio, estimate_rows
-from biaslab.stats.student_test import judged_by_t
+from biaslab.stats.t_tests import judged_by_t
 
 Pair = tuple[str, str, int]
 Rows = list[dict[str, Any]]

@@ -15,7 +15,7 @@ from biaslab.stats.estimate import Estimate, Resampling, effect_or_why_not
 from biaslab.stats.frame import Ratio
 from biaslab.stats.intervals import student
 from biaslab.stats.regression import linear_model
-from biaslab.stats.t_test import t_test
+from biaslab.stats.t_tests import t_test
 
 
 def excess(blocks: pd.DataFrame, level: Level, resampling: Resampling) -> Estimate:

@@ -131,8 +131,8 @@ class Anchoring:
             "anchor_slope",
             null=0.0,
             fair=_FAIR,
-            planted=_FAIR | {"anchoring": 0.2},
-            parameters=_TWO | {"n_forced": 2, "n_candidates": 2},
+            planted=_FAIR | {"anchoring": 0.15},
+            parameters=_TWO | {"n_forced": 3, "n_candidates": 2},
         ),
     )
 

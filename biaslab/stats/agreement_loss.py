@@ -15,7 +15,7 @@ from biaslab.stats.correlation_intervals import _arranged as arranged
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.estimate import Estimate, Resampling, undefined
 from biaslab.stats.power import standard_error
-from biaslab.stats.t_test import t_test
+from biaslab.stats.t_tests import t_test
 
 Floats = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from biaslab.stats import intervals
 from biaslab.stats.multiplicity import Correction, adjust
 from biaslab.stats.power import standard_error
 from biaslab.stats.resampling import Estimate, Resampling, cluster_ratio, ratio_difference
-from biaslab.stats.t_test import t_test
+from biaslab.stats.t_tests import t_test
 
 Floats = NDArray[np.float64]
 #: P(A) of .50 to .93, 3 pairs a context, few of which flip, 1000 studies: with 8, 10 and 16 contexts the studentised
@@ -58,7 +58,7 @@ class Ratio:
         What to note when nothing is left to divide by.
     inference : {"resampling", "t"}
         By resampling: bootstrap interval and sign-flip test. By t, where most contexts add exactly what the null
-        expects: `biaslab.stats.t_test.t_test`, and with fewer than 20 contexts, unless another bootstrap than the
+        expects: `biaslab.stats.t_tests.t_test`, and with fewer than 20 contexts, unless another bootstrap than the
         studentised one is wanted, the interval of Student's t.
     """
 

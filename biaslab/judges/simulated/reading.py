@@ -218,9 +218,10 @@ def levels(scale: Scale) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _labelled(labels: Sequence[str]) -> Scale | None:
-    """Return the scale that has some labels, whose order is the scale's."""
+    """Return the scale that has some labels, whose order is the scale's; a space before a label does not count."""
+    bare = tuple(label.strip() for label in labels)
     for scale in SCALES.values():
-        if scale.labels == tuple(labels):
+        if scale.labels == bare:
             return scale
     try:
         return Scale("labels", tuple(labels), tuple(map(float, labels)), ", ".join(labels))

@@ -11,7 +11,7 @@ from scipy import stats
 from biaslab.stats.frame import Ratio
 from biaslab.stats.permutation import sign_flip
 from biaslab.stats.resampling import Resampling
-from biaslab.stats.t_test import t_test
+from biaslab.stats.t_tests import t_test
 
 VALUES = st.lists(st.integers(-3, 3), min_size=2, max_size=30).filter(lambda values: len(set(values)) > 1)
 
