@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.datasets.schema import Dataset
 from biaslab.errors import MissingDataWarning
-from biaslab.probes._pointwise import Item, items
 from biaslab.scales import Scale
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.drawn import Agreement, agreement_within, draw_means
@@ -26,20 +22,6 @@ from biaslab.stats.pairs import MISSING_SHARE
 Floats = NDArray[np.float64]
 _DRAWS = 32  # of each sampled answer: the error they add is small beside that of the contexts
 _SAME = 1e-9
-
-
-def drawn_items(dataset: Dataset, n_candidates: int | None, seed: int) -> Iterator[Item]:
-    """Yield so many candidates a context, drawn without replacement, in the data set's order; None is all of them.
-
-    The draw of a context depends on the seed and that context alone.
-    """
-    for context_id, group in groupby(items(dataset), key=lambda item: item.context_id):
-        found = list(group)
-        if n_candidates is None or n_candidates >= len(found):
-            yield from found
-            continue
-        rng = np.random.default_rng([seed, zlib.crc32(context_id.encode())])
-        yield from (found[i] for i in sorted(rng.choice(len(found), n_candidates, replace=False)))
 
 
 @dataclass(frozen=True)

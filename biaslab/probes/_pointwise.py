@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
@@ -48,6 +50,20 @@ def items(dataset: Dataset) -> Iterator[Item]:
     for context_id, context, candidate_id, system, text in zip(*(dataset.candidates[c] for c in columns), strict=True):
         human = {str(name): float(scores[context_id, candidate_id]) for name, scores in means.items()}
         yield Item(context_id, context, candidate_id, system, text, human)
+
+
+def drawn_items(dataset: Dataset, n_candidates: int | None, seed: int) -> Iterator[Item]:
+    """Yield so many candidates a context, drawn without replacement, in the data set's order; None is all of them.
+
+    The draw of a context depends on the seed and that context alone.
+    """
+    for context_id, group in groupby(items(dataset), key=lambda item: item.context_id):
+        found = list(group)
+        if n_candidates is None or n_candidates >= len(found):
+            yield from found
+            continue
+        rng = np.random.default_rng([seed, zlib.crc32(context_id.encode())])
+        yield from (found[i] for i in sorted(rng.choice(len(found), n_candidates, replace=False)))
 
 
 @dataclass(frozen=True)

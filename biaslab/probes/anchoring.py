@@ -16,11 +16,11 @@ from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_scores
 from biaslab.probes._anchored import COLUMNS, METRICS, Cell
-from biaslab.probes._answers import drawn_items
 from biaslab.probes._pointwise import (
     Answer,
     Asking,
     Item,
+    drawn_items,
     label_trials,
     read_score,
     require_attributes_list,

@@ -15,11 +15,11 @@ from biaslab.core import Calibration, Choice, Message, Messages, Reply, Scalar, 
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes._agreeing import COLUMNS, METRICS, Cell
-from biaslab.probes._answers import drawn_items
 from biaslab.probes._pointwise import (
     Answer,
     Asking,
     Item,
+    drawn_items,
     read_score,
     require_attributes_list,
     require_whole,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -156,7 +155,7 @@ class OutputOrder:
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every item in every configuration."""
         attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
-        for item in self._chosen(dataset):
+        for item in pointwise.drawn_items(dataset, self.n_candidates, self.seed):
             for attribute, rules, form, order in product(attributes, self.rules, self.forms, self.orders):
                 prompt = prompts.order_output(
                     dataset, attribute, scale, item.text, item.context, form=form, order=order, rules=rules
@@ -204,18 +203,6 @@ class OutputOrder:
             for order, part in cell.groupby("order", sort=False):
                 rows += self._configuration(part, where | {"order": order}, scale, chosen)
         return estimates_frame(rows, self.name, self.primary, (*_CELL[2:], "order", "score"))
-
-    def _chosen(self, dataset: Dataset) -> Iterator[pointwise.Item]:
-        """Yield the items that are judged."""
-        ids = dataset.candidates.groupby("context_id", sort=False)["candidate_id"].agg(list)
-        kept = {str(context): self._draw(str(context), candidates) for context, candidates in ids.items()}
-        return (item for item in pointwise.items(dataset) if item.candidate_id in kept[item.context_id])
-
-    def _draw(self, context_id: str, candidates: list[str]) -> set[str]:
-        if self.n_candidates is None or self.n_candidates >= len(candidates):
-            return set(candidates)
-        rng = np.random.default_rng([self.seed, zlib.crc32(context_id.encode())])
-        return set(rng.choice(candidates, self.n_candidates, replace=False).tolist())
 
     def _asking(self, order: prompts.Order) -> pointwise.Asking:
         length = min(self.max_tokens, _SCORE_TOKENS) if order == "s" else self.max_tokens

@@ -16,10 +16,11 @@ from biaslab.core import Calibration, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes._answer_metrics import agree, label_mass
-from biaslab.probes._answers import Answers, drawn_items, name_seed
+from biaslab.probes._answers import Answers, name_seed
 from biaslab.probes._pointwise import (
     Answer,
     Asking,
+    drawn_items,
     label_trials,
     read_score,
     require_attributes_list,

@@ -15,11 +15,12 @@ from biaslab.core import Calibration, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes._answer_metrics import answer_alpha, label_mass, parse_rate, token_count
-from biaslab.probes._answers import Answers, drawn_items, name_seed
+from biaslab.probes._answers import Answers, name_seed
 from biaslab.probes._pointwise import (
     Answer,
     Asking,
     Item,
+    drawn_items,
     label_trials,
     read_score,
     require_attributes_list,
