@@ -83,7 +83,7 @@ class Sweep:
 
     ``cot_shift`` (primary; -2 to 2, null 0; one a temperature)
         ``agreement`` with CoT less that without, of means of all samples, over the items that were scored both ways.
-        Above 0: reasons help. Paired bootstrap over contexts, and a test that exchanges the two in whole contexts.
+        Above 0: reasons help. Student's t over contexts, paired (`biaslab.stats.t_tests.difference_by_t`).
     ``temperature_shift`` (primary; -2 to 2, null 0; one with and one without CoT)
         ``agreement`` at the highest temperature less that at the lowest, of means of all samples.
     ``agreement`` (-1 to 1)
@@ -280,7 +280,8 @@ class Sweep:
         whole = [given.only(both) for given in (one, two)]
         entering = sum(given.entering for given in whole)
         first, second = (self._agreement(given, self.samples, where) for given in whole)
-        return first.difference(second, self.resampling), (entering, one.planned + two.planned - entering)
+        shift = replace(first, inference="t").difference(second, self.resampling)
+        return shift, (entering, one.planned + two.planned - entering)
 
     def _agreement(self, given: Answers, n: int, where: Mapping[str, Any]) -> Ratio:
         """Return the agreement of means of n samples; all temperatures are drawn with the same random numbers."""

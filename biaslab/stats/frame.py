@@ -15,7 +15,7 @@ from biaslab.stats import intervals
 from biaslab.stats.multiplicity import Correction, adjust
 from biaslab.stats.power import standard_error
 from biaslab.stats.resampling import Estimate, Resampling, cluster_ratio, ratio_difference
-from biaslab.stats.t_tests import t_test
+from biaslab.stats.t_tests import difference_by_t, t_test
 
 Floats = NDArray[np.float64]
 #: P(A) of .50 to .93, 3 pairs a context, few of which flip, 1000 studies: with 8, 10 and 16 contexts the studentised
@@ -92,7 +92,7 @@ class Ratio:
         return replace(found, p_value=p_value, method=f"{found.method}; t test")
 
     def difference(self, other: Ratio, resampling: Resampling) -> Estimate:
-        """Estimate this ratio minus another over the contexts that both have, with a paired bootstrap.
+        """Estimate this ratio minus another over the contexts of both: paired bootstrap and swaps, or Student's t.
 
         Examples
         --------
@@ -106,7 +106,17 @@ class Ratio:
         _, at, there = np.intersect1d(names.astype(str), others.astype(str), return_indices=True)
         one, two = one[at], two[there]
         found = ratio_difference((one[:, 0], two[:, 0]), (one[:, 1], two[:, 1]), resampling)
+        if self.inference == "t":
+            entering = (one[:, 1] > 0) & (two[:, 1] > 0)
+            found = difference_by_t(found, _influence(one[entering]) - _influence(two[entering]), resampling)
         return found if found.n_contexts else replace(found, note=self.missing)
+
+
+def _influence(sums: Floats) -> Floats:
+    """Return what each context adds to a ratio of sums beyond the average of all, to first order."""
+    total = sums.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (sums[:, 0] - total[0] / total[1] * sums[:, 1]) / total[1]  # type: ignore[no-any-return]
 
 
 def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[Floats, NDArray[Any]]:
