@@ -47,6 +47,7 @@ def plan(
     judged = load_judge(judge, data)
 
     def planned(seconds: float | None) -> planning.Plan:
+        """Plan with a speed that was measured, or none."""
         return planning.plan(
             chosen,
             judged,
