@@ -60,7 +60,7 @@ def calibrate(
     studies: int = 1000,
     contexts: Sequence[int] = (8, 24, 100),
     curve: Sequence[int] = (12, 16, 48),
-    population: int = 20_000,
+    population: int = 10_000,
     jobs: int = 1,
     seed: int = 0,
     report: Callable[[pd.DataFrame], object] | None = None,

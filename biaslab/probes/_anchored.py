@@ -12,7 +12,7 @@ import pandas as pd
 
 from biaslab.probes._joint_scores import WHERE, Joint, joint_scores, judgements
 from biaslab.scales import Scale
-from biaslab.stats.blocks import ITEM, usable, whole_blocks
+from biaslab.stats.blocks import ITEM, side_by_side, usable, whole_blocks
 from biaslab.stats.cluster_statistic import cluster_difference, cluster_statistic
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.estimate import Estimate, Resampling, undefined
@@ -104,7 +104,7 @@ class Cell:
         step = part.groupby([*ITEM, "replicate"], sort=False)["forced"].rank().astype(int)
         part, steps = part.assign(step=step), list(range(1, int(step.max()) + 1))
         blocks = whole_blocks(part, "step", steps, f"anchoring (forced {pair[0]}, then {pair[1]})", keep=())
-        forced = part.pivot_table(index=list(ITEM), columns="step", values="forced", sort=False)
+        forced = side_by_side(part, "step", "forced")
         r = forced.reindex(pd.MultiIndex.from_frame(blocks[list(ITEM)]), columns=steps).to_numpy(float)
         r = r - r.mean(axis=1, keepdims=True)
         y = blocks[steps].to_numpy(float)

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.scales import Scale
-from biaslab.stats.blocks import ITEM, usable, whole_blocks
+from biaslab.stats.blocks import ITEM, number_items, side_by_side, usable, whole_blocks
 from biaslab.stats.cluster_statistic import Statistic
 
 Floats = NDArray[np.float64]
@@ -69,8 +69,7 @@ def judgements(trials: pd.DataFrame, exact: bool) -> pd.DataFrame:
     """
     if not exact:
         return trials.assign(square=trials["value"] ** 2)
-    codes = trials.groupby([*ITEM, *WHERE], sort=False, dropna=False).ngroup().to_numpy()
-    first = np.unique(codes, return_index=True)[1]
+    codes, first = number_items(trials, [*ITEM, *WHERE])
     found = trials.iloc[first].reset_index(drop=True)
     label, p = trials["label"].to_numpy(float), trials["value"].to_numpy(float)
     moments = {name: np.bincount(codes, p * label**k) for name, k in (("value", 1), ("square", 2))}
@@ -97,14 +96,15 @@ def joint_scores(judged: pd.DataFrame, trials: pd.DataFrame, pair: tuple[str, st
     exact, size = "label" in trials, len(scale.labels)
     part = _levels(judged, pair, exact)
     later = [f"y {value}" for value in np.array(scale.values).tolist()] if exact else ["y nan"]
-    planned = part.groupby(list(ITEM))["level"].nunique().max()
+    _, first = number_items(part, [*ITEM, "level"])
+    planned = np.bincount(number_items(part)[0][first]).max(initial=0)
     if not {"alone x", "alone y", "x", *later} <= set(part["level"]) or planned < 3 + len(later):
         empty = pd.DataFrame(columns=[*ITEM, "human", *_MOMENTS, *_ALONE])
         return Joint(empty, np.empty((0, size, size)), 0, len(part), _PARTLY)
     blocks = whole_blocks(part, "level", ["alone x", "alone y", "x", *later], f"anchoring {pair}", keep=())
     human = part[part["level"] == "alone y"].drop_duplicates(list(ITEM))[[*ITEM, "human"]]
     index = pd.MultiIndex.from_frame(blocks[list(ITEM)])
-    squares = usable(part).pivot_table(index=list(ITEM), columns="level", values="square", sort=False)
+    squares = side_by_side(usable(part), "level", "square")
     squares = squares.reindex(index, columns=["alone x", "alone y"])
     x, y = blocks["alone x"].to_numpy(float), blocks["alone y"].to_numpy(float)
     xx, yy = squares["alone x"].to_numpy(), squares["alone y"].to_numpy()
@@ -125,7 +125,8 @@ def _levels(judged: pd.DataFrame, pair: tuple[str, str, int], exact: bool) -> pd
     then = inside & is_y & (forced if exact else joint & (judged["position"] == position))
     kinds = [alone & is_x, alone & is_y, joint & inside & is_x, then]
     level = np.select(kinds, ["alone x", "alone y", "x", "y "], "")
-    level = np.where(then, np.char.add("y ", judged["forced"].to_numpy(float).astype(str)), level)
+    at, forced = pd.factorize(judged["forced"].to_numpy(float), use_na_sentinel=False)
+    level = np.where(then, np.array([f"y {value}" for value in forced.tolist()])[at], level)
     named: pd.DataFrame = judged.assign(level=level)[level != ""]
     return named
 
@@ -137,7 +138,7 @@ def _exact(
     found, n, values = trials[trials["after"] == pair[0]], len(scale.labels), np.array(scale.values)
     own = found[(found["arm"] == "joint") & (found["attribute"] == pair[0])]
     then = found[(found["arm"] == "forced") & (found["attribute"] == pair[1])]
-    first = own.pivot_table(index=list(ITEM), columns="label", values="value")
+    first = side_by_side(own, "label")
     p = first.reindex(index, columns=values).to_numpy()
     given = then.pivot_table(index=list(ITEM), columns=["forced", "label"], values="value")
     given = given.reindex(index, columns=pd.MultiIndex.from_product([values, values]))
@@ -149,7 +150,7 @@ def _exact(
 def _sampled(part: pd.DataFrame, scale: Scale, index: pd.MultiIndex) -> tuple[tuple[Floats, ...], Floats]:
     """Return the moments of outputs that hold both scores, and how often each pair of labels stands in them."""
     found = usable(part[part["level"].isin(["x", "y nan"])])
-    both = found.pivot_table(index=[*ITEM, "replicate"], columns="level", values="value", sort=False)
+    both = side_by_side(found, "level", by=[*ITEM, "replicate"])
     both = both.reindex(columns=["x", "y nan"]).dropna().droplevel("replicate")
     both = both[both.index.isin(index)]
     x, y = both.to_numpy(float).T

@@ -13,10 +13,12 @@ import pandas as pd
 from scipy import stats
 
 from biaslab.errors import InputError, TrialsError
+from biaslab.stats.blocks import number_items
 
 Level = Literal["interval", "ordinal", "nominal"]
 #: The package holds units × values × values numbers; beyond this many the same formula is summed directly.
 LARGEST = 20_000_000
+_SAME = "all scores are the same"
 
 
 class Alpha(NamedTuple):
@@ -107,26 +109,50 @@ def explain_alpha(
     >>> explain_alpha(pd.DataFrame({"item": [1, 1], "annotator": ["a", "b"], "score": [3, 3]})).reason
     'all scores are the same'
     """
-    if level not in get_args(Level):
-        raise InputError("level", level, f"one of {', '.join(get_args(Level))}")
-    given, keys = _scored(scores, units, annotator, score)
-    if given[annotator].nunique() < 2:
-        return Alpha(math.nan, "fewer than two annotators", 0, 0)
-    unit = given.groupby(keys, dropna=False, sort=False).ngroup()
-    pairable = given[unit.groupby(unit).transform("size") > 1]
-    if pairable.empty:
-        return Alpha(math.nan, "no unit has two scores", 0, 0)
-    codes = pd.factorize(unit[pairable.index])[0]
-    values, ranks = np.unique(pairable[score].to_numpy(float), return_inverse=True)
+    found = _pairable(scores, level, units, annotator, score)
+    if isinstance(found, str):
+        return Alpha(math.nan, found, 0, 0)
+    codes, values, ranks = found
     size = (int(codes.max()) + 1, len(codes))
     if len(values) == 1:
-        return Alpha(math.nan, "all scores are the same", *size)
+        return Alpha(math.nan, _SAME, *size)
     if size[0] * len(values) ** 2 > LARGEST:
         return Alpha(_sum_directly(codes, values[ranks], level), "", *size)
     counts = np.zeros((size[0], len(values)), dtype=np.int64)
     np.add.at(counts, (codes, ranks), 1)
     alpha = krippendorff.alpha(value_counts=counts, value_domain=values, level_of_measurement=level)
     return Alpha(float(alpha), "", *size)
+
+
+def why_undefined(
+    scores: pd.DataFrame,
+    level: Level = "interval",
+    units: Sequence[str] | None = None,
+    annotator: str = "annotator",
+    score: str = "score",
+) -> str:
+    """Return the reason of `explain_alpha` without computing alpha; empty where alpha is defined."""
+    found = _pairable(scores, level, units, annotator, score)
+    if isinstance(found, str):
+        return found
+    return _SAME if len(found[1]) == 1 else ""
+
+
+def _pairable(
+    scores: pd.DataFrame, level: Level, units: Sequence[str] | None, annotator: str, score: str
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64], npt.NDArray[np.intp]] | str:
+    """Return unit and number of each score that can be paired, and the distinct scores; or why there is none."""
+    if level not in get_args(Level):
+        raise InputError("level", level, f"one of {', '.join(get_args(Level))}")
+    given, keys = _scored(scores, units, annotator, score)
+    if given[annotator].nunique() < 2:
+        return "fewer than two annotators"
+    unit, _ = number_items(given, keys)
+    paired = np.bincount(unit)[unit] > 1
+    if not paired.any():
+        return "no unit has two scores"
+    values, ranks = np.unique(given[score].to_numpy(float)[paired], return_inverse=True)
+    return pd.factorize(unit[paired])[0], values, ranks
 
 
 def _scored(
@@ -141,9 +167,10 @@ def _scored(
     infinite = np.isinf(given[score].to_numpy(float))
     if infinite.any():
         raise InputError(f"score column {score!r}", math.inf, "finite numbers, and NaN where there is none")
-    repeated = given.duplicated([*keys, annotator])
-    if repeated.any():
-        first = given.loc[repeated, [*keys, annotator]].iloc[0].to_dict()
+    rating, firsts = number_items(given, [*keys, annotator])
+    if len(firsts) < len(given):
+        repeated = np.flatnonzero(firsts[rating] != np.arange(len(given)))[0]
+        first = given.iloc[repeated][[*keys, annotator]].to_dict()
         raise TrialsError("scores", first, "one score per unit and annotator", "pass the columns of the unit")
     return given, keys
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,9 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.util import hash_array
 
 from biaslab.errors import TrialsError
-from biaslab.stats.agreement import Level, explain_alpha
+from biaslab.stats.agreement import Level, why_undefined
+from biaslab.stats.blocks import number_items
 from biaslab.stats.cluster_statistic import Statistic, cluster_difference, cluster_statistic
 from biaslab.stats.estimate import Estimate, Resampling, undefined
 from biaslab.stats.intervals import ROUNDING
@@ -22,6 +23,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 _BOUNDS = (-1.0, 1.0)
 _CHUNK = 1 << 18
+_BOTH = ("first", "second")
 
 
 def estimate_alpha(
@@ -79,11 +81,12 @@ def estimate_alpha(
     (0.954, 4)
     """
     columns = _units(scores, units, annotator, score, context)
-    whole = explain_alpha(scores, level, columns, annotator, score)
-    if math.isnan(whole.value):
-        return undefined(whole.reason)
+    reason = why_undefined(scores, level, columns, annotator, score)
+    if reason:
+        return undefined(reason)
     rows = _pairable(scores, columns, score)
-    statistic, contexts = _alpha(rows, columns, score, context, _order(rows, columns, score, context), level)
+    order = _contents(rows, columns, score, context).sort_values().index
+    statistic, contexts = _alpha(rows, columns, score, context, order, level)
     return cluster_statistic(statistic, contexts, resampling, bounds=_BOUNDS)
 
 
@@ -127,11 +130,11 @@ def alpha_difference(
     common = set(frames[0][context]) & set(frames[1][context])
     frames = [frame[frame[context].isin(common)] for frame in frames]
     for frame in frames:
-        whole = explain_alpha(frame, level, columns, annotator, score)
-        if math.isnan(whole.value):
-            return undefined(whole.reason, len(common))
-    orders = [_order(frame, columns, score, context) for frame in frames]
-    names = sorted(orders[0], key=lambda name: (orders[0][name], orders[1][name]))
+        reason = why_undefined(frame, level, columns, annotator, score)
+        if reason:
+            return undefined(reason, len(common))
+    contents = pd.concat([_contents(frame, columns, score, context) for frame in frames], axis=1, keys=_BOTH)
+    names = contents.sort_values(list(_BOTH)).index
     made = [_alpha(frame, columns, score, context, names, level)[0] for frame in frames]
     return cluster_difference(made[0], made[1], len(common), resampling)
 
@@ -149,34 +152,39 @@ def _pairable(scores: pd.DataFrame, units: list[str], score: str) -> pd.DataFram
     if missing:
         raise TrialsError("scores columns", missing, f"the columns {', '.join((*units, score))}")
     given = scores[scores[score].notna()]
-    return given[given.groupby(units, dropna=False)[score].transform("size") > 1]
+    unit = number_items(given, units)[0]
+    return given[np.bincount(unit)[unit] > 1]
 
 
-def _order(rows: pd.DataFrame, units: list[str], score: str, context: str) -> dict[Any, list[tuple[int, ...]]]:
-    """Return contexts sorted by the ranks of their units' scores, which depend on no name and no unit, and these."""
-    unit = rows.groupby(units, dropna=False, sort=False).ngroup()
-    rank = rows[score].rank(method="dense").astype(int)
-    frame = pd.DataFrame({"context": rows[context], "unit": unit, "rank": rank}).sort_values("rank")
-    lists = frame.groupby(["context", "unit"], sort=False)["rank"].agg(tuple)
-    content = {name: sorted(found) for name, found in lists.groupby(level="context", sort=False)}
-    return dict(sorted(content.items(), key=lambda item: item[1]))
+def _contents(rows: pd.DataFrame, units: list[str], score: str, context: str) -> pd.Series:
+    """Return a number for the scores of each context's units, alike in no two contexts and dependent on no name.
+
+    Contexts are numbered by it, so that a seed gives the same resamples whatever they are called.
+    """
+    _, rank = np.unique(rows[score].to_numpy(float), return_inverse=True)
+    unit, (codes, names) = number_items(rows, units)[0], pd.factorize(rows[context])
+    of_unit = np.zeros(unit.max() + 1, np.uint64)
+    np.add.at(of_unit, unit, hash_array(rank))
+    home = np.zeros(len(of_unit), np.intp)
+    home[unit] = codes
+    of_context = np.zeros(len(names), np.uint64)
+    np.add.at(of_context, home, hash_array(of_unit))
+    return pd.Series(of_context, names)
 
 
 def _alpha(
-    rows: pd.DataFrame, units: list[str], score: str, context: str, order: Iterable[Any], level: Level
+    rows: pd.DataFrame, units: list[str], score: str, context: str, order: pd.Index, level: Level
 ) -> tuple[Statistic, int]:
     """Make the statistic of rows whose units all have two scores, contexts in the given order."""
-    position = {name: number for number, name in enumerate(order)}
-    codes = rows[context].map(position).to_numpy(np.intp)
-    unit = rows.groupby(units, dropna=False, sort=False).ngroup().to_numpy(np.intp)
+    codes, unit = order.get_indexer(pd.Index(rows[context])), number_items(rows, units)[0]
     values, at = np.unique(rows[score].to_numpy(float), return_inverse=True)
     sequence = np.lexsort((at, unit, codes))
     codes, unit, at = codes[sequence], unit[sequence], at[sequence]
     starts = np.r_[0, np.flatnonzero(np.diff(unit)) + 1]
-    counts = np.bincount(codes * len(values) + at, minlength=len(position) * len(values)).reshape(len(position), -1)
+    counts = np.bincount(codes * len(values) + at, minlength=len(order) * len(values)).reshape(len(order), -1)
     centred = values - values.mean()
     parts = _Parts(counts.astype(float), centred / (np.abs(centred).max() or 1.0), at, starts, codes[starts])
-    return {"interval": parts.interval, "ordinal": parts.ordinal, "nominal": parts.nominal}[level], len(position)
+    return {"interval": parts.interval, "ordinal": parts.ordinal, "nominal": parts.nominal}[level], len(order)
 
 
 @dataclass(frozen=True)

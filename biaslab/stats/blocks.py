@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from biaslab.errors import InputError, MissingDataWarning
 from biaslab.stats.pairs import MISSING_SHARE
@@ -15,7 +17,7 @@ ITEM = ("context_id", "candidate_id")
 
 def usable(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the trials that have a value."""
-    return trials[trials["status"].isin(["ok", "tie"]) & trials["value"].notna()]
+    return trials[_has_value(trials)]
 
 
 def whole_blocks(
@@ -61,18 +63,19 @@ def whole_blocks(
     >>> blocks[["candidate_id", "with", "without"]].to_numpy().tolist(), blocks.attrs["n_dropped"]
     ([['x', 4.0, 3.0]], 1)
     """
-    planned = trials[trials[condition].isin(list(levels))]
-    missing = [level for level in levels if not (planned[condition] == level).any()]
+    wanted = list(levels)
+    at = _places(trials[condition], wanted)
+    planned, at = trials[at >= 0], at[at >= 0]
+    missing = [level for place, level in enumerate(wanted) if not (at == place).any()]
     if missing:
         raise InputError(condition, missing, "conditions that were judged", "judge them too")
-    found = usable(planned)
-    means = found.pivot_table(index=list(ITEM), columns=condition, values="value", aggfunc="mean", sort=False)
-    blocks = means.reindex(columns=list(levels)).dropna()
-    kept = planned.drop_duplicates(list(ITEM)).set_index(list(ITEM))[list(keep)]
-    blocks = blocks.join(kept).reset_index()
-    blocks.columns.name = None
-    items = pd.MultiIndex.from_frame(found[list(ITEM)])
-    entering = int(items.isin(pd.MultiIndex.from_frame(blocks[list(ITEM)])).sum())
+    item, first = number_items(planned)
+    value, found = planned["value"].to_numpy(float), _has_value(planned)
+    means = _means(item[found], at[found], value[found], (len(first), len(wanted)))
+    whole = np.flatnonzero(np.isfinite(means).all(axis=1))
+    blocks = planned.iloc[first[whole]][[*ITEM, *keep]].reset_index(drop=True)
+    blocks = pd.concat([blocks, pd.DataFrame(means[whole], columns=wanted)], axis=1)
+    entering = int((found & np.isin(item, whole)).sum())
     blocks.attrs.update(n_trials=entering, n_dropped=len(planned) - entering)
     if len(planned) - entering > MISSING_SHARE * len(planned):
         warnings.warn(
@@ -82,3 +85,66 @@ def whole_blocks(
             stacklevel=3,
         )
     return blocks
+
+
+def side_by_side(trials: pd.DataFrame, column: str, value: str = "value", by: Sequence[str] = ITEM) -> pd.DataFrame:
+    """Return means, one row an item in order of appearance and one column a level in order of appearance.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        With the named columns; none of ``by`` and ``column`` is missing anywhere.
+    column, value : str
+        What tells the levels apart, and what is averaged.
+    by : sequence of str
+        What tells the items apart.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As ``trials.pivot_table(value, by, column, sort=False)``, many times as quick with few rows. NaN where an item
+        lacks a level.
+
+    Examples
+    --------
+    >>> rows = [("c1", "x", 0, 4.0), ("c1", "x", 1, 3.0), ("c1", "y", 0, 5.0)]
+    >>> trials = pd.DataFrame(rows, columns=["context_id", "candidate_id", "replicate", "value"])
+    >>> side_by_side(trials, "replicate").to_numpy().tolist()
+    [[4.0, 3.0], [5.0, nan]]
+    """
+    item, first = number_items(trials, by)
+    at, levels = pd.factorize(trials[column])
+    means = _means(item, at, trials[value].to_numpy(float), (len(first), len(levels)))
+    return pd.DataFrame(means, pd.MultiIndex.from_frame(trials[list(by)].iloc[first]), pd.Index(levels))
+
+
+def number_items(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the number of each row's item, in order of appearance, and the first row of each item."""
+    codes = np.zeros(len(trials), np.intp)
+    for name in by:
+        own, names = pd.factorize(trials[name], use_na_sentinel=False)
+        codes = pd.factorize(codes * len(names) + own)[0]
+    first = np.empty(codes.max(initial=-1) + 1, np.intp)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return codes, first
+
+
+def _has_value(trials: pd.DataFrame) -> NDArray[np.bool_]:
+    known: NDArray[np.bool_] = trials["status"].isin(["ok", "tie"]).to_numpy() & trials["value"].notna().to_numpy()
+    return known
+
+
+def _places(values: pd.Series, levels: Sequence[object]) -> NDArray[np.intp]:
+    """Return the place of each value among the levels, -1 where it is none of them."""
+    codes, found = pd.factorize(values)
+    place = {level: number for number, level in enumerate(levels)}
+    return np.array([*(place.get(name, -1) for name in found), -1], np.intp)[codes]
+
+
+def _means(
+    item: NDArray[np.intp], level: NDArray[np.intp], value: NDArray[np.float64], shape: tuple[int, int]
+) -> NDArray[np.float64]:
+    cell, size = item * shape[1] + level, shape[0] * shape[1]
+    with np.errstate(invalid="ignore"):
+        means = np.bincount(cell, value, size) / np.bincount(cell, minlength=size)
+    return means.reshape(shape)

@@ -16,6 +16,7 @@ Level = Literal["context", "dataset", "system"]
 Method = Literal["spearman", "kendall", "pearson"]
 Vector = npt.NDArray[np.float64]
 DIGITS = 12
+_LARGE = 64  # candidates of a context; beyond, comparing all pairs is slower than sorting
 
 
 class Correlation(NamedTuple):
@@ -126,11 +127,14 @@ def context_correlations(given: pd.DataFrame, x: str, y: str, method: Method, co
     codes = pd.factorize(given[context])[0]
     order = np.argsort(codes, kind="stable")
     a, b = rounded(given[x].to_numpy(float))[order], rounded(given[y].to_numpy(float))[order]
-    borders = np.flatnonzero(np.diff(codes[order])) + 1
-    if not len(codes):
-        return np.empty(0)
-    parts = zip(np.split(a, borders), np.split(b, borders), strict=True)
-    return np.array([_correlate(u, v, method) if _varies(u) and _varies(v) else np.nan for u, v in parts])
+    sizes = np.bincount(codes)
+    starts = np.cumsum(sizes) - sizes
+    values = np.full(len(sizes), np.nan)
+    for size in np.unique(sizes):
+        alike = np.flatnonzero(sizes == size)
+        rows = starts[alike, None] + np.arange(size)
+        values[alike] = _correlate_rows(a[rows], b[rows], method)
+    return values
 
 
 def rounded(values: Vector) -> Vector:
@@ -146,8 +150,34 @@ def _varies(values: Vector) -> bool:
 def _correlate(a: Vector, b: Vector, method: Method) -> float:
     if method == "kendall":
         return float(stats.kendalltau(a, b, variant="b").statistic)
-    if method == "spearman":
-        a, b = stats.rankdata(a), stats.rankdata(b)
-    a, b = a - a.mean(), b - b.mean()
-    a, b = a / np.abs(a).max(), b / np.abs(b).max()
-    return float(np.clip((a @ b) / math.sqrt((a @ a) * (b @ b)), -1, 1))
+    return float(_pearson(*((stats.rankdata(a), stats.rankdata(b)) if method == "spearman" else (a, b))))
+
+
+def _correlate_rows(a: Vector, b: Vector, method: Method) -> Vector:
+    """Correlate row by row, shape (contexts, candidates); NaN where one of both does not vary."""
+    values = np.full(len(a), np.nan)
+    varied = (a != a[:, :1]).any(axis=1) & (b != b[:, :1]).any(axis=1)
+    a, b = a[varied], b[varied]
+    if method == "kendall" and a.shape[1] > _LARGE:
+        values[varied] = [_correlate(u, v, method) for u, v in zip(a, b, strict=True)]
+    elif method == "kendall":
+        values[varied] = _kendall(a, b)
+    else:
+        values[varied] = _pearson(*((stats.rankdata(u, axis=-1) for u in (a, b)) if method == "spearman" else (a, b)))
+    return values
+
+
+def _pearson(a: Vector, b: Vector) -> Vector:
+    """Return Pearson's r along the last axis; both vary."""
+    a, b = (u - u.mean(axis=-1, keepdims=True) for u in (a, b))
+    a, b = (u / np.abs(u).max(axis=-1, keepdims=True) for u in (a, b))
+    r = (a * b).sum(axis=-1) / np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1))
+    return np.asarray(np.clip(r, -1, 1), float)
+
+
+def _kendall(a: Vector, b: Vector) -> Vector:
+    """Return Kendall's τ-b of each row from all pairs of its entries; both vary."""
+    first, second = np.triu_indices(a.shape[1], 1)
+    u, v = (np.sign(x[:, first] - x[:, second]) for x in (a, b))
+    tau = (u * v).sum(axis=1) / np.sqrt((u * u).sum(axis=1) * (v * v).sum(axis=1))
+    return np.asarray(np.clip(tau, -1, 1), float)

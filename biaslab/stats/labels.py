@@ -15,7 +15,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 from biaslab.errors import InputError
 
@@ -54,7 +53,8 @@ def tempered(logprobs: Sequence[float], temperature: float = 1.0) -> NDArray[np.
         best = values == values.max()
         return np.asarray(best / best.sum(), float)
     with np.errstate(over="ignore"):  # what lies below the maximum may fall to -inf, which is right
-        return np.asarray(np.exp(log_softmax((values - values.max()) / temperature)), float)
+        p = np.exp((values - values.max()) / temperature)
+    return np.asarray(p / p.sum(), float)
 
 
 def expected_score(scores: Sequence[float], logprobs: Sequence[float], temperature: float = 1.0) -> float:

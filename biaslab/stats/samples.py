@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.stats.blocks import ITEM, usable
+from biaslab.stats.blocks import side_by_side, usable
 from biaslab.stats.cluster_statistic import cluster_statistic
 from biaslab.stats.estimate import Estimate, Resampling, undefined
 from biaslab.stats.frame import Ratio, sum_by_context
@@ -20,7 +20,7 @@ _TWO = "undefined: no request has two samples with a score"
 
 def sample_table(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the scores, one row an item (context_id, candidate_id) and one column a replicate; NaN where none."""
-    return usable(trials).pivot_table(index=list(ITEM), columns="replicate", values="value", sort=False)
+    return side_by_side(usable(trials), "replicate")
 
 
 def sample_differences(trials: pd.DataFrame, condition: str, levels: Sequence[Any]) -> tuple[Ratio, Ratio]:

@@ -145,6 +145,21 @@ def test_correlation_pooled_and_by_system_are_scipys(method, expected):
     assert by_system.n == 4
 
 
+@given(
+    st.sampled_from([("spearman", stats.spearmanr), ("kendall", stats.kendalltau), ("pearson", stats.pearsonr)]),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=40),
+)
+def test_correlations_of_contexts_are_scipys_one_by_one(method, rows):
+    frame = pd.DataFrame(rows, columns=["context_id", "judge", "human"])
+    parts = [part for _, part in frame.groupby("context_id")]
+    varied = [part for part in parts if part["judge"].std() > 0 and part["human"].std() > 0]
+    found = correlation(frame, "judge", "human", "context", method[0])
+    assert found.n == len(varied)
+    if varied:
+        expected = sum(method[1](part["judge"], part["human"]).statistic for part in varied) / len(varied)
+        assert found.value == pytest.approx(expected, abs=1e-9)
+
+
 def test_correlation_is_undefined_with_a_reason():
     constant = FRAME.assign(judge=1)
     for level, reason in (

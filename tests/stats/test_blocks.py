@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from biaslab.errors import InputError, MissingDataWarning
-from biaslab.stats.blocks import whole_blocks
+from biaslab.stats.blocks import number_items, side_by_side, whole_blocks
 
 LEVELS = ("a", "b", "c")
 statuses = st.sampled_from(["ok", "ok", "ok", "refused", "unparsable"])
@@ -60,3 +60,27 @@ def test_what_is_missing_is_warned_of():
 def test_a_condition_nobody_judged():
     with pytest.raises(InputError, match="'d'"):
         whole_blocks(frame([("ok", 1.0)] * 6), "order", (*LEVELS, "d"), "shift")
+
+
+def in_order(table):
+    return table.sort_index(axis=0).sort_index(axis=1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2), st.floats(-9, 9)), min_size=1))
+def test_side_by_side_is_the_pivot_table_of_means(rows):
+    trials = pd.DataFrame(rows, columns=["context_id", "candidate_id", "replicate", "value"])
+    by = ["context_id", "candidate_id"]
+    expected = trials.pivot_table(index=by, columns="replicate", values="value", sort=False)
+    found = side_by_side(trials, "replicate")
+    assert list(found.index) == list(trials.drop_duplicates(by)[by].itertuples(index=False, name=None))
+    pd.testing.assert_frame_equal(in_order(found), in_order(expected), check_names=False)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.sampled_from([1.5, float("nan")]))))
+def test_items_are_numbered_as_they_appear_missing_names_too(rows):
+    frame = pd.DataFrame(rows, columns=["name", "at"])
+    item, first = number_items(frame, ["name", "at"])
+    names = [(name, str(at)) for name, at in rows]
+    seen = list(dict.fromkeys(names))
+    assert item.tolist() == [seen.index(name) for name in names]
+    assert first.tolist() == [names.index(name) for name in seen]
