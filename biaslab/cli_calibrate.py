@@ -27,7 +27,7 @@ def calibrate(
     contexts: Annotated[
         list[int] | None, typer.Option(metavar="N", help="Contexts of a study; may be repeated. Default: 8, 24, 100.")
     ] = None,
-    population: Annotated[int, typer.Option(help="Contexts of the population that studies draw from.")] = 10_000,
+    population: Annotated[int, typer.Option(help="Contexts of the population that studies draw from.")] = 5_000,
     jobs: Annotated[int, typer.Option(help="Processes; the result does not depend on it.")] = 1,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write the table to this file.")] = None,
@@ -51,7 +51,7 @@ def calibrate(
         jobs=jobs,
         seed=seed,
         report=_show,
-        **({"contexts": contexts, "curve": ()} if contexts else {}),
+        **({"contexts": contexts} if contexts else {}),
     )
     if out is not None:
         found.to_csv(out, index=False)
