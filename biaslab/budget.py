@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from biaslab.core import Judge, Request, Trial
-from biaslab.cost import count_tokens
+from biaslab.cost import check_prices, count_tokens
 from biaslab.errors import BudgetExceededError, InputError
 
 
@@ -29,6 +29,11 @@ class Budget:
         Tokens read and written.
     minutes : float, optional
         Wall-clock time.
+    dollars : float, optional
+        What tokens cost at `prices`, which it needs.
+    prices : mapping, optional
+        Dollars for a million tokens: ``input``, and if wanted ``cached`` and ``output``. With prices, the progress bar
+        shows what is spent.
     partial : bool
         Start anyway, and stop at the limit with everything that was answered in the store.
     seconds_per_request : float, optional
@@ -37,7 +42,7 @@ class Budget:
     Raises
     ------
     InputError
-        If a limit or the speed is not above 0.
+        If a limit or the speed is not above 0, or prices are not what is allowed.
 
     Examples
     --------
@@ -48,18 +53,25 @@ class Budget:
     requests: int | None = None
     tokens: int | None = None
     minutes: float | None = None
+    dollars: float | None = None
+    prices: Mapping[str, float] | None = None
     partial: bool = False
     seconds_per_request: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("requests", "tokens", "minutes", "seconds_per_request"):
+        for name in ("requests", "tokens", "minutes", "dollars", "seconds_per_request"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(f"budget.{name}", value, "a number above 0, or None for no limit")
 
-    def exceeded(self, requests: int, tokens: int, seconds: float) -> str:
+        if self.prices is not None:
+            check_prices(self.prices)
+        elif self.dollars is not None:
+            raise InputError("budget.prices", None, "dollars for a million tokens, where the budget is in dollars")
+
+    def exceeded(self, requests: int, tokens: int, seconds: float, dollars: float = 0.0) -> str:
         """Return which limit is reached, in words; empty when none is."""
-        spent = (("requests", requests), ("tokens", tokens), ("minutes", seconds / 60))
+        spent = (("requests", requests), ("tokens", tokens), ("minutes", seconds / 60), ("dollars", dollars))
         for name, value in spent:
             limit = getattr(self, name)
             if limit is not None and value >= limit:
@@ -98,7 +110,7 @@ class Budget:
             for name in over
         )
         needs = " and ".join(
-            f"{math.ceil(total):,} {name}" + method * (name == "tokens") for name, total in over.items()
+            f"{_amount(name, total)} {name}" + method * (name in ("tokens", "dollars")) for name, total in over.items()
         )
         limits = " and ".join(f"{getattr(self, name):,g}" for name in over)
         start = f"dataset.head({fits}), " if fits else ""
@@ -111,12 +123,19 @@ class Budget:
     def _costs(self, judge: Judge, missing: Sequence[Request]) -> tuple[dict[str, list[float]], str]:
         """Return what each request costs, by limit that can be checked before the run, and how tokens were counted."""
         costs: dict[str, list[float]] = {}
-        method = ""
+        counted = count_tokens(judge, missing) if self.tokens is not None or self.dollars is not None else None
+        method = "" if counted is None else f" ({counted.method})"
         if self.requests is not None:
             costs["requests"] = [1.0] * len(missing)
-        if self.tokens is not None:
-            counted = count_tokens(judge, missing)
-            costs["tokens"], method = (counted.read + counted.written).tolist(), f" ({counted.method})"
+        if counted is not None and self.tokens is not None:
+            costs["tokens"] = (counted.read + counted.written).tolist()
+        if counted is not None and self.dollars is not None and self.prices is not None:
+            at_most = counted.read * self.prices["input"] + counted.written * self.prices.get("output", 0.0)
+            costs["dollars"] = (at_most / 1e6).tolist()
         if self.minutes is not None and self.seconds_per_request is not None:
             costs["minutes"] = [self.seconds_per_request / 60] * len(missing)
         return costs, method
+
+
+def _amount(name: str, total: float) -> str:
+    return f"{total:,.4g}" if name == "dollars" else f"{math.ceil(total):,}"

@@ -1,4 +1,4 @@
-"""The command line: ``biaslab figures``, ``probe``, ``plan``, ``list``, ``calibrate``, ``store``."""
+"""The command line: ``biaslab figures``, ``probe``, ``plan``, ``list``, ``calibrate``, ``batch``, ``store``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from biaslab import cli_calibrate, cli_plan, cli_store
+from biaslab import cli_audit, cli_batch, cli_calibrate, cli_plan, cli_report, cli_store
 from biaslab.cli_text import cost, count, describe, first_line, table
 from biaslab.errors import BiaslabError, InputError, MissingDataWarning
 
@@ -41,8 +41,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(cli_store.app, name="store")
+app.add_typer(cli_batch.app, name="batch")
 app.command("plan")(cli_plan.plan)
 app.command()(cli_calibrate.calibrate)
+app.command()(cli_audit.audit)
+app.command()(cli_report.card)
+app.command("table")(cli_report.table)
 
 Judge = Annotated[
     str | None, typer.Option(help="Who judges, such as smollm2-135m, a folder, a .gguf file or simulated:position=1.")
@@ -127,6 +131,8 @@ def figures(
     finally:
         if runs:
             made = f"{count(sum(len(run.figures) for run in runs), 'figure')} from {count(len(runs), 'notebook')}"
+            if (out / "index.html").exists():
+                typer.echo(f"{out / 'index.html'} shows all figures of the folder")
             typer.echo(f"{made} in {time.monotonic() - started:.0f} s; {cost(runs)}")
 
 

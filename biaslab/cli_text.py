@@ -48,11 +48,14 @@ def first_line(text: str | None) -> str:
 
 def describe(run: Run) -> str:
     """Say what one notebook made, and what it cost."""
+    from biaslab.report.gallery import describe_estimates
+
     lines = [f"{run.notebook}: {count(len(run.figures), 'figure')} in {run.seconds:.0f} s; {cost([run])}"]
     stems = dict.fromkeys(file.with_suffix("") for file in run.files)
     for stem in stems:
         kinds = " ".join(file.suffix for file in run.files if file.with_suffix("") == stem)
-        lines.append(f"  {stem}  {kinds}")
+        facts = describe_estimates(stem.with_suffix(".csv")) if ".csv" in kinds else ""
+        lines.append(f"  {stem}  {kinds}{f'  from {facts}' if facts else ''}")
     if run.ignored:
         lines.append(f"  without {', '.join(run.ignored)}, which this notebook does not have")
     return "\n".join(lines)

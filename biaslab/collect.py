@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import astuple
+from inspect import signature
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pandas as pd
 from tqdm.auto import tqdm
 
 from biaslab.budget import Budget
-from biaslab.core import Choice, Judge, Probe, Reply, Request, Trial, request_key
-from biaslab.cost import unanswered
-from biaslab.errors import BudgetExceededError, InputError, JudgeError
+from biaslab.core import DECLINED, Choice, Judge, Probe, Reply, Request, Status, Trial, Usage, request_key
+from biaslab.cost import dollars, unanswered
+from biaslab.errors import BudgetExceededError, InputError, JudgeError, ModelChangedWarning
 from biaslab.store import Store
 
 if TYPE_CHECKING:
@@ -38,7 +42,8 @@ def collect(
     Parameters
     ----------
     probe : Probe
-        What to ask and how to read it.
+        What to ask and how to read it. Where its ``design`` takes a second parameter ``trials``, it is called again
+        with the trials so far until it yields nothing.
     judge : Judge
         Who is asked.
     dataset : Dataset
@@ -69,8 +74,8 @@ def collect(
         Before anything is asked, if a request cannot be answered; the message names context and candidate.
     BudgetExceededError
         Before anything is asked, if the budget does not cover the run; the message says what it needs and how many
-        contexts fit. Later, when a partial budget, or one whose tokens or minutes could only be estimated, is spent:
-        everything answered so far is in the store.
+        contexts fit. Later, when a partial budget, or one whose tokens or minutes could only be estimated, or one of a
+        design that goes on with what was answered, is spent: everything answered so far is in the store.
 
     Examples
     --------
@@ -86,32 +91,101 @@ def collect(
     kept = store if store is None or isinstance(store, Store) else Store(store)
     asked = _Counted(judge)
     source: Judge = asked if kept is None else kept.wrap(asked)
+    frames: list[pd.DataFrame] = []
+    requests = 0
+    models = Counter[str]()
     try:
-        places = _places(trials)
-        _check(source, trials)
-        if budget is not None:
-            budget.require(judge, unanswered(judge, list(places), kept), trials)
-        replies = _ask(source, places, trials, asked, probe.name if progress else None, budget or Budget())
-        frame = _frame(probe, judge, dataset, trials, replies)
+        with tqdm(desc=probe.name, unit="reply", total=0, disable=not progress) as bar:
+            while trials:
+                places = _places(trials)
+                _check(source, trials)
+                if budget is not None:
+                    missing = unanswered(judge, list(places), kept)
+                    _require(budget, judge, missing, trials, asked)
+                replies = _ask(source, places, trials, asked, bar, budget or Budget())
+                requests += len(places)
+                models.update(reply.model for reply in replies if reply.model is not None)
+                frames.append(_frame(probe, judge, dataset, trials, replies))
+                trials = _next_trials(probe, dataset, frames)
     finally:
         if kept is not None and kept is not store:
             kept.close()
-    frame.attrs["asked"], frame.attrs["stored"] = asked.replies, len(places) - asked.replies
+    _warn_of(models, judge.id)
+    frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+    frame.attrs["asked"], frame.attrs["stored"] = asked.replies, requests - asked.replies
     return frame
 
 
 class _Counted:
-    """The judge, with a count of what it was really asked."""
+    """The judge, with a count of what it was really asked, and since when."""
 
     def __init__(self, judge: Judge) -> None:
-        self.judge, self.replies, self.tokens = judge, 0, 0
+        self.judge, self.replies, self.tokens, self.started = judge, 0, 0, time.monotonic()
+        self.usage = Usage()
         self.id, self.kinds, self.check = judge.id, judge.kinds, judge.check
 
     def ask(self, requests: Iterable[Request]) -> Any:
-        for request, reply in self.judge.ask(requests):
-            self.replies += 1
-            self.tokens += _tokens(reply)
-            yield request, reply
+        return _Counting(self, self.judge.ask(requests))
+
+    def count(self, reply: Reply) -> None:
+        self.replies += 1
+        self.tokens += _tokens(reply)
+        pairs = zip(astuple(self.usage), astuple(reply.usage), strict=True)
+        self.usage = Usage(*(before + now for before, now in pairs))
+
+
+class _Counting:
+    """What it answers, counted; the judge's own iterator can be stopped and closed through it."""
+
+    def __init__(self, counted: _Counted, answers: Iterator[tuple[Request, Reply]]) -> None:
+        self._counted, self._answers = counted, answers
+
+    def __iter__(self) -> Iterator[tuple[Request, Reply]]:
+        return self
+
+    def __next__(self) -> tuple[Request, Reply]:
+        request, reply = next(self._answers)
+        self._counted.count(reply)
+        return request, reply
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._answers, name)
+
+    def close(self) -> None:
+        close = getattr(self._answers, "close", None)
+        if close is not None:
+            close()
+
+
+def _next_trials(probe: Probe, dataset: Dataset, frames: Sequence[pd.DataFrame]) -> list[Trial]:
+    """Return what a design asks after the trials so far; nothing where it takes no trials."""
+    if "trials" not in signature(probe.design).parameters:
+        return []
+    return list(probe.design(dataset, pd.concat(frames, ignore_index=True)))  # type: ignore[call-arg]
+
+
+def _require(
+    budget: Budget, judge: Judge, missing: Sequence[Request], trials: Sequence[Trial], asked: _Counted
+) -> None:
+    """Refuse what the budget does not cover: the first part of a design before it, a later one when all is spent."""
+    if not asked.replies:
+        budget.require(judge, missing, trials)
+    elif missing and (spent := _spent(budget, asked)):
+        raise BudgetExceededError(
+            f"the budget is spent: {spent}; the design has more to ask, what was answered is kept if a store was "
+            "given; run again with a larger budget to go on"
+        )
+
+
+def _spent(budget: Budget, asked: _Counted) -> str:
+    if not asked.replies:
+        return ""
+    seconds = time.monotonic() - asked.started
+    return budget.exceeded(asked.replies, asked.tokens, seconds, _paid(budget, asked))
+
+
+def _paid(budget: Budget, asked: _Counted) -> float:
+    return dollars(asked.usage, budget.prices) if budget.prices is not None else 0.0
 
 
 def _places(trials: Sequence[Trial]) -> dict[Request, list[int]]:
@@ -137,21 +211,20 @@ def _ask(
     places: dict[Request, list[int]],
     trials: Sequence[Trial],
     asked: _Counted,
-    label: str | None,
+    bar: tqdm[NoReturn],
     budget: Budget,
 ) -> list[Reply]:
     replies: list[Reply | None] = [None] * len(trials)
-    started = time.monotonic()
+    bar.total = (bar.total or 0) + len(places)
     answers = judge.ask(list(places))
-    with (
-        closing(answers),  # type: ignore[type-var]
-        tqdm(total=len(places), desc=label, unit="reply", disable=label is None) as bar,
-    ):
+    with closing(answers):  # type: ignore[type-var]
         for done, (request, reply) in enumerate(answers, start=1):
             for index in places[request]:
                 replies[index] = reply
+            if budget.prices is not None:
+                bar.set_postfix_str(f"${_paid(budget, asked):,.2f}", refresh=False)
             bar.update()
-            spent = budget.exceeded(asked.replies, asked.tokens, time.monotonic() - started) if asked.replies else ""
+            spent = _spent(budget, asked)
             if spent and done < len(places):
                 raise BudgetExceededError(
                     f"the budget is spent: {spent}; {done} of {len(places)} requests are answered, and kept if "
@@ -167,7 +240,7 @@ def _frame(
 ) -> pd.DataFrame:
     rows = []
     for trial, reply in zip(trials, replies, strict=True):
-        value, status = probe.read(trial, reply)
+        value, status = _read(probe, trial, reply)
         identity = (
             probe.name,
             judge.id,
@@ -184,6 +257,21 @@ def _frame(
             | dict(zip(OUTCOME, outcome, strict=True))
         )
     return pd.DataFrame(rows)
+
+
+def _read(probe: Probe, trial: Trial, reply: Reply) -> tuple[float, Status]:
+    """Let the probe read a reply; a server that says it declined needs no reading."""
+    if reply.finish_reason in DECLINED:
+        return math.nan, "refused"
+    return probe.read(trial, reply)
+
+
+def _warn_of(models: Counter[str], judge_id: str) -> None:
+    """Warn if the judgements of one study, new and stored, come from several models."""
+    if len(models) > 1:
+        shares = ", ".join(f"{count:,} from {name!r}" for name, count in models.most_common())
+        words = f"the judgements of {judge_id!r} come from several models, as its server names them: {shares}"
+        warnings.warn(words, ModelChangedWarning, stacklevel=3)
 
 
 def _label_mass(request: Request, reply: Reply) -> float:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Role = Literal["system", "user", "assistant"]
 Status = Literal["ok", "tie", "refused", "unparsable", "out_of_range"]
 STATUSES: tuple[Status, ...] = ("ok", "tie", "refused", "unparsable", "out_of_range")
+#: Finish reasons with which a server says that it, or its model, declined to answer; whatever the text is.
+DECLINED = frozenset({"content_filter", "refusal"})
 Scalar = str | int | float | bool | None
 
 
@@ -174,12 +176,22 @@ class Reply:
         For `Completion`: ``"stop"``, ``"length"`` or what the server said.
     usage : Usage
         Tokens paid for.
+    model : str, optional
+        What a server said it ran, such as ``"gpt-4o-2024-08-06 fp_6b68a8204b"``: name and fingerprint.
+    unseen : float, optional
+        For `Choice` by a server that shows only its likeliest tokens: the probability of answers that it did not show,
+        or not far enough to tell which label they are.
+    bounded : tuple of int
+        Labels, by index, whose log-probability is only an upper bound, since the server did not show them.
     """
 
     logprobs: tuple[float, ...] | None = None
     text: str | None = None
     finish_reason: str | None = None
     usage: Usage = field(default_factory=Usage)
+    model: str | None = None
+    unseen: float | None = None
+    bounded: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -234,6 +246,8 @@ class Calibration:
         A bias that 24 contexts find in 50 to 80 % of studies tells most about the power.
     parameters : mapping
         Constructor parameters of the probe, such that the metric has one value.
+    candidates : int
+        Candidates of a context.
     """
 
     metric: str
@@ -241,6 +255,48 @@ class Calibration:
     fair: Mapping[str, Scalar]
     planted: Mapping[str, Scalar]
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    candidates: int = 3
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How one metric of a probe is read: what plots, tables and cards write beside its numbers.
+
+    Parameters
+    ----------
+    name : str
+        Name in the estimates frame.
+    label : str
+        What it is, in a few words, such as ``"P(A), decisions for the first"``.
+    unit : str
+        What it is counted in, such as ``"share"``, ``"logits"`` or ``"points"``.
+    null : float, optional
+        Where there is no bias, or nothing but chance.
+    above, below : str
+        What an estimate above or below the null says of a judge, after "the judge": ``"prefers what stands first"``.
+    advice : str or tuple of str
+        What to do where that is shown; two, for above and below, where that differs.
+    matters : float, optional
+        The smallest distance from the null that matters in practice: a convention, which decides whether a study that
+        finds nothing could have found anything. A card takes other values.
+    quality : bool
+        It tells how well the judge agrees with reference scores, which is no bias.
+    """
+
+    name: str
+    label: str
+    unit: str = ""
+    null: float | None = None
+    above: str = ""
+    below: str = ""
+    advice: str | tuple[str, str] = ""
+    matters: float | None = None
+    quality: bool = False
+
+    @property
+    def axis(self) -> str:
+        """Label and unit, for an axis or the head of a column."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
 @runtime_checkable
@@ -283,6 +339,8 @@ class Probe(Protocol):
         The metrics over which q-values are computed.
     calibrations : tuple of Calibration
         What to plant to see whether the primary metrics keep their promises; at least one for each.
+    metrics : tuple of Metric, optional
+        How its metrics are read; plots, tables and cards take labels, nulls and words from here.
     """
 
     name: ClassVar[str]

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import Choice, Completion, Judge, Likelihood, Probe, Request, request_key
+from biaslab.core import Choice, Completion, Judge, Likelihood, Probe, Request, Usage, request_key
 from biaslab.errors import InputError
 from biaslab.store import Store
 
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset
 
+PRICES = ("input", "cached", "output")
 #: Characters of one token, where a judge cannot count: the usual rule of thumb for English text.
 CHARACTERS = 4
 _COUNTED = 2000  # requests that a judge counts itself; the others are scaled by their characters
@@ -63,6 +64,27 @@ def price(cost: Cost, prices: Mapping[str, float] | None) -> tuple[float | None,
         return most, None
     shared = cost.read - cost.distinct
     return most, (max(cost.distinct, 0) * prices["input"] + shared * prices["cached"] + output) / 1e6
+
+
+def check_prices(prices: Mapping[str, float]) -> None:
+    """Raise `InputError` unless prices are dollars for a million tokens of input and, if wanted, cached and output."""
+    good = all(name in PRICES and 0 <= price < math.inf for name, price in prices.items())
+    if not good or "input" not in prices:
+        allowed = "dollars for a million tokens of input and, if wanted, cached and output, each at least 0"
+        raise InputError("prices", dict(prices), allowed)
+
+
+def dollars(usage: Usage, prices: Mapping[str, float]) -> float:
+    """Return what tokens cost in dollars; cached input costs as other input where it has no price of its own.
+
+    Examples
+    --------
+    >>> dollars(Usage(prompt_tokens=1_000_000, cached_tokens=500_000), {"input": 2.0, "cached": 0.5, "output": 8.0})
+    1.25
+    """
+    cached = min(usage.cached_tokens, usage.prompt_tokens)
+    read = (usage.prompt_tokens - cached) * prices["input"] + cached * prices.get("cached", prices["input"])
+    return (read + usage.completion_tokens * prices.get("output", 0.0)) / 1e6
 
 
 def measure(
@@ -149,7 +171,8 @@ def count_tokens(judge: Judge, requests: Sequence[Request]) -> TokenCount:
     """Count the tokens of requests: by a judge that can ``encode`` them, as a `LocalJudge` can, else from characters.
 
     Such a judge counts the first 2000 requests; the others are scaled by their characters. All labels of a `Choice`
-    share one prompt, which counts once, as it does in `biaslab.core.Usage`.
+    share one prompt, which counts once, as it does in `biaslab.core.Usage`. A judge that asks another one, as `Sampled`
+    does, has an ``expand`` that says what.
 
     Parameters
     ----------
@@ -166,6 +189,9 @@ def count_tokens(judge: Judge, requests: Sequence[Request]) -> TokenCount:
     >>> counted.read.tolist(), counted.method
     ([5.0], 'estimated at 4 characters a token')
     """
+    expand: Callable[[Request], Sequence[Request]] | None = getattr(judge, "expand", None)
+    if expand is not None:
+        return _expanded(judge.judge, [expand(request) for request in requests])  # type: ignore[attr-defined]
     characters = np.array([float(len(_text(request))) for request in requests])
     written = np.array([_written(request) for request in requests], float)
     few = requests[:_COUNTED]
@@ -185,6 +211,14 @@ def count_tokens(judge: Judge, requests: Sequence[Request]) -> TokenCount:
         method = f"estimated at {CHARACTERS} characters a token"
     read = np.concatenate([read, np.ceil(characters[len(few) :] / per_token)])
     return TokenCount(read, written, distinct * read.sum() / max(read[: len(few)].sum(), 1), method)
+
+
+def _expanded(judge: Judge, asked: Sequence[Sequence[Request]]) -> TokenCount:
+    """Count what another judge is asked, request by request."""
+    counted = count_tokens(judge, [request for several in asked for request in several])
+    starts = np.cumsum([0, *map(len, asked)][:-1])
+    read, written = (np.add.reduceat(tokens, starts) for tokens in (counted.read, counted.written))
+    return TokenCount(read, written, counted.distinct, counted.method)
 
 
 def _distinct(sequences: Sequence[NDArray[Any]]) -> float:

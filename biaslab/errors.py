@@ -10,6 +10,7 @@
     │   ├── UnsupportedRequestError       the judge does not answer this kind of request
     │   ├── PromptTooLongError            the prompt does not fit the context window
     │   ├── ModelLoadError                the model could not be loaded
+    │   ├── ServerError                   a server refused, failed or answers nonsense; carries its status
     │   └── OutOfMemoryError              one single request does not fit in memory
     ├── StoreError                        the store cannot be used; carries its path
     │   ├── ForeignStoreError             the file is something else, and was not touched
@@ -19,6 +20,7 @@
     └── MissingDependencyError            an optional package is needed and not installed
 
     MissingDataWarning (a UserWarning)    more than 5 % of the judgements of a metric are missing
+    ModelChangedWarning (a UserWarning)   a server says that it runs another model than before
 
 A message gives the name, the bad value, what is allowed and the remedy; the same facts are attributes.
 """
@@ -97,6 +99,24 @@ class ModelLoadError(JudgeError):
     """The model could not be loaded."""
 
 
+class ServerError(JudgeError):
+    """A server refused a request for good, or failed as often as was allowed.
+
+    Parameters
+    ----------
+    message : str
+        What went wrong and what to do. Never holds the API key.
+    request : Request, optional
+        The request that could not be answered.
+    status : int, optional
+        The HTTP status, where there was one.
+    """
+
+    def __init__(self, message: str, request: Request | None = None, *, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message, request)
+
+
 class OutOfMemoryError(JudgeError):
     """One single request does not fit in memory, so halving the batch cannot help.
 
@@ -151,6 +171,10 @@ class MissingDependencyError(BiaslabError, ImportError):
 
 class MissingDataWarning(UserWarning):
     """More than 5 % of the judgements of a metric are missing, so its estimate may be biased by what is missing."""
+
+
+class ModelChangedWarning(UserWarning):
+    """A server says that it runs another model, or another build of it, than it said before."""
 
 
 def _short(value: object, limit: int = 120) -> str:

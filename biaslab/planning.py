@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from biaslab.core import Judge, Probe
-from biaslab.cost import count_cost, price
+from biaslab.cost import check_prices, count_cost, price
 from biaslab.errors import InputError
 from biaslab.pilot import Spread, simulated_pilot, spread_of
 from biaslab.store import Store
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from biaslab.datasets import Dataset
-
-_PRICES = ("input", "cached", "output")
 
 
 @dataclass(frozen=True)
@@ -267,10 +265,7 @@ def _check(
     if seconds is not None and not 0 < seconds < math.inf:
         raise InputError("seconds_per_request", seconds, "a number above 0, or None if it is not known")
     if prices is not None:
-        good = all(name in _PRICES and 0 <= price < math.inf for name, price in prices.items())
-        if not good or "input" not in prices:
-            allowed = "dollars for a million tokens of input and, if wanted, cached and output, each at least 0"
-            raise InputError("prices", dict(prices), allowed)
+        check_prices(prices)
 
 
 def _duration(minutes: float) -> str:

@@ -20,8 +20,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
 
+from biaslab.cli_text import cost, count
 from biaslab.errors import InputError, NotebookError
 from biaslab.notebook import Failure, Run, Task, execute, short_name
+from biaslab.report.gallery import Line, write_index
 from biaslab.store import Store
 
 __all__ = ["Run", "list_notebooks", "regenerate"]
@@ -41,7 +43,7 @@ def regenerate(
     progress: bool = True,
     report: Callable[[Run], object] | None = None,
 ) -> list[Run]:
-    """Execute notebooks, which write their figures.
+    """Execute notebooks, which write their figures, and write an ``index.html`` of all figures beside them.
 
     Relative paths are meant from the working directory, inside the notebooks as well.
 
@@ -95,13 +97,22 @@ def regenerate(
         results[task.source.stem] = result
         if report is not None and isinstance(result, Run):
             report(result)
+    done = [result for source in chosen if isinstance(result := results[source.stem], Run)]
+    write_index(out, [_line(run) for run in done])
     failures = [result for result in results.values() if isinstance(result, Failure)]
     if failures:
         error = NotebookError("; ".join(failure.message for failure in failures))
         for failure in failures:
             error.add_note(failure.traceback)
         raise error
-    return [result for source in chosen if isinstance(result := results[source.stem], Run)]
+    return done
+
+
+def _line(run: Run) -> Line:
+    """Say what a notebook did, for the index."""
+    tables = sum(file.suffix == ".csv" for file in run.files)
+    made = f"{count(len(run.figures), 'figure')} from {count(run.estimates, 'row')} of {count(tables, 'table')}"
+    return Line(run.notebook, made, run.seconds, cost([run]))
 
 
 def list_notebooks(folder: str | PathLike[str] | None = None) -> list[Path]:

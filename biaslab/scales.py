@@ -19,6 +19,8 @@ from dataclasses import dataclass
 
 from biaslab.errors import InputError
 
+_SPAN = re.compile(r"(\d{1,6})-(\d{1,6})")
+_LONGEST = 1000  # steps of a scale that is told by its ends
 _WHOLE = re.compile(r"a whole number from (\d+) \(worst\) to (\d+) \(best\)")
 
 
@@ -136,6 +138,25 @@ def find_scale(name: str) -> Scale:
     if name not in SCALES:
         raise InputError("scale", name, f"one of {', '.join(SCALES)}", "or use whole_numbers(low, high)")
     return SCALES[name]
+
+
+def scale_named(name: str) -> Scale:
+    """Return one of `SCALES`, or whole numbers such as "1-3", on which somebody else's judge answered.
+
+    Raises
+    ------
+    InputError
+        If the name is neither.
+
+    Examples
+    --------
+    >>> scale_named("1-3").labels, scale_named("1-5 words").labels[0]
+    (('1', '2', '3'), 'weak 1')
+    """
+    span = _SPAN.fullmatch(name)
+    if name in SCALES or span is None or not 0 < int(span[2]) - int(span[1]) <= _LONGEST:
+        return find_scale(name)
+    return whole_numbers(int(span[1]), int(span[2]))
 
 
 def stated_scale(prompt: str) -> Scale | None:

@@ -179,6 +179,56 @@ def test_what_the_store_holds_costs_no_budget(judge, graded, tmp_path):
     assert len(collect(judge, graded, store=store, budget=bl.Budget(requests=1))) == 240
 
 
+@dataclasses.dataclass(frozen=True)
+class Doubtful(Position):
+    """Asks again, with the other template, whatever it was in doubt about."""
+
+    def design(self, dataset, trials=None):
+        if trials is None:
+            yield from super().design(dataset)
+        elif set(trials["template"]) == {1}:
+            doubted = trials[(trials["value"] - 0.5).abs() < 0.1]
+            wanted = set(zip(doubted["context_id"], doubted["candidate_id"], doubted["opponent_id"], strict=True))
+            for trial in dataclasses.replace(self, templates=[2]).design(dataset):
+                if (trial.context_id, trial.candidate_id, trial.opponent_id) in wanted:
+                    yield trial
+
+
+DOUBTFUL = Doubtful(["coherence"], [1])
+
+
+def test_a_design_that_takes_trials_goes_on_with_what_was_answered(judge, graded):
+    watched = Watched(judge)
+    trials = bl.collect(DOUBTFUL, watched, graded, progress=False)
+    first, again = trials[trials["template"] == 1], trials[trials["template"] == 2]
+    pd.testing.assert_frame_equal(first.reset_index(drop=True), collect(judge, graded), check_like=True)
+    assert len(again) == ((first["value"] - 0.5).abs() < 0.1).sum() > 0
+    assert len(watched.asked) == len(trials) == trials.attrs["asked"]
+    assert trials.index.tolist() == list(range(len(trials)))
+
+
+def test_a_later_round_is_resumed_from_the_store(judge, graded, tmp_path):
+    store = tmp_path / "replies.sqlite"
+    failing = Watched(judge, fail_after=243)
+    with pytest.raises(ConnectionError):
+        bl.collect(DOUBTFUL, failing, graded, store=store, progress=False)
+    rest = Watched(judge)
+    trials = bl.collect(DOUBTFUL, rest, graded, store=store, progress=False)
+    assert trials.attrs["stored"] == 243
+    assert not set(rest.asked) & set(failing.asked)
+    pd.testing.assert_frame_equal(trials, bl.collect(DOUBTFUL, judge, graded, progress=False))
+
+
+def test_a_budget_that_the_first_round_spends_begins_no_other(judge, graded, tmp_path):
+    store, watched = tmp_path / "replies.sqlite", Watched(judge)
+    with pytest.raises(BudgetExceededError, match="240 of 240 requests; the design has more to ask"):
+        bl.collect(DOUBTFUL, watched, graded, store=store, budget=bl.Budget(requests=240), progress=False)
+    assert len(watched.asked) == 240
+    with pytest.raises(BudgetExceededError, match="needs 240 requests"):
+        bl.collect(DOUBTFUL, watched, graded, budget=bl.Budget(requests=239), progress=False)
+    assert len(watched.asked) == 240
+
+
 @pytest.mark.parametrize("limit", ["requests", "tokens", "minutes", "seconds_per_request"])
 def test_bad_budget(limit):
     for value in (0, -1, float("nan")):

@@ -20,8 +20,10 @@ ALLOWED = {
     "scales": {"errors"},
     "parsing": {"core", "errors", "scales"},
     "stats": {"core", "errors"},
-    "probes": {"core", "datasets", "errors", "parsing", "prompts", "scales", "stats"},
-    "judges": {"core", "errors", "datasets", "prompts", "scales"},
+    "ranking": {"core", "errors", "stats"},
+    "scoring": {"core", "datasets", "errors", "parsing", "prompts", "scales", "stats"},
+    "probes": {"core", "datasets", "errors", "parsing", "prompts", "ranking", "scales", "scoring", "stats"},
+    "judges": {"core", "errors", "judgements", "datasets", "parsing", "prompts", "scales"},
     "store": {"core", "errors"},
     "cost": {"core", "errors", "store", "datasets"},
     "budget": {"core", "errors", "cost"},
@@ -29,8 +31,12 @@ ALLOWED = {
     "pilot": {"core", "errors", "datasets", "stats", "collect", "judges"},
     "planning": {"core", "errors", "datasets", "store", "cost", "pilot"},
     "published": {"errors"},
+    "judgements": {"core", "datasets", "errors", "parsing", "scales", "stats"},
+    "audit": {"datasets", "errors", "judgements", "probes", "stats"},
     "calibration": {"collect", "core", "datasets", "errors", "judges", "probes", "stats"},
-    "plots": FRAMES_ONLY,
+    "metrics": {"core", "probes"},
+    "plots": FRAMES_ONLY | {"metrics"},
+    "report": FRAMES_ONLY | {"core", "metrics", "plots"},
 }
 
 

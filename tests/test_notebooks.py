@@ -1,6 +1,8 @@
 """Notebooks run as they are, with parameters, from papermill; they are committed clean, and say clearly what is
 wrong."""
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,16 +10,30 @@ from pathlib import Path
 import nbformat
 import pandas as pd
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SECRET = "sk-nobody-may-read-this"
 PARAMETERS = {"judge", "dataset", "path", "attributes", "n_contexts", "seed", "store", "out"}
 
 
 def papermill(notebook, folder, **parameters):
     options = [word for name, value in parameters.items() for word in ("-p", name, str(value))]
     command = [sys.executable, "-m", "papermill", str(notebook), "out.ipynb", "--no-progress-bar", *options]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    environment = os.environ | {"OPENAI_API_KEY": SECRET}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
+
+
+def unclean(executed, *folders):
+    """Say what somebody who opens an executed notebook should not find in what it shows."""
+    cells = [cell for cell in executed.cells if cell.cell_type == "code"]
+    outputs = [output for cell in cells for output in cell.outputs]
+    shown = json.dumps([[cell.source for cell in cells], outputs])
+    paths = [str(folder) for folder in (*folders, ROOT, Path.home(), sys.prefix) if str(folder) in shown]
+    warned = [o.text for o in outputs if o.output_type == "stream" and o.name == "stderr" and "Warning" in o.text]
+    errors = [o.ename for o in outputs if o.output_type == "error"]
+    return paths + warned + errors + [SECRET] * (SECRET in shown)
 
 
 def test_there_are_notebooks():
@@ -50,8 +66,17 @@ def test_runs_by_itself_from_papermill(path, tmp_path):
         assert frame["estimate"].notna().any()
     executed = nbformat.read(tmp_path / "out.ipynb", as_version=4)
     outputs = [output for cell in executed.cells if cell.cell_type == "code" for output in cell.outputs]
-    assert not [o for o in outputs if o.output_type == "stream" and o.name == "stderr" and "Warning" in o.text]
+    assert unclean(executed, tmp_path) == []
     assert any("image/png" in o.get("data", {}) for o in outputs)
+
+
+def test_what_is_not_clean_is_found(tmp_path):
+    said = [f"{ROOT}/x", f"key {SECRET}"]
+    outputs = [new_output("stream", name="stdout", text=text) for text in said]
+    outputs += [new_output("stream", name="stderr", text="FutureWarning: soon"), new_output("error", ename="KeyError")]
+    found = unclean(new_notebook(cells=[new_code_cell("1", outputs=outputs)]), tmp_path)
+    assert {str(ROOT), SECRET, "FutureWarning: soon", "KeyError"} <= set(found)
+    assert unclean(new_notebook(cells=[new_code_cell("x = 1")]), tmp_path) == []
 
 
 @pytest.mark.slow

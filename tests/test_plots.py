@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.errors import TrialsError
+from biaslab.errors import InputError, TrialsError
 from biaslab.probes.position import Position
 
 
@@ -97,3 +97,61 @@ def test_unknown_metric_lists_those_there_are(estimates):
         bl.plots.intervals(estimates, "beauty")
     with pytest.raises(TrialsError, match="gap"):
         bl.plots.against(estimates, "gap")
+
+
+def test_labels_and_nulls_are_those_of_the_probe():
+    frame = pd.DataFrame(
+        {
+            "probe": "anchoring", "metric": ["correlation_joint", "correlation_alone"], "attribute": "fluency",
+            "estimate": [0.5, 0.1], "ci_low": [0.3, -0.1], "ci_high": [0.7, 0.3], "n_contexts": 9,
+        }
+    )  # fmt: skip
+    ax = bl.plots.intervals(frame, ["correlation_joint", "correlation_alone"], by="attribute")
+    assert ax.get_xlabel() == "correlation of the two scores"
+    assert {text.get_text() for text in ax.figure.legends[0].get_texts()} == {"in one output", "alone"}
+    assert [list(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "--"] == [[0.0, 0.0]]
+    own = bl.plots.intervals(frame.assign(metric="share_after_low"))
+    assert own.get_xlabel() == "first score low (share of scores)"
+    assert not [line for line in own.lines if line.get_linestyle() == "--"]
+
+
+def test_published_values_are_hollow_and_stand_at_their_row(estimates):
+    ax = bl.plots.intervals(estimates, "first_position_rate", by="attribute", hue="template")
+    bl.plots.hollow(ax, {"fluency": 0.39, "beauty": 0.2}, "FlanT5-3B", offset=0.3, marker="s")
+    line = ax.lines[-1]
+    assert (list(line.get_xdata()), list(line.get_ydata())) == ([0.39], [1.3])
+    assert (line.get_label(), line.get_marker()) == ("published: FlanT5-3B", "s")
+    assert line.get_markerfacecolor() == "white"
+    before = len(ax.lines)
+    bl.plots.hollow(ax, {"beauty": 0.2}, "nobody")
+    assert len(ax.lines) == before
+    with pytest.raises(InputError, match="who published"):
+        bl.plots.hollow(ax, {"fluency": 0.4}, " ")
+
+
+def test_published_values_against_a_number_stand_at_it(estimates):
+    ax = bl.plots.against(estimates, "human_gap", "first_position_rate", hue="attribute")
+    bl.plots.hollow(ax, pd.Series([0.6, 0.5], index=[0.5, 2.0]), "GPT-4", line=True)
+    line = ax.lines[-1]
+    assert (list(line.get_xdata()), list(line.get_ydata()), line.get_linestyle()) == ([0.5, 2.0], [0.6, 0.5], ":")
+
+
+def test_one_legend_holds_what_any_panel_shows(estimates):
+    axes = bl.plots.panels(2)
+    for ax in axes:
+        bl.plots.intervals(estimates, "first_position_rate", by="attribute", hue="template", ax=ax)
+    bl.plots.hollow(axes[1], {"fluency": 0.39}, "FlanT5-3B")
+    bl.plots.share_legend(axes)
+    [legend] = axes[0].figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["template 1", "template 2", "published: FlanT5-3B"]
+
+
+def test_lines_and_marks_differ_without_colour(estimates):
+    ax = bl.plots.against(estimates, "human_gap", "first_position_rate", hue="template")
+    looks = {(c.lines[0].get_marker(), str(c.lines[0]._dash_pattern)) for c in ax.containers}
+    assert len(looks) == len(ax.containers) == 2
+
+
+def test_names_from_data_are_no_mathematics(estimates):
+    ax = bl.plots.intervals(estimates.assign(attribute="$x^2$ _a_"), "first_position_rate", by="attribute")
+    assert all(not text.get_parse_math() for text in (*ax.get_yticklabels(), ax._left_title))

@@ -49,17 +49,28 @@ ORDER = {
     "order": "sr",
     "rules": True,
 }
-ADJECTIVAL = ["comparative_1", "comparative_2", "scoring_1", "scoring_2"]
+G_EVAL = {
+    "context": "It rained.",
+    "candidate": "Rain fell.",
+    "noun": "summary",
+    "definition": "No faults.",
+    "aspects": ["names", "numbers"],
+    "scale": find_scale("1-5"),
+    "steps": [],
+}
+ADJECTIVAL = ["comparative_1", "comparative_2", "scoring_1", "scoring_2", "gpt_score"]
 
 
 def variables(name):
-    return {"rate": RATE, "output_order": ORDER}.get(name, PAIR if name.startswith("comparative") else SCORE)
+    own = {"rate": RATE, "output_order": ORDER, "g_eval": G_EVAL}
+    return own.get(name, PAIR if name.startswith("comparative") else SCORE)
 
 
 def test_every_template_has_a_provenance():
     names = prompts.available()
-    sources = dict.fromkeys(ADJECTIVAL, "Liusie et al. 2024")
+    sources = dict.fromkeys(ADJECTIVAL[:4], "Liusie et al. 2024")
     sources |= {"rate": "Stureborg et al. 2024", "output_order": "Chen et al. 2024"}
+    sources |= {"g_eval": "Liu et al. 2023", "gpt_score": "Fu et al. 2023"}
     assert set(names) == set(sources)
     assert all(sources[name] in text and "Our own words" in text for name, text in names.items())
 
@@ -79,7 +90,7 @@ def test_noun_and_attribute_are_variables(name, noun):
 @given(text=st.text(min_size=1))
 @pytest.mark.parametrize("name", sorted(prompts.available()))
 def test_data_is_never_a_template(name, text):
-    slot = "first" if name.startswith("comparative") else "candidate"
+    slot = "first" if name.startswith("comparative") else "context" if name == "gpt_score" else "candidate"
     shown = text + "{{ context }} {% raw %}"
     assert shown in prompts.render(name, **(variables(name) | {slot: shown}), attribute="fluency")
 
@@ -122,6 +133,27 @@ def test_rating_asks_for_what_is_read(graded, names, reasons, scale):
     assert [value for value, _ in read.values()] == pytest.approx(list(scale.values[1 : len(names) + 1]))
     first = filled.split("\n")[0]
     assert first.startswith("It has faults" if reasons == "before" else names[0])
+
+
+def test_form_of_g_eval_states_its_scale_and_ends_with_the_criterion():
+    for scale in SCALES.values():
+        prompt = prompts.render("g_eval", **(G_EVAL | {"scale": scale}), attribute="fluency")
+        assert stated_scale(prompt) == scale
+        assert prompt.endswith("\n\nForm to fill in, with the score alone:\n- fluency:")
+        assert "names; numbers" in prompt
+    bare = prompts.render("g_eval", **(G_EVAL | {"context": "", "aspects": []}), attribute="fluency")
+    assert "ource" not in bare
+    assert "2. Hold the summary against the criterion.\n" in bare
+
+
+def test_instruction_of_gpt_score_ends_where_the_candidate_begins():
+    given = {"noun": "summary", "attribute": "fluency", "definition": "No faults."}
+    text = prompts.render("gpt_score", **given, context="It rained.")
+    assert (
+        text == "Source: It rained.\n\nWhat follows is a summary of this source that is fluent. No faults.\n\nSummary:"
+    )
+    bare = prompts.render("gpt_score", **given, context="")
+    assert text == f"Source: It rained.\n\n{bare}".replace("a summary that", "a summary of this source that")
 
 
 def test_rating_without_source_has_none(graded):

@@ -68,6 +68,11 @@ def test_second_run_asks_nothing(tmp_path, capfd):
     assert seen == [sys.executable, str(tmp_path), "3", "simulated:position=0.5"]
     assert Path("papermill_runs/01_study.ipynb").exists()
     assert not Path("elsewhere").exists()
+    page = Path("figures/index.html").read_text(encoding="utf-8")
+    assert '<img src="01_study__rate.png"' in page
+    assert f"1 figure from {first.estimates} rows of 1 table" in page
+    assert f"0 judge calls, {3 * PER_CONTEXT} replies from the store" in page
+    assert "graded (constructed) · n = 3 contexts" in page
     assert capfd.readouterr() == ("", "")
 
 
@@ -84,6 +89,7 @@ def test_a_failing_notebook_does_not_stop_the_others(capfd):
     assert Path("papermill_runs/a_fails.ipynb").exists()
     assert "Traceback" in "".join(caught.value.__notes__)
     assert [(run.notebook, run.ignored, run.files) for run in done] == [("b_lacks", ("judge", "n_contexts"), ())]
+    assert "b_lacks" in Path("figures/index.html").read_text(encoding="utf-8")
     assert capfd.readouterr() == ("", "")
 
 

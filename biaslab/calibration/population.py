@@ -85,7 +85,7 @@ def construct_population(
 def population_for(calibration: Calibration, contexts: int, seed: int = 0) -> Dataset:
     """Make the population of a calibration: with all attributes where its parameters name some, else with coherence."""
     attributes = tuple(_ATTRIBUTES) if "attributes" in calibration.parameters else ("coherence",)
-    return construct_population(contexts, seed=seed, attributes=attributes)
+    return construct_population(contexts, calibration.candidates, seed, attributes)
 
 
 def _annotators(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -69,6 +70,22 @@ class Dataset:
             f"Dataset({self.name!r}: {self.n_contexts} contexts, {len(self.candidates)} candidates, "
             f"{len(self.attributes)} attributes, {len(self.human)} human scores)"
         )
+
+    def _repr_html_(self) -> str:
+        low, high = self.scale
+        facts = [
+            ("contexts", f"{self.n_contexts:,}"),
+            ("candidates", f"{len(self.candidates):,}, each a {self.noun}"),
+            ("human scores", f"{len(self.human):,}, from {low:g} to {high:g}" if len(self.human) else "none"),
+            *((f"attribute {name}", text) for name, text in self.attributes.items()),
+            ("provenance", self.provenance),
+        ]
+        rows = "".join(
+            f'<tr><th style="text-align: left">{html.escape(name)}</th>'
+            f'<td style="text-align: left">{html.escape(text)}</td></tr>'
+            for name, text in facts
+        )
+        return f'<table><caption style="white-space: nowrap">{html.escape(self.name)}</caption>{rows}</table>'
 
     @property
     def n_contexts(self) -> int:

@@ -17,6 +17,9 @@ def available() -> dict[str, str]:
         "<folder>": "a model saved by transformers",
         "<file>.gguf": "a GGUF file",
         "<organisation>/<model>": "a model of the Hugging Face hub",
+        "api:<model>[@<address>]": "a model behind an OpenAI-compatible server, such as api:qwen3@http://localhost:8000/v1",
+        "sampled:<k>:<judge>": "a judge of labels from one of text, by k samples of each answer",
+        "recorded:<file>[,column=value…]": "judgements somebody already has: a log that `biaslab audit` reads",
         "simulated[:name=value,…]": f"a judge with planted biases: {', '.join(_planted_defaults())}",
     }
 
@@ -34,7 +37,8 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     Raises
     ------
     InputError
-        If a planted value is unknown or not a number, or a simulated judge has no data set.
+        If a planted value is unknown or not a number, a simulated judge has no data set, or a server's address or a
+        number of samples is none.
     ModelLoadError
         If there is no such model.
 
@@ -50,9 +54,39 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
         if dataset is None:
             raise InputError("dataset", dataset, "the data set whose scores a simulated judge knows")
         return SimulatedJudge(dataset, **_planted(name.partition(":")[2]))  # type: ignore[arg-type]
+    if name.startswith("api:"):
+        from biaslab.judges.api import ApiJudge
+
+        model, _, address = name.removeprefix("api:").partition("@http")
+        return ApiJudge(model, f"http{address}" if address else None)
+    if name.startswith("recorded:"):
+        from biaslab.judges.exported import ExportedJudge, is_export
+        from biaslab.judges.recorded import RecordedJudge
+
+        file, *parts = name.removeprefix("recorded:").split(",")
+        where = dict(_pair(part) for part in parts)
+        if is_export(file):
+            return ExportedJudge(file, where.get("judge"))
+        if dataset is None:
+            raise InputError("dataset", dataset, "the data set whose texts were judged")
+        return RecordedJudge(file, dataset, where)
+    if name.startswith("sampled:"):
+        from biaslab.judges.sampled import Sampled
+
+        k, _, inner = name.removeprefix("sampled:").partition(":")
+        if not k.isdecimal() or not inner:
+            raise InputError("judge", name, "sampled:k:judge, such as sampled:20:api:qwen3@http://localhost:8000/v1")
+        return Sampled(load_judge(inner, dataset), int(k))
     from biaslab.judges.local import LocalJudge
 
     return LocalJudge(name)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise InputError("judge", text, "column=value, such as configuration=rts")
+    return name, value
 
 
 def _planted_defaults() -> dict[str, float | bool | str]:

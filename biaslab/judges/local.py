@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import html
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -93,6 +94,12 @@ class LocalJudge:
 
     def __repr__(self) -> str:
         return f"LocalJudge({self.id!r}, device={self.device!r})"
+
+    def _repr_html_(self) -> str:
+        kinds = ", ".join(sorted(kind.__name__ for kind in self.kinds))
+        facts = (("id", self.id), ("device", str(self.device)), ("answers", kinds))
+        rows = "".join(f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in facts)
+        return f'<table><caption style="white-space: nowrap">LocalJudge</caption>{rows}</table>'
 
     @classmethod
     def from_loaded(cls, model: Any, tokenizer: Any, name: str, *, max_batch_tokens: int | None = None) -> LocalJudge:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.scales import find_scale
+from biaslab.scales import scale_named
 from biaslab.stats.agreement import Level
 from biaslab.stats.agreement_intervals import alpha_difference, estimate_alpha
 from biaslab.stats.blocks import ITEM, usable, whole_blocks
@@ -82,7 +82,7 @@ class Cell:
         found = usable(self.trials)
         score = found["value"].to_numpy(float).copy()
         for name, at in found.groupby("scale", sort=False).indices.items():
-            score[at] = find_scale(str(name)).unit(score[at])  # type: ignore[arg-type]
+            score[at] = scale_named(str(name)).unit(score[at])  # type: ignore[arg-type]
         return found[[*ITEM, "configuration", "replicate"]].assign(score=score)
 
     def _within(self, name: str, is_reference: bool, chosen: Sequence[str]) -> Rows:

@@ -125,8 +125,8 @@ def _levels(judged: pd.DataFrame, pair: tuple[str, str, int], exact: bool) -> pd
     then = inside & is_y & (forced if exact else joint & (judged["position"] == position))
     kinds = [alone & is_x, alone & is_y, joint & inside & is_x, then]
     level = np.select(kinds, ["alone x", "alone y", "x", "y "], "")
-    at, forced = pd.factorize(judged["forced"].to_numpy(float), use_na_sentinel=False)
-    level = np.where(then, np.array([f"y {value}" for value in forced.tolist()])[at], level)
+    at, values = pd.factorize(judged["forced"].to_numpy(float), use_na_sentinel=False)
+    level = np.where(then, np.array([f"y {value}" for value in values.tolist()])[at], level)
     named: pd.DataFrame = judged.assign(level=level)[level != ""]
     return named
 

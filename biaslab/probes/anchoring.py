@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core import Calibration, Choice, Message, Messages, Reply, Scalar, Status, Trial
+from biaslab.core import Calibration, Choice, Message, Messages, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_scores
 from biaslab.probes._anchored import COLUMNS, METRICS, Cell
-from biaslab.probes._pointwise import (
+from biaslab.scales import Scale, find_scale
+from biaslab.scoring.pointwise import (
     Answer,
     Asking,
     Item,
@@ -27,7 +28,6 @@ from biaslab.probes._pointwise import (
     require_whole,
     score_trials,
 )
-from biaslab.scales import Scale, find_scale
 from biaslab.stats.frame import choose_metrics, estimates_frame, require_columns
 from biaslab.stats.resampling import Resampling
 
@@ -119,6 +119,37 @@ class Anchoring:
 
     name: ClassVar[str] = "anchoring"
     primary: ClassVar[tuple[str, ...]] = ("anchor_excess", "anchor_slope")
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "anchor_slope",
+            "next score per point of the first",
+            "points",
+            null=0.0,
+            above="lets a score follow the one before it",
+            below="moves a score away from the one before it",
+            advice="ask for one attribute in one output",
+            matters=0.1,
+        ),
+        Metric(
+            "anchor_excess",
+            "in one output minus alone",
+            "correlation of the two scores",
+            null=0.0,
+            above="gives scores that are more alike in one output than alone",
+            below="gives scores that are less alike in one output than alone",
+            advice="ask for one attribute in one output",
+            matters=0.1,
+        ),
+        Metric("correlation_joint", "in one output", "correlation of the two scores", null=0.0),
+        Metric("correlation_alone", "alone", "correlation of the two scores", null=0.0),
+        Metric("share_after_low", "first score low", "share of scores"),
+        Metric("share_after_high", "first score high", "share of scores"),
+        Metric("mean_after_low", "mean after a low first score", "points"),
+        Metric("mean_after_high", "mean after a high first score", "points"),
+        Metric("kendall_context", "agreement with the reference scores", "Kendall's τ-b", null=0.0),
+        Metric("kendall_dataset", "agreement with the reference scores", "Kendall's τ-b", null=0.0),
+        Metric("kendall_change", "agreement against the first position", "Kendall's τ-b", null=0.0),
+    )
     calibrations: ClassVar[tuple[Calibration, ...]] = (
         Calibration(
             "anchor_excess",

@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core import Calibration, Choice, Message, Messages, Reply, Scalar, Status, Trial, request_key
+from biaslab.core import Calibration, Choice, Message, Messages, Metric, Reply, Scalar, Status, Trial, request_key
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes._agreeing import COLUMNS, METRICS, Cell
-from biaslab.probes._pointwise import (
+from biaslab.scales import Scale, find_scale
+from biaslab.scoring.pointwise import (
     Answer,
     Asking,
     Item,
@@ -25,7 +26,6 @@ from biaslab.probes._pointwise import (
     require_whole,
     score_trials,
 )
-from biaslab.scales import Scale, find_scale
 from biaslab.stats.agreement import Level
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.frame import choose_metrics, estimates_frame, require_columns
@@ -109,6 +109,31 @@ class Consistency:
 
     name: ClassVar[str] = "consistency"
     primary: ClassVar[tuple[str, ...]] = ("alpha_gap", "configuration_gap")
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "alpha_gap",
+            "between samples minus between annotators",
+            "Krippendorff's α",
+            null=0.0,
+            above="agrees with itself more than annotators with one another",
+            below="agrees with itself less than annotators with one another",
+            advice=("", "average several samples, or read the label distribution"),
+            matters=0.1,
+        ),
+        Metric(
+            "configuration_gap",
+            "between ways to ask minus between samples",
+            "Krippendorff's α",
+            null=0.0,
+            above="agrees more across ways to ask than within one",
+            below="answers otherwise when asked in another way",
+            advice=("", "fix one way to ask, and report it"),
+            matters=0.1,
+        ),
+        Metric("sample_alpha", "between samples", "Krippendorff's α", null=0.0),
+        Metric("human_alpha", "between annotators", "Krippendorff's α", null=0.0),
+        Metric("configuration_alpha", "between ways to ask", "Krippendorff's α", null=0.0),
+    )
     calibrations: ClassVar[tuple[Calibration, ...]] = (
         Calibration(
             "alpha_gap",

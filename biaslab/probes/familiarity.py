@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core import Calibration, Likelihood, Reply, Scalar, Status, Trial
+from biaslab.core import Calibration, Likelihood, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes._familiar import by_score, excess, judged, rated, slope
-from biaslab.probes._pointwise import (
+from biaslab.scales import find_scale
+from biaslab.scoring.pointwise import (
     Asking,
     Item,
     items,
@@ -24,7 +25,6 @@ from biaslab.probes._pointwise import (
     require_attributes_list,
     score_trials,
 )
-from biaslab.scales import find_scale
 from biaslab.stats.blocks import ITEM, whole_blocks
 from biaslab.stats.correlation_intervals import estimate_correlation
 from biaslab.stats.estimate import Estimate, Resampling
@@ -129,6 +129,35 @@ class Familiarity:
 
     name: ClassVar[str] = "familiarity"
     primary: ClassVar[tuple[str, ...]] = ("familiarity_excess", "familiarity_slope")
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "familiarity_excess",
+            "ρ of the judge minus ρ of the humans",
+            "Spearman's ρ",
+            null=0.0,
+            above="prefers unfamiliar text more than humans do",
+            below="prefers familiar text more than humans do",
+            advice="compare scores only of texts that are alike in perplexity, or adjust for it",
+            matters=0.1,
+        ),
+        Metric(
+            "familiarity_slope",
+            "score per nat of log perplexity",
+            "SD",
+            null=0.0,
+            above="scores unfamiliar text higher where humans score alike",
+            below="scores familiar text higher where humans score alike",
+            advice="compare scores only of texts that are alike in perplexity, or adjust for it",
+            matters=0.2,
+        ),
+        Metric("familiarity_correlation", "score and log perplexity", "Spearman's ρ", null=0.0),
+        Metric("mean_perplexity", "mean perplexity", "per token"),
+        Metric("score_share", "items with this score", "share"),
+        Metric("source_correlation", "score and the source's log perplexity", "Spearman's ρ", null=0.0),
+        Metric("source_excess", "ρ of the judge minus ρ of the humans, source", "Spearman's ρ", null=0.0),
+        Metric("source_slope", "score per nat of the source's log perplexity", "SD", null=0.0),
+        Metric("source_perplexity", "mean perplexity of the source", "per token"),
+    )
     calibrations: ClassVar[tuple[Calibration, ...]] = tuple(
         Calibration(
             metric,

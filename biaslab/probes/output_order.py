@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core import Calibration, Completion, Message, Reply, Status, Trial
+from biaslab.core import Calibration, Completion, Message, Metric, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
-from biaslab.probes import _pointwise as pointwise
-from biaslab.scales import SCALES, Scale, find_scale, whole_numbers
+from biaslab.scales import Scale, find_scale, scale_named
+from biaslab.scoring import pointwise
 from biaslab.stats.blocks import ITEM, usable, whole_blocks
 from biaslab.stats.estimate import Resampling, undefined
 from biaslab.stats.frame import Ratio, choose_metrics, estimate_rows, estimates_frame, require_columns
@@ -117,6 +117,26 @@ class OutputOrder:
 
     name: ClassVar[str] = "output_order"
     primary: ClassVar[tuple[str, ...]] = ("reason_first_shift",)
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "reason_first_shift",
+            "reasons first minus score first",
+            "points",
+            null=0.0,
+            above="scores higher after reasons than before them",
+            below="scores lower after reasons than before them",
+            advice="fix one order of score and reasons, and report it",
+            matters=0.5,
+        ),
+        Metric("reason_shift", "score before reasons minus score alone", "points", null=0.0),
+        Metric("sample_difference", "samples of two orders", "mean absolute difference, points"),
+        Metric("resampling_difference", "samples of one request", "mean absolute difference, points"),
+        Metric("mean_score", "mean score", "points"),
+        Metric("score_sd", "standard deviation of all scores", "points"),
+        Metric("resampling_sd", "standard deviation of samples of one request", "points"),
+        Metric("score_share", "scores at this value", "share"),
+        Metric("parse_failure_rate", "replies without a score", "share"),
+    )
     calibrations: ClassVar[tuple[Calibration, ...]] = (
         Calibration(
             "reason_first_shift",
@@ -197,7 +217,7 @@ class OutputOrder:
         rows: list[dict[str, Any]] = []
         for names, cell in trials.groupby(list(_CELL), sort=False):
             where = dict(zip(_CELL, names, strict=True))
-            scale = _scale_of(str(where["scale"]))
+            scale = scale_named(str(where["scale"]))
             for metric, orders in _SHIFTS.items():
                 rows += self._contrast(cell, where | {"order": "-".join(orders)}, scale, metric, chosen)
             for order, part in cell.groupby("order", sort=False):
@@ -279,14 +299,6 @@ def _shares(part: pd.DataFrame, scale: Scale) -> Iterator[tuple[float, Ratio]]:
     for place, value in enumerate(values):
         share = Ratio(found["context_id"], nearest == place, np.ones(len(found)), None, (0.0, 1.0), missing, "t")
         yield float(value), share
-
-
-def _scale_of(name: str) -> Scale:
-    """Return one of `SCALES`, or whole numbers such as "1-3", on which somebody else's judge answered."""
-    low, dash, high = name.partition("-")
-    if name not in SCALES and dash and low.isdigit() and high.isdigit():
-        return whole_numbers(int(low), int(high))
-    return find_scale(name)
 
 
 def _require_some(name: str, given: Sequence[Any], allowed: Sequence[Any]) -> None:

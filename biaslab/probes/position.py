@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from biaslab import prompts
-from biaslab.core import Calibration, Choice, Completion, Reply, Request, Status, Trial
+from biaslab.core import Calibration, Metric, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
-from biaslab.parsing import parse_choice
+from biaslab.probes._pairwise import Answer, PairAsking, draw_of, read_pair, require_whole
 from biaslab.stats import pairs
 from biaslab.stats.frame import Ratio, choose_metrics, estimates_frame, ratio_rows, require_columns
 from biaslab.stats.resampling import Resampling
@@ -113,6 +111,33 @@ class Position:
 
     name: ClassVar[str] = "position"
     primary: ClassVar[tuple[str, ...]] = ("first_position_rate",)
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "first_position_rate",
+            "P(A), decisions for the first",
+            "share",
+            null=0.5,
+            above="prefers what stands first",
+            below="prefers what stands second",
+            advice="ask every pair in both orders and average",
+            matters=0.1,
+        ),
+        Metric("first_position_logit", "first-position bias", "logits", null=0.0),
+        Metric("order_consistency", "same winner in both orders", "share"),
+        Metric("resampling_consistency", "two samples of one request agree", "share"),
+        Metric("primacy_share", "primacy among flipped pairs", "share", null=0.5),
+        Metric(
+            "comparative_accuracy",
+            "pairs ordered as the reference scores do",
+            "share",
+            null=0.5,
+            above="orders pairs as the reference scores do",
+            below="orders pairs against the reference scores",
+            quality=True,
+        ),
+        Metric("tie_rate", "ties", "share"),
+        Metric("label_mass", "probability of all labels together"),
+    )
     calibrations: ClassVar[tuple[Calibration, ...]] = (
         Calibration(
             "first_position_rate",
@@ -126,7 +151,7 @@ class Position:
     attributes: Sequence[str] | None = None
     templates: Sequence[int] = (1, 2)
     n_pairs: int | None = None
-    answer: Literal["distribution", "text"] = "distribution"
+    answer: Answer = "distribution"
     ties: bool = False
     replicates: int = 1
     temperature: float = 1.0
@@ -139,49 +164,29 @@ class Position:
             raise InputError("attributes", self.attributes, "a list of names", f"write [{self.attributes!r}]")
         if not self.templates or set(self.templates) - {1, 2}:
             raise InputError("templates", self.templates, "a list of 1 and/or 2")
-        if self.answer not in ("distribution", "text"):
-            raise InputError("answer", self.answer, "distribution or text")
-        for name in ("n_pairs", "replicates", "gap_bins"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise InputError(name, value, "a whole number of at least 1")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise InputError("seed", self.seed, "a whole number of at least 0")
-        if self.answer == "distribution" and self.replicates > 1:
-            raise InputError("replicates", self.replicates, '1 where answer is "distribution"', 'choose answer="text"')
+        for name in ("n_pairs", "gap_bins"):
+            if getattr(self, name) is not None:
+                require_whole(name, getattr(self, name), 1)
+        self._asking()
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every drawn pair in both orders, for each attribute, template and replicate."""
-        attributes = dataset.require_attributes(self.attributes)
+        attributes, asking = dataset.require_attributes(self.attributes), self._asking()
         means = dataset.human_means.to_dict()
         for context_id, rows in dataset.candidates.groupby("context_id", sort=False):
-            texts = dict(zip(rows["candidate_id"], rows["text"], strict=True))
-            pairs = self._draw(str(context_id), list(texts))
+            name, texts = str(context_id), dict(zip(rows["candidate_id"], rows["text"], strict=True))
+            context = (name, str(rows["context"].iloc[0]))
+            pairs = self._draw(name, list(texts))
             for (first, second), attribute, template in product(_both(pairs), attributes, self.templates):
                 score = means[attribute]
                 gap = float(score[context_id, first] - score[context_id, second])
-                shown = (str(rows["context"].iloc[0]), texts[first], texts[second])
-                prompt = self._prompt(dataset, template, shown, attribute)
-                for replicate in range(self.replicates):
-                    yield Trial(
-                        request=self._request(prompt, dataset.noun, replicate),
-                        context_id=str(context_id),
-                        attribute=attribute,
-                        candidate_id=first,
-                        opponent_id=second,
-                        replicate=replicate,
-                        condition={"template": template, "human_gap": gap},
-                        labels=_labels(dataset.noun, self.ties),
-                    )
+                pair = (first, texts[first]), (second, texts[second])
+                condition = {"template": template, "human_gap": gap}
+                yield from asking.trials(dataset, template, attribute, context, pair, condition)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the probability that the first wins, and the status."""
-        if isinstance(trial.request, Choice):
-            return _read_distribution(reply.logprobs or ())
-        chosen, status = parse_choice(reply.text, trial.labels)
-        if chosen is None:
-            return float("nan"), status
-        return (0.5, "tie") if chosen == 2 else (1.0 - chosen, "ok")
+        return read_pair(trial, reply)
 
     def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
         """Turn trials into the estimates listed in the notes of this class.
@@ -224,45 +229,15 @@ class Position:
         pairs = list(combinations(candidates, 2))
         if self.n_pairs is None or self.n_pairs >= len(pairs):
             return pairs
-        rng = np.random.default_rng([self.seed, zlib.crc32(context_id.encode())])
-        return [pairs[i] for i in sorted(rng.choice(len(pairs), self.n_pairs, replace=False))]
+        chosen = draw_of(self.seed, context_id).choice(len(pairs), self.n_pairs, replace=False)
+        return [pairs[i] for i in sorted(chosen)]
 
-    def _prompt(self, dataset: Dataset, template: int, shown: tuple[str, str, str], attribute: str) -> str:
-        context, first, second = shown
-        return prompts.render(
-            f"comparative_{template}",
-            context=context,
-            first=first,
-            second=second,
-            noun=dataset.noun,
-            attribute=attribute,
-            definition=dataset.attributes[attribute],
-            ties=self.ties,
-        )
-
-    def _request(self, prompt: str, noun: str, replicate: int) -> Request:
-        if self.answer == "distribution":
-            return Choice(prompt, _labels(noun, self.ties))
-        return Completion(prompt, self.temperature, max_tokens=32, replicate=replicate, seed=self.seed)
+    def _asking(self) -> PairAsking:
+        return PairAsking(self.answer, self.ties, self.replicates, self.temperature, self.seed)
 
 
 def _both(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [order for pair in pairs for order in (pair, pair[::-1])]
-
-
-def _labels(noun: str, ties: bool) -> tuple[str, ...]:
-    name = noun.capitalize()
-    return (f"{name} A", f"{name} B", "Tie") if ties else (f"{name} A", f"{name} B")
-
-
-def _read_distribution(logprobs: Sequence[float]) -> tuple[float, Status]:
-    if not logprobs or not np.isfinite(logprobs[:2]).any():
-        tied = len(logprobs) > 2 and np.isfinite(logprobs[2])
-        return (0.5, "tie") if tied else (float("nan"), "refused")
-    first, second = logprobs[:2]
-    p = float(1 / (1 + np.exp(np.clip(second - first, -700, 700))))
-    tie = first == second or (len(logprobs) > 2 and logprobs[2] > max(first, second))
-    return p, "tie" if tie else "ok"
 
 
 def _terms(blocks: pd.DataFrame) -> dict[str, Ratio]:

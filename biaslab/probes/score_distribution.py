@@ -12,12 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab import prompts
-from biaslab.core import Calibration, Reply, Scalar, Status, Trial
+from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes._answer_metrics import agree, label_mass
 from biaslab.probes._answers import Answers, name_seed
-from biaslab.probes._pointwise import (
+from biaslab.scales import SCALES, find_scale, scale_named, whole_numbers
+from biaslab.scoring.pointwise import (
     Answer,
     Asking,
     drawn_items,
@@ -27,7 +28,6 @@ from biaslab.probes._pointwise import (
     require_whole,
     score_trials,
 )
-from biaslab.scales import SCALES, find_scale, whole_numbers
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.estimate import Estimate, Resampling
 from biaslab.stats.frame import choose_metrics, estimate_rows, estimates_frame, require_columns
@@ -124,6 +124,28 @@ class ScoreDistribution:
 
     name: ClassVar[str] = "score_distribution"
     primary: ClassVar[tuple[str, ...]] = ("round_number_excess_10", "round_number_excess_5")
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        *(
+            Metric(
+                f"round_number_excess_{base}",
+                f"heaping at multiples of {base}",
+                "Whipple's index",
+                null=1.0,
+                above=f"likes multiples of {base}",
+                below=f"avoids multiples of {base}",
+                advice="take the mean of the label distribution or of several samples, not one score of a fine scale",
+                matters=0.25,  # demography calls data from 125 % on rough (United Nations, Demographic Yearbook)
+            )
+            for base in (10, 5)
+        ),
+        Metric("myers_index", "last digits that would have to change", "share"),
+        Metric("scale_use", "levels in use", "share"),
+        Metric("range_used", "range in use", "share"),
+        Metric("tie_rate", "ties", "share"),
+        Metric("pooled_sd", "standard deviation of all scores", "points"),
+        Metric("agreement", "agreement with the reference scores", "Kendall's τ-b", null=0.0),
+        Metric("agreement_gain", "gain over a single sample", "Kendall's τ-b", null=0.0),
+    )
     calibrations: ClassVar[tuple[Calibration, ...]] = tuple(
         Calibration(
             metric,
@@ -206,7 +228,7 @@ class ScoreDistribution:
         rows: list[dict[str, Any]] = []
         for names, cell in trials.groupby([*_CELL, "scale"], sort=False):
             where = dict(zip((*_CELL, "scale"), names, strict=True))
-            given = Answers.of(cell, find_scale(str(where["scale"])))
+            given = Answers.of(cell, scale_named(str(where["scale"])))
             given.warn(f"{self.name} ({where['attribute']}, scale {where['scale']})")
             counts = (given.entering, given.planned - given.entering)
             for answer, found in self._judged(given, cell, chosen, where).items():

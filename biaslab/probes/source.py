@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core import Calibration, Reply, Status, Trial
+from biaslab.core import Calibration, Metric, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
-from biaslab.probes import _pointwise as pointwise
 from biaslab.scales import Scale, find_scale
+from biaslab.scoring import pointwise
 from biaslab.stats.agreement_loss import agreement_loss, relative_loss
 from biaslab.stats.blocks import ITEM, whole_blocks
 from biaslab.stats.correlation import Level, Method
@@ -111,6 +111,32 @@ class Source:
 
     name: ClassVar[str] = "source"
     primary: ClassVar[tuple[str, ...]] = ("agreement_loss",)
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "agreement_loss",
+            "agreement lost without the source",
+            "correlation",
+            null=0.0,
+            above="agrees better with the reference scores when it sees the source",
+            below="agrees less with the reference scores when it sees the source",
+            advice=("show the source", "leave the source out"),
+            matters=0.1,
+        ),
+        Metric("relative_loss", "agreement lost, of that with the source", "share", null=0.0),
+        Metric(
+            "agreement",
+            "agreement with the reference scores",
+            "correlation",
+            null=0.0,
+            above="agrees with the reference scores",
+            below="disagrees with the reference scores",
+            quality=True,
+        ),
+        Metric("source_shift", "score with source minus without", "points", null=0.0),
+        Metric("sample_difference", "samples with and without the source", "mean absolute difference, points"),
+        Metric("resampling_difference", "samples of one request", "mean absolute difference, points"),
+        Metric("mean_score", "mean score", "points"),
+    )
     calibrations: ClassVar[tuple[Calibration, ...]] = (
         Calibration(
             "agreement_loss",

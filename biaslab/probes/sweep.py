@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core import Calibration, Reply, Scalar, Status, Trial
+from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes._answer_metrics import answer_alpha, label_mass, parse_rate, token_count
 from biaslab.probes._answers import Answers, name_seed
-from biaslab.probes._pointwise import (
+from biaslab.scales import find_scale
+from biaslab.scoring.pointwise import (
     Answer,
     Asking,
     Item,
@@ -27,7 +28,6 @@ from biaslab.probes._pointwise import (
     require_whole,
     score_trials,
 )
-from biaslab.scales import find_scale
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.estimate import Estimate, Resampling, undefined
 from biaslab.stats.frame import Ratio, choose_metrics, estimate_rows, estimates_frame, require_columns
@@ -114,6 +114,35 @@ class Sweep:
 
     name: ClassVar[str] = "sweep"
     primary: ClassVar[tuple[str, ...]] = _SHIFTS
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "cot_shift",
+            "with reasons minus without",
+            "Kendall's τ-b",
+            null=0.0,
+            above="agrees better with the reference scores after giving reasons",
+            below="agrees less with the reference scores after giving reasons",
+            advice=("ask for reasons before the score", "ask for the score alone, without reasons"),
+            matters=0.1,
+        ),
+        Metric(
+            "temperature_shift",
+            "highest minus lowest temperature",
+            "Kendall's τ-b",
+            null=0.0,
+            above="agrees better with the reference scores at a high temperature",
+            below="agrees less with the reference scores at a high temperature",
+            advice=(
+                "use the highest temperature of the study, and average samples",
+                "use the lowest temperature of the study",
+            ),
+            matters=0.1,
+        ),
+        Metric("agreement", "agreement with the reference scores", "Kendall's τ-b", null=0.0),
+        Metric("alpha", "between samples", "Krippendorff's α", null=0.0),
+        Metric("parse_rate", "answers with a score", "share"),
+        Metric("tokens", "tokens for one score"),
+    )
     calibrations: ClassVar[tuple[Calibration, ...]] = (
         Calibration(
             "cot_shift",  # reasons push scores to the top of the scale, where candidates cannot be told apart

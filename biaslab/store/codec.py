@@ -60,6 +60,12 @@ def reply_to_json(reply: Reply) -> str:
         document["text"] = reply.text
     if reply.finish_reason is not None:
         document["finish_reason"] = reply.finish_reason
+    if reply.model is not None:
+        document["model"] = reply.model
+    if reply.unseen is not None:
+        document["unseen"] = reply.unseen
+    if reply.bounded:
+        document["bounded"] = list(reply.bounded)
     return _canonical(document)
 
 
@@ -87,12 +93,14 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
         document = json.loads(text)
         levels = document.get("logprobs")
         logprobs = None if levels is None else tuple(-math.inf if v is None else float(v) for v in levels)
-        said, reason = document.get("text"), document.get("finish_reason")
+        words = {name: document.get(name) for name in ("text", "finish_reason", "model")}
+        unseen = None if document.get("unseen") is None else float(document["unseen"])
+        bounded = tuple(int(index) for index in document.get("bounded", ()))
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError("reply", text, "the JSON that reply_to_json writes") from error
-    if not (said is None or isinstance(said, str)) or not (reason is None or isinstance(reason, str)):
+    if not all(word is None or isinstance(word, str) for word in words.values()):
         raise InputError("reply", text, "the JSON that reply_to_json writes")
-    return Reply(logprobs=logprobs, text=said, finish_reason=reason, usage=usage or Usage())
+    return Reply(logprobs=logprobs, usage=usage or Usage(), unseen=unseen, bounded=bounded, **words)
 
 
 def as_moment(moment: str | date) -> datetime:

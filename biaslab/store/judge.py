@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from biaslab.core import Judge, Reply, Request, request_key
-from biaslab.errors import InputError, JudgeError
+from biaslab.errors import InputError, JudgeError, StoreError
+from biaslab.store.reserve import Reserve
 
 if TYPE_CHECKING:
     from biaslab.store import Store
@@ -73,7 +75,8 @@ class StoredJudge:
 
         Equal requests are asked once. Every reply is on the disk before it is yielded and before the judge is
         asked for the next one. If another process stored a reply to the same request meanwhile, that one is
-        yielded.
+        yielded. When the asking ends early, by an error, Ctrl-C or a full disk, what a judge that is paid for
+        still has on its way is kept too: its iterator has a ``stop`` that yields it.
 
         Raises
         ------
@@ -94,23 +97,40 @@ class StoredJudge:
         if not waiting:
             return
         answers = self.judge.ask([copies[0] for copies in waiting.values()])
+        with Reserve(self.store.path) as reserve:
+            try:
+                if hasattr(answers, "stop"):  # several replies may be on their way, and paid for, when the disk is full
+                    reserve.take()
+                for request, reply in answers:
+                    copies = waiting.get(request_key(request, judge_id))
+                    if copies is None:
+                        raise JudgeError(f"the judge {judge_id!r} answered twice, or what it was not asked", request)
+                    kept = self._keep(request, judge_id, reply)
+                    del waiting[request_key(request, judge_id)]
+                    self.asked += 1
+                    self.hits += len(copies) - 1
+                    for copy in copies:
+                        yield copy, kept
+            finally:
+                reserve.release()
+                self._let_go(answers, waiting)
+        if waiting:
+            left = next(iter(waiting.values()))[0]
+            raise JudgeError(f"the judge {judge_id!r} ended with {len(waiting):,} requests unanswered", left)
+
+    def _let_go(self, answers: Iterator[tuple[Request, Reply]], waiting: Mapping[str, object]) -> None:
+        """Keep what a judge still hands on when it is stopped, and let it go; nothing is raised."""
         try:
-            for request, reply in answers:
-                copies = waiting.pop(request_key(request, judge_id), None)
-                if copies is None:
-                    raise JudgeError(f"the judge {judge_id!r} answered twice, or what it was not asked", request)
-                kept = self._keep(request, judge_id, reply)
-                self.asked += 1
-                self.hits += len(copies) - 1
-                for copy in copies:
-                    yield copy, kept
+            for request, reply in getattr(answers, "stop", tuple)():
+                if request_key(request, self.judge.id) in waiting:
+                    with contextlib.suppress(InputError):
+                        self.store.put(request, self.judge.id, reply)
+        except StoreError:
+            pass  # the first error says it
         finally:
             close = getattr(answers, "close", None)  # a generator lets go of what it holds
             if close is not None:
                 close()
-        if waiting:
-            left = next(iter(waiting.values()))[0]
-            raise JudgeError(f"the judge {judge_id!r} ended with {len(waiting):,} requests unanswered", left)
 
     def _keep(self, request: Request, judge_id: str, reply: Reply) -> Reply:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -82,6 +83,16 @@ class SimulatedJudge(Planted):
         """Data set, every planted value that is not neutral, and a digest of the texts and scores that are known."""
         listed = ",".join(filter(None, (self.listed, f"data={self.known.digest}")))
         return f"simulated:{self.dataset.name}:{listed}"
+
+    def _repr_html_(self) -> str:
+        planted = "".join(
+            f"<tr><th>{part.partition('=')[0]}</th><td>{part.partition('=')[2]}</td></tr>"
+            for part in html.escape(self.listed).split(",")
+            if part
+        )
+        title = f"SimulatedJudge of {html.escape(self.dataset.name)}, planted:"
+        rows = planted or "<tr><td>nothing: a fair judge</td></tr>"
+        return f'<table><caption style="white-space: nowrap">{title}</caption>{rows}</table>'
 
     def check(self, requests: Iterable[Request]) -> None:
         """Raise if a request is of another kind, or is not about candidates of the data set that humans scored."""

@@ -1,11 +1,11 @@
-"""What the pointwise probes share: which items there are, how a score is asked for, and how a reply is read."""
+"""What scorers and pointwise probes share: which items there are, how a score is asked for, how a reply is read."""
 
 from __future__ import annotations
 
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from typing import Literal
@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import Choice, Completion, Messages, Reply, Request, Scalar, Status, Trial
+from biaslab.core import Choice, Completion, Message, Messages, Reply, Request, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_score, parse_scores
@@ -145,31 +145,41 @@ def label_trials(
         yield Trial(**{**trial.__dict__, "condition": {**trial.condition, "label": label}})
 
 
-def read_score(trial: Trial, reply: Reply) -> tuple[float, Status]:
+def read_score(trial: Trial, reply: Reply, temperature: float = 1.0) -> tuple[float, Status]:
     """Return a score on the trial's scale and its status.
 
-    Of a `Choice` the expected score over the labels, whose probabilities are made to sum to 1; or the probability of
-    one label where the trial is about one. Of a text the score that is written in it, that of the trial's attribute
-    where the trial lists several in ``labels``.
+    Of a `Choice` the expected score over the labels at a temperature, 0 being the likeliest label; or the probability
+    of one label, at temperature 1, where the trial is about one. Of a text the score that is written in it, that of the
+    trial's attribute where the trial lists several in ``labels``.
     """
     scale = find_scale(str(trial.condition["scale"]))
     if isinstance(trial.request, Choice):
         logprobs = reply.logprobs or ()
         if not np.isfinite(logprobs).any():
             return math.nan, "refused"
-        p = _probabilities(tuple(logprobs))
         if "label" in trial.condition:
+            p = _probabilities(tuple(logprobs))
             return float(p[scale.values.index(float(trial.condition["label"]))]), "ok"  # type: ignore[arg-type]
-        return float(p @ np.array(scale.values)), "ok"
+        return float(_probabilities(tuple(logprobs), temperature) @ np.array(scale.values)), "ok"
     if trial.labels:
         return parse_scores(reply.text, trial.labels, scale)[trial.attribute]
     return parse_score(reply.text, scale)
 
 
 @lru_cache(maxsize=8)
-def _probabilities(logprobs: tuple[float, ...]) -> NDArray[np.float64]:
-    """Return the distribution at temperature 1; kept, for the trials of all labels of one reply read it."""
-    return tempered(logprobs)
+def _probabilities(logprobs: tuple[float, ...], temperature: float = 1.0) -> NDArray[np.float64]:
+    """Return the distribution at a temperature; kept, for the trials of all labels of one reply read it."""
+    return tempered(logprobs, temperature)
+
+
+def begun(prompt: str, attribute: str) -> tuple[Message, Message]:
+    """Return a conversation in which the judge's answer has begun with "<attribute>:"; see `spaced`."""
+    return Message("user", prompt), Message("assistant", f"{attribute}:")
+
+
+def spaced(scale: Scale) -> Scale:
+    """Put a space before every label: after "fluency:" that is how a score goes on."""
+    return replace(scale, labels=tuple(f" {label}" for label in scale.labels))
 
 
 def require_whole(name: str, value: object, least: int) -> None:

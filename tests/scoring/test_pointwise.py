@@ -13,7 +13,8 @@ import biaslab as bl
 from biaslab import prompts
 from biaslab.core import Choice, Completion, Reply, Trial
 from biaslab.errors import InputError
-from biaslab.probes._pointwise import (
+from biaslab.scales import SCALES, find_scale
+from biaslab.scoring.pointwise import (
     Asking,
     items,
     label_trials,
@@ -22,7 +23,6 @@ from biaslab.probes._pointwise import (
     require_whole,
     score_trials,
 )
-from biaslab.scales import SCALES, find_scale
 
 SCALE = find_scale("1-5")
 LOGPROBS = st.lists(st.floats(-30, 0), min_size=5, max_size=5)

@@ -1,0 +1,181 @@
+"""Judgements that somebody already has: logs of any known format, or any table through a mapping, as trials."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from biaslab.errors import InputError, TrialsError
+from biaslab.judgements import inspect_logs
+from biaslab.judgements.detection import available, detect, find_format
+from biaslab.judgements.files import Document, documents, read_rows
+from biaslab.judgements.frame import COLUMNS, without_duplicates
+from biaslab.judgements.mapping import NAMES, check_mapping
+from biaslab.judgements.rows import Log, Rows
+from biaslab.judgements.source import Source
+from biaslab.judgements.verdicts import compiled
+
+__all__ = ["available", "read_judgements"]
+_PATTERN = "score_pattern"
+
+
+def read_judgements(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002 - the word that a reader of files looks for
+    mapping: Mapping[str, str] | None = None,
+    strict: bool = False,
+) -> pd.DataFrame:
+    r"""Read a log of judgements as trials.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file, an archive (tar) or a folder; gzip and xz are unpacked. JSON Lines, one JSON list, CSV, TSV or Parquet.
+    format : str, optional
+        One of `biaslab.judgements.available`; seen from the fields of the records by default, never from a name.
+    mapping : mapping of str to str, optional
+        Column of the trials → ``"field"`` of the file, ``"=constant"`` or ``"field~regular expression"``, the first
+        group of which is taken. It replaces what a format's reader found, such as ``{"judge": "=GPT-4"}``, and is
+        needed for tables of no known format (`biaslab.judgements.mapping` lists what for). ``score_pattern`` is a
+        regular expression that reads scores in texts instead of `biaslab.parsing`.
+    strict : bool
+        Raise at the first malformed line.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of `biaslab.collect`, where ``probe`` is "recorded" and ``key`` is file and line, and those that
+        probes read: of pairs ``template, human_gap, order_known``; of scores ``configuration, scale, answer, form,
+        order, rules, human, human_scale, ratings``; and ``reply``, the text. ``value`` is the probability that the
+        first shown wins (1, 0, or ½ for a tie, where the judge gave a verdict alone), or the score. A judgement that
+        stands twice is kept once, the first; a missing twin is left missing. ``attrs`` has ``files`` (name → format),
+        ``skipped`` (files of no known format in an archive or folder), ``malformed`` and ``problems`` (how many lines,
+        and file, line and reason of each), ``left_out`` (reason → records that are no judgements, such as failed
+        calls), ``duplicates``, and ``contradictions``, the duplicates that say something else.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, its format is unknown, or the mapping names what there is not.
+    TrialsError
+        With ``strict``, at the first malformed line.
+    MissingDependencyError
+        For Inspect logs where ``inspect_ai`` is not installed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.jsonl"
+    >>> line = '{"judge": "j", "question": 1, "A": "%s", "B": "%s", "judgment": "So it is [[%s]]."}\n'
+    >>> _ = file.write_text(line % ("x", "y", "A") + line % ("y", "x", "B") + "{oops\n")
+    >>> trials = read_judgements(file)
+    >>> trials[["candidate_id", "opponent_id", "value", "status"]].to_numpy().tolist()
+    [['x', 'y', 1.0, 'ok'], ['y', 'x', 0.0, 'ok']]
+    >>> [(line, reason.partition(":")[0]) for _, line, reason in trials.attrs["problems"]]
+    [(3, 'not JSON')]
+    """
+    given = dict(mapping or {})
+    pattern = given.pop(_PATTERN, None)
+    if pattern is not None:
+        compiled(pattern, _PATTERN)
+    check_mapping(given)
+    if format is not None and format != "inspect":
+        find_format(format)
+    reading = _Reading(format, given, pattern, strict)
+    parts = [part for document in documents(path) for part in reading.of(document)]
+    if not parts:
+        reading.explain(path)
+    trials, duplicates, others = without_duplicates(pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0])
+    trials = trials.reset_index(drop=True)
+    trials.attrs = reading.facts() | {"duplicates": duplicates, "contradictions": others}
+    return trials
+
+
+class _Reading:
+    """What was read so far of the files of one path."""
+
+    def __init__(self, format_: str | None, mapping: dict[str, str], pattern: str | None, strict: bool) -> None:
+        self.format, self.mapping, self.pattern, self.strict = format_, mapping, pattern, strict
+        self.logs: list[Log] = []
+        self.files: dict[str, str] = {}
+        self.skipped: list[str] = []
+        self.fields: list[str] = []
+
+    def of(self, document: Document) -> Iterator[pd.DataFrame]:
+        """Yield the trials of a file in chunks."""
+        log = Log(document.name)
+        inspect = self.format == "inspect" or (self.format is None and inspect_logs.is_inspect(document))
+        given = dict(self.mapping)
+        chunks = _inspected(document, log, given.pop("scale", None)) if inspect else read_rows(document, log)
+        given = given if inspect else self.mapping
+        first = next(chunks, None)
+        name = "mapping" if inspect else self.format
+        if first is not None and name is None:
+            name = detect(first.records, bool(self.mapping))
+        if first is None or name is None:
+            self.fields += sorted({str(field) for record in (first.records[:5] if first else ()) for field in record})
+            self.skipped.append(document.name)
+            return
+        if self.strict and log.problems:
+            _, line, reason = log.problems[0]
+            raise TrialsError(f"{log.file}, line {line}", reason, "a well-formed line", "leave out strict to go on")
+        log.strict = self.strict
+        self.logs.append(log)
+        self.files[document.name] = "inspect" if inspect else name
+        read, source = find_format(name).read, Source(document.name, self.pattern)
+        rows: Rows | None = first
+        while rows is not None:
+            made = read(rows, source, given)
+            made = _finished(made, rows, document.name) if len(made) else made
+            if len(made):
+                yield made
+            rows = next(chunks, None)
+
+    def explain(self, path: str | Path) -> None:
+        """Raise the reason why there is not one judgement."""
+        if self.files:
+            first = next((p for log in self.logs for p in log.problems), None)
+            why = f"line {first.line}: {first.reason}" if first else "every record was left out"
+            raise InputError("path", str(path), "a log with at least one judgement", why)
+        found = f"this one has the fields {', '.join(self.fields[:20])}" if self.fields else "this one has no records"
+        raise InputError("path", str(path), f"a log in one of the formats {', '.join(available())}",
+                         f"{found}; give a mapping of some of {', '.join(NAMES[:8])}, …")  # fmt: skip
+
+    def facts(self) -> dict[Hashable | None, Any]:
+        """Return what goes into the trials' attrs, plain so that it can be saved with them."""
+        problems = [tuple(problem) for log in self.logs for problem in log.problems]
+        left_out = sum((log.left_out for log in self.logs), Counter[str]())
+        return {"files": self.files, "skipped": self.skipped, "malformed": len(problems), "problems": problems,
+                "left_out": dict(left_out)}  # fmt: skip
+
+
+def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows]:
+    """Yield the scores of an Inspect log; the scale that the user gives is that of numbers, not of grades."""
+    if scale is not None and not scale.startswith("="):
+        raise InputError("mapping['scale']", scale, "a constant for Inspect logs, such as '=1-5'")
+    found = []
+    for line, record in inspect_logs.read_records(document):
+        record = ({"scale": scale[1:]} | record) if scale else record
+        if "scale" in record:
+            found.append((line, record))
+        else:
+            log.left_out["a number of unknown scale"] += 1
+    if found:
+        yield Rows([record for _, record in found], [line for line, _ in found], log, textual=False)
+
+
+def _finished(made: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame:
+    """Drop what was refused, and say of the rest where it stands."""
+    places = made.index.to_numpy()
+    kept = made[rows.good[places]]
+    lines = pd.Series(np.asarray(rows.lines)[kept.index.to_numpy()]).astype("str")
+    whole = kept.reset_index(drop=True).assign(key=f"{file}:" + lines)
+    whole = whole.assign(replicate=whole["replicate"].astype("int64"))
+    others = [name for name in whole.columns if name not in COLUMNS]
+    ordered: pd.DataFrame = whole.reindex(columns=[*COLUMNS[:-1], *others, "key"])
+    return ordered

@@ -1,0 +1,96 @@
+"""Which format a log has: seen in the fields of its records, never in its name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from biaslab.errors import InputError
+from biaslab.judgements import (
+    all_responses,
+    alpaca_eval,
+    bracket_pairs,
+    collected,
+    llmbar,
+    mapping,
+    mt_bench,
+    openai_batch,
+    prometheus,
+    store_export,
+    summeval_pairs,
+    summeval_scores,
+)
+from biaslab.judgements.rows import Rows
+from biaslab.judgements.source import Source
+
+Reader = Callable[[Rows, Source, Mapping[str, str]], pd.DataFrame]
+_SEEN = 50  # records that a format is told from: a damaged one must not decide
+
+
+class Format(NamedTuple):
+    """A format: the fields that tell it, its reader, and what it is in one line."""
+
+    fields: frozenset[str]
+    read: Reader
+    help: str
+
+
+def _plain(read: Callable[[Rows, Source], pd.DataFrame]) -> Reader:
+    """Let the mapping replace columns of what a reader returns."""
+
+    def overridden(rows: Rows, source: Source, given: Mapping[str, str]) -> pd.DataFrame:
+        found = read(rows, source)
+        for name, column in mapping.columns_of(rows, given).items():
+            found[name] = column.reindex(found.index)
+        return found
+
+    return overridden
+
+
+FORMATS: dict[str, Format] = {
+    "collected": Format(collected.FIELDS, _plain(collected.read), "trials of biaslab, saved"),
+    "store_export": Format(store_export.FIELDS, _plain(store_export.read), "export of a biaslab store"),
+    "alpaca_eval": Format(alpaca_eval.FIELDS, _plain(alpaca_eval.read), "AlpacaEval annotations.json"),
+    "llmbar": Format(llmbar.FIELDS, _plain(llmbar.read), "LLMBar result.json"),
+    "bracket_pairs": Format(bracket_pairs.FIELDS, _plain(bracket_pairs.read), "pair log with [[A]], [[B]], [[C]]"),
+    "mt_bench": Format(mt_bench.FIELDS, _plain(mt_bench.read), "FastChat pairs of MT-Bench"),
+    "mt_bench_single": Format(mt_bench.SINGLE_FIELDS, _plain(mt_bench.read_single), "FastChat scores of MT-Bench"),
+    "all_responses": Format(all_responses.FIELDS, _plain(all_responses.read), "G-Eval, Closer Look: all_responses"),
+    "prometheus": Format(prometheus.FIELDS, _plain(prometheus.read), "Prometheus sets with gpt4_score"),
+    "summeval_pairs": Format(summeval_pairs.FIELDS, _plain(summeval_pairs.read), "pairs of SummEval summaries"),
+    "summeval_scores": Format(summeval_scores.FIELDS, _plain(summeval_scores.read), "scores of SummEval summaries"),
+    "openai_batch": Format(openai_batch.FIELDS, openai_batch.read, "output of OpenAI's batch API, with a mapping"),
+    "mapping": Format(frozenset({"context_id", "candidate_id"}), mapping.read_mapped, "any table, with a mapping"),
+}
+
+
+def available() -> dict[str, str]:
+    """Return every format that can be read, with what it is."""
+    return {name: found.help for name, found in FORMATS.items()} | {"inspect": "Inspect logs, through inspect_ai"}
+
+
+def find_format(name: str) -> Format:
+    """Return a format by name.
+
+    Raises
+    ------
+    InputError
+        If there is none; the message lists all.
+    """
+    if name not in FORMATS:
+        raise InputError("format", name, f"one of {', '.join(available())}")
+    return FORMATS[name]
+
+
+def detect(records: Sequence[Mapping[str, Any]], mapped: bool) -> str | None:
+    """Return the first format whose fields half of the first records have; None if there is none.
+
+    Where there is a mapping and no format, any table will do.
+    """
+    seen = Counter(name for record in records[:_SEEN] for name in record)
+    common = {name for name, count in seen.items() if 2 * count >= min(len(records), _SEEN)}
+    told = next((name for name, known in FORMATS.items() if known.fields <= common), None)
+    return told or ("mapping" if mapped and common else None)

@@ -1,0 +1,207 @@
+"""Files that hold logs: plain, compressed, in an archive or a folder; JSON Lines, one JSON list, CSV, TSV, Parquet."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import lzma
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from biaslab.errors import InputError
+from biaslab.judgements.rows import Log, Rows
+
+CHUNK = 100_000  # records in memory as objects at once
+_LEADING = re.compile(rb"\s*")
+_PACKED = (b"\x1f\x8b", b"\xfd7zXZ\x00")
+_BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
+_BETWEEN = re.compile(r"[ \t\r\n,]*")
+_NO_TEXT = re.compile("[\udc80-\udcff]")  # what "surrogateescape" makes of bytes that are not UTF-8
+_DECODER = json.JSONDecoder()
+_NOT_JSON = (ValueError, RecursionError)
+
+
+class Document(NamedTuple):
+    """One file, unpacked: its name, within its archive or folder where it has one, and its bytes."""
+
+    name: str
+    data: bytes
+
+
+def documents(path: str | Path) -> Iterator[Document]:
+    """Yield the files at a path: the file itself, unpacked, or those of an archive or folder in order of name.
+
+    Raises
+    ------
+    InputError
+        If there is nothing at the path, or a compressed file is damaged.
+    """
+    place = Path(path)
+    if place.is_dir():
+        for file in sorted(file for file in place.rglob("*") if file.is_file()):
+            for document in documents(file):
+                inner = "" if document.name == file.name else f"/{document.name}"
+                yield Document(f"{file.relative_to(place).as_posix()}{inner}", document.data)
+        return
+    if not place.is_file():
+        raise InputError("path", str(path), "a file or folder that exists")
+    try:
+        data = _unpacked(place.read_bytes())
+        if data[257:262] == b"ustar":
+            yield from _archived(data)
+        else:
+            yield Document(place.name, data)
+    except _BROKEN as error:
+        raise InputError("path", str(path), f"a whole file ({error})", "get it again") from error
+
+
+def _unpacked(data: bytes) -> bytes:
+    while data.startswith(_PACKED):
+        data = gzip.decompress(data) if data.startswith(_PACKED[0]) else lzma.decompress(data)
+    return data
+
+
+def _archived(data: bytes) -> Iterator[Document]:
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        for member in sorted((m for m in archive.getmembers() if m.isfile()), key=lambda m: m.name):
+            stream = archive.extractfile(member)
+            if stream is not None:
+                yield Document(member.name, _unpacked(stream.read()))
+
+
+def read_rows(document: Document, log: Log) -> Iterator[Rows]:
+    """Yield the records of a file in chunks; what is malformed is noted in the log.
+
+    Lines count from 1. Of a JSON list the line is the one on which a record begins; after a damaged record, reading
+    goes on at the next line that begins as the first record's does, and stops where there is none. Rows of CSV, TSV
+    and Parquet files count from 1 after the header.
+    """
+    start = document.data.removeprefix(b"\xef\xbb\xbf")
+    first = start[_LEADING.match(start).end() :][:1]  # type: ignore[union-attr]
+    if document.data.startswith(b"PAR1"):
+        yield from _from_parquet(document, log)
+        return
+    found = _from_list(start, log) if first == b"[" else _from_lines(start, log)
+    textual = first not in (b"[", b"{")
+    if textual:
+        found = _from_table(start, log)
+    yield from _chunked(found, log, textual)
+
+
+def _chunked(found: Iterator[tuple[int, dict[str, Any]]], log: Log, textual: bool) -> Iterator[Rows]:
+    lines: list[int] = []
+    records: list[dict[str, Any]] = []
+    for line, record in found:
+        lines.append(line)
+        records.append(record)
+        if len(records) == CHUNK:
+            yield Rows(records, lines, log, textual)
+            lines, records = [], []
+    if records:
+        yield Rows(records, lines, log, textual)
+
+
+def _from_lines(data: bytes, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
+    text, whole = _decoded(data)
+    decode = _DECODER.decode
+    for number, line in enumerate(io.StringIO(text, newline="\n"), start=1):
+        try:
+            record = decode(line)
+            if not whole and _NO_TEXT.search(line):
+                raise ValueError("not UTF-8 text")
+        except _NOT_JSON as error:
+            if line.strip():
+                log.refuse(number, f"not JSON: {_brief(error)}")
+            continue
+        if isinstance(record, dict):
+            yield number, record
+        else:
+            log.refuse(number, "not a JSON object")
+
+
+def _decoded(data: bytes) -> tuple[str, bool]:
+    """Return a text and whether all of it is UTF-8; what is not becomes half a surrogate pair."""
+    try:
+        return data.decode("utf-8"), True
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "surrogateescape"), False
+
+
+def _from_list(data: bytes, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read a JSON list record by record, so that one that is damaged costs no other."""
+    text, _ = _decoded(data)  # bytes that are no text cost their record only
+    at = text.index("[") + 1
+    opening = re.compile(r"\s*?(\n[ \t]*)\{").match(text, at)
+    line, counted = 1, 0
+    while True:
+        at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
+        if at >= len(text) or text[at] == "]":
+            return
+        line, counted = line + text.count("\n", counted, at), at
+        try:
+            record, end = _DECODER.raw_decode(text, at)
+            if not isinstance(record, dict) or _NO_TEXT.search(text, at, end):
+                raise ValueError("not a JSON object of UTF-8 text")
+        except _NOT_JSON as error:
+            log.refuse(line, f"not JSON: {_brief(error)}")
+            end = text.find(opening[1] + "{", at + 1) if opening else -1
+            if end < 0:
+                return
+        else:
+            yield line, record
+        at = end
+
+
+def _from_table(data: bytes, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
+    text = _decoded(data)[0].replace("\0", "\udc80")
+    header = text.partition("\n")[0]
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if "\t" in header else ",", strict=True)
+    names: list[str] | None = None
+    number = 0
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            log.refuse(number, f"not CSV: {_brief(error)}")
+            continue
+        if names is None:
+            names = [name.strip() for name in row]
+            if len(set(names)) < len(names):
+                log.refuse(0, "two columns of one name")
+                return
+            continue
+        number += 1
+        if len(row) != len(names):
+            if row:
+                log.refuse(number, f"{len(row)} fields, not {len(names)}")
+        elif any(_NO_TEXT.search(cell) for cell in row):
+            log.refuse(number, "not UTF-8 text")
+        else:
+            yield number, dict(zip(names, row, strict=True))
+
+
+def _from_parquet(document: Document, log: Log) -> Iterator[Rows]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    number = 1
+    try:
+        for batch in pq.ParquetFile(io.BytesIO(document.data)).iter_batches(CHUNK):
+            records = batch.to_pylist()
+            yield Rows(records, range(number, number + len(records)), log, textual=False)
+            number += len(records)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise InputError("path", document.name, f"a whole Parquet file ({_brief(error)})", "get it again") from error
+
+
+def _brief(error: BaseException) -> str:
+    return str(error).partition("\n")[0][:80]

@@ -1,0 +1,124 @@
+"""What recorded replies say: which of two, or which score. What cannot be read is a status, never a guess."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core import Status
+from biaslab.errors import InputError
+from biaslab.parsing import parse_choice, parse_score, parse_scores
+from biaslab.parsing.refusal import is_refusal
+from biaslab.scales import Scale
+
+Reading = tuple[float, Status]
+_BRACKETS = re.compile(r"\[\[\s*\"?([^\[\]\"]*?)\"?\s*\]\]")
+_FAILED = re.compile(r"\s*(?:Failed to obtain answer via API|\$ERROR\$)")
+_WORTH: dict[str, Reading] = {"A": (1.0, "ok"), "B": (0.0, "ok"), "C": (0.5, "tie")}
+
+
+def each(texts: pd.Series, read: Callable[[Any], Reading]) -> pd.DataFrame:
+    """Read every text, equal ones once: columns ``value`` and ``status``; a missing text is unparsable."""
+    codes, distinct = pd.factorize(texts)
+    readings = [read(text) for text in distinct.tolist()] + [(math.nan, "unparsable")]  # a missing one has code -1
+    values, statuses = np.array([value for value, _ in readings]), np.array([s for _, s in readings], object)
+    return pd.DataFrame({"value": values[codes], "status": statuses[codes]}, index=texts.index)
+
+
+def bracketed(text: str) -> Reading:
+    """Read the ``[[A]]``, ``[[B]]`` or ``[[C]]`` (tie) of a pair log, with or without quotation marks inside.
+
+    Returns
+    -------
+    tuple
+        The probability that the first shown wins, and the status. Nothing but brackets is read, as the prompts of such
+        logs demand; two that differ are unparsable.
+
+    Examples
+    --------
+    >>> bracketed("B is too short. Final verdict: [[A]]"), bracketed("Assistant A is better.")[1]
+    ((1.0, 'ok'), 'unparsable')
+    """
+    found = set(_BRACKETS.findall(text))
+    if len(found) == 1 and (verdict := found.pop()) in _WORTH:
+        return _WORTH[verdict]
+    return math.nan, "refused" if is_refusal(text) else "unparsable"
+
+
+def lettered(text: str, labels: Sequence[str] = ("A", "B", "C")) -> Reading:
+    """Read which of two labels a text chose, or a third one that is a tie, as `biaslab.parsing.parse_choice` does."""
+    chosen, status = parse_choice(text, labels)
+    return (math.nan, status) if chosen is None else ((1.0, "ok"), (0.0, "ok"), (0.5, "tie"))[chosen]
+
+
+def scored(scale: Scale, attribute: str | None = None, pattern: str | None = None) -> Callable[[str], Reading]:
+    r"""Return what reads the score of a text.
+
+    Parameters
+    ----------
+    scale : Scale
+        On which the judge was asked to answer.
+    attribute : str, optional
+        Before whose name a score may stand.
+    pattern : str, optional
+        A regular expression instead of biaslab's reading; the first of its groups that matches is the score.
+
+    Raises
+    ------
+    InputError
+        If the pattern is no regular expression, or has no group.
+
+    Examples
+    --------
+    >>> from biaslab.scales import find_scale
+    >>> scored(find_scale("1-5"))("Clear, if short. Rating: 4"), scored(find_scale("1-5"), pattern=r"(\d)/10")("9/10")
+    ((4.0, 'ok'), (nan, 'out_of_range'))
+    """
+    if pattern is not None:
+        expression = compiled(pattern, "score_pattern")
+        return lambda text: _by_pattern(text, expression, scale)
+    if attribute is None:
+        return lambda text: parse_score(text, scale)
+    return lambda text: parse_scores(text, [attribute], scale)[attribute]
+
+
+def compiled(pattern: str, name: str) -> re.Pattern[str]:
+    """Compile a user's regular expression, which must have a group."""
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise InputError(name, pattern, f"a regular expression ({error})") from error
+    if not expression.groups:
+        raise InputError(name, pattern, "a regular expression with a group", r"such as 'Rating: (\d)'")
+    return expression
+
+
+def number_on(scale: Scale) -> Callable[[float], Reading]:
+    """Return what says whether a recorded number lies on a scale; NaN is no score."""
+    return lambda value: (
+        (math.nan, "unparsable")
+        if math.isnan(value)
+        else (value, "ok")
+        if scale.low <= value <= scale.high
+        else (math.nan, "out_of_range")
+    )
+
+
+def failed(texts: pd.Series) -> pd.Series:
+    """Say which texts are the log's note that a call failed, which is no reply of the judge."""
+    return texts.str.match(_FAILED).fillna(value=False).astype(bool)
+
+
+def _by_pattern(text: str, expression: re.Pattern[str], scale: Scale) -> Reading:
+    found = expression.search(text)
+    said = next((group for group in found.groups() if group is not None), None) if found else None
+    try:
+        value = math.nan if said is None else float(said)
+    except ValueError:
+        value = math.nan
+    return number_on(scale)(value)

@@ -1,0 +1,287 @@
+"""`ApiJudge`: a model behind an OpenAI-compatible server, asked many times at once and paid for once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import warnings
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from biaslab.core import Choice, Completion, Likelihood, Reply, Request, require_kinds
+from biaslab.errors import InputError, ModelChangedWarning, ServerError
+from biaslab.judges.api import faults
+from biaslab.judges.api.credentials import OPENAI, Address, Key
+from biaslab.judges.api.pace import Pace
+from biaslab.judges.api.runner import Answers, Loop, Patience
+from biaslab.judges.api.wire import Wire, check, declined, prefix_order
+
+if TYPE_CHECKING:
+    import openai
+
+__all__ = ["Answers", "ApiJudge", "Patience"]
+
+
+class ApiJudge:
+    """A language model behind a server: OpenAI, vLLM, llama.cpp, Ollama, ``transformers serve`` and the like.
+
+    Parameters
+    ----------
+    model : str
+        The model's name, as the server knows it.
+    base_url : str, optional
+        Address such as ``"http://localhost:8000/v1"``; OpenAI's by default. Credentials in it are masked.
+    api_key : str or callable, optional
+        Name of the environment variable that holds the key, or a function that returns it, which is called again when
+        the server no longer takes the key. By default ``OPENAI_API_KEY`` for OpenAI, and ``BIASLAB_API_KEY``, if set,
+        for any other server. Never the key itself.
+    parameters : mapping, optional
+        Further fields of every request, such as ``{"top_p": 0.9}``; None as a value leaves a field out.
+    prefill : mapping, optional
+        Fields that let the server go on with a last message of the assistant; without it, such requests are refused.
+    likelihood : {"echo", "prompt_logprobs"}
+        How the server gives log-probabilities of a prompt through ``/completions``.
+    top_logprobs : int
+        Tokens that are shown at each place of a `Choice`, 20 at most with most servers.
+    fingerprint : str, optional
+        What the server must name as its fingerprint or model in every reply; another answer ends the run.
+    max_concurrency : int
+        Requests in flight at most.
+    timeout : float
+        Seconds that one attempt may take.
+    patience : Patience, optional
+        How often, and how long, a request is tried again.
+    token_field : str, optional
+        Name of the field that limits an answer: ``max_completion_tokens`` for OpenAI, ``max_tokens`` for others.
+
+    Attributes
+    ----------
+    id : str
+        Model, address and every setting that replies depend on. What a server says it runs is known only from its
+        replies, so it is kept with each (`biaslab.Reply.model`), a change is warned of, and ``fingerprint`` pins it.
+    attempts : int
+        Requests sent so far, retries included.
+    faults : collections.Counter
+        What went wrong so far, by what it was.
+
+    Raises
+    ------
+    InputError
+        If a value is not allowed.
+
+    Notes
+    -----
+    * `Choice`: the label's share of the first tokens of a greedy answer, from ``top_logprobs``; see
+      `biaslab.judges.api.label_mass` for labels of several tokens, and what is not seen. A `LocalJudge` differs: it
+      scores every label with its terminator, whatever else is likelier.
+    * `Completion`: text. Samples carry a seed of their own, which most servers heed; they need not be reproducible.
+    * `Likelihood`: through ``/completions`` where that gives log-probabilities of a prompt.
+    * A server that gives no log-probabilities is found out by the first request of a kind, which goes out alone.
+    * Text goes to the server as it is: whether ``<|im_end|>`` in it is taken as characters is up to the server.
+    * Requests are sorted, so that those with a common beginning go out together and hit the server's prompt cache.
+    * Retried: time-outs, lost connections, 408, 409, 429, 5xx, and answers that are none. Ends the run: other errors.
+
+    Examples
+    --------
+    >>> ApiJudge("qwen3", "http://me:secret@localhost:8000/v1", parameters={"top_p": 0.9}).id
+    'api:qwen3@localhost:8000/v1:{"parameters":{"top_p":0.9}}'
+    """
+
+    kinds: frozenset[type] = frozenset({Choice, Completion, Likelihood})
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | Callable[[], str] | None = None,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        prefill: Mapping[str, Any] | None = None,
+        likelihood: Literal["echo", "prompt_logprobs"] = "echo",
+        top_logprobs: int = 20,
+        fingerprint: str | None = None,
+        max_concurrency: int = 64,
+        timeout: float = 300.0,
+        patience: Patience | None = None,
+        token_field: str | None = None,
+    ) -> None:
+        _check_settings(model, likelihood, top_logprobs, max_concurrency, timeout)
+        self._address = Address.of(base_url)
+        self._key = Key(api_key, self._address)
+        token_field = token_field or ("max_completion_tokens" if self._address.url == OPENAI else "max_tokens")
+        self.wire = Wire(model, token_field, dict(parameters or {}), prefill, likelihood, top_logprobs)
+        self.id = f"api:{model}@{self._address.shown}{_settings(self.wire, fingerprint)}"
+        self.fingerprint, self.timeout, self.patience = fingerprint, timeout, patience or Patience()
+        self.attempts, self.faults = 0, Counter[str]()
+        self._pace, self._proven = Pace(max_concurrency), set[type]()
+        self._models: list[str] = []
+        self._started: tuple[int, Loop, openai.AsyncOpenAI] | None = None
+
+    @property
+    def url(self) -> str:
+        """The server's address, without credentials."""
+        return self._address.url
+
+    def __repr__(self) -> str:
+        return f"ApiJudge({self.id!r})"
+
+    def check(self, requests: Iterable[Request]) -> None:
+        """Raise a `JudgeError` if a request cannot be written for the server, or the key is missing."""
+        self._key.header()
+        for request in requests:
+            require_kinds(self, [request])
+            check(self.wire, request)
+
+    def ask(self, requests: Iterable[Request]) -> Answers:
+        """Answer every request once, in any order, each as soon as it is known; see `Answers`.
+
+        Raises
+        ------
+        UnsupportedRequestError
+            If the server gives no log-probabilities; the message names the remedy.
+        PromptTooLongError
+            If the server says so.
+        ServerError
+            If it refuses for good, or fails as often as is allowed.
+        """
+        wanted = sorted(dict.fromkeys(requests), key=prefix_order)
+        self.check(wanted)
+        loop, client = self._connect()
+        attempt = partial(self._attempt, client)
+        return Answers(loop, attempt, self._pace, self.patience, wanted, self._proven, self._note)
+
+    def close(self) -> None:
+        """Close the connections and end the thread; the next question opens them again."""
+        if self._started is not None:
+            _, loop, client = self._started
+            self._started = None
+            _shut(loop, client)
+
+    def _connect(self) -> tuple[Loop, openai.AsyncOpenAI]:
+        """Return the loop and client of this process, started at the first question."""
+        if self._started is None or self._started[0] != os.getpid():  # threads do not cross a fork
+            loop, client = Loop(), _open(self._address.url, self.timeout, self._pace.most)
+            self._started = (os.getpid(), loop, client)
+            weakref.finalize(self, _shut, loop, client)
+        return self._started[1:]
+
+    async def _attempt(self, client: openai.AsyncOpenAI, request: Request) -> Reply:
+        """Ask once; raise a `Fault` if another attempt may help."""
+        path, body = self.wire.write(request)
+        content = json.dumps(body, ensure_ascii=False).encode()
+        status, headers, said, fault = await self._post(client, path, content)
+        if status == 401 and self._key.can_refresh():
+            await asyncio.to_thread(self._key.header, refresh=True)
+            status, headers, said, fault = await self._post(client, path, content)
+        try:
+            if fault is not None:
+                raise fault
+            if status >= 400:
+                raise faults.of_status(status, self._key.hide(said.decode("utf-8", "replace")), headers, request)
+            document = _parse(said)
+            wait = faults.rate_limit_wait(headers)
+            if wait is not None:
+                self._pace.pause(asyncio.get_running_loop().time(), wait)
+            reply = self.wire.read(request, document, type(request) in self._proven)
+        except faults.Filtered:
+            return declined(request, "content_filter")
+        except faults.Fault as error:
+            self.faults[str(error)] += 1
+            raise
+        if self.fingerprint is not None and self.fingerprint not in (reply.model or "").split():
+            words = f"the server runs {reply.model or 'what it does not name'}, not {self.fingerprint}"
+            raise ServerError(f"{words}; ask it for that model, or make a judge with another fingerprint", request)
+        return reply
+
+    async def _post(
+        self, client: openai.AsyncOpenAI, path: str, content: bytes
+    ) -> tuple[int, Mapping[str, str], bytes, faults.Fault | None]:
+        """Send a body; return status, headers, what came, and the fault if nothing did.
+
+        Nothing is raised inside an ``except``: an error of the SDK holds the request with its headers, and so the key.
+        """
+        import httpx2
+        import openai
+
+        login = self._key.header()
+        options: Any = {"headers": {"Authorization": login or openai.Omit()}, "max_retries": 0}
+        self.attempts += 1
+        try:
+            async with asyncio.timeout(self.timeout):
+                response = await client.post(path, cast_to=httpx2.Response, content=content, options=options)
+            return response.status_code, response.headers, self._key.hide_in(response.content), None
+        except openai.APIStatusError as error:
+            return error.status_code, error.response.headers, error.response.content, None
+        except (openai.OpenAIError, httpx2.HTTPError, OSError, TimeoutError) as error:
+            fault = faults.of_connection(error)
+        return 0, {}, b"", fault
+
+    def _note(self, reply: Reply) -> None:
+        """Warn if the server runs something else than it did."""
+        if reply.model is None or reply.model in self._models:
+            return
+        self._models.append(reply.model)
+        if len(self._models) > 1:
+            warnings.warn(
+                f"{self.id} now runs {reply.model!r}, before it ran {self._models[-2]!r}; pin one with fingerprint=",
+                ModelChangedWarning,
+                stacklevel=4,
+            )
+
+
+def _open(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
+    """Open a client of the SDK on its aiohttp transport; certificates are checked, retries are ours."""
+    import httpx2
+    import openai
+
+    limits = httpx2.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=30.0)
+    http = openai.DefaultAioHttpClient(limits=limits, timeout=httpx2.Timeout(timeout, connect=min(timeout, 30.0)))
+    return openai.AsyncOpenAI(api_key="see-header", base_url=url, max_retries=0, http_client=http)
+
+
+def _shut(loop: Loop, client: openai.AsyncOpenAI) -> None:
+    if loop.is_alive():
+        with contextlib.suppress(TimeoutError, RuntimeError):
+            loop.wait(client.close(), 5)
+        loop.close()
+
+
+def _parse(body: bytes) -> object:
+    try:
+        return json.loads(body)
+    except ValueError:
+        pass
+    raise faults.Fault("the server sent no valid JSON" if body.strip() else "the server sent an empty answer")
+
+
+def _settings(wire: Wire, fingerprint: str | None) -> str:
+    """Write the settings that replies depend on and that are not at their defaults, as canonical JSON."""
+    found = {
+        "fingerprint": fingerprint,
+        "likelihood": wire.likelihood if wire.likelihood != "echo" else None,
+        "parameters": dict(wire.parameters) or None,
+        "prefill": None if wire.prefill is None else dict(wire.prefill),
+        "top_logprobs": wire.top_logprobs if wire.top_logprobs != Wire.top_logprobs else None,
+    }
+    given = {name: value for name, value in found.items() if value is not None}
+    try:
+        return ":" + json.dumps(given, sort_keys=True, separators=(",", ":"), allow_nan=False) if given else ""
+    except (TypeError, ValueError):
+        raise InputError("parameters", wire.parameters, "fields that JSON can write") from None
+
+
+def _check_settings(model: str, likelihood: str, top_logprobs: int, most: int, timeout: float) -> None:
+    if not isinstance(model, str) or not model.strip():
+        raise InputError("model", model, "the name of a model")
+    if likelihood not in ("echo", "prompt_logprobs"):
+        raise InputError("likelihood", likelihood, "echo or prompt_logprobs")
+    for name, value in (("top_logprobs", top_logprobs), ("max_concurrency", most)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InputError(name, value, "a whole number of at least 1")
+    if not timeout > 0:
+        raise InputError("timeout", timeout, "seconds above 0")

@@ -1,0 +1,143 @@
+"""Batches on OpenAI's servers: submitted once, looked at, fetched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from biaslab.errors import InputError, ServerError
+from biaslab.judges.api.credentials import Address, Key
+from biaslab.judges.api.faults import message_of, of_connection
+from biaslab.judges.batch_api import read_keys, write_whole
+
+if TYPE_CHECKING:
+    import openai
+
+T = TypeVar("T")
+_DEAD = frozenset({"failed", "expired", "cancelled"})
+
+
+class Job(NamedTuple):
+    """One submitted file: its name, content and batch, how far it is, and the files of its results."""
+
+    file: str
+    digest: str
+    batch: str
+    status: str = "submitted"
+    done: int = 0
+    total: int = 0
+    results: tuple[str, ...] = ()
+
+
+class BatchJobs:
+    """The batches of one export.
+
+    Parameters
+    ----------
+    path : Path
+        Where `biaslab.judges.batch_api.export_batch` wrote to.
+    api_key : str or callable, optional
+        As for `biaslab.ApiJudge`.
+
+    Raises
+    ------
+    InputError
+        If there is no such export.
+    """
+
+    def __init__(self, path: Path, api_key: str | Callable[[], str] | None = None) -> None:
+        head, _ = read_keys(path)
+        self.path, self._record = path, path.with_suffix(".batches.json")
+        self._files = [path.with_name(name) for name in head["files"]]
+        self._address = Address.of(head["url"])
+        self._key = Key(api_key, self._address)
+
+    def submit(self) -> list[Job]:
+        """Upload every file that was not submitted and start its batch; return the new ones.
+
+        A file is submitted once: what runs, or is done, is paid for. Each batch is noted as soon as it exists.
+
+        Raises
+        ------
+        ServerError
+            If the server refuses; batches that were started before are noted.
+        """
+        jobs = self.jobs()
+        taken = {job.digest for job in jobs if job.status not in _DEAD or job.done}
+        new = []
+        for file in self._files:
+            content = file.read_bytes()
+            digest = hashlib.sha256(content).hexdigest()
+            if digest not in taken:
+                jobs.append(Job(file.name, digest, self._call(lambda c, f=file, b=content: _start(c, f.name, b))))  # type: ignore[misc]
+                new.append(jobs[-1])
+                self._note(jobs)
+        return new
+
+    def update(self) -> list[Job]:
+        """Ask the server how far the batches are, and note it."""
+        jobs = [self._look(job) for job in self.jobs()]
+        self._note(jobs)
+        return jobs
+
+    def fetch(self) -> list[Path]:
+        """Download the results there are, also those of batches that expired, and return the files."""
+        found = []
+        for job in self.update():
+            for name in job.results:
+                target = self.path.with_name(f"{self.path.stem}.{job.batch}.{name}.results.jsonl")
+                if not target.exists():
+                    content = self._call(lambda client, name=name: client.files.content(name).content)  # type: ignore[misc]
+                    write_whole(target, [self._key.hide_in(content).decode("utf-8", "replace")])
+                found.append(target)
+        return found
+
+    def jobs(self) -> list[Job]:
+        """Return the batches that were submitted, as they were last seen.
+
+        Raises
+        ------
+        InputError
+            If the note of them was changed.
+        """
+        if not self._record.exists():
+            return []
+        try:
+            rows = json.loads(self._record.read_text(encoding="utf-8"))
+            return [Job(**{**row, "results": tuple(row["results"])}) for row in rows]
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError("path", str(self._record), "the note that `biaslab batch submit` writes") from error
+
+    def _look(self, job: Job) -> Job:
+        batch: Any = self._call(lambda client: client.batches.retrieve(job.batch))
+        counts, files = batch.request_counts, (batch.output_file_id, batch.error_file_id)
+        done, total = (counts.completed, counts.total) if counts else (job.done, job.total)
+        return job._replace(status=batch.status, done=done, total=total, results=tuple(filter(None, files)))
+
+    def _note(self, jobs: list[Job]) -> None:
+        write_whole(self._record, [json.dumps([job._asdict() for job in jobs], indent=1)])
+
+    def _call(self, ask: Callable[[openai.OpenAI], T]) -> T:
+        """Ask the server; its errors become ours outside of ``except``, since the SDK's hold the key."""
+        import openai
+
+        login = self._key.header()
+        headers = {"Authorization": login or "Bearer none"}
+        options: Any = {"api_key": "see-header", "base_url": self._address.url, "max_retries": 2}
+        with openai.OpenAI(**options, default_headers=headers) as client:
+            try:
+                return ask(client)
+            except openai.APIStatusError as error:
+                said, status = self._key.hide(message_of(error.response.text)), error.status_code
+            except openai.OpenAIError as error:
+                said, status = str(of_connection(error)), None
+        shown = f"HTTP {status}: {said}" if status else said
+        raise ServerError(f"the server did not take the batch ({shown}); check key, model and address", status=status)
+
+
+def _start(client: openai.OpenAI, name: str, content: bytes) -> str:
+    uploaded = client.files.create(file=(name, content), purpose="batch")
+    return client.batches.create(input_file_id=uploaded.id, endpoint="/v1/chat/completions", completion_window="24h").id

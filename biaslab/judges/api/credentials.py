@@ -1,0 +1,154 @@
+"""Where a server is and what opens it: the key is read when it is needed, and shown to nobody else."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+from biaslab.errors import InputError, ServerError
+
+OPENAI = "https://api.openai.com/v1"
+HIDDEN = "***"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHORT = 8  # a secret shorter than this, such as "EMPTY", is a placeholder, and may well be a word of an answer
+_SPECIAL = re.compile(r"\bsk-[\w-]{8,}")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server is.
+
+    Parameters
+    ----------
+    url : str
+        As it is asked, without credentials.
+    shown : str
+        As it may be shown, and enters the judge's id: host, port and path.
+    login : str or None
+        ``Authorization`` header of credentials that stood in the address.
+    secrets : tuple of str
+        What must not be shown of them.
+    """
+
+    url: str
+    shown: str
+    login: str | None = field(default=None, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, base_url: str | None) -> Address:
+        """Take an address apart.
+
+        Raises
+        ------
+        InputError
+            If it is no address of a server; credentials in it are masked.
+        """
+        try:
+            parts = urlsplit(base_url or OPENAI)
+            port = f":{parts.port}" if parts.port else ""
+        except ValueError:
+            raise InputError("base_url", HIDDEN, "http(s)://host[:port]/path") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            shown = f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+            remedy = "leave out what follows ? or #" if parts.query or parts.fragment else "write http://host:port/v1"
+            raise InputError("base_url", shown, "an address that starts with http:// or https://", remedy)
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        shown = f"{host}{port}{parts.path.rstrip('/')}"
+        url = f"{parts.scheme}://{shown}"
+        if parts.username is None:
+            return cls(url, shown)
+        name, password = unquote(parts.username), unquote(parts.password or "")
+        login = base64.b64encode(f"{name}:{password}".encode()).decode()
+        return cls(url, shown, f"Basic {login}", (login, password or name))
+
+
+class Key:
+    """An API key from the environment or a callable; it has no repr, and knows how to hide itself in a text.
+
+    Parameters
+    ----------
+    source : str, callable or None
+        Name of an environment variable, or what returns the key. None: ``OPENAI_API_KEY`` for OpenAI itself,
+        ``BIASLAB_API_KEY``, if it is set, for any other server, so that no key goes where it does not belong.
+    address : Address
+        Which server it opens.
+
+    Raises
+    ------
+    InputError
+        If the source is neither, such as the key itself, which is not shown.
+    """
+
+    def __init__(self, source: str | Callable[[], str] | None, address: Address) -> None:
+        allowed = "the name of an environment variable, or a function that returns the key"
+        remedy = "put the key into the environment; do not write it into code or a notebook"
+        if isinstance(source, str):
+            is_name = source in os.environ or (source.isupper() and "_" in source)  # anything else may be a key
+            if not _VARIABLE.fullmatch(source) or not is_name:
+                raise InputError("api_key", HIDDEN, allowed, remedy)
+        elif source is not None and not callable(source):
+            raise InputError("api_key", HIDDEN, allowed, remedy)
+        self._source, self._address = source, address
+        self._secrets = set(address.secrets)
+        self._header: str | None = address.login
+
+    def __repr__(self) -> str:
+        return f"Key({HIDDEN})"
+
+    def __getstate__(self) -> object:
+        raise TypeError("an API key is not pickled; make the judge again where it is needed")
+
+    def header(self, refresh: bool = False) -> str | None:
+        """Return the ``Authorization`` header, None for a server that needs none; ask for the key again if wanted.
+
+        Raises
+        ------
+        ServerError
+            If the key is missing; the message says where it is looked for.
+        """
+        if self._header is not None and not refresh:
+            return self._header
+        found = self._read()
+        if found:
+            self._secrets.add(found)
+            self._header = f"Bearer {found}"
+        return self._header
+
+    def can_refresh(self) -> bool:
+        """Say whether asking again may give another key."""
+        return callable(self._source)
+
+    def _read(self) -> str:
+        if callable(self._source):
+            try:
+                found = self._source()
+            except Exception as error:  # whatever it says may hold the key
+                raise ServerError(f"the function that returns the API key failed: {type(error).__name__}") from None
+            if not isinstance(found, str) or not found.strip():
+                raise ServerError("the function that returns the API key gave no text; let it return the key")
+            return found.strip()
+        official = self._address.url == OPENAI
+        name = self._source or ("OPENAI_API_KEY" if official else "BIASLAB_API_KEY")
+        found = os.environ.get(name, "").strip()
+        if not found and (self._source or official):
+            raise ServerError(f"the environment variable {name} holds no API key; set it, or give api_key a function")
+        return found
+
+    def hide(self, text: str) -> str:
+        """Return a text without the key."""
+        for secret in self._secrets:
+            if len(secret) >= _SHORT:
+                text = text.replace(secret, HIDDEN)
+        return _SPECIAL.sub(HIDDEN, text)
+
+    def hide_in(self, body: bytes) -> bytes:
+        """Return what a server sent without the key, which a careless one echoes."""
+        for secret in self._secrets:
+            if len(secret) >= _SHORT and (raw := secret.encode()) in body:
+                body = body.replace(raw, HIDDEN.encode())
+        return body

@@ -1,0 +1,190 @@
+"""What can go wrong between a judge and a server, told apart: what is asked again, what ends a run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from biaslab.core import Choice, Request
+from biaslab.errors import JudgeError, PromptTooLongError, ServerError, UnsupportedRequestError
+
+SAMPLED = "wrap the judge as Sampled(judge, k), which asks k times for text and counts (Liusie et al. 2024, Eq. 5)"
+_AGAIN = frozenset({408, 409, 425, 429})
+_BUSY = frozenset({429, 503, 529})
+_QUOTA = re.compile(r"insufficient_quota|billing|credit balance|exceeded your current quota", re.IGNORECASE)
+_TOO_LONG = re.compile(
+    r"context[_ ](length|window|size)|maximum (context|sequence|model) length|too many (input )?tokens|"
+    r"(prompt|input) is too long|longer than the maximum|exceeds the (available|maximum|model)",
+    re.IGNORECASE,
+)
+_FILTERED = re.compile(r"content[_ ]filter|content management policy|content_policy_violation", re.IGNORECASE)
+_LOGPROBS = re.compile(r"log_?probs|\becho\b", re.IGNORECASE)
+_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_REMEDY = {
+    400: "the server does not understand the request; see what it names, and `parameters` of the judge",
+    401: "the server does not accept the key; check the environment variable or function that it comes from",
+    402: "the account has no credit left; pay, and run again, which asks only what is missing",
+    403: "the key may not use this model; check the model's name and the key's rights",
+    404: "the server does not know this model or address; check `model` and `base_url`",
+    422: "the server does not take a field of the request; see `parameters` and `token_field` of the judge",
+}
+
+
+class Fault(Exception):  # noqa: N818 - not raised to users
+    """A single attempt that gave no reply.
+
+    Parameters
+    ----------
+    words : str
+        What happened.
+    wait : float, optional
+        Seconds after which the server wants to be asked again.
+    busy : bool
+        Whether the server says, or lets one guess, that it is asked too much.
+    refused : bool
+        Whether it did nothing, so that the attempt cost nothing.
+    status : int, optional
+        The HTTP status, where there was one.
+    """
+
+    def __init__(
+        self,
+        words: str,
+        *,
+        wait: float | None = None,
+        busy: bool = False,
+        refused: bool = False,
+        status: int | None = None,
+    ) -> None:
+        self.wait, self.busy, self.refused, self.status = wait, busy, refused, status
+        super().__init__(words)
+
+
+class Filtered(Exception):  # noqa: N818 - an answer, not an error
+    """The server refused to let the model see the prompt: that is a reply with a status."""
+
+
+def of_connection(error: BaseException) -> Fault:
+    """Tell what broke on the way; the SDK calls some lost connections a time-out, so the first cause counts."""
+    first: BaseException = error
+    while first.__cause__ is not None or (first.__context__ is not None and not first.__suppress_context__):
+        first = first.__cause__ or first.__context__  # type: ignore[assignment]
+    if isinstance(first, TimeoutError | asyncio.CancelledError):
+        return Fault("the server did not answer in time", busy=True)
+    refused = isinstance(first, ConnectionRefusedError)
+    return Fault(f"the connection failed ({type(first).__name__})", refused=refused)
+
+
+def of_status(status: int, body: str, headers: Mapping[str, str], request: Request) -> Exception:
+    """Turn a status of 400 or more into what it means: a `Fault`, `Filtered`, or the `JudgeError` that ends the run.
+
+    Parameters
+    ----------
+    status : int
+        HTTP status.
+    body : str
+        What the server says, with the key hidden.
+    headers : mapping
+        Of the response.
+    request : Request
+        What was asked.
+    """
+    said = message_of(body)
+    shown = f"HTTP {status}" + (f": {said}" if said else "")
+    if status in _AGAIN or status >= 500:
+        if status == 429 and _QUOTA.search(body):
+            return ServerError(f"the server refuses ({shown}); {_REMEDY[402]}", request, status=status)
+        busy = status in _BUSY
+        return Fault(shown, wait=retry_after(headers) if busy else None, busy=busy, refused=busy, status=status)
+    if status in (400, 413, 422) and _TOO_LONG.search(body):
+        remedy = "shorten the text or choose a judge with a longer window"
+        return PromptTooLongError(f"the prompt is too long for the server ({shown}); {remedy}", request)
+    if status in (400, 403) and _FILTERED.search(body):
+        return Filtered()
+    if status in (400, 404, 405, 422, 501) and _LOGPROBS.search(said):
+        return without_probabilities(request, shown)
+    remedy = _REMEDY.get(status, "see what it says")
+    return ServerError(f"the server refuses ({shown}); {remedy}", request, status=status)
+
+
+def without_probabilities(request: Request, said: str = "") -> UnsupportedRequestError:
+    """Say that a server gives no log-probabilities, and what to do."""
+    why = f" ({said})" if said else ""
+    if isinstance(request, Choice):
+        words = (
+            f"the server gives no log-probabilities of an answer{why}, so it cannot answer Choice requests; {SAMPLED}"
+        )
+        return UnsupportedRequestError(words, request)
+    remedy = 'try likelihood="prompt_logprobs", which vLLM has, or a LocalJudge'
+    return UnsupportedRequestError(f"the server gives no log-probabilities of a prompt{why}; {remedy}", request)
+
+
+def given_up(fault: Fault, attempts: int, request: Request) -> JudgeError:
+    """Say that a request was tried as often as was allowed."""
+    words = f"a request failed {attempts} times, the last time because {fault}"
+    return ServerError(f"{words}; run again to ask what is missing", request, status=fault.status)
+
+
+def message_of(body: str, limit: int = 300) -> str:
+    """Return the message of an error body, on one line: OpenAI's form, FastAPI's, or the beginning of a text."""
+    found: Any = body
+    with contextlib.suppress(ValueError):
+        found = json.loads(body)
+    for name in ("error", "message", "detail"):
+        if isinstance(found, dict):
+            found = found.get(name) or found
+    text = " ".join((found if isinstance(found, str) else json.dumps(found)).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return how many seconds a server wants to be left alone, None if it does not say.
+
+    Examples
+    --------
+    >>> retry_after({"retry-after": "1.5"}), retry_after({"retry-after-ms": "20"}), retry_after({})
+    (1.5, 0.02, None)
+    """
+    if "retry-after-ms" in headers:
+        with contextlib.suppress(ValueError):
+            return max(float(headers["retry-after-ms"]) / 1000, 0.0)
+    given = headers.get("retry-after")
+    if given is None:
+        return None
+    with contextlib.suppress(ValueError):
+        return max(float(given), 0.0)
+    with contextlib.suppress(ValueError, TypeError):
+        return max(parsedate_to_datetime(given).timestamp() - time.time(), 0.0)
+    return None
+
+
+def rate_limit_wait(headers: Mapping[str, str]) -> float | None:
+    """Return in how many seconds a rate limit that is used up starts again, None if none is.
+
+    Examples
+    --------
+    >>> rate_limit_wait({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m0.5s"})
+    60.5
+    """
+    waits = [
+        duration(headers.get(f"x-ratelimit-reset-{what}", ""))
+        for what in ("requests", "tokens")
+        if headers.get(f"x-ratelimit-remaining-{what}", "").strip() == "0"
+    ]
+    return max((wait for wait in waits if wait is not None), default=None)
+
+
+def duration(text: str) -> float | None:
+    """Read a duration as rate-limit headers write it: ``"6m0s"``, ``"20ms"``, ``"1.5"`` (seconds)."""
+    with contextlib.suppress(ValueError):
+        return max(float(text), 0.0)
+    parts = re.findall(r"([\d.]+)(ms|s|m|h|d)", text)
+    if not parts or "".join(map("".join, parts)) != text.strip():
+        return None
+    return sum(float(number) * _UNIT[unit] for number, unit in parts)

@@ -1,0 +1,123 @@
+"""From the likeliest tokens that a server shows to the probability of each label, and to what it did not show.
+
+A `LocalJudge` scores every label; a server shows its 20 likeliest tokens at each place of one greedy answer. So the
+label's probability is summed over the shown tokens that begin the answer with it, whatever their white space, and a
+label that no shown token completes has an upper bound only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """One place of an answer: the token that was written, and the likeliest ones with their log-probabilities."""
+
+    token: str
+    shown: dict[str, float]
+
+
+class LabelMass(NamedTuple):
+    """What an answer says about labels.
+
+    Attributes
+    ----------
+    logprobs : tuple of float
+        One a label: log-probability, or its upper bound where it was not shown; all ``-inf`` if no label was shown.
+    unseen : float
+        Probability of answers that were not shown, or not far enough to tell which label they are.
+    bounded : tuple of int
+        Labels that were not shown.
+    """
+
+    logprobs: tuple[float, ...]
+    unseen: float
+    bounded: tuple[int, ...]
+
+
+def read_labels(labels: Sequence[str], places: Sequence[Place]) -> LabelMass:
+    """Sum the probability of each label.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        The answers.
+    places : sequence of Place
+        The greedy answer, token by token.
+
+    Notes
+    -----
+    Label L of several tokens: P(L) = P(first token) · P(second | first) · …, known along the greedy answer only; it is
+    enough for "Summary A" and "Summary B" when the answer begins with "Summary". A label ends where it is not gone on
+    with: "1" is not counted in "10", as far as the next token is known, which it is along the greedy answer only. A
+    bound takes one hidden token to be no likelier than the least likely shown one.
+
+    Examples
+    --------
+    >>> places = [Place("A", {"A": math.log(0.7), " A": math.log(0.1), "The": math.log(0.15)})]
+    >>> mass = read_labels(("A", "B"), places)
+    >>> [round(math.exp(value), 3) for value in mass.logprobs], round(mass.unseen, 3), mass.bounded
+    ([0.8, 0.05], 0.05, (1,))
+    """
+    seen, hidden = [0.0] * len(labels), [0.0] * len(labels)
+    written, path, unseen = "", 1.0, 0.0
+    for at, place in enumerate(places):
+        open_labels = [i for i, label in enumerate(labels) if len(label) > len(written) and label.startswith(written)]
+        ended = next((i for i, label in enumerate(labels) if label == written), None)
+        if not open_labels and ended is None:
+            break
+        chances = {token: path * math.exp(level) for token, level in place.shown.items()}
+        if ended is not None:  # what goes on with the label is not the label
+            seen[ended] += path - sum(p for token, p in chances.items() if goes_on(written, token))
+        rest = max(path - sum(chances.values()), 0.0)
+        unseen += rest if open_labels else 0.0
+        for i in open_labels:
+            hidden[i] += min(rest, min(chances.values(), default=rest))
+        for token, p in chances.items():
+            text = (written + token).lstrip()
+            complete = _completed(labels, written, text)
+            follows = token == place.token and at + 1 < len(places)
+            begun = [i for i in open_labels if len(labels[i]) > len(text) and labels[i].startswith(text)]
+            if complete is not None and not (follows and text == labels[complete]):
+                seen[complete] += p
+            elif begun and not follows:
+                unseen += p
+                for i in begun:
+                    hidden[i] += p
+        path = chances.get(place.token, 0.0)
+        written = (written + place.token).lstrip()
+    bounded = tuple(i for i, p in enumerate(seen) if p <= 0.0)
+    if len(bounded) == len(labels):
+        return LabelMass((-math.inf,) * len(labels), _probability(unseen), bounded)
+    values = [hidden[i] if i in bounded else p for i, p in enumerate(seen)]
+    return LabelMass(tuple(_log(p) for p in values), _probability(unseen), bounded)
+
+
+def goes_on(label: str, text: str) -> bool:
+    """Say whether a text that follows a label goes on with it, as "0" does with "1", or "5" behind "1."."""
+    if not text or not label[-1:].isalnum():
+        return False
+    return text[0].isalnum() or (label[-1].isdigit() and len(text) > 1 and text[0] in ".," and text[1].isdigit())
+
+
+def _completed(labels: Sequence[str], written: str, text: str) -> int | None:
+    """Return which label the last token completed: the longest that the text begins with and does not go on with."""
+    fitting = [
+        i
+        for i, label in enumerate(labels)
+        if len(label) > len(written)
+        and label.startswith(written)
+        and text.startswith(label)
+        and not goes_on(label, text[len(label) :])
+    ]
+    return max(fitting, key=lambda i: len(labels[i]), default=None)
+
+
+def _log(p: float) -> float:
+    return min(math.log(p), 0.0) if p > 0 else -math.inf
+
+
+def _probability(p: float) -> float:
+    return min(max(p, 0.0), 1.0)

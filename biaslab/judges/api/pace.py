@@ -1,0 +1,89 @@
+"""How many requests are in flight: as many as the server takes.
+
+The number grows by one a reply until the server shows that it is asked too much, then by one a round trip, and is
+halved when the server says so or no longer answers in time: additive increase, multiplicative decrease (Chiu and Jain
+1989), with the slow start of TCP (Jacobson 1988). Where half as many requests again in flight no longer mean more
+replies a second, by Little's law the number in flight over the latency, it goes back to what it was.
+"""
+
+from __future__ import annotations
+
+_FIRST_STEP = 32
+_STEP, _GAIN = 1.5, 1.1  # so many times as many in flight must bring so many times the replies a second
+
+
+class Pace:
+    """The number of requests that may be in flight, and until when the server wants to be left alone.
+
+    Parameters
+    ----------
+    most : int
+        Never more than this.
+
+    Attributes
+    ----------
+    limit : float
+        So many may be in flight; 1 until the first reply came.
+    until : float
+        Nothing is sent before this moment of the event loop's clock.
+
+    Examples
+    --------
+    >>> pace = Pace(64)
+    >>> pace.replied(sent=0.0, now=0.2)
+    >>> pace.limit
+    32.0
+    >>> pace.refused(sent=0.1, now=0.3, wait=2.0)
+    >>> pace.limit, pace.until
+    (16.0, 2.3)
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self.limit, self.until = most, 1.0, 0.0
+        self._doubling, self._first = True, True
+        self._changed = 0.0  # when the limit was last cut: what was sent before says nothing about the new one
+        self._count, self._seconds, self._began, self._begin_limit = 0, 0.0, 0.0, 1.0
+        self._rate, self._rate_limit = 0.0, 0.0  # replies a second at a smaller limit, and that limit
+
+    def replied(self, sent: float, now: float) -> None:
+        """Take note of a reply, and of how long it took."""
+        if self._first:
+            self._first, self.limit = False, float(min(_FIRST_STEP, self.most))
+            self._restart(now)
+            return
+        if self.limit < self.most:
+            self.limit = min(self.limit + (1 if self._doubling else 1 / self.limit), float(self.most))
+        if sent >= self._began:
+            self._count, self._seconds = self._count + 1, self._seconds + now - sent
+        if self._count >= max(self.limit, 8):
+            self._judge(now)
+
+    def refused(self, sent: float, now: float, wait: float | None = None) -> None:
+        """Take note that the server is asked too much; it is left alone for so many seconds, if it says so."""
+        if wait is not None:
+            self.until = max(self.until, now + wait)
+        if sent >= self._changed:
+            self._cut(self.limit / 2, now)
+
+    def pause(self, now: float, wait: float) -> None:
+        """Send nothing for so many seconds: a rate limit is used up."""
+        self.until = max(self.until, now + wait)
+
+    def _judge(self, now: float) -> None:
+        """Compare the throughput of a round with that of an earlier one, when clearly fewer were in flight."""
+        rate = (self._begin_limit + self.limit) / 2 * self._count / max(self._seconds, 1e-9)
+        before, limit = self._rate, self._begin_limit
+        if before and limit >= _STEP * self._rate_limit and rate < _GAIN * before:
+            self._cut(self._rate_limit, now)
+            return
+        if not before or not self._rate_limit <= limit < _STEP * self._rate_limit:
+            self._rate, self._rate_limit = rate, limit
+        self._restart(now)
+
+    def _cut(self, limit: float, now: float) -> None:
+        self.limit = max(1.0, limit)
+        self._doubling, self._changed, self._rate = False, now, 0.0
+        self._restart(now)
+
+    def _restart(self, now: float) -> None:
+        self._count, self._seconds, self._began, self._begin_limit = 0, 0.0, now, self.limit

@@ -1,0 +1,282 @@
+"""One event loop in a thread of its own, and the runs of requests on it: synchronous outside, concurrent inside."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import random
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from biaslab.core import Reply, Request
+from biaslab.errors import JudgeError
+from biaslab.judges.api.faults import Fault, given_up
+from biaslab.judges.api.pace import Pace
+
+Attempt = Callable[[Request], Awaitable[Reply]]
+_LONGEST_WAIT = 60.0  # seconds between two attempts, unless the server asks for more
+
+
+class Loop:
+    """An event loop in a daemon thread, so that a judge works inside Jupyter's own running loop."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="biaslab-api", daemon=True)
+        self._thread.start()
+
+    def is_alive(self) -> bool:
+        """Say whether the thread runs; after a fork it does not."""
+        return self._thread.is_alive()
+
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call a function in the loop's thread, soon."""
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(function, *arguments)
+
+    def wait(self, work: Awaitable[Any], seconds: float) -> None:
+        """Run something in the loop's thread and wait for it, unless this is that thread."""
+        if threading.current_thread() is self._thread:
+            self.loop.create_task(_awaited(work))
+            return
+        asyncio.run_coroutine_threadsafe(_awaited(work), self.loop).result(seconds)
+
+    def close(self) -> None:
+        """End the thread, whatever it is doing."""
+        if self._thread.is_alive():
+            self.call(self.loop.stop)
+            if threading.current_thread() is not self._thread:
+                self._thread.join(5)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+            for task in asyncio.all_tasks(self.loop):
+                task.cancel()
+            self.loop.run_until_complete(asyncio.sleep(0))
+        finally:
+            self.loop.close()
+
+
+async def _awaited(work: Awaitable[Any]) -> Any:
+    return await work
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a request is tried.
+
+    Attributes
+    ----------
+    retries : int
+        Attempts after the first that a fault of the server may cost.
+    minutes : float
+        How long a server may refuse a request that costs nothing, since it is asked too much or is not there.
+    first_wait : float
+        Seconds before the second attempt; doubled from one to the next, and spread at random.
+    grace : float
+        Seconds that are waited for replies on their way, when a run ends early.
+    """
+
+    retries: int = 6
+    minutes: float = 60.0
+    first_wait: float = 0.5
+    grace: float = 30.0
+
+
+class _Item:
+    """A request with its attempts so far."""
+
+    __slots__ = ("attempts", "costly", "request", "since")
+
+    def __init__(self, request: Request) -> None:
+        self.request, self.attempts, self.costly, self.since = request, 0, 0, 0.0
+
+
+class Answers(Iterator[tuple[Request, Reply]]):
+    """The replies to some requests, as they come; made by `ApiJudge.ask`.
+
+    Requests go out while they are taken: at most twice the number in flight waits to be taken. When one request fails
+    for good, or as often as is allowed while no other is answered either, no more is sent, what is on its way is handed
+    on, and then the error is raised. A request that fails alone is left out until all others are answered.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        attempt: Attempt,
+        pace: Pace,
+        patience: Patience,
+        requests: Sequence[Request],
+        proven: set[type],
+        taking: Callable[[Reply], None],
+    ) -> None:
+        self._loop, self._attempt, self._pace, self._patience = loop, attempt, pace, patience
+        self._taking = taking
+        self._proven = proven  # kinds that this server answered: the first request of a kind goes out alone
+        self._pending = deque(_Item(request) for request in requests)
+        self._ready: deque[tuple[Request, Reply]] = deque()  # the first one stays until the next is asked for
+        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()  # one a reply, and one for the end
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._later: set[asyncio.TimerHandle] = set()
+        self._wake: asyncio.TimerHandle | None = None
+        self._arrived = self._taken = 0  # the first is written by the loop's thread, the second by the caller's
+        self._held = self._full = self._ending = self._ended = self._over = False
+        self._last_reply = 0.0
+        self._error: JudgeError | None = None
+        self._left: list[JudgeError] = []
+        loop.call(self._fill)
+
+    def __next__(self) -> tuple[Request, Reply]:
+        if self._held:
+            self._held = False
+            self._ready.popleft()
+            self._taken += 1
+            if self._full:
+                self._loop.call(self._fill)
+        if self._over:
+            raise StopIteration
+        self._news.get()
+        if not self._ready:
+            self._over = True
+            if self._error is not None:
+                raise self._error
+            raise StopIteration
+        self._held = True
+        self._taking(self._ready[0][1])
+        return self._ready[0]
+
+    def stop(self) -> Iterator[tuple[Request, Reply]]:
+        """Send no more; yield what is on its way as it arrives, for it is paid for.
+
+        The reply that was handed on last comes again, since it is not known whether the caller could keep it.
+        """
+        if self._over:
+            return
+        self._loop.call(self._end, None)
+        self._held = False
+        while True:
+            while self._ready:
+                yield self._ready[0]
+                self._ready.popleft()
+            if self._ended:
+                break
+            try:
+                self._news.get(timeout=self._patience.grace + 5)
+            except queue.Empty:  # the loop's thread is gone
+                break
+        self._over = True
+
+    def close(self) -> None:
+        """Send no more and drop what is on its way."""
+        if not self._over:
+            self._over = True
+            self._loop.call(self._abandon)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _fill(self) -> None:
+        """Send as many requests as may be in flight."""
+        now = self._loop.loop.time()
+        if self._pending and self._pace.until > now:
+            self._wake_at(self._pace.until)
+        while self._pending and self._pace.until <= now and len(self._tasks) < int(self._pace.limit):
+            self._full = self._arrived - self._taken + len(self._tasks) >= 2 * self._pace.most
+            if self._full or (type(self._pending[0].request) not in self._proven and (self._tasks or self._later)):
+                break
+            item = self._pending.popleft()
+            task = self._loop.loop.create_task(self._serve(item, now))
+            self._tasks.add(task)
+            task.add_done_callback(self._done)
+        if not (self._pending or self._tasks or self._later or self._ended):
+            self._ended = True
+            self._error = self._error or _left_out(self._left)
+            self._news.put(None)
+
+    async def _serve(self, item: _Item, sent: float) -> None:
+        if not item.attempts:
+            item.since = sent
+        item.attempts += 1
+        clock = self._loop.loop.time
+        try:
+            reply = await self._attempt(item.request)
+        except Fault as fault:
+            if fault.busy:
+                self._pace.refused(sent, clock(), fault.wait)
+            self._try_again(item, fault)
+        except JudgeError as error:
+            self._end(error)
+        except asyncio.CancelledError:
+            pass
+        except Exception as error:  # a mistake here must not leave the caller waiting
+            self._end(JudgeError(f"the API judge failed with {type(error).__name__}", item.request))
+        else:
+            self._last_reply = clock()
+            self._pace.replied(sent, self._last_reply)
+            self._proven.add(type(item.request))
+            self._arrived += 1
+            self._ready.append((item.request, reply))
+            self._news.put(None)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._fill()
+
+    def _try_again(self, item: _Item, fault: Fault) -> None:
+        if self._ending:
+            return
+        loop, patience = self._loop.loop, self._patience
+        item.costly += not fault.refused
+        late = loop.time() - item.since > patience.minutes * 60
+        if item.costly > patience.retries or (fault.refused and late):
+            error = given_up(fault, item.attempts, item.request)
+            if self._last_reply < item.since:
+                self._end(error)
+            else:
+                self._left.append(error)
+            return
+        wait = patience.first_wait if fault.wait is not None else patience.first_wait * 2 ** min(item.attempts - 1, 16)
+        wait = (fault.wait or 0.0) + min(wait, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
+        handle: asyncio.TimerHandle
+
+        def again() -> None:
+            self._later.discard(handle)
+            self._pending.appendleft(item)
+            self._fill()
+
+        handle = loop.call_later(wait, again)
+        self._later.add(handle)
+
+    def _end(self, error: JudgeError | None) -> None:
+        """Send no more, wait for what is on its way, and raise the first error then."""
+        self._ending, self._error = True, self._error or error
+        self._pending.clear()
+        for handle in self._later:
+            handle.cancel()
+        self._later.clear()
+        self._loop.loop.call_later(self._patience.grace, self._cancel)
+        self._loop.loop.call_soon(self._fill)
+
+    def _cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    def _abandon(self) -> None:
+        self._end(None)
+        self._cancel()
+
+    def _wake_at(self, moment: float) -> None:
+        if self._wake is None or self._wake.cancelled() or self._wake.when() < self._loop.loop.time():
+            self._wake = self._loop.loop.call_at(moment, self._fill)
+
+
+def _left_out(errors: Sequence[JudgeError]) -> JudgeError | None:
+    if len(errors) < 2:
+        return errors[0] if errors else None
+    words = f"{len(errors):,} requests could not be answered, all others are; the first: {errors[0]}"
+    return type(errors[0])(words, errors[0].request)

@@ -1,0 +1,276 @@
+"""How requests are written for an OpenAI-compatible server, and how its answers are read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Any, Literal
+
+from biaslab.core import Choice, Completion, Likelihood, Message, Reply, Request, Usage, request_key
+from biaslab.errors import JudgeError, UnsupportedRequestError
+from biaslab.judges.api.faults import Fault, without_probabilities
+from biaslab.judges.api.label_mass import Place, read_labels
+
+CHAT, PLAIN = "/chat/completions", "/completions"
+_SHORT_LABEL, _CHARACTERS = (
+    3,
+    3,
+)  # a label of so many characters is one token; a longer one has a token for each so many
+
+
+@dataclass(frozen=True)
+class Wire:
+    """The dialect of one server; the parameters are those of `biaslab.judges.api.ApiJudge`."""
+
+    model: str
+    token_field: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    prefill: Mapping[str, Any] | None = None
+    likelihood: Literal["echo", "prompt_logprobs"] = "echo"
+    top_logprobs: int = 20
+
+    def write(self, request: Request) -> tuple[str, dict[str, Any]]:
+        """Return the path and the JSON body of a request.
+
+        Raises
+        ------
+        UnsupportedRequestError
+            If the conversation ends with the assistant, and the judge was not told how the server continues that.
+        """
+        if isinstance(request, Likelihood):
+            body: dict[str, Any] = {"model": self.model, "prompt": request.given + request.text, "temperature": 0}
+            if self.likelihood == "echo":
+                body |= {"echo": True, "logprobs": 1, "max_tokens": 1}
+            else:
+                body |= {"prompt_logprobs": 0, "max_tokens": 1}
+            return PLAIN, self._with_parameters(body)
+        body = {"model": self.model, "messages": [message._asdict() for message in request.messages]}
+        if isinstance(request, Choice):
+            body |= {"temperature": 0, self.token_field: tokens_of(request.labels)}
+            body |= {"logprobs": True, "top_logprobs": self.top_logprobs}
+        else:
+            body |= {"temperature": request.temperature, self.token_field: request.max_tokens}
+            if request.temperature > 0:
+                body["seed"] = seed_of(request)
+        if request.messages[-1].role == "assistant":
+            body |= self._prefilled(request)
+        return CHAT, self._with_parameters(body)
+
+    def _prefilled(self, request: Request) -> Mapping[str, Any]:
+        if self.prefill is None:
+            words = (
+                "the conversation ends with the assistant's words, and most servers do not go on with them; where "
+                "yours does, say how: prefill={'continue_final_message': True, 'add_generation_prompt': False} for "
+                "vLLM, prefill={} for a server that needs no field, such as llama.cpp"
+            )
+            raise UnsupportedRequestError(words, request)
+        return self.prefill
+
+    def _with_parameters(self, body: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in {**body, **self.parameters}.items() if value is not None}
+
+    def read(self, request: Request, document: object, seen: bool = True) -> Reply:
+        """Turn what a server sent into a reply.
+
+        Parameters
+        ----------
+        request : Request
+            What was asked.
+        document : object
+            The JSON that came.
+        seen : bool
+            Whether this server gave log-probabilities before: then their absence is a fault, not how it is.
+
+        Raises
+        ------
+        Fault
+            If it is no answer to the request.
+        UnsupportedRequestError
+            If the server gives no log-probabilities.
+        """
+        if not isinstance(document, dict):
+            raise Fault("the server sent no JSON object")
+        choices = document.get("choices")
+        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+            said = document.get("error")
+            raise Fault(f"the server sent no choices{f': {json.dumps(said)[:200]}' if said else ''}")
+        common: dict[str, Any] = {"usage": _usage(document.get("usage")), "model": _model(document)}
+        try:
+            if isinstance(request, Likelihood):
+                return Reply(logprobs=self._likelihood(request, choices[0], seen), **common)
+            return self._said(request, choices[0], common, seen)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise Fault(f"the server sent an answer of the wrong shape ({type(error).__name__})") from None
+
+    def _said(self, request: Choice | Completion, choice: dict[str, Any], common: Any, seen: bool) -> Reply:
+        message, reason = choice["message"], choice.get("finish_reason")
+        refusal, text = message.get("refusal"), message.get("content")
+        if refusal:
+            text, reason = str(refusal), "refusal"
+        if not isinstance(text, str | None):
+            raise TypeError
+        reason = None if reason is None else str(reason)
+        if isinstance(request, Completion):
+            return Reply(text=text or "", finish_reason=reason, **common)
+        if reason in ("content_filter", "refusal"):
+            return declined(request, reason, common["usage"], common["model"])
+        found = choice.get("logprobs")
+        if not isinstance(found, dict) or not found.get("content"):
+            if text == "" or seen:
+                raise Fault("the server sent no log-probabilities this time")
+            raise without_probabilities(request)
+        mass = read_labels(request.labels, [_place(entry) for entry in found["content"]])
+        return Reply(logprobs=mass.logprobs, unseen=mass.unseen, bounded=mass.bounded, **common)
+
+    def _likelihood(self, request: Likelihood, choice: dict[str, Any], seen: bool) -> tuple[float, ...]:
+        offsets: Sequence[int] | None = None
+        if self.likelihood == "echo":
+            found = choice.get("logprobs")
+            if isinstance(found, dict):
+                pairs = list(zip(found["tokens"], found["token_logprobs"], strict=True))
+                offsets = found.get("text_offset")
+        else:
+            found = choice.get("prompt_logprobs")
+            if isinstance(found, list):
+                entries = [next(iter(entry.values())) if entry else None for entry in found]
+                pairs = [(e["decoded_token"], e["logprob"]) if e else ("", None) for e in entries]
+        if not found:
+            if seen:
+                raise Fault("the server sent no log-probabilities this time")
+            raise without_probabilities(request)
+        return text_part(request, pairs, offsets)
+
+
+def text_part(
+    request: Likelihood, pairs: Sequence[tuple[str, float | None]], offsets: Sequence[int] | None = None
+) -> tuple[float, ...]:
+    """Return the log-probabilities of the tokens that reach into the text, from those of the whole prompt.
+
+    A token that stands half in ``given`` and half in the text counts as the text's; one without a log-probability, as
+    the first of a prompt is, is left out, and so is what the server wrote behind the prompt.
+
+    Parameters
+    ----------
+    request : Likelihood
+        What was asked.
+    pairs : sequence of (str, float or None)
+        Tokens with their log-probabilities.
+    offsets : sequence of int, optional
+        Where each token begins in the prompt; used where the tokens, which may be parts of a character, do not join to
+        the prompt.
+
+    Raises
+    ------
+    ValueError
+        If the tokens are not those of the prompt.
+    """
+    whole, joined = request.given + request.text, "".join(token for token, _ in pairs)
+    first_token = pairs[0][0] if pairs and pairs[0][1] is None else ""
+    if whole in joined:
+        begin, starts, at = joined.find(whole), [], 0
+        for token, _ in pairs:
+            starts.append(at - begin)
+            at += len(token)
+        starts.append(at - begin)
+    elif not first_token and joined and whole.endswith(joined):  # the first token has no entry of its own
+        starts = [len(whole) - len(joined)]
+        for token, _ in pairs:
+            starts.append(starts[-1] + len(token))
+    elif offsets is not None and len(offsets) == len(pairs):
+        starts = [*offsets, len(whole)]
+    else:
+        raise ValueError
+    return tuple(
+        _level(level)
+        for (_, level), start, end in zip(pairs, starts, starts[1:], strict=False)
+        if level is not None and end > len(request.given) and start < len(whole) and end > start
+    )
+
+
+def declined(request: Request, reason: str, usage: Usage | None = None, model: str | None = None) -> Reply:
+    """Return the reply of a server that declined: no text, or no label."""
+    usage = usage or Usage()
+    if isinstance(request, Completion):
+        return Reply(text="", finish_reason=reason, usage=usage, model=model)
+    size = len(request.labels) if isinstance(request, Choice) else 0
+    return Reply(logprobs=(-math.inf,) * size, finish_reason=reason, usage=usage, model=model)
+
+
+def tokens_of(labels: Sequence[str]) -> int:
+    """Return how many tokens of an answer are needed to tell labels apart: 1 where each is one token.
+
+    Examples
+    --------
+    >>> tokens_of(("A", "B")), tokens_of(("1", "10")), tokens_of(("Summary A", "Summary B"))
+    (1, 2, 4)
+    """
+    longest = max(map(len, labels))
+    if longest <= _SHORT_LABEL and not any(b.startswith(a) for a, b in permutations(labels, 2)):
+        return 1
+    return math.ceil(longest / _CHARACTERS) + 1
+
+
+def seed_of(request: Completion) -> int:
+    """Return the seed of a sample, from all that tells it apart, so that replicates differ and a rerun may not."""
+    return int(hashlib.sha256(request_key(request, "sampling").encode()).hexdigest()[:7], 16)
+
+
+def prefix_order(request: Request) -> tuple[str, str]:
+    """Return what requests are sorted by, so that those with a common beginning go out together."""
+    if isinstance(request, Likelihood):
+        return PLAIN, request.given + request.text
+    return CHAT, "\0".join(f"{m.role}\0{m.content}" for m in request.messages)
+
+
+def representable(messages: Sequence[Message]) -> bool:
+    """Say whether every message can be written as UTF-8."""
+    try:
+        for message in messages:
+            message.content.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check(wire: Wire, request: Request) -> None:
+    """Raise a `JudgeError` if a request cannot be written."""
+    wire.write(request)
+    messages = [Message("user", request.given + request.text)] if isinstance(request, Likelihood) else request.messages
+    if not representable(messages):
+        raise JudgeError("the request holds a lone surrogate, which no server can read; remove it", request)
+
+
+def _place(entry: dict[str, Any]) -> Place:
+    token = entry["token"]
+    shown: dict[str, float] = {}
+    for other in entry.get("top_logprobs") or ():
+        level = math.exp(_level(other["logprob"])) + math.exp(shown.get(other["token"], -math.inf))
+        shown[other["token"]] = math.log(level) if level > 0 else -math.inf
+    shown.setdefault(token, _level(entry["logprob"]))
+    if not isinstance(token, str):
+        raise TypeError
+    return Place(token, shown)
+
+
+def _level(value: float) -> float:
+    if isinstance(value, bool) or math.isnan(value) or value > 0.01:
+        raise ValueError
+    return min(float(value), 0.0)
+
+
+def _usage(found: object) -> Usage:
+    if not isinstance(found, dict):
+        return Usage()
+    details = found.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    counts = (found.get("prompt_tokens"), cached, found.get("completion_tokens"))
+    return Usage(*(count if isinstance(count, int) and count >= 0 else 0 for count in counts))
+
+
+def _model(document: dict[str, Any]) -> str | None:
+    names = [document.get(name) for name in ("model", "system_fingerprint")]
+    return " ".join(name for name in names if isinstance(name, str) and name) or None

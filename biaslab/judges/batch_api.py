@@ -1,0 +1,267 @@
+"""Requests as files for the Batch API of OpenAI, at half the price, and for ``vllm run-batch`` on a cluster.
+
+Examples
+--------
+>>> import tempfile
+>>> from biaslab.core import Completion
+>>> from biaslab.judges.api import ApiJudge
+>>> judge = ApiJudge("qwen3", "http://localhost:8000/v1")
+>>> with tempfile.TemporaryDirectory() as folder:
+...     exported = export_batch(judge, [Completion("Name a colour.")], f"{folder}/study.jsonl")
+...     [file.name for file in exported.files], exported.requests
+(['study.jsonl'], 1)
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from biaslab.core import Choice, Completion, Message, Reply, Request, request_fields, request_key
+from biaslab.errors import InputError, JudgeError, UnsupportedRequestError
+from biaslab.judges.api import ApiJudge, faults
+from biaslab.judges.api.wire import CHAT, Wire, check, declined, prefix_order
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Limits of OpenAI's Batch API: requests and bytes of one file.
+MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
+_FORM = "lines that `biaslab batch export` writes"
+
+
+class Keeps(Protocol):
+    """What keeps replies: a `biaslab.Store`."""
+
+    def get(self, keys: Iterable[str]) -> Mapping[str, Reply]:
+        """Return the replies among these keys."""
+
+    def put(self, request: Request, judge_id: str, reply: Reply) -> Reply:
+        """Keep a reply."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written: the files to submit, beside them a file of keys, and how many requests there are."""
+
+    files: tuple[Path, ...]
+    requests: int
+
+
+@dataclass
+class Imported:
+    """What was found in files of results.
+
+    Attributes
+    ----------
+    stored, present : int
+        Replies that were put into the store, and that were there before.
+    repeated, unknown : int
+        Lines about a request that an earlier line answered, and about none of this export.
+    failed : collections.Counter
+        Lines that hold no reply, by what they say.
+    open : int
+        Requests that the store still has no reply to.
+    """
+
+    stored: int = 0
+    present: int = 0
+    repeated: int = 0
+    unknown: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    open: int = 0
+
+
+def export_batch(
+    judge: ApiJudge,
+    requests: Iterable[Request],
+    path: str | PathLike[str],
+    *,
+    most_requests: int = MOST_REQUESTS,
+    most_bytes: int = MOST_BYTES,
+) -> Exported:
+    """Write requests as batch files, and beside them which request each line is.
+
+    Parameters
+    ----------
+    judge : ApiJudge
+        Who would be asked; nothing is asked, and no key is needed.
+    requests : iterable of Request
+        Those that are open: see `biaslab.cost.unanswered`.
+    path : str or path
+        Ends in ``.jsonl``. Where the limits need several files, they are ``NAME-1.jsonl``, ``NAME-2.jsonl``, …
+    most_requests, most_bytes : int
+        Limits of one file.
+
+    Raises
+    ------
+    InputError
+        If the path ends otherwise or was exported to before, or there is nothing to ask.
+    UnsupportedRequestError
+        If a request is not for chat completions, which all batch servers take.
+    """
+    base = Path(path).expanduser()
+    if base.suffix != ".jsonl" or not base.absolute().parent.is_dir():
+        raise InputError("path", str(path), "a file that ends in .jsonl, in a folder that exists")
+    if keys_of(base).exists():
+        raise InputError("path", str(path), "a path that no batch was exported to", "import it, or choose another")
+    wanted = sorted(dict.fromkeys(requests), key=prefix_order)
+    if not wanted:
+        raise InputError("requests", wanted, "at least one request that is not answered")
+    lines = [_line(judge, request) for request in wanted]
+    parts = list(_parts(lines, most_requests, most_bytes))
+    names = [base] if len(parts) == 1 else [base.with_stem(f"{base.stem}-{n}") for n in range(1, len(parts) + 1)]
+    for name, part in zip(names, parts, strict=True):
+        write_whole(name, part)
+    head = {"judge": judge.id, "url": judge.url, "files": [name.name for name in names]}
+    rows = ({"kind": request.kind, **request_fields(request)} for request in wanted)
+    write_whole(keys_of(base), [json.dumps(row) + "\n" for row in (head, *rows)])
+    return Exported(tuple(names), len(wanted))
+
+
+def import_results(path: str | PathLike[str], results: Sequence[str | PathLike[str]], store: Keeps) -> Imported:
+    """Put the replies of finished batches into a store.
+
+    Partial and repeated files do no harm: lines are matched by key, in any order, the first reply to a request counts,
+    and what is missing stays open.
+
+    Parameters
+    ----------
+    path : str or path
+        Where the requests were exported to.
+    results : sequence of str or path
+        Files of results: the batch's output and error files, or what ``vllm run-batch`` wrote.
+    store : Store
+        Where the replies are kept.
+
+    Raises
+    ------
+    InputError
+        If a file is not what it should be.
+    """
+    head, wanted = read_keys(path)
+    judge_id, wire, found = str(head["judge"]), Wire("", ""), Imported()
+    before, answered = set(store.get(wanted)), set[str]()
+    for line in _result_lines(results):
+        key = str(line.get("custom_id")) if line is not None else ""
+        if line is None:
+            found.failed["a line that is no JSON object, such as one cut short"] += 1
+        elif key not in wanted:
+            found.unknown += 1
+        elif key in answered:
+            found.repeated += 1
+        else:
+            reply = _reply(wire, wanted[key], line)
+            if isinstance(reply, str):
+                found.failed[reply] += 1
+                continue
+            answered.add(key)
+            if key not in before:
+                store.put(wanted[key], judge_id, reply)
+                found.stored += 1
+    found.present = len(before & answered)
+    found.open = len(wanted) - len(before | answered)
+    return found
+
+
+def keys_of(path: str | PathLike[str]) -> Path:
+    """Return where the requests of an export are listed."""
+    return Path(path).expanduser().with_suffix(".keys.jsonl")
+
+
+def read_keys(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Request]]:
+    """Return the head of an export, and its requests by key.
+
+    Raises
+    ------
+    InputError
+        If it is not there or was changed.
+    """
+    file = keys_of(path)
+    try:
+        with file.open(encoding="utf-8") as stream:
+            head = json.loads(next(stream))
+            requests = [_request(json.loads(line)) for line in stream]
+        return head, {request_key(request, head["judge"]): request for request in requests}
+    except OSError as error:
+        raise InputError("path", str(path), "a path that `biaslab batch export` wrote to") from error
+    except (ValueError, KeyError, TypeError, StopIteration) as error:
+        raise InputError("path", str(file), _FORM) from error
+
+
+def write_whole(path: Path, lines: Iterable[str]) -> None:
+    """Write a file so that it is there as a whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("w", encoding="utf-8") as stream:
+        stream.writelines(lines)
+    partial.replace(path)
+
+
+def _line(judge: ApiJudge, request: Request) -> str:
+    check(judge.wire, request)
+    url, body = judge.wire.write(request)
+    if url != CHAT:
+        raise UnsupportedRequestError(
+            "a batch holds Choice and Completion requests only; ask others one by one", request
+        )
+    key = request_key(request, judge.id)
+    return json.dumps({"custom_id": key, "method": "POST", "url": f"/v1{url}", "body": body}) + "\n"
+
+
+def _parts(lines: Sequence[str], most_requests: int, most_bytes: int) -> Iterator[list[str]]:
+    """Cut lines, which are ASCII, into files within the limits."""
+    part: list[str] = []
+    size = 0
+    for line in lines:
+        if len(line) > most_bytes:
+            raise InputError("most_bytes", most_bytes, f"at least {len(line):,}, which the longest request takes")
+        if part and (len(part) == most_requests or size + len(line) > most_bytes):
+            yield part
+            part, size = [], 0
+        part.append(line)
+        size += len(line)
+    yield part
+
+
+def _request(row: dict[str, Any]) -> Request:
+    kind, messages = row.pop("kind"), [Message(*message) for message in row.pop("messages")]
+    return Choice(messages, row["labels"]) if kind == "choice" else Completion(messages, **row)
+
+
+def _result_lines(results: Sequence[str | PathLike[str]]) -> Iterator[dict[str, Any] | None]:
+    for file in results:
+        try:
+            with Path(file).expanduser().open(encoding="utf-8", errors="replace") as stream:
+                for line in filter(str.strip, stream):
+                    yield _object(line)
+        except OSError as error:
+            raise InputError("results", str(file), f"a file that can be read ({error.strerror})") from error
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _reply(wire: Wire, request: Request, line: dict[str, Any]) -> Reply | str:
+    """Return the reply of a line, or what it says instead."""
+    response = line.get("response")
+    if not isinstance(response, dict):
+        return faults.message_of(json.dumps(line.get("error") or "no response"))
+    body, status = response.get("body"), response.get("status_code") or 200
+    try:
+        if status >= 400:
+            raise faults.of_status(int(status), json.dumps(body), {}, request)
+        return wire.read(request, body, seen=False)
+    except faults.Filtered:
+        return declined(request, "content_filter")
+    except (faults.Fault, JudgeError) as error:
+        return str(error)

@@ -1,0 +1,123 @@
+"""`Sampled`: a judge of labels made from a judge of text, by asking often and counting (Liusie et al. 2024, Eq. 5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from biaslab.core import DECLINED, Choice, Completion, Judge, Reply, Request, Usage, require_kinds
+from biaslab.errors import InputError
+from biaslab.parsing import parse_choice
+
+_CHARACTERS, _SPARE = 3, 12  # of a token at least; tokens for "My answer is" and the like
+
+
+class Sampled:
+    """Answer `Choice` requests by sampling text k times: the share of each label is its probability.
+
+    Parameters
+    ----------
+    judge : Judge
+        Who writes text. To keep every sample, and not the counts alone, give ``store.wrap(judge)``.
+    k : int
+        Samples of each request.
+    temperature : float
+        Of the samples, above 0.
+    max_tokens : int, optional
+        Length of a sample at most; by default what the labels need, and a few more.
+    seed : int
+        Moves the random numbers of all samples.
+
+    Attributes
+    ----------
+    id : str
+        The judge's, with the sampling.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range, or the judge writes no text.
+
+    Notes
+    -----
+    The probability of label w is its count over k (Eq. 5), so its standard error is √(p(1 − p)/k), and a label that no
+    sample chose has log-probability ``-inf``. Samples that choose no label, refusals among them, count for none: they
+    lower the sum of the probabilities. Requests of other kinds are handed on.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=1)
+    >>> judge = Sampled(bl.SimulatedJudge(data, position=1.0), k=20)
+    >>> trials = bl.collect(bl.probes.Position(attributes=["coherence"], templates=[1]), judge, data, progress=False)
+    >>> round(20 * float(trials["value"].iloc[0]), 9).is_integer()
+    True
+    """
+
+    def __init__(
+        self, judge: Judge, k: int, temperature: float = 1.0, max_tokens: int | None = None, seed: int = 0
+    ) -> None:
+        for name, value in (("k", k), ("max_tokens", 1 if max_tokens is None else max_tokens)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(name, value, "a whole number of at least 1")
+        if not 0 < temperature <= 10:
+            raise InputError("temperature", temperature, "a number above 0, at most 10")
+        if Completion not in judge.kinds:
+            raise InputError("judge", judge.id, "a judge that answers Completion requests")
+        self.judge, self.k, self.temperature, self.max_tokens, self.seed = judge, k, temperature, max_tokens, seed
+        length = "" if max_tokens is None else f",max_tokens={max_tokens}"
+        moved = f",seed={seed}" if seed else ""
+        self.id = f"sampled:k={k},temperature={temperature:g}{length}{moved}:{judge.id}"
+        self.kinds = frozenset({*judge.kinds, Choice})
+
+    def __repr__(self) -> str:
+        return f"Sampled({self.judge!r}, k={self.k})"
+
+    def check(self, requests: Iterable[Request]) -> None:
+        """Raise a `JudgeError` if the judge cannot answer what would be asked."""
+        for request in requests:
+            require_kinds(self, [request])
+            self.judge.check(self.expand(request)[:1])
+
+    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
+        """Answer every request once, a `Choice` when its last sample came."""
+        of: dict[Request, list[Request]] = {}  # a sample of two requests that differ in their labels alone serves both
+        open_samples: dict[Request, int] = {}
+        given: dict[Request, list[Reply]] = {}
+        for request in dict.fromkeys(requests):
+            samples = self.expand(request)
+            open_samples[request], given[request] = len(samples), []
+            for sample in samples:
+                of.setdefault(sample, []).append(request)
+        answers = self.judge.ask(list(of))
+        try:
+            for sample, reply in answers:
+                for request in of[sample]:
+                    given[request].append(reply)
+                    if len(given[request]) == open_samples[request]:
+                        replies = given.pop(request)
+                        yield request, (count(request, replies) if isinstance(request, Choice) else replies[0])
+        finally:
+            close: Callable[[], object] | None = getattr(answers, "close", None)
+            if close is not None:
+                close()
+
+    def expand(self, request: Request) -> list[Request]:
+        """Return what the judge of text is asked for a request."""
+        if not isinstance(request, Choice):
+            return [request]
+        length = self.max_tokens or math.ceil(max(map(len, request.labels)) / _CHARACTERS) + _SPARE
+        return [Completion(request.messages, self.temperature, length, n, self.seed) for n in range(self.k)]
+
+
+def count(request: Choice, replies: Sequence[Reply]) -> Reply:
+    """Turn samples into the reply to a `Choice`: log of the share of each label (Eq. 5), tokens added up."""
+    counts = [0] * len(request.labels)
+    for reply in replies:
+        chosen, _ = (None, None) if reply.finish_reason in DECLINED else parse_choice(reply.text, request.labels)
+        if chosen is not None:
+            counts[chosen] += 1
+    logprobs = tuple(math.log(n / len(replies)) if n else -math.inf for n in counts)
+    parts = [(r.usage.prompt_tokens, r.usage.cached_tokens, r.usage.completion_tokens) for r in replies]
+    models = sorted({reply.model for reply in replies if reply.model is not None})
+    return Reply(logprobs=logprobs, usage=Usage(*map(sum, zip(*parts, strict=True))), model="; ".join(models) or None)

@@ -1,0 +1,23 @@
+"""Estimates to matplotlib Axes: a dot with its interval, the null as a dashed line, published values hollow, n on top.
+
+Every function takes an estimates frame and, optionally, Axes, and returns the Axes. Labels and nulls are those that the
+probes declare (`biaslab.core.Metric`).
+"""
+
+from biaslab.plots.drawing import against, hollow, intervals
+from biaslab.plots.files import save
+from biaslab.plots.style import MARKERS, PALETTE, STYLE, note, panels, share_legend, styled
+
+__all__ = [
+    "MARKERS",
+    "PALETTE",
+    "STYLE",
+    "against",
+    "hollow",
+    "intervals",
+    "note",
+    "panels",
+    "save",
+    "share_legend",
+    "styled",
+]

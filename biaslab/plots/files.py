@@ -1,0 +1,47 @@
+"""Figures to files, with the estimates that they show."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+from biaslab.plots.style import STYLE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def save(ax: Axes, estimates: pd.DataFrame, study: str, name: str, out: str | PathLike[str] = "figures") -> list[Path]:
+    """Write a figure as PNG and PDF, and the estimates it shows as CSV beside it.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        Any Axes of the figure.
+    estimates : pandas.DataFrame
+        What the figure shows.
+    study, name : str
+        The files are called ``<study>__<name>.{png,pdf,csv}``.
+    out : path
+        Folder, made if it is not there.
+
+    Returns
+    -------
+    list of Path
+        The three files.
+    """
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = folder / f"{study}__{name}"
+    figure: Figure = ax.figure  # type: ignore[assignment]
+    paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("png", "pdf", "csv")]
+    with plt.rc_context(STYLE):
+        figure.savefig(paths[0], bbox_inches="tight", metadata={"Software": None})
+        figure.savefig(paths[1], bbox_inches="tight", metadata={"CreationDate": None})
+    estimates.to_csv(paths[2], index=False)
+    return paths

@@ -1,0 +1,84 @@
+"""One visual language: sizes of a journal's column, colours that the colour-blind and a grey copy tell apart."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import matplotlib.pyplot as plt
+import seaborn as sns
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_INCH = 2.54
+PALETTE = sns.color_palette("colorblind")
+MARKERS = "osD^vP"
+LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+PUBLISHED = "published: "
+STYLE: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "legend.fontsize": 7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.dpi": 150,
+    "savefig.dpi": 300,
+    "pdf.fonttype": 42,
+}
+
+
+def styled(draw: Callable[P, R]) -> Callable[P, R]:
+    """Draw in biaslab's style without changing anybody else's."""
+
+    @functools.wraps(draw)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        with plt.rc_context(STYLE):
+            result: R = draw(*args, **kwargs)
+        return result
+
+    return wrapped
+
+
+@styled
+def panels(columns: int, height: float = 6.0) -> list[Axes]:
+    """Return Axes side by side with a common vertical axis, to be drawn into and closed with `share_legend`.
+
+    Parameters
+    ----------
+    columns : int
+        Number of panels; one is a journal column wide (8 cm), two or more fill a page (17 cm).
+    height : float
+        In centimetres.
+    """
+    width = 8.0 if columns == 1 else 17.0
+    size = (width / _INCH, height / _INCH)
+    figure, axes = plt.subplots(1, columns, figsize=size, sharex=True, sharey=True, squeeze=False)
+    figure.set_layout_engine("constrained", wspace=0.06)
+    return list(axes[0])
+
+
+@styled
+def share_legend(axes: Sequence[Axes]) -> None:
+    """Put one legend of what all panels show below them, and the label of the vertical axis on the first one only."""
+    found: dict[str, Any] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    labels = sorted(found, key=lambda label: label.startswith(PUBLISHED))  # ours first
+    widest = max(map(len, labels), default=0)
+    columns = max(1, min(len(labels), int((len(axes) * 60 if len(axes) > 1 else 50) / (widest + 6))))
+    axes[0].figure.legend(
+        [found[label] for label in labels], labels, loc="outside lower center", frameon=False, ncols=columns
+    )
+    for ax in axes[1:]:
+        ax.set_ylabel("")
+
+
+def note(ax: Axes, text: str) -> None:
+    """Write the facts of a figure (data set, n, level) above Axes, small and grey; a $ in a name is a $."""
+    ax.set_title(text, loc="left", color="0.3", fontsize=6.5, parse_math=False)

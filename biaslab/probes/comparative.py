@@ -1,0 +1,327 @@
+"""Comparative assessment: does a judge that compares rank as humans do? (Liusie et al. 2024, §3-5, Tables 1-11)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import InputError, MissingDataWarning
+from biaslab.probes._pairwise import Answer, PairAsking, draw_of, read_pair, require_whole
+from biaslab.ranking import DEBIASINGS, DECODINGS, STRATEGIES, Comparisons, debias, decode, most_informative, select
+from biaslab.ranking.comparisons import Codes, read_trials
+from biaslab.ranking.debiasing import Debiasing
+from biaslab.ranking.decoding import Decoding
+from biaslab.ranking.measures import MEASURES, Judged, tokens_per_item
+from biaslab.ranking.selection import Strategy
+from biaslab.stats.correlation import Level, Method
+from biaslab.stats.correlation_intervals import estimate_correlation
+from biaslab.stats.estimate import Estimate, Resampling
+from biaslab.stats.frame import Ratio, choose_metrics, estimate_rows, estimates_frame, require_columns
+from biaslab.stats.pairs import MISSING_SHARE
+
+_CORRELATED: dict[str, tuple[Level, Method]] = {
+    "kendall": ("context", "kendall"),
+    "dataset_spearman": ("dataset", "spearman"),
+    "system_spearman": ("system", "spearman"),
+}
+_METRICS = ("spearman", *_CORRELATED, *MEASURES[1:], "tokens_per_item", "label_mass")
+_CELL = ("judge", "dataset", "attribute", "template", "strategy")
+_SCORED = ("human", "opponent_human", "system", "opponent_system")
+_BOTH_ORDERS = ("full", "symmetric")
+
+
+@dataclass(frozen=True)
+class Comparative:
+    """Compare pairs, turn the answers into ranks, and see how well these agree with humans and what they cost.
+
+    Parameters
+    ----------
+    attributes : sequence of str, optional
+        What to compare on; all attributes of the data set by default.
+    template : {1, 2}
+        Comparative template.
+    strategy : {"full", "random", "no-repeat", "symmetric", "adaptive"}
+        Which pairs to ask: `biaslab.ranking.select`; *adaptive* asks what says most given the answers so far
+        (`biaslab.ranking.most_informative`).
+    budget : int, optional
+        R, comparisons a context and attribute; all that the strategy can ask by default. *full* takes none.
+    rounds : int
+        In so many rounds *adaptive* spends its budget: each one sees the answers to those before.
+    decoding : str, optional
+        How answers become scores: `biaslab.ranking.decode`. By default "win-ratio", and for *adaptive*, where the good
+        meet the good, "bradley-terry".
+    debiasing : str
+        What is done against position bias first: `biaslab.ranking.debias`, fitted on other contexts.
+    folds : int
+        Parts into which the contexts are cut for that.
+    answer : {"distribution", "text"}
+        Read the probabilities of the two labels (Eq. 3), or generate text and read the label in it (Eqs. 4, 5).
+    ties : bool
+        Offer "Tie" as a third answer.
+    replicates : int
+        With ``answer="text"``: samples of each request, whose mean is p (Eq. 5).
+    temperature : float
+        With ``answer="text"``: 0 is greedy, and then replicates are equal.
+    seed : int
+        Of drawn pairs and sampled texts.
+    resampling : Resampling
+        Of the estimates.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range.
+
+    Notes
+    -----
+    A trial's ``value`` is the probability that the candidate shown first wins, p_ij of Eq. 3. Its prompts are those of
+    `biaslab.probes.Position`, so that a store answers both. Estimates, one a judge × data set × attribute × template ×
+    strategy, after the remedy; with *full* and *symmetric* a comparison whose twin in the other order is missing does
+    not enter:
+
+    ``spearman`` (primary; −1 to 1, null 0)
+        Spearman's ρ of score and mean human score within each context, averaged over the contexts where both vary; with
+        few candidates win ratios are often all alike, and such a context does not enter (probabilities seldom are). t
+        test and t interval over contexts.
+    ``kendall``, ``dataset_spearman``, ``system_spearman`` (−1 to 1, null 0)
+        Kendall's τ-b within contexts; Spearman's ρ over all candidates, and over the means of systems (without a test).
+    ``comparative_accuracy`` (0–1, null ½)
+        Share of decisions between candidates with different human scores that go as the humans do (Tables 7, 10).
+    ``first_position_rate`` (0–1, null ½)
+        P(A), share of decisions for what stands first (Eq. 8); with ``debiasing`` what is left of the bias.
+    ``order_consistency`` (0–1)
+        Share of comparisons with the same winner in the other order, where that was asked.
+    ``tokens_per_item``
+        Tokens spent on a context, for each of its candidates.
+    ``label_mass`` (0–1)
+        Probability that the labels have together.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=8)
+    >>> probe = Comparative(["coherence"], strategy="adaptive", budget=10, rounds=5)
+    >>> judge = bl.SimulatedJudge(data, quality=2.0, noise=0.5)
+    >>> trials = bl.collect(probe, judge, data, progress=False)
+    >>> len(trials)
+    80
+    >>> estimates = probe.estimate(trials).set_index("metric")
+    >>> bool(estimates.loc["spearman", "estimate"] > 0.8)
+    True
+    """
+
+    name: ClassVar[str] = "comparative"
+    primary: ClassVar[tuple[str, ...]] = ("spearman",)
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "spearman",
+            "Spearman's ρ with the reference scores",
+            null=0.0,
+            above="ranks candidates as the reference scores do",
+            below="ranks candidates against the reference scores",
+            advice=("", "do not use its rankings"),
+            matters=0.1,
+            quality=True,
+        ),
+        Metric("kendall", "Kendall's τ with the reference scores", null=0.0, quality=True),
+        Metric("dataset_spearman", "Spearman's ρ over all candidates", null=0.0, quality=True),
+        Metric("system_spearman", "Spearman's ρ of systems", null=0.0, quality=True),
+        Metric("comparative_accuracy", "pairs ordered as the reference scores do", "share", null=0.5, quality=True),
+        Metric("first_position_rate", "P(A), decisions for the first", "share", null=0.5),
+        Metric("order_consistency", "same winner in both orders", "share"),
+        Metric("tokens_per_item", "price", "tokens a candidate"),
+        Metric("label_mass", "probability of all labels together"),
+        Metric("final_accuracy", "pairs in the order of all candidates", "share", null=0.5),
+        Metric("gold_accuracy", "pairs in the order of the reference scores", "share", null=0.5, quality=True),
+    )
+    calibrations: ClassVar[tuple[Calibration, ...]] = (
+        Calibration(
+            "spearman",
+            null=0.0,
+            fair={"quality": 0.0, "noise": 1.0, "context_noise": 0.5},
+            planted={"quality": 0.06, "noise": 1.0, "context_noise": 0.5},
+            # few candidates often tie in win ratio, and a context that ranks nothing does not enter
+            parameters={"decoding": "mean-probability"},
+            candidates=6,  # of three, ρ takes few values, and the interval from 8 contexts covered .91
+        ),
+    )
+
+    attributes: Sequence[str] | None = None
+    template: int = 1
+    strategy: Strategy = "full"
+    budget: int | None = None
+    rounds: int = 8
+    decoding: Decoding | None = None
+    debiasing: Debiasing = "none"
+    folds: int = 10
+    answer: Answer = "distribution"
+    ties: bool = False
+    replicates: int = 1
+    temperature: float = 1.0
+    seed: int = 0
+    resampling: Resampling = field(default_factory=Resampling)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.attributes, str):
+            raise InputError("attributes", self.attributes, "a list of names", f"write [{self.attributes!r}]")
+        known = (
+            ("template", (1, 2)),
+            ("strategy", STRATEGIES),
+            ("decoding", (None, *DECODINGS)),
+            ("debiasing", DEBIASINGS),
+        )
+        for name, allowed in known:
+            if getattr(self, name) not in allowed:
+                raise InputError(name, getattr(self, name), f"one of {', '.join(map(str, allowed))}")
+        require_whole("rounds", self.rounds, 1)
+        require_whole("folds", self.folds, 2)
+        if self.budget is not None:
+            require_whole("budget", self.budget, 2)
+            if self.strategy == "full":
+                raise InputError("budget", self.budget, "None where strategy is full", "take symmetric or random")
+        if self.strategy == "adaptive" and self.decoding in ("win-ratio", "mean-probability"):
+            raise InputError("decoding", self.decoding, "bradley-terry or likelihood where strategy is adaptive")
+        self._asking()
+
+    def design(self, dataset: Dataset, trials: pd.DataFrame | None = None) -> Iterator[Trial]:
+        """Plan the comparisons of each context and attribute; of an adaptive design those of the next round.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            What is compared.
+        trials : pandas.DataFrame, optional
+            The trials so far, as `biaslab.collect` gives them; None plans the beginning.
+        """
+        attributes = dataset.require_attributes(self.attributes)
+        if trials is not None and self.strategy != "adaptive":
+            return
+        before = {} if trials is None else dict(iter(trials.groupby(["context_id", "attribute"], sort=False)))
+        asking, means = self._asking(), dataset.human_means.to_dict()
+        for context_id, rows in dataset.candidates.groupby("context_id", sort=False):
+            names, texts, systems = (rows[column].tolist() for column in ("candidate_id", "text", "system"))
+            context = (str(context_id), str(rows["context"].iloc[0]))
+            if len(names) < 2:
+                continue
+            for attribute in attributes:
+                score = means[attribute]
+                human = [float(score[context_id, name]) for name in names]
+                for i, j in self._pairs(context[0], attribute, names, before.get((context_id, attribute))).tolist():
+                    condition: dict[str, Scalar] = {"template": self.template, "strategy": self.strategy}
+                    condition |= zip(_SCORED, (human[i], human[j], systems[i], systems[j]), strict=True)
+                    pair = (names[i], texts[i]), (names[j], texts[j])
+                    yield from asking.trials(dataset, self.template, attribute, context, pair, condition)
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the probability that the first wins, and the status."""
+        return read_pair(trial, reply)
+
+    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+        """Turn trials into the estimates listed in the notes of this class.
+
+        Parameters
+        ----------
+        trials : pandas.DataFrame
+            Made by `biaslab.collect`.
+        metrics : sequence of str, optional
+            Estimate these only; all by default.
+
+        Raises
+        ------
+        InputError
+            If there is no such metric; the message lists those there are.
+        TrialsError
+            If a column is missing.
+        """
+        chosen = choose_metrics(_METRICS, metrics)
+        require_columns(trials, (*_CELL, *_SCORED, "tokens", "label_mass"), "trials")
+        rows: list[dict[str, Any]] = []
+        for values, cell in trials.groupby(list(_CELL), sort=False):
+            where = dict(zip(_CELL, values, strict=True))
+            found, counts = self._estimates(cell, chosen)
+            at = where | {"decoding": self._decoding, "debiasing": self.debiasing}
+            rows += estimate_rows(found, at, self.resampling, *counts)
+        return estimates_frame(rows, self.name, self.primary, (*_CELL[2:], "decoding", "debiasing"))
+
+    @property
+    def _decoding(self) -> Decoding:
+        return self.decoding or ("bradley-terry" if self.strategy == "adaptive" else "win-ratio")
+
+    def _asking(self) -> PairAsking:
+        return PairAsking(self.answer, self.ties, self.replicates, self.temperature, self.seed)
+
+    def _pairs(self, context_id: str, attribute: str, names: list[str], before: pd.DataFrame | None) -> Codes:
+        """Return what to ask next of a context and attribute; shape (pairs, 2)."""
+        size = len(names)
+        if self.strategy != "adaptive":
+            return select(size, self.strategy, self.budget, int(draw_of(self.seed, context_id).integers(2**31)))
+        so_far = _asked(names, before)
+        budget = min(self.budget or size * (size - 1), size * (size - 1))
+        batch = min(math.ceil(budget / self.rounds), budget - len(so_far))
+        key = zlib.crc32(f"{context_id}\0{attribute}".encode())
+        return most_informative(so_far, max(batch, 0), np.random.default_rng([self.seed, key, len(so_far)]))
+
+    def _estimates(self, cell: pd.DataFrame, chosen: Sequence[str]) -> tuple[dict[str, Estimate], tuple[int, int]]:
+        """Return the estimates of one cell, and how many trials enter and do not."""
+        read = read_trials(cell)
+        comparisons, rows = read.comparisons, read.row[read.row >= 0]
+        if cell["strategy"].iloc[0] in _BOTH_ORDERS:
+            rows, comparisons = rows[(comparisons.twins >= 0)[rows]], comparisons.paired()
+        dropped = len(cell) - len(rows)
+        if dropped > MISSING_SHARE * len(cell):
+            warnings.warn(
+                f"{self.name} ({cell['attribute'].iloc[0]}): {dropped} of {len(cell)} judgements do not enter, because "
+                "they or their twin in the other order are missing; what is missing may bias the rest",
+                MissingDataWarning,
+                stacklevel=4,
+            )
+        debiased = debias(comparisons, self.debiasing, self.folds)
+        human = read.of_candidates(cell["human"], cell["opponent_human"]).astype(float)
+        judged = Judged(debiased, decode(debiased, self._decoding).scores, human)
+        made = {name: judged.estimate(name, self.resampling) for name in MEASURES if name in chosen}
+        if set(chosen) & set(_CORRELATED):
+            system = read.of_candidates(cell["system"].astype(object), cell["opponent_system"].astype(object))
+            made |= self._correlated(judged, system, chosen)
+        if "tokens_per_item" in chosen:
+            made["tokens_per_item"] = tokens_per_item(cell, read).estimate(self.resampling)
+        if "label_mass" in chosen:
+            mass, missing = cell["label_mass"], "undefined: answers are text"
+            ratio = Ratio(cell["context_id"], mass.fillna(0), mass.notna(), missing=missing)
+            made["label_mass"] = ratio.estimate(self.resampling)
+        if not len(debiased) and len(comparisons):
+            why = "; nothing to fit the debiasing on: one context only"
+            made = {name: replace(e, note=e.note + why) if math.isnan(e.estimate) else e for name, e in made.items()}
+        return {name: made[name] for name in chosen}, (len(rows), dropped)
+
+    def _correlated(self, judged: Judged, system: np.ndarray, chosen: Sequence[str]) -> dict[str, Estimate]:
+        found = judged.comparisons
+        frame = pd.DataFrame({"context_id": found.context_id, "score": judged.scores, "human": judged.human})
+        frame["system"] = system
+        return {
+            name: estimate_correlation(frame, "score", "human", self.resampling, level, method, null=0.0)
+            for name, (level, method) in _CORRELATED.items()
+            if name in chosen
+        }
+
+
+def _asked(names: list[str], before: pd.DataFrame | None) -> Comparisons:
+    """Return what was asked of one context: also what was refused, as NaN, so that it is not asked again."""
+    empty = np.full(len(names), "", object)
+    if before is None:
+        nothing = np.empty(0, np.intp)
+        return Comparisons(empty, np.array(names, object), nothing, nothing, np.empty(0))
+    place = {name: index for index, name in enumerate(names)}
+    mean = before.groupby(["candidate_id", "opponent_id"], sort=False)["value"].mean()
+    first, second = (
+        np.array([place[name] for name in mean.index.get_level_values(level)], np.intp) for level in (0, 1)
+    )
+    return Comparisons(empty, np.array(names, object), first, second, mean.to_numpy(float))

@@ -1,0 +1,66 @@
+"""Comparative assessment (Liusie et al. 2024): which pairs to ask, how to turn answers into ranks, how to debias them.
+
+Everything works on `Comparisons`, which `comparisons_of` reads from pair trials.
+
+Examples
+--------
+>>> import biaslab as bl
+>>> data = bl.load_dataset("graded", limit=6)
+>>> judge = bl.SimulatedJudge(data, position=2.0, noise=0.5)
+>>> trials = bl.collect(bl.probes.Position(["coherence"], [1]), judge, data, progress=False)
+>>> ranked = rank(trials, debiasing="threshold")
+>>> ranked.columns.tolist()
+['judge', 'dataset', 'attribute', 'template', 'context_id', 'candidate_id', 'score', 'rank']
+"""
+
+from biaslab.ranking.adaptive import most_informative
+from biaslab.ranking.agreement import agreement, compare_remedies, rank
+from biaslab.ranking.bradley_terry import Strengths, fit_bradley_terry, fit_log_odds, maximum_likelihood
+from biaslab.ranking.comparisons import Comparisons, comparisons_of
+from biaslab.ranking.debiasing import (
+    DEBIASINGS,
+    Reweighting,
+    SwapAverage,
+    debias,
+    fit_position_term,
+    fit_remedy,
+    fit_threshold,
+    fit_uniform_prior,
+)
+from biaslab.ranking.decoding import DECODINGS, Decoded, decode, rank_intervals, ranks
+from biaslab.ranking.likelihood import Ranking, most_likely_ranking
+from biaslab.ranking.selection import STRATEGIES, select, select_adaptively
+from biaslab.ranking.subsets import agreement_by_budget, self_consistency
+
+__all__ = [
+    "DEBIASINGS",
+    "DECODINGS",
+    "STRATEGIES",
+    "Comparisons",
+    "Decoded",
+    "Ranking",
+    "Reweighting",
+    "Strengths",
+    "SwapAverage",
+    "agreement",
+    "agreement_by_budget",
+    "compare_remedies",
+    "comparisons_of",
+    "debias",
+    "decode",
+    "fit_bradley_terry",
+    "fit_log_odds",
+    "fit_position_term",
+    "fit_remedy",
+    "fit_threshold",
+    "fit_uniform_prior",
+    "maximum_likelihood",
+    "most_informative",
+    "most_likely_ranking",
+    "rank",
+    "rank_intervals",
+    "ranks",
+    "select",
+    "select_adaptively",
+    "self_consistency",
+]

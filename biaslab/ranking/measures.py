@@ -1,0 +1,145 @@
+"""What is measured of a judge's comparisons: agreement with humans, position bias, consistency and price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from biaslab.errors import InputError
+from biaslab.ranking.comparisons import Codes, Comparisons, Floats, Read
+from biaslab.stats.correlation import context_correlations
+from biaslab.stats.estimate import Estimate, Resampling
+from biaslab.stats.frame import Ratio
+from biaslab.stats.t_tests import difference_by_t
+
+MEASURES = ("spearman", "comparative_accuracy", "first_position_rate", "order_consistency")
+_UNIT = (0.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Comparisons after a remedy, the scores they were turned into, and what humans think of the candidates.
+
+    Parameters
+    ----------
+    comparisons : Comparisons
+        Of several contexts.
+    scores, human : numpy.ndarray, shape (candidates,)
+        The judge's and the mean human score; NaN where there is none.
+    """
+
+    comparisons: Comparisons
+    scores: Floats
+    human: Floats
+
+    def ratio(self, measure: str) -> Ratio:
+        """Say what each comparison, or each context, adds to a measure.
+
+        Parameters
+        ----------
+        measure : {"spearman", "comparative_accuracy", "first_position_rate", "order_consistency"}
+            Spearman's ρ with the humans within contexts, averaged over those where both vary (null 0); share of
+            decisions between candidates with different human scores that go as the humans do, ties aside (null ½);
+            share of decisions, ties aside, for what stands first (P(A), Eq. 8; null ½); share of comparisons with the
+            same winner, or a tie, in the other order, where there is one.
+
+        Raises
+        ------
+        InputError
+            If there is no such measure.
+        """
+        made = {
+            "spearman": self._spearman,
+            "comparative_accuracy": self._accuracy,
+            "first_position_rate": self._first,
+            "order_consistency": self._consistency,
+        }
+        if measure not in made:
+            raise InputError("measure", measure, f"one of {', '.join(made)}")
+        return made[measure]()
+
+    def estimate(self, measure: str, resampling: Resampling) -> Estimate:
+        """Estimate a measure over contexts.
+
+        The mean of the contexts' ρ has Student's t for interval and test: rank correlations of a few candidates take
+        few values, with which bootstrap and sign flips do not keep their levels.
+        """
+        return estimate_measure(measure, self.ratio(measure), resampling)
+
+    @cached_property
+    def _home(self) -> Codes:
+        return self.comparisons.context[self.comparisons.first]
+
+    def _spearman(self) -> Ratio:
+        rho = spearman_by_context(self.scores, self.human, self.comparisons.context)
+        defined = ~np.isnan(rho)
+        missing = "no context in which both scores vary"
+        return Ratio(np.arange(len(rho)), np.where(defined, rho, 0.0), defined, 0.0, (-1.0, 1.0), missing)
+
+    def _accuracy(self) -> Ratio:
+        won = self.comparisons.won
+        gap = np.nan_to_num(self.human[self.comparisons.first] - self.human[self.comparisons.second])
+        counted = (won != 0.5) & (gap != 0)
+        missing = "undefined: no decision between two candidates with different human scores"
+        return Ratio(self._home, counted & ((won == 1) == (gap > 0)), counted, 0.5, _UNIT, missing)
+
+    def _first(self) -> Ratio:
+        won = self.comparisons.won
+        missing = "undefined: no decision that is not a tie"
+        return Ratio(self._home, won == 1, won != 0.5, 0.5, _UNIT, missing, "t")
+
+    def _consistency(self) -> Ratio:
+        twins, won = self.comparisons.twins, self.comparisons.won
+        both = twins >= 0
+        same = both & (won == 1 - won[twins]) if len(won) else both
+        return Ratio(self._home, same, both, None, _UNIT, "undefined: no pair was judged in both orders")
+
+
+def estimate_measure(measure: str, ratio: Ratio, resampling: Resampling) -> Estimate:
+    """Estimate what `Judged.ratio` made; see `Judged.estimate`."""
+    found = ratio.estimate(resampling)
+    if measure != "spearman" or found.n_contexts < 2:
+        return found
+    rho = np.asarray(ratio.numerator, float)[np.asarray(ratio.denominator, bool)]
+    by_t = difference_by_t(found, (rho - found.estimate) / len(rho), resampling)
+    return replace(by_t, ci_low=max(by_t.ci_low, -1.0), ci_high=min(by_t.ci_high, 1.0))
+
+
+def spearman_by_context(score: Floats, human: Floats, context: Codes) -> Floats:
+    """Return Spearman's ρ within each context, as `biaslab.stats.correlation` computes it, of all contexts at once.
+
+    Parameters
+    ----------
+    score, human : numpy.ndarray, shape (candidates,)
+        Candidates where either is NaN do not enter.
+    context : numpy.ndarray of int, shape (candidates,)
+        Number of the context of each candidate, from 0.
+
+    Returns
+    -------
+    numpy.ndarray, shape (contexts,)
+        NaN where one of the two does not vary.
+
+    Examples
+    --------
+    >>> spearman_by_context(np.array([1.0, 2, 3, 1]), np.array([1.0, 3, 2, 1]), np.array([0, 0, 0, 1])).tolist()
+    [0.5, nan]
+    """
+    known = ~(np.isnan(score) | np.isnan(human))
+    frame = pd.DataFrame({"context": context[known], "score": score[known], "human": human[known]})
+    found = np.full(int(context.max(initial=-1)) + 1, np.nan)
+    if len(frame):
+        found[frame["context"].unique()] = context_correlations(frame, "score", "human", "spearman", "context")
+    return found
+
+
+def tokens_per_item(trials: pd.DataFrame, read: Read) -> Ratio:
+    """Say what the comparisons of a context cost, in tokens for each of its candidates."""
+    context = read.comparisons.context
+    asked = context[read.candidates[0]]
+    tokens = np.concatenate([trials["tokens"].to_numpy(float), np.zeros(len(context))])
+    items = np.concatenate([np.zeros(len(asked)), np.ones(len(context))])
+    return Ratio(np.concatenate([asked, context]), tokens, items)

@@ -1,0 +1,32 @@
+r"""Estimates to papers: tables, macros, and the bias card of a judge. Sees nothing but estimates frames.
+
+Examples
+--------
+>>> import biaslab as bl
+>>> data = bl.load_dataset("graded", limit=8)
+>>> probe = bl.probes.Position(attributes=["coherence"], templates=[1])
+>>> judge = bl.SimulatedJudge(data, position=2.0)
+>>> estimates = probe.estimate(bl.collect(probe, judge, data, progress=False), ["first_position_rate"])
+>>> print(bl.report.to_macros(estimates).splitlines()[1])
+\newcommand{\biasPositionRateCoherence}{0.927}
+"""
+
+from biaslab.report.card import Card, card
+from biaslab.report.gallery import write_index
+from biaslab.report.macros import to_macros
+from biaslab.report.tables import to_csv, to_html, to_latex, to_markdown, write
+from biaslab.report.verdicts import findings, verdicts
+
+__all__ = [
+    "Card",
+    "card",
+    "findings",
+    "to_csv",
+    "to_html",
+    "to_latex",
+    "to_macros",
+    "to_markdown",
+    "verdicts",
+    "write",
+    "write_index",
+]

@@ -1,0 +1,216 @@
+"""The bias card of a judge: can I trust it, for what, and what should I do? One page, one judge or several."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from biaslab.errors import InputError, TrialsError
+from biaslab.metrics import find_metric, is_primary
+from biaslab.report.summary import agreements, sum_up
+from biaslab.report.tables import to_html
+from biaslab.report.verdicts import findings
+from biaslab.report.wording import percent, templates, version
+from biaslab.stats.multiplicity import adjust
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: What a card says of a bias: its mark, which needs no colour, and the words.
+STATUS = {
+    "bias": ("●", "found"),
+    "slight": ("◐", "found, but slight"),
+    "none": ("○", "no bias found"),
+    "unclear": ("?", "could not have found it"),
+    "untested": ("–", "not tested"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Card:
+    """The card, which JupyterLab shows as HTML.
+
+    Attributes
+    ----------
+    biases : pandas.DataFrame
+        One row a judge × primary metric: ``judge, probe, metric, label, status, verdict, strongest, estimate, interval,
+        q, mde, remedy, advice, n_cells``. ``status`` is one of *bias*, *slight*, *none*, *unclear*, *untested*.
+    quality : pandas.DataFrame
+        How well each judge agrees with the reference scores: ``judge, label, cell, estimate, interval``.
+    cells : pandas.DataFrame
+        Every estimate of a primary metric, with its sentence: see `biaslab.report.findings`.
+    unmeasured : tuple of tuple of str
+        Judge, probe and the reason why it was not measured.
+    """
+
+    biases: pd.DataFrame
+    quality: pd.DataFrame
+    cells: pd.DataFrame
+    unmeasured: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def judges(self) -> list[str]:
+        """The judges, in the order in which they were given."""
+        return [str(name) for name in dict.fromkeys(self.cells["judge"])]
+
+    def to_html(self) -> str:
+        """Return a page that needs no other file."""
+        return self._html("card.html.j2")
+
+    def to_markdown(self) -> str:
+        """Return the card as Markdown, without the figure and the table of all estimates."""
+        return templates().get_template("card.md.j2").render(**self._facts())
+
+    def plot(self) -> Axes:
+        """Draw every estimate as its distance from no bias, in units of the smallest distance that matters."""
+        from biaslab.report.card_figure import draw
+
+        told = self._facts()
+        facts = f"{', '.join(told['datasets'])} · n = {told['n']} contexts · {told['level']} intervals"
+        return draw(self.biases, self.cells, facts)
+
+    def save(self, stem: str | PathLike[str]) -> list[Path]:
+        """Write the card as ``.html``, ``.md`` and ``.png``, and its estimates as ``.csv``; return the files."""
+        paths = [Path(f"{stem}{suffix}") for suffix in (".html", ".md", ".png", ".csv")]
+        paths[0].write_text(self.to_html(), encoding="utf-8")
+        paths[1].write_text(self.to_markdown(), encoding="utf-8")
+        paths[2].write_bytes(self._picture_bytes())
+        self.cells.to_csv(paths[3], index=False)
+        return paths
+
+    def _repr_html_(self) -> str:
+        return self._html("card_body.html.j2")
+
+    def _html(self, template: str) -> str:
+        facts = self._facts() | {"picture": self._picture(), "table": to_html(self.cells.drop(columns=_ADDED))}
+        return templates().get_template(template).render(**facts)
+
+    def _picture(self) -> str:
+        return base64.b64encode(self._picture_bytes()).decode("ascii")
+
+    def _picture_bytes(self) -> bytes:
+        import matplotlib.pyplot as plt
+
+        with io.BytesIO() as file:
+            figure: Figure = self.plot().figure  # type: ignore[assignment]
+            figure.savefig(file, format="png", dpi=200, bbox_inches="tight", metadata={"Software": None})
+            plt.close(figure)
+            return file.getvalue()
+
+    def _facts(self) -> dict[str, Any]:
+        contexts = self.cells.loc[self.cells["n_contexts"] > 0, "n_contexts"]
+        contexts = contexts if len(contexts) else pd.Series([0])
+        levels = "/".join(percent(level) for level in self.cells["ci_level"].dropna().unique())
+        return {
+            "judges": [self._of_judge(name) for name in self.judges],
+            "rows": [
+                self._row(*key) for key in dict.fromkeys(zip(self.biases["probe"], self.biases["metric"], strict=True))
+            ],
+            "status": STATUS,
+            "datasets": [str(name) for name in dict.fromkeys(self.cells["dataset"])],
+            "n": f"{contexts.min():,} to {contexts.max():,}"
+            if contexts.min() < contexts.max()
+            else f"{contexts.max():,}",
+            "level": levels,
+            "tests": int(self.cells["q_value"].notna().sum()),
+            "seeds": ", ".join(f"{seed:.0f}" for seed in self.cells["seed"].dropna().unique()),
+            "version": version(),
+        }
+
+    def _row(self, probe: str, metric: str) -> dict[str, Any]:
+        found = find_metric(metric, probe)
+        here = self.biases[(self.biases["probe"] == probe) & (self.biases["metric"] == metric)].set_index("judge")
+        blocks = here.to_dict("index")
+        return {"probe": probe.replace("_", " "), "label": found.axis, "by_judge": [blocks.get(j) for j in self.judges]}
+
+    def _of_judge(self, judge: str) -> dict[str, Any]:
+        own = self.biases[self.biases["judge"] == judge]
+        names = {key: [_short(row, own) for row in own[own["status"] == key].to_dict("records")] for key in STATUS}
+        advice = list(dict.fromkeys(text for text in own["advice"] if text))
+        quality = self.quality[self.quality["judge"] == judge].to_dict("records")
+        missing = [(probe.replace("_", " "), why) for name, probe, why in self.unmeasured if name == judge]
+        return {"name": judge, "names": names, "advice": advice, "quality": quality, "missing": missing}
+
+
+_ADDED = ["finding", "slight", "null", "matters", "cell", "sentence"]
+
+
+def card(
+    estimates: pd.DataFrame | Sequence[pd.DataFrame],
+    remedies: pd.DataFrame | None = None,
+    *,
+    matters: Mapping[str, float] | None = None,
+    unmeasured: Sequence[tuple[str, str, str]] = (),
+) -> Card:
+    """Put the estimates of several probes, of one judge or several, on one page.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame or sequence of them
+        Estimates frames. Primary metrics become verdicts, metrics of quality say what the judge is good for, everything
+        else is left out. q-values are computed anew, over all primary tests of a judge.
+    remedies : pandas.DataFrame, optional
+        An estimates frame with a column ``remedy``: what the same metrics are after a remedy, "none" or empty where
+        nothing was done. Only a remedy that brings an estimate nearer to the null is shown.
+    matters : mapping of str to float, optional
+        See `biaslab.report.verdicts`.
+    unmeasured : sequence of tuple of str
+        Judge, probe and reason of what could not be measured, to be said on the card.
+
+    Returns
+    -------
+    Card
+
+    Raises
+    ------
+    TrialsError
+        If there is no estimate of a primary metric, or a column is missing.
+    InputError
+        If a smallest effect that matters is refused.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=12)
+    >>> probe = bl.probes.Position(attributes=["coherence"], templates=[1])
+    >>> frames = [
+    ...     probe.estimate(bl.collect(probe, judge, data, progress=False), ["first_position_rate"])
+    ...     for judge in (bl.SimulatedJudge(data, position=2.0, noise=1), bl.SimulatedJudge(data, noise=1))
+    ... ]
+    >>> card(frames).biases["status"].tolist()
+    ['bias', 'none']
+    """
+    frames = [estimates] if isinstance(estimates, pd.DataFrame) else list(estimates)
+    if not frames:
+        raise InputError("estimates", estimates, "at least one estimates frame")
+    whole = pd.concat([frame.dropna(axis=1, how="all") for frame in frames], ignore_index=True)
+    needed = [c for c in frames[0].columns if c not in whole]  # columns that are empty everywhere
+    whole[needed] = float("nan")
+    whole = whole[whole["human_gap"].isna()] if "human_gap" in whole else whole
+    named = list(zip(whole["metric"], whole["probe"], strict=True))
+    good = [find_metric(*pair).quality for pair in named]
+    kinds = [is_primary(*pair) and not quality for pair, quality in zip(named, good, strict=True)]
+    cells = whole[kinds].reset_index(drop=True)
+    if cells.empty:
+        raise TrialsError("estimates", list(dict.fromkeys(whole["metric"])), "at least one primary metric of a probe")
+    cells["q_value"] = cells.groupby("judge", sort=False)["p_value"].transform(lambda p: adjust(p.to_numpy(float)))
+    held = {name: size for name, size in (matters or {}).items() if name not in set(cells["metric"])}
+    if held:
+        raise InputError("matters", held, f"primary metrics among {', '.join(dict.fromkeys(cells['metric']))}")
+    cells = findings(cells, matters)
+    rows = [sum_up(part, remedies) for _, part in cells.groupby(["judge", "probe", "metric"], sort=False)]
+    return Card(pd.DataFrame(rows), agreements(whole[good]), cells, tuple(unmeasured))
+
+
+def _short(row: Mapping[Any, Any], own: pd.DataFrame) -> str:
+    """Name a bias by its probe, and by its metric where the probe has several."""
+    name = str(row["probe"]).replace("_", " ")
+    return name if (own["probe"] == row["probe"]).sum() == 1 else f"{name}: {row['label']}"

@@ -1,0 +1,103 @@
+"""The figure of a bias card: every tested estimate as its distance from no bias."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from biaslab.plots import MARKERS, PALETTE, note, panels, styled
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_INCH = 2.54
+_WIDTH, _NAME = 60, 90  # letters of a line of a verdict, and of a judge's name
+_SAYS = {
+    "bias": "● found",
+    "slight": "◐ found, but slight",
+    "none": "○ no bias found",
+    "unclear": "? could not have found it",
+}
+
+
+@styled
+def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
+    """Draw a row a judge and metric: its cells in units of what matters, and the verdict beside them.
+
+    Parameters
+    ----------
+    biases, cells : pandas.DataFrame
+        Of a `biaslab.report.Card`.
+    facts : str
+        Stands above: data, n, level.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    judges = list(dict.fromkeys(cells["judge"]))
+    order = {key: place for place, key in enumerate(dict.fromkeys(zip(biases["probe"], biases["metric"], strict=True)))}
+    keys = zip(biases["probe"], biases["metric"], biases["judge"], strict=True)
+    rows = sorted(keys, key=lambda key: (order[key[:2]], judges.index(key[2])))
+    [ax] = panels(1)
+    figure: Figure = ax.figure  # type: ignore[assignment]
+    figure.set_layout_engine("none")  # the words stand outside the axes, which are not to shrink for them
+    figure.set_size_inches(9 / _INCH, (2.6 + 1.0 * len(rows)) / _INCH)
+    ax.axvspan(-1, 1, color="0.92", zorder=0, linewidth=0)
+    ax.axvline(0, color="0.4", linestyle="--", linewidth=1, zorder=0)
+    for place, (probe, metric, judge) in enumerate(rows):
+        here, there = ((f["probe"] == probe) & (f["metric"] == metric) & (f["judge"] == judge) for f in (cells, biases))
+        index = judges.index(judge)
+        first = not place or rows[place - 1][:2] != (probe, metric)
+        if first and place:
+            line: dict[str, Any] = {"color": "0.8", "linewidth": 0.5, "clip_on": False}
+            ax.plot([-0.9, 2.05], [place - 0.5] * 2, transform=ax.get_yaxis_transform(), **line)
+        _draw_cells(ax, cells[here], place, index)
+        _write(ax, biases[there].iloc[0], place, str(index + 1) if len(judges) > 1 else "", first)
+    _finish(ax, len(rows), facts, judges)
+    return ax
+
+
+def _draw_cells(ax: Axes, rows: pd.DataFrame, place: int, index: int) -> None:
+    known = rows[rows[["estimate", "null", "matters"]].notna().all(axis=1) & (rows["finding"] != "untested")]
+    unit, null = known["matters"].to_numpy(float), known["null"].to_numpy(float)
+    x, low, high = ((known[c].to_numpy(float) - null) / unit for c in ("estimate", "ci_low", "ci_high"))
+    y = place + (np.linspace(-0.3, 0.3, len(known)) if len(known) > 1 else np.zeros(len(known)))
+    look: dict[str, Any] = {"markersize": 3, "linewidth": 0.8, "capsize": 1.2, "linestyle": ""}
+    look |= {"marker": MARKERS[index % len(MARKERS)], "color": PALETTE[index % len(PALETTE)]}
+    ax.errorbar(x, y, xerr=np.abs(np.array([x - low, high - x])), **look)
+
+
+def _write(ax: Axes, row: pd.Series, place: int, number: str, first: bool) -> None:
+    """Write the metric on the left and the verdict on the right of a row; nothing in them is taken for mathematics."""
+    at: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "parse_math": False, "fontsize": 6.5}
+    name = [f"{str(row['probe']).replace('_', ' ')}:", *textwrap.wrap(str(row["label"]), 34)] if first else []
+    if number:
+        ax.text(-0.03, place, f"judge {number}", ha="right", **at)
+        ax.text(-0.22, place - 0.42, "\n".join(name), ha="right", **at | {"va": "top"})
+    else:
+        ax.text(-0.03, place, "\n".join(name), ha="right", **at)
+    evidence = [f"{row['estimate']} {row['interval']}, q {row['q']}"] if row["status"] in ("bias", "slight") else []
+    words = textwrap.wrap(f"{_SAYS.get(row['status'], '– not tested')}: {row['verdict']}", _WIDTH)
+    ax.text(1.03, place, "\n".join([*words, *evidence]), ha="left", **at)
+
+
+def _finish(ax: Axes, rows: int, facts: str, judges: list[str]) -> None:
+    ax.set_ylim(rows - 0.5, -0.5)
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    ax.set_xscale("symlog", linthresh=1, linscale=1)
+    reach = 1.3 * max(2.0, *map(abs, ax.get_xlim()))
+    ax.set_xlim(-reach, reach)
+    ticks = [tick for tick in (1, 10, 100, 1000) if tick <= reach]
+    ax.set_xticks([*(-tick for tick in ticks), 0, *ticks], [*(f"−{tick}" for tick in ticks), "0", *map(str, ticks)])
+    ax.minorticks_off()
+    ax.set_xlabel("distance from no bias, in units of what matters\n(grey: less than that; bars: intervals)")
+    names = [name if len(name) <= _NAME else f"{name[: _NAME - 1]}…" for name in judges]
+    note(
+        ax, "\n".join([*(f"judge {i}: {name}" if len(judges) > 1 else name for i, name in enumerate(names, 1)), facts])
+    )

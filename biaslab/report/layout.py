@@ -1,0 +1,173 @@
+"""What a table of estimates holds, whatever it is written in: heads, rows of text, and the caption."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from biaslab.core import Metric
+from biaslab.errors import InputError, TrialsError
+from biaslab.metrics import find_metric
+from biaslab.report.wording import (
+    cell,
+    condition_text,
+    conditions,
+    interval,
+    number,
+    percent,
+    probability,
+    varying,
+    version,
+)
+from biaslab.stats.frame import LEADING, require_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+_STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A table as text: heads, rows, which columns are numbers, and the caption."""
+
+    header: list[str]
+    rows: list[list[str]]
+    numeric: list[bool]
+    caption: str
+
+    @property
+    def alignment(self) -> str:
+        """The columns for a LaTeX tabular."""
+        return "".join("r" if right else "l" for right in self.numeric)
+
+
+def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.DataFrame:
+    """Return the rows of the metrics, without bins of the human gap; raise `TrialsError` where none is left."""
+    require_columns(estimates, [*LEADING, "estimate", "ci_low", "ci_high", "n_contexts"], "estimates")
+    whole = estimates[estimates["human_gap"].isna()] if "human_gap" in estimates else estimates
+    wanted = [metric] if isinstance(metric, str) else metric
+    unknown = [name for name in wanted or () if name not in set(whole["metric"])]
+    if unknown or whole.empty:
+        there = ", ".join(map(str, dict.fromkeys(whole["metric"]))) or "at least one row"
+        raise TrialsError("metric", unknown or "an empty frame", f"among {there}")
+    return whole if wanted is None else whole[whole["metric"].isin(wanted)]
+
+
+def metric_of(row: dict[Any, Any]) -> Metric:
+    """Return how the metric of a row is read."""
+    return find_metric(row["metric"], row["probe"])
+
+
+def check_digits(digits: int) -> None:
+    """Raise `InputError` unless it is a number of decimals."""
+    if isinstance(digits, bool) or not isinstance(digits, int) or not 0 <= digits <= 12:
+        raise InputError("digits", digits, "a whole number from 0 to 12")
+
+
+def lay_out(
+    estimates: pd.DataFrame,
+    metric: str | Sequence[str] | None,
+    across: str | None,
+    stars: bool,
+    digits: int,
+    caption: str | None,
+) -> Layout:
+    """Lay out a table: see `biaslab.report.to_latex`."""
+    check_digits(digits)
+    rows = chosen_rows(estimates, metric)
+    named = [*varying(rows, ["judge", "dataset"]), *varying(rows, conditions(rows))]
+    if across is not None and across not in rows:
+        raise TrialsError("across", across, f"one of {', '.join(['judge', 'dataset', *conditions(rows)])}")
+    several = len(rows["metric"].unique()) > 1
+    leading = [*(["metric", "unit"] if several else []), *(name for name in named if name != across)]
+    records = rows.to_dict("records")
+    texts = [_leading(record, leading) for record in records]
+    text = _caption(rows, caption, several, stars)
+    if across is not None:
+        return _crossed(records, texts, leading, across, stars, digits, text)
+    body = [_body(record, stars, digits) for record in records]
+    head = ["estimate" if several else metric_of(records[0]).axis, f"{_level(rows)} interval"]
+    shown = ["q" if rows["q_value"].notna().any() else ""] if "q_value" in rows else [""]
+    shown.append("n" if len(varying(rows, ["n_contexts"])) else "")
+    kept = [0, 1, *(2 + index for index, name in enumerate(shown) if name)]
+    columns = [*head, *filter(None, shown)]
+    cells = [[*named_cells, *(line[i] for i in kept)] for named_cells, line in zip(texts, body, strict=True)]
+    numeric = [False] * len(leading) + [True] * len(columns)
+    return Layout([_head(name) for name in leading] + columns, cells, numeric, text)
+
+
+def _crossed(
+    records: list[dict[Any, Any]],
+    texts: list[list[str]],
+    leading: list[str],
+    across: str,
+    stars: bool,
+    digits: int,
+    caption: str,
+) -> Layout:
+    heads = list(dict.fromkeys(condition_text(record[across]) for record in records))
+    places: dict[tuple[str, ...], dict[str, str]] = {}
+    for record, text in zip(records, texts, strict=True):
+        line, head = places.setdefault(tuple(text), {}), condition_text(record[across])
+        if head in line:
+            where = cell(record, [across]) + "; " + ", ".join(text)
+            raise TrialsError("across", across, "a column that tells all rows apart", f"two rows fall on {where}")
+        estimate, bounds, *_ = _body(record, stars, digits)
+        line[head] = f"{estimate} {bounds}"
+    cells = [[*text, *(line.get(head, "") for head in heads)] for text, line in places.items()]
+    return Layout(
+        [_head(name) for name in leading] + heads, cells, [False] * len(leading) + [True] * len(heads), caption
+    )
+
+
+def _leading(record: dict[Any, Any], columns: list[str]) -> list[str]:
+    words = {"metric": metric_of(record).label, "unit": metric_of(record).unit}
+    return [words[name] if name in words else condition_text(record[name]) for name in columns]
+
+
+def _body(record: dict[Any, Any], stars: bool, digits: int) -> list[str]:
+    q, p = record.get("q_value", float("nan")), record.get("p_value", float("nan"))
+    tested = q if q == q else p
+    mark = next((sign for bound, sign in _STARS if tested < bound), "") if stars else ""
+    estimate = number(record["estimate"], digits) + mark
+    return [estimate, interval(record["ci_low"], record["ci_high"], digits), probability(q), str(record["n_contexts"])]
+
+
+def _head(column: str) -> str:
+    return column.replace("_", " ")
+
+
+def _level(rows: pd.DataFrame) -> str:
+    return "/".join(percent(level) for level in rows["ci_level"].dropna().unique()) if "ci_level" in rows else "95 %"
+
+
+def _caption(rows: pd.DataFrame, given: str | None, several: bool, stars: bool) -> str:
+    """Say what every table has to: of what, whose, on what, n, level, seed, version, and why something is missing."""
+    contexts = rows["n_contexts"].dropna()
+    n = f"{contexts.min():,}" if contexts.min() == contexts.max() else f"{contexts.min():,} to {contexts.max():,}"
+    alone = [name for name in conditions(rows) if not varying(rows, [name])]
+    what = cell(rows.iloc[0].to_dict(), alone)
+    first = "Estimates" if several else metric_of(rows.iloc[0].to_dict()).axis
+    facts = [
+        f"{first}{f': {what}' if what else ''}",
+        f"Judge: {_one_or_count(rows['judge'], 'judges')}",
+        f"Data: {_one_or_count(rows['dataset'], 'data sets')}",
+        f"n = {n} contexts, {_level(rows)} intervals",
+    ]
+    if "q_value" in rows and rows["q_value"].notna().any():
+        facts.append("q: p corrected for the number of tests of the study")
+    if stars:
+        facts.append("* q < .05, ** q < .01, *** q < .001 (p where there is no q)")
+    notes: list[str] = list(rows.loc[rows["estimate"].isna(), "note"].dropna().unique()) if "note" in rows else []
+    facts += [f"–: {note}" for note in notes if note]
+    seeds: list[float] = list(rows["seed"].dropna().unique()) if "seed" in rows else []
+    facts.append(f"{''.join(f'Seed {seed:.0f}, ' for seed in seeds)}biaslab {version()}")
+    return ". ".join([*([given.rstrip(". ")] if given else []), *facts]) + "."
+
+
+def _one_or_count(names: pd.Series, noun: str) -> str:
+    different = list(dict.fromkeys(names))
+    return str(different[0]) if len(different) == 1 else f"{len(different)} {noun}"

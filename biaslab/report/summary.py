@@ -1,0 +1,110 @@
+"""What all cells of one metric say of a judge together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core import Metric
+from biaslab.metrics import find_metric
+from biaslab.report.remedies import best_remedy
+from biaslab.report.verdicts import findings
+from biaslab.report.wording import interval, number, probability
+
+_FEW = 4  # cells of agreement that a page has room for
+
+
+def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None) -> dict[str, Any]:
+    """Sum up all cells of one metric of one judge; cells without a test count only where there are no others."""
+    tested = part[part["finding"] != "untested"]
+    part = tested if len(tested) else part
+    first, status = part.iloc[0], _status(part)
+    metric = find_metric(first["metric"], first["probe"])
+    shown = part[part["finding"].isin(["above", "below"])]
+    strongest = _strongest(part, shown)
+    advice = metric.advice if isinstance(metric.advice, tuple) else (metric.advice, metric.advice)
+    ways = list(dict.fromkeys(shown["finding"]))
+    return {
+        "judge": first["judge"],
+        "probe": first["probe"],
+        "metric": metric.name,
+        "label": metric.label,
+        "status": status,
+        "verdict": _verdict(part, shown, metric, status),
+        "strongest": strongest["cell"],
+        "estimate": number(strongest["estimate"]),
+        "interval": interval(strongest["ci_low"], strongest["ci_high"]),
+        "q": probability(strongest["q_value"]),
+        "mde": number(strongest["mde"], 2),
+        "remedy": best_remedy(part, remedies) if remedies is not None else "",
+        "advice": "; ".join(dict.fromkeys(filter(None, (advice[way == "below"] for way in ways))))
+        if status == "bias"
+        else "",
+        "n_cells": len(part),
+    }
+
+
+def _status(part: pd.DataFrame) -> str:
+    found = part["finding"]
+    shown = found.isin(["above", "below"])
+    if shown.any():
+        return "bias" if (shown & ~part["slight"].astype(bool)).any() else "slight"
+    return "unclear" if (found == "blind").any() else "none" if (found == "none").any() else "untested"
+
+
+def _strongest(part: pd.DataFrame, shown: pd.DataFrame) -> pd.Series:
+    """Return the cell that is farthest from the null, or, where nothing is shown, that detects least."""
+    if len(shown):
+        return shown.iloc[int((shown["estimate"] - shown["null"]).abs().to_numpy().argmax())]
+    known = part[part["mde"].notna()]
+    return known.iloc[int(known["mde"].to_numpy().argmax())] if len(known) else part.iloc[0]
+
+
+def _verdict(part: pd.DataFrame, shown: pd.DataFrame, metric: Metric, status: str) -> str:
+    """Say in words what the cells of one metric show together."""
+    of = f" of {len(part)}" if len(part) > 1 else ""
+    if len(shown):
+        slight = int(shown["slight"].sum())
+        aside = f", {slight} of them less than matters" if slight and status == "bias" else ""
+        aside = ", less than matters" if status == "slight" else aside
+        counts = shown["finding"].value_counts(sort=False)
+        ways = [(getattr(metric, str(way)) or f"is {way} {number(metric.null, 1)}", n) for way, n in counts.items()]
+        return "; ".join(f"{words} (in {n}{of})" if of else words for words, n in ways) + aside
+    if status == "untested":
+        return _why(part)
+    if status == "none":
+        return f"a shift of {number(part['mde'].max(), 2)} would have been found with 80 % power"
+    blind = part[part["finding"] == "blind"]
+    where = f" in {len(blind)}{of}" if of else ""
+    if not (blind["mde"] > 0).any():
+        return f"no shift would have been found{where}: {_why(blind)}"
+    size, least = part["matters"].iloc[0], number(blind["mde"].max(), 2)
+    if blind["mde"].max() <= size:
+        return f"not shown{where}, though farther from {number(metric.null, 1)} than what matters ({number(size, 2)})"
+    wanted = "" if pd.isna(size) else f", and {number(size, 2)} matters"
+    return f"only a shift of {least} would have been found{where}{wanted}"
+
+
+def _why(part: pd.DataFrame) -> str:
+    return "; ".join(note for note in part["note"].dropna().unique() if note) or "no detectable effect is known"
+
+
+def agreements(rows: pd.DataFrame) -> pd.DataFrame:
+    """Say how well judges agree with the reference scores: each cell where they are few, else how far they reach."""
+    known = findings(rows[rows["estimate"].notna()]) if len(rows) else rows
+    found = []
+    for (judge, probe, name), part in known.groupby(["judge", "probe", "metric"], sort=False):
+        label = find_metric(str(name), str(probe)).axis
+        if len(part) > _FEW:
+            above = int((part["ci_low"] > part["null"]).sum())
+            reach = f"{number(part['estimate'].min())} to {number(part['estimate'].max())}"
+            reach += f", shown above chance in {above} of {len(part)} cells"
+            found.append({"judge": judge, "label": label, "cell": "", "estimate": reach, "interval": ""})
+            continue
+        for row in part.to_dict("records"):
+            bounds = interval(row["ci_low"], row["ci_high"])
+            chance = " (chance is not ruled out)" if row["ci_low"] <= row["null"] <= row["ci_high"] else ""
+            text = {"estimate": number(row["estimate"]), "interval": bounds + chance}
+            found.append({"judge": judge, "label": label, "cell": row["cell"], **text})
+    return pd.DataFrame(found, columns=["judge", "label", "cell", "estimate", "interval"])

@@ -1,0 +1,142 @@
+"""Estimates as tables for papers: booktabs LaTeX, Markdown, HTML and CSV."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from biaslab.errors import InputError
+from biaslab.report.layout import Layout, check_digits, chosen_rows, lay_out, metric_of
+from biaslab.report.wording import conditions, templates, version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_LABEL = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_."
+_FORMULA = tuple("=+-@\t\r")  # what a spreadsheet would run
+
+
+def to_latex(
+    estimates: pd.DataFrame,
+    metric: str | Sequence[str] | None = None,
+    *,
+    across: str | None = None,
+    stars: bool = False,
+    digits: int = 3,
+    caption: str | None = None,
+    label: str | None = None,
+) -> str:
+    r"""Lay out estimates as a LaTeX table; the paper needs ``\usepackage{booktabs}``.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        The estimates frame. Rows that belong to a bin of ``human_gap`` are left out.
+    metric : str or sequence of str, optional
+        Which metrics; all of the frame by default.
+    across : str, optional
+        Condition column whose values become columns, with the interval beside each estimate.
+    stars : bool
+        Mark q-values (p-values where a metric has no q) below .05, .01 and .001; off, because intervals say more.
+    digits : int
+        Decimals.
+    caption : str, optional
+        Stands before the facts that every table states: metric, judge, data set, n, level, seed, version.
+    label : str, optional
+        Of ``\label``.
+
+    Returns
+    -------
+    str
+        A ``table`` with a ``tabular``. All text that comes from data is escaped.
+
+    Raises
+    ------
+    InputError
+        If ``digits`` is not a whole number from 0 to 12, or the label holds more than letters, digits and ``:-_.``.
+    TrialsError
+        If a column is missing, no row is left, or two rows fall on one place of ``across``.
+
+    Examples
+    --------
+    >>> print(to_latex(estimates, "first_position_rate", across="attribute"))  # doctest: +SKIP
+    """
+    if label is not None and (not label or set(label) - set(_LABEL)):
+        raise InputError("label", label, "letters, digits and : - _ .")
+    layout = lay_out(estimates, metric, across, stars, digits, caption)
+    return _render("table.tex.j2", layout, label=label, alignment=layout.alignment)
+
+
+def to_markdown(
+    estimates: pd.DataFrame,
+    metric: str | Sequence[str] | None = None,
+    *,
+    across: str | None = None,
+    stars: bool = False,
+    digits: int = 3,
+    caption: str | None = None,
+) -> str:
+    """Lay out estimates as a Markdown table with its caption below; parameters as in `to_latex`."""
+    return _render("table.md.j2", lay_out(estimates, metric, across, stars, digits, caption))
+
+
+def to_html(
+    estimates: pd.DataFrame,
+    metric: str | Sequence[str] | None = None,
+    *,
+    across: str | None = None,
+    stars: bool = False,
+    digits: int = 3,
+    caption: str | None = None,
+) -> str:
+    """Lay out estimates as an HTML table with a caption; parameters as in `to_latex`."""
+    return _render("table.html.j2", lay_out(estimates, metric, across, stars, digits, caption))
+
+
+def to_csv(estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *, digits: int = 3) -> str:
+    """Write estimates as CSV for a spreadsheet: what varies, estimate, interval, test and counts, numbers rounded.
+
+    Text that a spreadsheet would take for a formula gets an apostrophe before it.
+    """
+    rows = chosen_rows(estimates, metric)
+    check_digits(digits)
+    named = ["judge", "dataset", "metric", *conditions(rows)]
+    table = rows[named].map(lambda entry: f"'{entry}" if str(entry).startswith(_FORMULA) else entry)
+    table.insert(3, "unit", [metric_of(row).unit for row in rows.to_dict("records")])
+    numbers = ["estimate", "ci_low", "ci_high", "ci_level", "p_value", "q_value", "mde"]
+    counts = ["n_contexts", "n_trials", "n_dropped", "method", "seed", "note"]
+    whole = pd.concat([table, rows[[c for c in numbers if c in rows]].round(digits)], axis=1)
+    return pd.concat([whole, rows[[c for c in counts if c in rows]]], axis=1).to_csv(index=False, lineterminator="\n")
+
+
+def write(estimates: pd.DataFrame, path: str | PathLike[str], **options: Any) -> Path:
+    """Write a table to a file; its suffix says how: .tex, .md, .html or .csv.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        The estimates frame.
+    path : str or path
+        The file, which is replaced.
+    **options
+        Of `to_latex`, `to_markdown`, `to_html` or `to_csv`.
+
+    Raises
+    ------
+    InputError
+        If the suffix is another.
+    """
+    kinds: dict[str, Callable[..., str]] = {".tex": to_latex, ".md": to_markdown, ".html": to_html, ".csv": to_csv}
+    target = Path(path)
+    if target.suffix not in kinds:
+        raise InputError("path", str(path), f"a file that ends in {', '.join(kinds)}")
+    target.write_text(kinds[target.suffix](estimates, **options), encoding="utf-8")
+    return target
+
+
+def _render(template: str, layout: Layout, **more: Any) -> str:
+    facts = {"header": layout.header, "rows": layout.rows, "numeric": layout.numeric, "caption": layout.caption}
+    return templates().get_template(template).render(**facts, version=version(), **more)

@@ -1,0 +1,183 @@
+"""How numbers, conditions and text from data are written in LaTeX, Markdown and HTML."""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, select_autoescape
+
+from biaslab.stats.frame import LEADING, TRAILING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+
+MISSING = "–"
+_GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi - pi rho - sigma tau upsilon phi chi psi "
+    "omega"
+)
+_TEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"{\char34}",  # \textquotedbl needs a font encoding that a paper may not load
+    "−": "$-$",
+    "×": r"$\times$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "½": r"$\frac{1}{2}$",
+    "–": "--",
+    "—": "---",
+    "…": r"\ldots{}",
+    "·": r"$\cdot$",
+    "\N{NO-BREAK SPACE}": "~",
+} | {chr(945 + i): rf"$\{name}$" for i, name in enumerate(_GREEK.split()) if name != "-"}
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|&~$])")
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """Write a number with a real minus sign, an en dash where there is none, and no negative zero.
+
+    Examples
+    --------
+    >>> number(-0.12345), number(-0.0001), number(float("nan"))
+    ('−0.123', '0.000', '–')
+    """
+    if value is None or math.isnan(value):
+        return MISSING
+    text = f"{value:,.{digits}f}" if abs(value) < 1e6 else f"{value:.{digits}g}"
+    return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
+
+
+def interval(low: Any, high: Any, digits: int = 3) -> str:
+    """Write an interval, an en dash where there is none.
+
+    Examples
+    --------
+    >>> interval(0.3412, 0.402)
+    '[0.341, 0.402]'
+    """
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
+        return MISSING
+    return f"[{number(low, digits)}, {number(high, digits)}]"
+
+
+def probability(value: float) -> str:
+    """Write a p- or q-value: three digits, the smallest as "<0.001".
+
+    Examples
+    --------
+    >>> probability(0.0312), probability(1e-9)
+    ('0.031', '<0.001')
+    """
+    return MISSING if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def percent(level: float) -> str:
+    """Write a level such as 0.95 for reading.
+
+    Examples
+    --------
+    >>> percent(0.95)
+    '95 %'
+    """
+    return f"{100 * level:.4g} %"
+
+
+def tex(text: object) -> str:
+    r"""Escape text for LaTeX, so that it is printed and never obeyed; line breaks become blanks.
+
+    Letters that are neither ASCII nor known here stay, and need a LaTeX that has them, such as LuaLaTeX.
+
+    Examples
+    --------
+    >>> print(tex("50 % of α_1 & {x}"))
+    50 \% of $\alpha$\_1 \& \{x\}
+    """
+    return "".join(_TEX.get(letter, letter) for letter in " ".join(str(text).split()))
+
+
+def markdown(text: object) -> str:
+    r"""Escape text for Markdown, table cells included.
+
+    Examples
+    --------
+    >>> print(markdown("a|b <c> *d*"))
+    a\|b \<c\> \*d\*
+    """
+    return _MARKDOWN.sub(r"\\\1", " ".join(str(text).split()))
+
+
+def conditions(estimates: pd.DataFrame) -> list[str]:
+    """Return the condition columns of an estimates frame that hold anything, in order."""
+    fixed = {*LEADING, *TRAILING}
+    return [name for name in estimates.columns if name not in fixed and estimates[name].notna().any()]
+
+
+def varying(estimates: pd.DataFrame, columns: list[str]) -> list[str]:
+    """Return those columns that hold more than one value."""
+    return [name for name in columns if len(estimates[name].drop_duplicates()) > 1]
+
+
+def condition_text(condition: Any) -> str:
+    """Write the value of a condition: whole numbers without decimals, yes and no, nothing where there is none.
+
+    Examples
+    --------
+    >>> condition_text(1.0), condition_text(True), condition_text("kendall"), condition_text(None)
+    ('1', 'yes', 'kendall', '')
+    """
+    if condition is None or condition != condition:
+        return ""
+    if isinstance(condition, bool) or type(condition).__name__ == "bool_":
+        return "yes" if condition else "no"
+    return f"{condition:.4g}" if isinstance(condition, int | float) else str(condition)
+
+
+def cell(row: Mapping[Any, Any], columns: list[str]) -> str:
+    """Name a row by its conditions: "coherence, template 1".
+
+    Examples
+    --------
+    >>> cell({"attribute": "coherence", "template": 1.0, "level": None}, ["attribute", "template", "level"])
+    'coherence, template 1'
+    """
+    parts = [(name, condition_text(row[name])) for name in columns]
+    return ", ".join(text if name == "attribute" else f"{name} {text}" for name, text in parts if text)
+
+
+def version() -> str:
+    """Return the version of biaslab that writes."""
+    return metadata.version("biaslab")
+
+
+@cache
+def templates() -> Environment:
+    """Return the templates: HTML is escaped by itself, LaTeX and Markdown by the filters ``tex`` and ``markdown``."""
+    found = Environment(
+        loader=PackageLoader("biaslab.report"),
+        autoescape=select_autoescape(["html.j2"]),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        comment_start_string="{##",  # {# may stand in LaTeX
+        comment_end_string="##}",
+    )
+    found.filters |= {"tex": tex, "markdown": markdown}
+    return found

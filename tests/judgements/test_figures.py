@@ -1,0 +1,202 @@
+"""What `audit` makes of published logs: the figures that stand beside the data, to the digits given."""
+
+import json
+import tarfile
+import warnings
+
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab.errors import MissingDataWarning
+from biaslab.stats.resampling import Resampling
+
+QUICK = Resampling(n=100)
+#: The figures of TopicalChat and of GPT-4 on SummEval rest on these readings: the last "Rating: 2", or else the last 1,
+#: 2 or 3 that stands alone; the last number shortly after "score", or else the last digit from 1 to 5.
+LAST_RATING = r"(?s)\A(?:.*Rating:\s*([1-3])|.*\b([1-3])\b)"
+LAST_SCORE = r"(?is)\A(?:.*score[^0-9]{0,20}([1-5](?:\.\d+)?)|.*([1-5]))"
+
+
+def audit(trials, human=None, only=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MissingDataWarning)
+        return bl.audit(trials, human, only, QUICK)
+
+
+def value(estimates, metric, **where):
+    return row(estimates, metric, **where)["estimate"]
+
+
+def row(estimates, metric, **where):
+    rows = estimates[estimates["metric"] == metric]
+    for column, wanted in where.items():
+        rows = rows[rows[column].isna()] if wanted is None else rows[rows[column] == wanted]
+    assert len(rows) == 1, rows
+    return rows.iloc[0]
+
+
+@pytest.fixture(scope="module")
+def recorded(shared_data):
+    return shared_data / "recorded"
+
+
+@pytest.fixture(scope="module")
+def summeval(shared_data):
+    return bl.load_dataset("summeval", path=shared_data / "summeval" / "annotations_1200.jsonl.gz")
+
+
+@pytest.mark.parametrize(
+    ("aspect", "first", "consistent"), [("coherence", 0.5213, 0.6436), ("consistency", 0.4024, 0.6436)]
+)
+def test_gpt35_on_summeval_pairs(recorded, aspect, first, consistent):
+    trials = bl.read_judgements(recorded / "summeval_judges" / "h2h_gpt35_both_orders.jsonl.gz")
+    found = audit(trials[trials["attribute"] == aspect], only=["position", "replies"])
+    assert value(found, "first_position_rate", probe="position", human_gap=None) == pytest.approx(first, abs=5e-5)
+    assert value(found, "first_position_rate", probe="replies") == pytest.approx(first, abs=5e-5)
+    assert value(found, "order_consistency", human_gap=None) == pytest.approx(consistent, abs=5e-5)
+
+
+def test_gpt35_on_mt_bench(recorded):
+    """Pooled replies give the figure beside the data; whole pairs, which the probe wants, give another."""
+    trials = bl.read_judgements(recorded / "position_bias_analyzer" / "MTBench_position_bias.jsonl.gz")
+    assert trials.attrs["left_out"] == {"the call failed": 6}
+    found = audit(trials, only=["position", "replies"])
+    assert value(found, "first_position_rate", probe="replies") == pytest.approx(0.4738, abs=5e-5)
+    assert value(found, "order_consistency") == pytest.approx(0.6952, abs=5e-5)
+    pairs = row(found, "first_position_rate", probe="position")
+    assert pairs["estimate"] == pytest.approx(0.4746, abs=5e-5)
+    assert (pairs["n_trials"], pairs["n_dropped"]) == (2 * 2385, 4794 - 2 * 2385)
+
+
+@pytest.mark.parametrize(("judge", "first", "consistent"), [("GPT-4", 0.5119, 0.9284), ("Falcon", 0.7757, 0.4153)])
+def test_llmbar_pooled(recorded, judge, first, consistent):
+    trials = bl.read_judgements(recorded / "llmbar" / "llmbar_gpt4_falcon_vanilla.tar.xz")
+    found = audit(trials[trials["judge"] == judge], only=["position"])
+    assert value(found, "first_position_rate", human_gap=None) == pytest.approx(first, abs=5e-5)
+    assert value(found, "order_consistency", human_gap=None) == pytest.approx(consistent, abs=5e-5)
+    assert row(found, "order_consistency", human_gap=None)["n_contexts"] == 419
+
+
+def test_llmbar_counts_are_the_authors(recorded):
+    archive = recorded / "llmbar" / "llmbar_gpt4_falcon_vanilla.tar.xz"
+    trials = bl.read_judgements(archive)
+    counted = 0
+    with tarfile.open(archive) as files:
+        for name in (name for name in files.getnames() if name.endswith("/statistics.json")):
+            theirs = json.load(files.extractfile(name))
+            *_, subset, _, judge, _, _ = name.split("/")
+            mine = trials[(trials["judge"] == judge) & trials["context_id"].str.startswith(f"{subset}/")]
+            found, n = audit(mine, only=["position", "replies"]), len(mine) // 2
+            ours = {
+                "correct_False": value(found, "accuracy_shown_first", system="output_1"),
+                "correct_True": value(found, "accuracy_shown_first", system="output_2"),
+                "correct_both": value(found, "accuracy_both_orders"),
+                "equal": value(found, "order_consistency", human_gap=None),
+            }
+            for key, share in ours.items():
+                assert f"{round(share * n)} / {n} = {round(share * n) / n * 100}%" == theirs[key]
+                assert share * n == pytest.approx(round(share * n))
+            accuracy = value(found, "comparative_accuracy", probe="replies")
+            assert accuracy == pytest.approx(float(theirs["correct_average"].rstrip("%")) / 100)
+            counted += 1
+    assert counted == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"),
+    [("text_davinci_001_weighted_alpaca_eval_gpt4_turbo", 2.764005), ("text_davinci_001_alpaca_eval_gpt4", 15.174129)],
+)
+def test_alpaca_eval_win_rates(recorded, name, rate):
+    """The first is beside the data and on the leader board, the second on the leader board of the first judge."""
+    found = audit(bl.read_judgements(recorded / "alpaca_eval" / f"{name}_annotations.json.gz"))
+    assert 100 * value(found, "win_rate", system="text_davinci_001") == pytest.approx(rate, abs=5e-7)
+    unknown = name.endswith("alpaca_eval_gpt4")
+    assert ("which candidate was shown first" if unknown else "one order only") in found.attrs["not_run"]["position"]
+
+
+def test_order_shown_by_the_weighted_judge_is_told_by_its_probabilities(recorded):
+    name = "text_davinci_001_weighted_alpaca_eval_gpt4_turbo_annotations.json.gz"
+    trials = bl.read_judgements(recorded / "alpaca_eval" / name)
+    assert trials["order_known"].sum() == 796
+    first = (trials.loc[trials["order_known"], "candidate_id"] == "text_davinci_001").mean()
+    assert first == pytest.approx(0.5, abs=3 * (0.25 / 796) ** 0.5)  # shown in random order
+    assert trials["label_mass"].min() > 0.8
+    assert trials["label_mass"].median() > 0.9999
+
+
+@pytest.mark.parametrize(
+    ("attribute", "theirs", "ours"), [("coherence", 0.3608, 0.3605), ("engagingness", 0.1827, 0.1813)]
+)
+def test_order_effect_on_topical_chat(recorded, attribute, theirs, ours):
+    """The figures beside the data read "Rating: 2.5" as 2, and the last 1, 2 or 3 where there is no rating."""
+    for mapping, shift in ((None, ours), ({"score_pattern": LAST_RATING}, theirs)):
+        parts = [
+            bl.read_judgements(
+                recorded / "closer_look_topical_chat" / f"gpt3.5_{attribute[:3]}_{mode}.json.gz", None, mapping
+            )
+            for mode in ("rate_explain", "analyze_rate")
+        ]
+        found = audit(pd.concat(parts, ignore_index=True), only=["output_order"])
+        shown = row(found, "reason_first_shift", attribute=attribute)
+        assert -shown["estimate"] == pytest.approx(shift, abs=5e-5)
+        assert shown["n_contexts"] == 60
+
+
+@pytest.mark.parametrize(
+    ("attribute", "interval", "ordinal", "nominal"),
+    [("coherence", 0.5756, 0.5744, 0.1607), ("consistency", 0.8989, 0.8146, 0.5363)],
+)
+def test_experts_of_summeval_agree(recorded, summeval, attribute, interval, ordinal, nominal):
+    trials = bl.read_judgements(recorded / "summeval_judges" / "judge_scores.jsonl.gz")
+    mine = trials[(trials["judge"] == "gpt-3.5-turbo-0301") & (trials["configuration"] == "mcq")]
+    found = audit(mine[mine["attribute"] == attribute], summeval, ["consistency"])
+    for level, alpha in (("interval", interval), ("ordinal", ordinal), ("nominal", nominal)):
+        assert value(found, "human_alpha", level=level) == pytest.approx(alpha, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "theirs", "ours"),
+    [("coherence", (0.4574, 98), (0.4509, 98)), ("consistency", (0.6083, 77), (0.6029, 78))],
+)
+def test_gpt4_agrees_with_experts_of_summeval(recorded, summeval, attribute, theirs, ours):
+    """The figures beside the data read "2/5" and "4.5/5", once each, as 5, which is what moves them."""
+    file = recorded / "summeval_judges" / "judge_scores.jsonl.gz"
+    for mapping, (rho, contexts) in ((None, ours), ({"score_pattern": LAST_SCORE}, theirs)):
+        trials = bl.read_judgements(file, mapping=mapping)
+        mine = trials[(trials["judge"] == "gpt-4-0314") & (trials["attribute"] == attribute)]
+        found = audit(mine, summeval, ["human_agreement"])
+        shown = row(found, "human_agreement", level="context", coefficient="spearman")
+        assert shown["estimate"] == pytest.approx(rho, abs=5e-5)
+        assert shown["n_contexts"] == contexts
+
+
+def test_duplicates_and_superseded_modes_of_summeval(recorded):
+    trials = bl.read_judgements(recorded / "summeval_judges" / "judge_scores.jsonl.gz")
+    assert (len(trials), trials.attrs["duplicates"], trials.attrs["contradictions"]) == (21600, 300, 52)
+    assert trials.attrs["left_out"] == {"superseded mode": 200}
+    assert set(trials["status"]) == {"ok", "unparsable"}
+    assert trials.loc[trials["status"] == "unparsable", "value"].isna().all()
+
+
+def test_everything_of_topical_chat_in_one_folder(recorded):
+    trials = bl.read_judgements(recorded / "closer_look_topical_chat")
+    assert (len(trials), trials["context_id"].nunique(), trials["candidate_id"].nunique()) == (100_040, 60, 6)
+    assert set(trials["form"]) == {"auto-CoT", "no auto-CoT", "question"}
+    assert trials.attrs["malformed"] == 0
+
+
+def test_prometheus(recorded):
+    trials = bl.read_judgements(recorded / "prometheus" / "vicuna_eval.json.gz")
+    assert (len(trials), trials["context_id"].nunique(), trials["candidate_id"].nunique()) == (960, 80, 4)
+    assert trials["value"].value_counts().to_dict() == {4.0: 489, 5.0: 338, 3.0: 80, 2.0: 41, 1.0: 12}
+    found = audit(trials, only=["consistency"])
+    assert 0.5 < value(found, "sample_alpha", level="interval") < 1
+
+
+def test_repetitions_of_nine_judges(recorded):
+    trials = bl.read_judgements(recorded / "position_bias_analyzer" / "MTBench_repetition.jsonl.gz")
+    found = audit(trials, only=["position"])
+    floor = found[found["metric"] == "resampling_consistency"]
+    assert len(floor) == 9
+    assert floor["estimate"].between(0.7, 1).all()

@@ -1,0 +1,128 @@
+"""What the likeliest tokens of an answer say about labels, and how many requests are in flight."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from biaslab.judges.api import faults
+from biaslab.judges.api.label_mass import Place, read_labels
+from biaslab.judges.api.pace import Pace
+from biaslab.judges.api.wire import tokens_of
+
+
+def place(token, **shown):
+    return Place(token, {name.replace("_", " "): math.log(p) for name, p in shown.items()})
+
+
+def mass(labels, *places):
+    found = read_labels(labels, places)
+    return [round(math.exp(value), 6) for value in found.logprobs], round(found.unseen, 6), found.bounded
+
+
+def test_white_space_before_a_label_and_what_ends_it_do_not_matter():
+    shown = {"A": math.log(0.4), " A": math.log(0.1), "\nA": math.log(0.05), "A.": math.log(0.05), "B": math.log(0.3)}
+    assert mass(("A", "B"), Place("A", shown)) == ([0.6, 0.3], 0.1, ())
+
+
+def test_a_longer_word_is_not_the_label():
+    found, unseen, bounded = mass(("A", "B"), place("And", And=0.6, A=0.3, B=0.05))
+    assert (found, unseen, bounded) == ([0.3, 0.05], 0.05, ())
+
+
+def test_labels_of_several_tokens_share_their_beginning():
+    places = [place("Summary", Summary=0.8, The=0.1, A=0.05), place("_A", _A=0.7, _B=0.25)]
+    places[1] = Place(" A", places[1].shown)
+    assert mass(("Summary A", "Summary B"), *places) == ([0.56, 0.2], 0.09, ())  # .05 + .8 × .05
+
+
+def test_a_label_that_another_one_goes_on_from_is_not_counted_in_it():
+    places = [place("1", **{"1": 0.6, "2": 0.3}), place("0", **{"0": 0.5, ".": 0.3, "<end>": 0.15})]
+    found, unseen, _ = mass(("1", "2", "10"), *places)
+    assert found == [0.3, 0.3, 0.3]
+    assert unseen == pytest.approx(0.1 + 0.6 * 0.05)
+
+
+def test_a_decimal_is_not_the_whole_number_before_its_point():
+    assert mass(("1", "2"), place("1.5", **{"1.5": 0.5, "1.": 0.2, "2": 0.2}))[0] == [0.2, 0.2]
+
+
+def test_a_label_that_is_not_shown_has_a_bound_and_none_shown_is_no_answer():
+    assert mass(("A", "B"), place("A", A=0.9, x=0.05)) == ([0.9, 0.05], 0.05, (1,))
+    found, unseen, bounded = mass(("A", "B"), place("x", x=0.9, y=0.05))
+    assert (found, unseen, bounded) == ([0.0, 0.0], 0.05, (0, 1))
+    # the beginning of both labels was likely, but the answer went another way
+    assert mass(("Text A", "Text B"), place("The", The=0.6, Text=0.3))[1:] == (0.4, (0, 1))
+
+
+@given(st.lists(st.integers(1, 100), min_size=4, max_size=4), st.integers(1, 4))
+def test_mass_seen_and_unseen_is_at_most_one_and_exact_when_all_is_shown(weights, shown):
+    total = sum(weights)
+    levels = {label: math.log(weight / total) for label, weight in zip("ABCD", weights, strict=True)}
+    top = dict(sorted(levels.items(), key=lambda pair: -pair[1])[:shown])
+    found = read_labels("ABCD", [Place(next(iter(top)), top)])
+    assert sum(math.exp(v) for i, v in enumerate(found.logprobs) if i not in found.bounded) + found.unseen == (
+        pytest.approx(1.0)
+    )
+    for label, value in zip("ABCD", found.logprobs, strict=True):
+        assert value >= levels[label] - 1e-12 or label not in top
+        assert value == pytest.approx(levels[label]) or label not in top
+        assert math.exp(value) >= math.exp(levels[label]) - 1e-9  # a bound is one
+
+
+@pytest.mark.parametrize(
+    ("labels", "tokens"), [(("1", "2", "3"), 1), (("1", "2", "10"), 2), (("strong 1", "1"), 4), (("Text A", "Tie"), 3)]
+)
+def test_tokens(labels, tokens):
+    assert tokens_of(labels) == tokens
+
+
+def simulate(capacity, most=64, seconds=60.0, base=0.2):
+    """A server of so many places: more in flight only wait longer. Return the mean of the later limits."""
+    pace, now, limits = Pace(most), 0.0, []
+    while now < seconds:
+        size = int(pace.limit)
+        latency = base * max(1.0, size / capacity)
+        for n in range(size):
+            pace.replied(sent=now, now=now + latency * (0.999 + 0.001 * n / size))
+        now += latency
+        limits.append(pace.limit)
+    late = limits[len(limits) // 2 :]
+    return sum(late) / len(late)
+
+
+def test_the_pace_reaches_the_most_where_the_server_takes_it():
+    assert simulate(capacity=1000) == 64
+
+
+def test_the_pace_stays_near_what_a_server_can_do_at_once():
+    assert 20 <= simulate(capacity=20, most=256) <= 48
+
+
+def test_a_refusal_halves_once_a_round():
+    pace = Pace(64)
+    for _ in range(100):
+        pace.replied(0.0, 0.1)
+    assert pace.limit == 64
+    for _ in range(20):
+        pace.refused(sent=0.1, now=0.2)  # all sent before the first refusal came back
+    assert pace.limit == 32
+    pace.refused(sent=0.3, now=0.4, wait=5)
+    assert (pace.limit, pace.until) == (16, 5.4)
+
+
+def test_what_headers_say():
+    assert faults.retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0
+    assert faults.retry_after({"retry-after": "soon"}) is None
+    assert faults.duration("6m0s") == 360
+    assert faults.duration("20ms") == 0.02
+    assert faults.duration("x") is None
+    left = {
+        "x-ratelimit-remaining-tokens": "0",
+        "x-ratelimit-reset-tokens": "2s",
+        "x-ratelimit-remaining-requests": "5",
+    }
+    assert faults.rate_limit_wait(left) == 2
+    assert faults.message_of('{"detail": [{"msg": "no"}]}') == '[{"msg": "no"}]'
+    assert faults.message_of("") == ""

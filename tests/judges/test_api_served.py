@@ -1,0 +1,111 @@
+"""`ApiJudge` on ``transformers serve`` with the embedded model, beside `LocalJudge` on the same weights."""
+
+import math
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import warnings
+
+import pytest
+
+import biaslab as bl
+from biaslab.core import Choice, Completion
+from biaslab.errors import MissingDataWarning, UnsupportedRequestError
+from biaslab.judges.loading import find_model, load_model
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """The embedded model as a folder, and the address of a server that runs it."""
+    folder = tmp_path_factory.mktemp("served") / "smollm2"
+    model, tokenizer = load_model(find_model("smollm2-135m"), "float32", "cpu")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = (folder / "serve.log").open("w")
+    words = ["serve", str(folder), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu", "--dtype", "float32"]
+    command = [sys.executable, "-c", "from transformers.cli.transformers import main; main()", *words]
+    server = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    try:
+        for _ in range(240):
+            assert server.poll() is None, (folder / "serve.log").read_text()[-2000:]
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2).close()
+                break
+            except OSError:
+                time.sleep(0.5)
+        yield str(folder), f"http://127.0.0.1:{port}/v1"
+    finally:
+        server.terminate()
+        server.wait(20)
+        log.close()
+
+
+@pytest.fixture
+def judge(served):
+    judge = bl.ApiJudge(*served, max_concurrency=2)
+    yield judge
+    judge.close()
+
+
+def test_probabilities_that_are_not_there_are_said(judge):
+    with pytest.raises(UnsupportedRequestError, match=r"Sampled\(judge, k\)"):
+        list(judge.ask([Choice("Which is a fruit, A: apple or B: car?", ("A", "B"))]))
+    with pytest.raises(UnsupportedRequestError):
+        list(judge.ask([bl.Likelihood("a text", "given")]))
+
+
+def test_replies_are_the_local_judges_greedy_ones(served, judge):
+    data = bl.load_dataset("graded", limit=1)
+    probe = bl.probes.Position(["coherence"], [1, 2], n_pairs=1, answer="text", temperature=0.0)
+    requests = list(dict.fromkeys(trial.request for trial in probe.design(data)))
+    requests += [Completion(f"Name {n} animals.", max_tokens=20) for n in (2, 3)]
+    local = dict(bl.LocalJudge(served[0], "float32", "cpu").ask(requests))
+    remote = dict(judge.ask(requests))
+    assert len(remote) == len(requests) == 6
+    for request in requests:
+        assert (remote[request].text, remote[request].finish_reason) == (
+            local[request].text,
+            local[request].finish_reason,
+        )
+        assert remote[request].usage.prompt_tokens == local[request].usage.prompt_tokens
+
+
+def test_position_end_to_end(judge, tmp_path):
+    data = bl.load_dataset("graded", limit=2)
+    probe = bl.probes.Position(["coherence"], [1], n_pairs=2, answer="text", temperature=0.0)
+    trials = bl.collect(probe, judge, data, store=tmp_path / "s", progress=False)
+    assert (trials.attrs["asked"], len(trials)) == (8, 8)
+    assert trials["status"].isin(["ok", "unparsable", "refused"]).all()
+    assert (trials["tokens"] > 100).all()
+    estimates = probe.estimate(trials)
+    assert "first_position_rate" in set(estimates["metric"])
+    again = bl.collect(probe, judge, data, store=tmp_path / "s", progress=False)
+    assert again.attrs["asked"] == 0
+
+
+def test_consistency_of_sampled_answers_end_to_end(judge, tmp_path):
+    data = bl.load_dataset("graded", limit=1)
+    design = {"scales": ["1-5"], "joint": False, "replicates": 2, "n_candidates": 1, "max_tokens": 4}
+    probe = bl.probes.Consistency(attributes=["coherence"], answer="text", **design)
+    trials = bl.collect(probe, judge, data, store=tmp_path / "s", progress=False)
+    assert trials.groupby(["context_id", "candidate_id"])["replicate"].nunique().ge(2).all()
+    assert trials["status"].isin(["ok", "unparsable", "out_of_range"]).all()
+    with warnings.catch_warnings(action="ignore", category=MissingDataWarning):  # so small a model is not always read
+        estimates = probe.estimate(trials)
+    assert estimates["judge"].eq(judge.id).all()
+    assert len(estimates) > 0
+
+
+def test_sampled_labels(judge):
+    question = "Answer with Text A or Text B only. Which is longer, Text A: cat, or Text B: a black cat?"
+    [(_, reply)] = bl.Sampled(judge, 4, max_tokens=4).ask([Choice(question, ("Text A", "Text B"))])
+    assert reply.usage.prompt_tokens > 4 * 10
+    assert sum(map(math.exp, reply.logprobs)) <= 1 + 1e-9

@@ -1,0 +1,184 @@
+"""Remedies: what they do, that they are never fitted where they are applied, and what they bring back."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit, logit
+from scipy.stats import spearmanr
+
+import biaslab as bl
+from biaslab.errors import InputError
+from biaslab.ranking import (
+    DEBIASINGS,
+    Comparisons,
+    Reweighting,
+    SwapAverage,
+    comparisons_of,
+    debias,
+    decode,
+    fit_position_term,
+    fit_remedy,
+    fit_threshold,
+    fit_uniform_prior,
+    select,
+)
+from biaslab.ranking.measures import spearman_by_context
+
+FITTED = tuple(name for name in DEBIASINGS if name not in ("none", "swap-average"))
+
+
+def simulated(contexts, n, bias, noise=0.7, seed=0, budget=None):
+    """Return comparisons of a judge with a known position bias, and the scores."""
+    rng = np.random.default_rng(seed)
+    scores = rng.uniform(1, 5, (contexts, n))
+    first, second = [], []
+    for k in range(contexts):
+        pairs = select(n, "full" if budget is None else "no-repeat", budget, seed + k)
+        first.append(pairs[:, 0] + k * n)
+        second.append(pairs[:, 1] + k * n)
+    first, second, flat = np.concatenate(first), np.concatenate(second), scores.ravel()
+    p = expit(flat[first] - flat[second] + bias + noise * rng.normal(size=len(first)))
+    names = np.repeat(np.arange(contexts).astype(str).astype(object), n), np.tile(np.arange(n).astype(str), contexts)
+    return Comparisons(names[0], names[1].astype(object), first, second, p), flat
+
+
+@given(st.floats(-5, 5), st.lists(st.floats(0.001, 0.999), min_size=1, max_size=20))
+def test_eq_9_is_eq_10(log_alpha, p):
+    """The reweighted probability is above ½ exactly where p is above τ."""
+    remedy, p = Reweighting(log_alpha), np.array([value for value in p if value != 0.5])
+    np.testing.assert_allclose(remedy.weigh(p), remedy.alpha * p / (remedy.alpha * p + 1 - p), rtol=1e-9)
+    clear = np.abs(p - remedy.tau) > 1e-9
+    assert ((remedy.weigh(p) > 0.5) == (p > remedy.tau))[clear].all()
+
+
+def test_decisions_and_ties_stay_what_they_are():
+    assert Reweighting(3.0).weigh(np.array([0.0, 0.5, 1.0])).tolist() == [0.0, 0.5, 1.0]
+    certain = Comparisons.of(["a", "b"], [0, 1], [1, 0], [1.0, 1.0])
+    for name in FITTED:
+        assert fit_remedy(certain, name).apply(certain).p.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("bias", [-2.0, 0.0, 1.3])
+def test_each_fit_finds_what_it_promises(bias):
+    comparisons, _ = simulated(30, 6, bias)
+    assert (fit_threshold(comparisons).apply(comparisons).p > 0.5).mean() == pytest.approx(0.5, abs=1e-9)
+    assert fit_uniform_prior(comparisons).apply(comparisons).p.mean() == pytest.approx(0.5)
+    for fit in (fit_threshold, fit_uniform_prior, fit_position_term):
+        assert fit(comparisons).log_alpha == pytest.approx(-bias, abs=0.2)
+
+
+def test_the_position_term_needs_no_balance():
+    """The better candidate always stands first: P(A) is high without any bias."""
+    comparisons, scores = simulated(30, 6, bias=0.5)
+    better_first = comparisons.take(scores[comparisons.first] > scores[comparisons.second])
+    worse_first = comparisons.take(scores[comparisons.first] < scores[comparisons.second])
+    few = np.arange(len(worse_first)) % 20 == 0  # a few the other way round, or order and quality are the same thing
+    joined = Comparisons(
+        comparisons.context_id,
+        comparisons.candidate_id,
+        np.concatenate([better_first.first, worse_first.first[few]]),
+        np.concatenate([better_first.second, worse_first.second[few]]),
+        np.concatenate([better_first.p, worse_first.p[few]]),
+    )
+    assert fit_position_term(joined).log_alpha == pytest.approx(-0.5, abs=0.2)
+    assert fit_threshold(joined).log_alpha < -1
+
+
+def test_swap_average_is_fair_by_construction_and_needs_twins():
+    comparisons, _ = simulated(3, 4, bias=2.0)
+    averaged = SwapAverage().apply(comparisons.take(slice(1, None)))
+    assert len(averaged) == len(comparisons) - 2
+    np.testing.assert_allclose(averaged.p + averaged.p[averaged.twins], 1)
+    p = {(i, j): value for i, j, value in zip(comparisons.first, comparisons.second, comparisons.p, strict=True)}
+    expected = [(p[i, j] + 1 - p[j, i]) / 2 for i, j in zip(averaged.first, averaged.second, strict=True)]
+    np.testing.assert_allclose(averaged.p, expected)
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_nothing_is_fitted_where_it_is_applied(name):
+    """Whatever the judge says of one context, that context is debiased alike; the others are not."""
+    comparisons, _ = simulated(6, 5, bias=1.0)
+    here = comparisons.context[comparisons.first] == 2
+    changed = comparisons.with_p(np.where(here, comparisons.p**5, comparisons.p))
+    shift = [logit(debias(c, name).p) - logit(c.p) for c in (comparisons, changed)]
+    np.testing.assert_allclose(shift[0][here], shift[1][here], atol=1e-9)
+    assert np.abs(shift[0][~here] - shift[1][~here]).max() > 0.01
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_folds_share_what_is_fitted_on_the_rest(name):
+    comparisons, _ = simulated(9, 4, bias=1.0)
+    found = debias(comparisons, name, folds=3)
+    fold = comparisons.context[comparisons.first] % 3
+    for held_out in range(3):
+        remedy = fit_remedy(comparisons.take(fold != held_out), name)
+        np.testing.assert_allclose(found.p[fold == held_out], remedy.weigh(comparisons.p[fold == held_out]))
+
+
+def test_one_context_alone_has_nothing_to_be_fitted_on():
+    comparisons, _ = simulated(1, 4, bias=1.0)
+    assert len(debias(comparisons, "threshold")) == 0
+    assert len(debias(comparisons, "swap-average")) == len(debias(comparisons, "none")) == 12
+    for arguments in (("magic",), ("threshold", 1)):
+        with pytest.raises(InputError):
+            debias(comparisons, *arguments)
+    with pytest.raises(InputError, match="at least one"):
+        fit_remedy(comparisons.take(slice(0, 0)), "threshold")
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_a_quarter_of_the_pairs_recovers_nine_tenths_of_an_unbiased_judges_agreement(name):
+    """R = 25 % of all ordered pairs of 16 candidates, hard decisions by win ratio; a bias of 3 logits."""
+    found = {}
+    for bias in (0.0, 3.0):
+        comparisons, scores = simulated(40, 16, bias, noise=0.5, budget=60)
+        rho = {}
+        for remedy in ("none", name):
+            decoded = decode(debias(comparisons, remedy)).scores
+            rho[remedy] = spearman_by_context(decoded, scores, comparisons.context).mean()
+        found[bias] = rho
+    assert found[3.0]["none"] < 0.9 * found[0.0]["none"]  # there is something to recover
+    assert found[3.0][name] >= 0.9 * found[0.0]["none"]
+
+
+def test_the_same_with_the_simulated_judge_of_the_package():
+    data = bl.load_dataset("graded", limit=24)
+    mean = {}
+    for bias in (0.0, 3.0):
+        judge = bl.SimulatedJudge(data, quality=1.0, position=bias, noise=0.5)
+        probe = bl.probes.Comparative(["coherence"], strategy="no-repeat", budget=8)  # 27 % of 30
+        trials = bl.collect(probe, judge, data, progress=False)
+        for remedy in ("none", "threshold"):
+            ranked = bl.ranking.rank(trials, "bradley-terry", remedy)
+            rho = [
+                spearmanr(g["score"], g["human"], nan_policy="omit").statistic for _, g in ranked.groupby("context_id")
+            ]
+            mean[bias, remedy] = np.mean(rho)
+    assert mean[3.0, "none"] < 0.9 * mean[0.0, "none"]
+    assert mean[3.0, "threshold"] >= 0.9 * mean[0.0, "none"]
+
+
+def test_recorded_pairs_of_a_real_judge_become_fairer(shared_data):
+    """GPT-3.5 on SummEval pairs gives decisions only, which a reweighting leaves alone and swapping makes ties."""
+    path = shared_data / "recorded" / "summeval_judges" / "h2h_gpt35_both_orders.jsonl.gz"
+    rows = pd.read_json(path, lines=True)
+    rows = rows[rows["aspect"] == rows["aspect"].iloc[0]].drop_duplicates(["model_1", "model_2", "toggled", "id"])
+    letter = rows["resp"].str.extract(r"^\W*([ABC])\b")[0]
+    shown = rows["toggled"].astype(bool)
+    frame = pd.DataFrame(
+        {
+            "context_id": rows["id"],
+            "candidate_id": rows["model_2"].where(shown, rows["model_1"]),
+            "opponent_id": rows["model_1"].where(shown, rows["model_2"]),
+            "value": letter.map({"A": 1.0, "B": 0.0, "C": 0.5}),
+            "status": np.where(letter.isna(), "unparsable", np.where(letter == "C", "tie", "ok")),
+        }
+    )
+    comparisons = comparisons_of(frame)
+    averaged = debias(comparisons, "swap-average")
+    decided = averaged.won[averaged.won != 0.5]
+    assert len(averaged) > 500
+    assert decided.mean() == 0.5
+    assert debias(comparisons, "threshold").p.tolist() == comparisons.p.tolist()

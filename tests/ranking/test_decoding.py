@@ -1,0 +1,245 @@
+"""Decoding against evalica's golden results, statsmodels and what must hold by definition."""
+
+import io
+import time
+
+import evalica
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+from scipy.stats import spearmanr
+
+import biaslab as bl
+from biaslab.errors import InputError
+from biaslab.ranking import (
+    Comparisons,
+    decode,
+    fit_bradley_terry,
+    fit_log_odds,
+    maximum_likelihood,
+    rank_intervals,
+    ranks,
+    select,
+)
+from biaslab.ranking.bradley_terry import is_connected
+
+# Comparisons and results that evalica 0.4 tests itself against (its files food.csv, simple.csv and *-golden.csv).
+FOOD = """Pizza Sushi 1|Burger Pasta 0|Tacos Pizza 1|Sushi Tacos 0|Burger Pizza 1|Pasta Sushi 0|Tacos Burger 1
+Pizza Pasta .5|Sushi Burger 0|Pasta Tacos 1|Burger Sushi 0|Tacos Pizza 1|Sushi Pasta .5|Burger Tacos 1|Pizza Burger 0
+Pasta Tacos 0|Burger Sushi 0|Tacos Pasta 1|Pizza Tacos 0|Sushi Burger 1|Pasta Pizza 0|Burger Sushi 0|Tacos Pasta 1
+Pizza Sushi 1|Sushi Burger 0|Pasta Tacos 0|Tacos Pizza 1|Burger Pasta 0|Sushi Tacos 1|Pizza Burger 0"""
+SIMPLE = """0 1 .5|0 2 0|0 2 .5|0 4 .5|1 0 1|1 2 .5|1 2 .5|1 3 .5|2 4 .5|3 0 1|3 1 1|3 2 1|3 4 .5|3 4 .5|4 0 1|4 3 1"""
+GOLDEN = {
+    "food": (
+        FOOD,
+        {"Tacos": 10.0, "Sushi": 6.5, "Burger": 6.0, "Pasta": 4.0, "Pizza": 3.5},
+        {
+            "Tacos": 0.43428982771223773,
+            "Sushi": 0.19060028489839073,
+            "Burger": 0.14797665121689418,
+            "Pasta": 0.1281534106031957,
+            "Pizza": 0.09897982556928168,
+        },
+    ),
+    "simple": (
+        SIMPLE,
+        {"3": 4.5, "4": 4.0, "1": 3.0, "2": 3.0, "0": 1.5},
+        {
+            "4": 0.34947527489923,
+            "3": 0.33688868041573855,
+            "2": 0.13168568070110523,
+            "1": 0.1311506914535368,
+            "0": 0.050799672530389396,
+        },
+    ),
+}
+
+
+@pytest.fixture(params=sorted(GOLDEN))
+def golden(request):
+    text, counts, strengths = GOLDEN[request.param]
+    frame = pd.read_csv(io.StringIO(text.replace("|", "\n")), sep=" ", header=None, dtype={0: str, 1: str})
+    names = sorted(counts)
+    first, second = (frame[side].map(names.index).to_numpy() for side in (0, 1))
+    return Comparisons.of(names, first, second, frame[2]), frame, counts, strengths
+
+
+def test_win_ratio_is_evalicas_count_over_comparisons(golden):
+    comparisons, frame, counts, _ = golden
+    ratio = dict(zip(comparisons.candidate_id, decode(comparisons).scores, strict=True))
+    times = pd.concat([frame[0], frame[1]]).value_counts()
+    assert ratio == pytest.approx({name: counts[name] / times[name] for name in counts})
+    winners = frame[2].map({1: evalica.Winner.X, 0: evalica.Winner.Y, 0.5: evalica.Winner.Draw})
+    assert evalica.counting(frame[0], frame[1], winners).scores.to_dict() == pytest.approx(counts)
+
+
+def test_bradley_terry_is_evalicas_golden_result(golden):
+    """By evalica with a closer tolerance than its file's, and by our own fit with next to no prior."""
+    comparisons, _, _, strengths = golden
+    expected = np.array([strengths[name] for name in comparisons.candidate_id])
+    for scores in (maximum_likelihood(comparisons), fit_bradley_terry(comparisons, prior=1e-9).scores):
+        found = np.exp(scores) / np.exp(scores).sum()
+        np.testing.assert_allclose(found, expected, rtol=2e-4)
+
+
+def soft(n, seed, noise=0.7):
+    rng = np.random.default_rng(seed)
+    pairs = select(n, "full")
+    scores = rng.normal(size=n)
+    odds = scores[pairs[:, 0]] - scores[pairs[:, 1]] + 0.4 + noise * rng.normal(size=len(pairs))
+    return Comparisons.of(list(map(str, range(n))), *pairs.T, expit(odds)), pairs, odds
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bradley_terry_is_the_fractional_logit_of_statsmodels(seed):
+    comparisons, pairs, _ = soft(7, seed)
+    design = np.zeros((len(pairs), 8))
+    design[np.arange(len(pairs)), pairs[:, 0]], design[np.arange(len(pairs)), pairs[:, 1]] = 1, -1
+    design[:, 7] = 1
+    drop = [1, 2, 3, 4, 5, 6, 7]  # the first candidate is the reference
+    fitted = sm.GLM(comparisons.p, design[:, drop], family=sm.families.Binomial()).fit(tol=1e-12)
+    found = fit_bradley_terry(comparisons, prior=1e-9, position=True)
+    np.testing.assert_allclose(found.scores[1:] - found.scores[0], fitted.params[:6], atol=1e-5)
+    assert found.position == pytest.approx(fitted.params[6], abs=1e-5)
+    without = sm.GLM(comparisons.p, design[:, drop[:6]], family=sm.families.Binomial()).fit(tol=1e-12)
+    plain = maximum_likelihood(comparisons)
+    np.testing.assert_allclose(plain[1:] - plain[0], without.params, atol=1e-4)
+
+
+def test_log_odds_are_ordinary_least_squares():
+    comparisons, pairs, odds = soft(6, 1)
+    design = np.zeros((len(pairs), 7))
+    design[np.arange(len(pairs)), pairs[:, 0]], design[np.arange(len(pairs)), pairs[:, 1]] = 1, -1
+    design[:, 6] = 1
+    expected = np.linalg.lstsq(design[:, 1:], odds, rcond=None)[0]
+    found = fit_log_odds(comparisons, prior=1e-9)
+    np.testing.assert_allclose(found.scores[1:] - found.scores[0], expected[:5], atol=1e-6)
+    assert found.position == pytest.approx(expected[5], abs=1e-6)
+
+
+@given(st.integers(0, 10_000), st.integers(2, 9), st.floats(0.01, 10), st.booleans(), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_the_posterior_mode_has_no_slope(seed, n, prior, position, hard):
+    """Also where the judge is certain and nobody beats the best: the fit must have come to rest."""
+    rng = np.random.default_rng(seed)
+    pairs = select(n, "random", max(2, n), seed)
+    p = rng.integers(0, 2, len(pairs)) if hard else rng.random(len(pairs))
+    found = fit_bradley_terry(Comparisons.of(list(map(str, range(n))), *pairs.T, p), prior, position)
+    residual = p - expit(found.scores[pairs[:, 0]] - found.scores[pairs[:, 1]] + found.position)
+    slope = np.bincount(pairs[:, 0], residual, n) - np.bincount(pairs[:, 1], residual, n) - prior * found.scores
+    np.testing.assert_allclose(slope, 0, atol=1e-6)
+    if position:
+        assert residual.sum() == pytest.approx(prior * found.position, abs=1e-6)
+
+
+def test_contexts_are_fitted_side_by_side_as_if_alone(graded):
+    judge = bl.SimulatedJudge(graded, noise=1.0)
+    trials = bl.collect(bl.probes.Position(["coherence"], [1]), judge, graded, progress=False)
+    together = bl.ranking.comparisons_of(trials)
+    for decoding in bl.ranking.DECODINGS:
+        alone = np.concatenate([decode(part, decoding).scores for part in together.split()])
+        np.testing.assert_allclose(decode(together, decoding).scores, alone, atol=1e-7)
+
+
+def test_the_covariance_is_the_inverse_information():
+    comparisons, pairs, _ = soft(5, 2)
+    found = fit_bradley_terry(comparisons, 0.5, covariance=True)
+    q = expit(found.scores[pairs[:, 0]] - found.scores[pairs[:, 1]])
+    precision = 0.5 * np.eye(5)
+    for (i, j), weight in zip(pairs, q * (1 - q), strict=True):
+        step = np.eye(5)[i] - np.eye(5)[j]
+        precision += weight * np.outer(step, step)
+    np.testing.assert_allclose(found.covariance @ precision, np.eye(5), atol=1e-9)
+
+
+def test_where_there_is_no_maximum_it_is_said_and_the_posterior_mode_stands():
+    """b never lost, d was compared with nobody, and two pairs are linked by no comparison."""
+    unbeaten = Comparisons.of(["a", "b", "c", "d"], [1, 0, 2], [0, 2, 0], [1, 1, 1])
+    assert not is_connected(unbeaten)
+    found = decode(unbeaten, "bradley-terry-ml")
+    assert np.isnan(found.scores).all()
+    assert "no maximum" in found.note
+    mode = decode(unbeaten, "bradley-terry").scores
+    assert np.isfinite(mode[:3]).all()
+    assert mode[1] == max(mode[:3])
+    assert np.isnan(mode[3])
+    apart = Comparisons.of(list("abcd"), [0, 1, 2, 3], [1, 0, 3, 2], [1, 1, 1, 1])
+    assert np.isnan(decode(apart, "bradley-terry-ml").scores).all()
+    np.testing.assert_allclose(decode(apart, "bradley-terry").scores, 0, atol=1e-9)
+
+
+def test_only_asked_pairs_count():
+    comparisons = Comparisons.of(list("abcd"), [0, 0], [1, 2], [0.8, 0.2])
+    np.testing.assert_array_equal(decode(comparisons).scores, [0.5, 0, 1, np.nan])
+    np.testing.assert_allclose(decode(comparisons, "mean-probability").scores, [0.5, 0.2, 0.8, np.nan])
+
+
+@given(st.integers(0, 999), st.sampled_from(bl.ranking.DECODINGS), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_a_judge_without_doubt_gets_its_own_ranking_back(seed, decoding, hard):
+    rng = np.random.default_rng(seed)
+    scores, pairs = rng.permutation(6).astype(float), select(6, "full")
+    comparisons = Comparisons.of(list("abcdef"), *pairs.T, expit(scores[pairs[:, 0]] - scores[pairs[:, 1]]))
+    found = decode(comparisons, decoding, hard).scores
+    if decoding == "bradley-terry-ml" and hard:
+        assert np.isnan(found).all()
+        return
+    assert ranks(found).tolist() == (6 - scores).tolist()
+
+
+def test_unknown_decodings_are_refused():
+    with pytest.raises(InputError, match="win-ratio"):
+        decode(Comparisons.of(["a", "b"], [0], [1], [0.5]), "elo")
+    with pytest.raises(InputError, match="prior"):
+        fit_bradley_terry(Comparisons.of(["a", "b"], [0], [1], [0.5]), prior=0)
+
+
+def test_rank_intervals_narrow_with_comparisons_and_hold_the_truth():
+    rng = np.random.default_rng(0)
+    scores, held, widths = np.linspace(0, 3, 8), [], {16: [], 56: []}
+    for seed in range(12):
+        pairs = select(8, "symmetric", 56, seed)
+        won = (scores[pairs[:, 0]] - scores[pairs[:, 1]] + rng.normal(size=len(pairs)) > 0).astype(float)
+        whole = Comparisons.of(list("abcdefgh"), *pairs.T, won)
+        for size, kept in widths.items():
+            found = rank_intervals(whole.take(slice(0, size)), "bradley-terry", bl.Resampling(n=100, seed=seed))
+            kept.append((found["ci_high"] - found["ci_low"]).mean())
+            assert (found["ci_low"] <= found["ci_high"])[found["rank"].notna()].all()
+        held.append(((found["ci_low"] <= 8 - np.arange(8)) & (np.arange(8, 0, -1) <= found["ci_high"])).mean())
+    assert np.nanmean(widths[56]) < np.nanmean(widths[16])
+    assert np.mean(held) > 0.85
+
+
+def test_rank_intervals_know_contexts_and_say_what_is_undefined():
+    frame = pd.DataFrame(
+        [
+            ("d", "a", "b", 1.0, "ok"),
+            ("d", "b", "c", 1.0, "ok"),
+            ("e", "x", "y", 0.0, "ok"),
+            ("e", "y", "x", 1.0, "ok"),
+        ],
+        columns=["context_id", "candidate_id", "opponent_id", "value", "status"],
+    )
+    found = rank_intervals(bl.ranking.comparisons_of(frame), resampling=bl.Resampling(n=200)).set_index("candidate_id")
+    assert found.loc[["x", "y"], ["rank", "ci_low", "ci_high", "undefined"]].to_numpy().tolist() == [
+        [2, 2, 2, 0],
+        [1, 1, 1, 0],
+    ]
+    assert 0.1 < found.loc["a", "undefined"] < 0.4  # ¼: both drawn comparisons are the other one
+    assert found.loc["b", "undefined"] == 0
+
+
+def test_ten_thousand_candidates_with_twenty_comparisons_decode_in_seconds():
+    n = 10_000
+    rng = np.random.default_rng(0)
+    scores, pairs = rng.normal(size=n), select(n, "symmetric", 10 * n, seed=0)
+    won = (scores[pairs[:, 0]] - scores[pairs[:, 1]] + rng.normal(size=len(pairs)) > 0).astype(float)
+    comparisons = Comparisons.of(list(map(str, range(n))), *pairs.T, won)
+    started = time.process_time()
+    found = decode(comparisons, "bradley-terry").scores
+    assert time.process_time() - started < 5
+    assert spearmanr(found, scores, nan_policy="omit").statistic > 0.9

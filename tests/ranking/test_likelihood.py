@@ -1,0 +1,118 @@
+"""The most likely ranking: brute force, greedy, HiGHS and search beside each other."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from biaslab.errors import InputError
+from biaslab.ranking import Comparisons, decode, most_likely_ranking, select
+
+
+def draw(n, seed, noise=1.5, hard=False, budget=None):
+    rng = np.random.default_rng(seed)
+    scores, pairs = rng.normal(size=n), select(n, "random", budget, seed)
+    p = 1 / (1 + np.exp(-(scores[pairs[:, 0]] - scores[pairs[:, 1]] + noise * rng.normal(size=len(pairs)))))
+    return Comparisons.of(list(map(str, range(n))), *pairs.T, np.round(p) if hard else p)
+
+
+def log_likelihood(comparisons, order):
+    """Eq. 12 as its text has it, comparison by comparison; for decisions, how many the order keeps."""
+    rank = {candidate: place for place, candidate in enumerate(order)}
+    total = 0.0
+    for i, j, p in zip(comparisons.first, comparisons.second, comparisons.p, strict=True):
+        chance = p if rank[i] < rank[j] else 1 - p
+        total += chance if set(comparisons.p) <= {0.0, 1.0} else np.log(chance)
+    return total
+
+
+@given(st.integers(2, 7), st.integers(0, 10_000), st.booleans(), st.integers(3, 42))
+@settings(max_examples=25, deadline=None)
+def test_exact_is_what_brute_force_finds(n, seed, hard, budget):
+    comparisons = draw(n, seed, hard=hard, budget=budget)
+    compared = np.flatnonzero(comparisons.times).tolist()
+    best = max(log_likelihood(comparisons, order) for order in itertools.permutations(compared))
+    found = most_likely_ranking(comparisons)
+    assert sorted(found.order.tolist()) == compared
+    assert found.log_likelihood == pytest.approx(best)
+    assert log_likelihood(comparisons, found.order.tolist()) == pytest.approx(best)
+    assert (found.method, found.gap) == ("exact", 0.0)
+
+
+def test_exact_is_brute_force_with_eight_candidates():
+    comparisons = draw(8, 3)
+    orders = np.array(list(itertools.permutations(range(8))))
+    rank = np.argsort(orders, axis=1)
+    above = rank[:, comparisons.first] < rank[:, comparisons.second]
+    totals = np.where(above, np.log(comparisons.p), np.log1p(-comparisons.p)).sum(axis=1)
+    assert most_likely_ranking(comparisons).log_likelihood == pytest.approx(totals.max())
+
+
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_exact_at_16_is_never_below_greedy_search_or_highs(seed, hard):
+    comparisons = draw(16, seed, noise=3, hard=hard, budget=120)
+    exact, greedy, search, milp = (
+        most_likely_ranking(comparisons, method) for method in ("exact", "greedy", "search", "milp")
+    )
+    for other in (greedy, search):
+        assert exact.log_likelihood >= other.log_likelihood - 1e-9
+        assert other.bound >= exact.log_likelihood - 1e-9
+    assert milp.log_likelihood == pytest.approx(exact.log_likelihood)
+    assert milp.gap == pytest.approx(0, abs=1e-6)
+    assert exact.log_likelihood == pytest.approx(log_likelihood(comparisons, exact.order.tolist()))
+
+
+def test_greedy_is_beaten():
+    """The paper's search is not exact: somewhere it loses likelihood."""
+    gaps = []
+    for seed in range(10):
+        comparisons = draw(16, seed, noise=3, budget=120)
+        best, greedy = most_likely_ranking(comparisons), most_likely_ranking(comparisons, "greedy")
+        gaps.append(best.log_likelihood - greedy.log_likelihood)
+    assert max(gaps) > 1
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_beyond_16_highs_proves_it_and_search_comes_near(hard):
+    comparisons = draw(24, 1, noise=2, hard=hard, budget=300)
+    proved, searched = most_likely_ranking(comparisons), most_likely_ranking(comparisons, "search")
+    assert (proved.method, proved.gap < 1e-6) == ("milp", True)
+    assert searched.log_likelihood <= proved.log_likelihood + 1e-9 <= searched.bound + 2e-9
+    assert searched.log_likelihood >= most_likely_ranking(comparisons, "greedy").log_likelihood
+
+
+def test_no_time_leaves_an_honest_gap():
+    comparisons = draw(26, 2, noise=3, hard=True)
+    hurried = most_likely_ranking(comparisons, "milp", seconds=0.0)
+    assert hurried.log_likelihood <= most_likely_ranking(comparisons).log_likelihood <= hurried.bound
+    assert hurried.gap > 0
+
+
+def test_certain_answers_that_contradict_each_other_have_a_likelihood():
+    comparisons = Comparisons.of(["a", "b"], [0, 1], [1, 0], [1.0, 0.9])
+    assert np.isfinite(most_likely_ranking(comparisons).log_likelihood)
+
+
+def test_who_was_not_asked_is_not_ranked():
+    comparisons = Comparisons.of(["a", "b", "c"], [0], [2], [0.1])
+    assert most_likely_ranking(comparisons).order.tolist() == [2, 0]
+    np.testing.assert_array_equal(decode(comparisons, "likelihood").scores, [0, np.nan, 1])
+    np.testing.assert_array_equal(decode(Comparisons.of(["a"], [], [], []), "likelihood").scores, [np.nan])
+
+
+def test_unknown_methods_and_too_many_candidates_are_refused():
+    with pytest.raises(InputError, match="greedy"):
+        most_likely_ranking(draw(4, 0), "guess")
+    with pytest.raises(InputError, match="16"):
+        most_likely_ranking(draw(17, 0), "exact")
+
+
+def test_thousands_of_candidates_are_searched_in_seconds():
+    comparisons = draw(2000, 0, noise=0.5, hard=True, budget=20_000)
+    found = decode(comparisons, "likelihood")
+    assert found.method == "most likely ranking (search)"
+    assert found.gap > 0
+    assert "not proved" in found.note

@@ -1,0 +1,95 @@
+"""The tour opens and runs in JupyterLab, in a real browser."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = Path(__file__).with_name("run_notebook.cjs")
+
+
+@pytest.fixture
+def browser():
+    """Chromium and an environment where node finds playwright-core; skips where one is missing."""
+    node, chromium = shutil.which("node"), shutil.which("chromium") or shutil.which("google-chrome")
+    if node is None or chromium is None:
+        pytest.skip("no node or no chromium here; Debian's packages are nodejs, npm and chromium")
+    environment = dict(os.environ)
+    if npm := shutil.which("npm"):
+        found = subprocess.run([npm, "root", "--global"], capture_output=True, text=True, check=False).stdout.strip()
+        environment["NODE_PATH"] = os.pathsep.join(filter(None, (environment.get("NODE_PATH"), found)))
+    check = [node, "-e", "require.resolve('playwright-core')"]
+    if subprocess.run(check, env=environment, capture_output=True, check=False).returncode:
+        pytest.skip("node finds no playwright-core here; npm install --global playwright-core, or set NODE_PATH")
+    return node, chromium, environment
+
+
+@pytest.fixture
+def jupyter(tmp_path):
+    """JupyterLab on a copy of the tour that asks a simulated judge; yields the notebook's address."""
+    tour = nbformat.read(ROOT / "notebooks" / "00_tour.ipynb", as_version=4)
+    [parameters] = [cell for cell in tour.cells if "parameters" in cell.metadata.get("tags", [])]
+    parameters.source += '\njudge = "simulated:position=0.5,noise=1"'
+    nbformat.write(tour, tmp_path / "tour.ipynb")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    settings = [
+        f"--port={port}",
+        "--ServerApp.port_retries=0",
+        "--IdentityProvider.token=t",
+        f"--notebook-dir={tmp_path}",
+        "--LabApp.expose_app_in_browser=True",
+    ]
+    command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", *settings]
+    environment = os.environ | {
+        "JUPYTER_CONFIG_DIR": str(tmp_path / ".config"),
+        "JUPYTER_RUNTIME_DIR": str(tmp_path / ".run"),
+    }
+    with (tmp_path / "lab.log").open("w") as log:
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log, env=environment)
+        try:
+            _wait_for(f"http://127.0.0.1:{port}/api/status?token=t", process, tmp_path / "lab.log")
+            yield f"http://127.0.0.1:{port}/lab/tree/tour.ipynb?token=t"
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def _wait_for(address, process, log):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(address):
+                return
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.3)
+    pytest.fail(f"JupyterLab does not answer: {log.read_text()[-1500:]}")
+
+
+@pytest.mark.slow
+def test_the_tour_runs_in_jupyterlab(browser, jupyter, tmp_path):
+    node, chromium, environment = browser
+    picture = tmp_path / "tour.png"
+    command = [node, str(SCRIPT), jupyter, chromium, str(picture)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert shown["errors"] == []
+    assert not [text for text in shown["warnings"] if "Warning" in text]
+    assert shown["cards"] == 1
+    assert shown["images"] >= 2
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    saved = nbformat.read(tmp_path / "tour.ipynb", as_version=4)
+    assert all(cell.execution_count for cell in saved.cells if cell.cell_type == "code")
+    assert str(ROOT) not in json.dumps([cell.get("outputs", []) for cell in saved.cells])

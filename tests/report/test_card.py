@@ -1,0 +1,156 @@
+"""The card answers: can I trust this judge, for what, and what should I do?"""
+
+import re
+from html.parser import HTMLParser
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab import report
+from biaslab.errors import InputError, TrialsError
+from biaslab.report.remedies import best_remedy
+from biaslab.stats.multiplicity import adjust
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+class Page(HTMLParser):
+    """Which tags a page has, and what they point to."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.links = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href")]
+
+
+def test_a_biased_and_a_fair_judge_are_told_apart(estimates):
+    card = report.card(estimates)
+    assert len(card.judges) == 2
+    verdicts = card.biases.set_index("judge")
+    assert verdicts.loc[card.judges[0], "status"] == "bias"
+    assert verdicts.loc[card.judges[0], "verdict"].startswith("prefers what stands first (in 4 of 4)")
+    assert verdicts.loc[card.judges[0], "advice"] == "ask every pair in both orders and average"
+    assert verdicts.loc[card.judges[1], "status"] == "none"
+    assert "would have been found with 80 % power" in verdicts.loc[card.judges[1], "verdict"]
+    assert (card.quality["label"] == "pairs ordered as the reference scores do (share)").all()
+
+
+def test_no_bias_and_could_not_have_found_it_read_differently(make_row):
+    rows = [make_row(judge=name, p_value=0.4, estimate=0.48, mde=mde) for name, mde in (("able", 0.05), ("blind", 0.4))]
+    card = report.card(pd.DataFrame(rows))
+    assert card.biases["status"].tolist() == ["none", "unclear"]
+    assert "only a shift of 0.40 would have been found, and 0.10 matters" in card.biases["verdict"].iloc[1]
+    text = card.to_markdown()
+    assert "○ **no bias found**" in text
+    assert "? **could not have found it**" in text
+
+
+def test_q_values_are_over_all_tests_of_a_judge(make_row):
+    p = [0.01, 0.02, 0.03, 0.5]
+    frames = [pd.DataFrame([make_row(p_value=value, attribute=str(i))]) for i, value in enumerate(p)]
+    card = report.card(frames)
+    np.testing.assert_allclose(card.cells["q_value"], adjust(p))
+
+
+def test_other_smallest_effects_change_the_verdict(estimates):
+    assert report.card(estimates, matters={"first_position_rate": 0.001}).biases["status"].tolist() == [
+        "bias",
+        "unclear",
+    ]
+    with pytest.raises(InputError, match="primary metrics among first_position_rate"):
+        report.card(estimates, matters={"tie_rate": 0.1})
+
+
+def test_only_a_remedy_that_helps_is_shown(make_row):
+    cells = report.findings(pd.DataFrame([make_row(estimate=0.9)]))
+    tried = [make_row(remedy=name, estimate=value) for name, value in (("none", 0.9), ("swap", 0.52), ("other", 0.7))]
+    assert best_remedy(cells, pd.DataFrame(tried)) == "swap: 0.900 becomes 0.520 [0.341, 0.402]"
+    assert best_remedy(cells, pd.DataFrame(tried[1:])) == "swap: 0.900 becomes 0.520 [0.341, 0.402]"
+    worse = pd.DataFrame([make_row(remedy="none", estimate=0.6), make_row(remedy="x", estimate=0.95)])
+    assert best_remedy(cells, worse) == "none helped of x"
+    assert best_remedy(cells, worse.assign(judge="somebody else")) == ""
+    differences = pd.DataFrame(tried).assign(against=["", "none", "none"])
+    assert best_remedy(cells, differences) == ""
+    with pytest.raises(TrialsError, match="remedy"):
+        best_remedy(cells, pd.DataFrame([make_row()]))
+    assert (
+        "Remedy, measured: swap" in report.card(pd.DataFrame([make_row(estimate=0.9)]), pd.DataFrame(tried)).to_html()
+    )
+
+
+def test_measured_remedies_of_ranking_are_read():
+    data = bl.load_dataset("graded", limit=8)
+    probe = bl.probes.Position(["coherence"], [1])
+    trials = bl.collect(probe, bl.SimulatedJudge(data, position=2.0, noise=0.5), data, progress=False)
+    remedies = bl.ranking.compare_remedies(trials, data.human_means, orders=["both"])
+    [found] = report.card(probe.estimate(trials), remedies).biases["remedy"]
+    before, after = map(float, re.search(r"(0\.\d+) becomes (0\.\d+)", found).groups())
+    assert abs(after - 0.5) < abs(before - 0.5)
+
+
+def test_files_stand_alone_and_text_is_escaped(estimates, tmp_path):
+    hostile = "<script>alert(1)</script> & | $x^2$ *b*"
+    frame = estimates.replace({"judge": {estimates["judge"].iloc[0]: hostile}, "dataset": {}})
+    card = report.card(frame, unmeasured=[(hostile, "source", "<img src=x>")])
+    files = card.save(tmp_path / "card")
+    assert [file.suffix for file in files] == [".html", ".md", ".png", ".csv"]
+    page = Page(files[0].read_text(encoding="utf-8"))
+    assert "script" not in page.tags
+    assert page.tags.count("img") == 1
+    assert all(link.startswith("data:image/png;base64,") for link in page.links)
+    assert "<script>" not in files[1].read_text(encoding="utf-8")
+    assert "a | b" not in files[1].read_text(encoding="utf-8")
+    assert files[2].read_bytes().startswith(b"\x89PNG")
+    assert len(pd.read_csv(files[3])) == len(card.cells)
+    again = card.save(tmp_path / "again")
+    assert [f.read_bytes() for f in again] == [f.read_bytes() for f in files]
+
+
+def test_the_figure_shows_every_cell_in_units_of_what_matters(estimates):
+    card = report.card(estimates)
+    ax = card.plot()
+    drawn = sorted(float(x) for c in ax.containers for x in np.atleast_1d(c.lines[0].get_xdata()))
+    assert drawn == pytest.approx(sorted((card.cells["estimate"] - 0.5) / 0.1))
+    said = " ".join(text.get_text() for text in ax.texts)
+    assert "● found" in said
+    assert "○ no bias found" in said
+
+
+def test_what_is_no_estimate_of_a_bias_is_refused(biased):
+    with pytest.raises(TrialsError, match="at least one primary metric"):
+        report.card(biased[biased["metric"] == "tie_rate"])
+    with pytest.raises(InputError, match="at least one estimates frame"):
+        report.card([])
+
+
+def test_agreement_with_humans_is_no_bias_even_where_it_is_primary(make_row):
+    agreeing = make_row(probe="comparative", metric="spearman", estimate=0.8)
+    card = report.card(pd.DataFrame([make_row(), agreeing]))
+    assert card.biases["metric"].tolist() == ["first_position_rate"]
+    assert card.quality["estimate"].tolist() == ["0.800"]
+    assert "Spearman" in card.to_markdown().split("What it is good for")[1]
+
+
+def test_many_cells_of_agreement_are_summed_up(make_row):
+    rows = [
+        make_row(metric="comparative_accuracy", attribute=str(i), estimate=0.5 + i / 10, ci_low=0.4 + i / 10)
+        for i in range(5)
+    ]
+    [said] = report.card(pd.DataFrame([make_row(), *rows])).quality["estimate"]
+    assert said == "0.500 to 0.900, shown above chance in 3 of 5 cells"
+
+
+def test_advice_is_given_once(make_row):
+    both = [make_row(estimate=0.9), make_row(estimate=0.1, attribute="fluency")]
+    assert report.card(pd.DataFrame(both)).biases["advice"].tolist() == ["ask every pair in both orders and average"]

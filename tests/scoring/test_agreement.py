@@ -1,0 +1,184 @@
+"""Agreement with humans: published judges, hand-computed frames, and whether a difference is found."""
+
+import gzip
+import json
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import biaslab as bl
+from biaslab.datasets.schema import CANDIDATE_COLUMNS
+from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.parsing import parse_scores
+from biaslab.scales import find_scale
+from biaslab.scoring import agreement, agreement_difference, scores
+from biaslab.scoring.agreement import with_human
+
+HUMAN = {"a": [1, 2, 3], "b": [5, 2, 1], "c": [1, 1, 2]}
+GIVEN = {"a": [1, 3, 2], "b": [3, 3, 1], "c": [5, 4, 6]}
+OTHER = {"a": [1, 2, 3], "b": [3, 2, 1], "c": [2, 2, 2]}
+
+
+def dataset(systems="xyz"):
+    names = list("xyz")
+    rows = [(c, "", n, s, f"{c} {n}", "") for c in HUMAN for n, s in zip(names, systems, strict=True)]
+    human = [(c, n, "fluency", "h", s) for c, each in HUMAN.items() for n, s in zip(names, each, strict=True)]
+    columns = ["context_id", "candidate_id", "attribute", "annotator", "score"]
+    frames = pd.DataFrame(rows, columns=list(CANDIDATE_COLUMNS)), pd.DataFrame(human, columns=columns)
+    return bl.Dataset("d", *frames, {"fluency": "It reads well."})
+
+
+def scored(values, scorer="one", judge="j"):
+    rows = [(c, n, float(s)) for c, each in values.items() for n, s in zip("xyz", each, strict=True)]
+    frame = pd.DataFrame(rows, columns=["context_id", "candidate_id", "score"])
+    return frame.assign(scorer=scorer, judge=judge, dataset="d", attribute="fluency")
+
+
+def value(found, **cell):
+    for column, wanted in cell.items():
+        found = found[found[column] == wanted]
+    return found["estimate"].item()
+
+
+def last_number(reply, _):
+    """Return the number after the last "score" or "rating", or else the last digit: how the published figures read."""
+    said = re.findall(r"(?i:score|rating)\D{0,10}(\d(?:\.\d+)?)", reply) or re.findall("[1-5]", reply)
+    return float(said[-1])
+
+
+def own(reply, attribute):
+    return parse_scores(reply, [attribute], find_scale("1-5"))[attribute][0]
+
+
+@pytest.fixture(scope="module")
+def gpt4(shared_data):
+    file = shared_data / "recorded" / "summeval_judges" / "judge_scores.jsonl.gz"
+    rows = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
+    replies = pd.DataFrame([r for r in rows if r["judge"] == "gpt-4-0314" and r["mode"] == "rts"])
+    names = {"aspect": "attribute", "id": "context_id", "system": "candidate_id"}
+    return replies.rename(columns=names).assign(scorer="reasons, then score", dataset="summeval")
+
+
+@pytest.mark.parametrize(
+    ("read", "attribute", "rho", "contexts"),
+    [
+        (last_number, "coherence", 0.4574, 98),
+        (last_number, "consistency", 0.6083, 77),
+        (own, "coherence", 0.4509, 98),  # 4.5 stays 4.5, and "2/5" is 2; by scipy on the same numbers
+        (own, "consistency", 0.6029, 78),
+    ],
+)
+def test_gpt_4_agrees_with_experts_as_published(gpt4, shared_data, read, attribute, rho, contexts):
+    data = bl.load_dataset("summeval", path=shared_data / "summeval" / "annotations_1200.jsonl.gz")
+    mine = gpt4[gpt4["attribute"] == attribute]
+    mine = mine.assign(score=[read(reply, attribute) for reply in mine["resp"]])
+    found = agreement(mine, data, levels=["context"], coefficients=["spearman"]).iloc[0]
+    assert round(found["estimate"], 4) == rho
+    assert found["n_contexts"] == contexts
+    assert found["ci_low"] < rho < found["ci_high"]
+    assert found["p_value"] < 0.001
+    assert found["n_dropped"] <= 2  # two replies give no score
+
+
+def test_every_level_and_coefficient_by_hand():
+    found = agreement(scored(GIVEN), dataset())
+    assert len(found) == 9
+    tests = {"spearman": stats.spearmanr, "kendall": stats.kendalltau, "pearson": stats.pearsonr}
+    human, given = (np.array(list(each.values()), float) for each in (HUMAN, GIVEN))
+    for coefficient, test in tests.items():
+        within = np.mean([test(g, h).statistic for g, h in zip(given, human, strict=True)])
+        assert value(found, level="context", coefficient=coefficient) == pytest.approx(within)
+        pooled = test(given.ravel(), human.ravel()).statistic
+        assert value(found, level="dataset", coefficient=coefficient) == pytest.approx(pooled)
+        systems = test(given.mean(axis=0), human.mean(axis=0)).statistic
+        assert value(found, level="system", coefficient=coefficient) == pytest.approx(systems)
+
+
+def test_difference_is_paired_and_over_contexts_where_all_vary():
+    found = agreement_difference(scored(GIVEN), scored(OTHER, "two"), dataset(), ["context", "dataset"], ["kendall"])
+    human, given, other = (np.array(list(each.values()), float) for each in (HUMAN, GIVEN, OTHER))
+    tau = [[stats.kendalltau(x, h).statistic for x, h in zip(each, human, strict=True)] for each in (given, other)]
+    gaps = np.array(tau[0][:2]) - tau[1][:2]  # the other scorer does not vary in the third context
+    assert value(found, level="context") == pytest.approx(gaps.mean())
+    pooled = [stats.kendalltau(each.ravel(), human.ravel()).statistic for each in (given, other)]
+    assert value(found, level="dataset") == pytest.approx(pooled[0] - pooled[1])
+    assert (found["scorer"].unique().tolist(), found["other"].unique().tolist()) == (["one"], ["two"])
+    back = agreement_difference(scored(OTHER, "two"), scored(GIVEN), dataset(), ["dataset"], ["kendall"])
+    assert value(back) == pytest.approx(pooled[1] - pooled[0])
+
+
+def test_a_judge_that_sees_quality_beats_one_that_sees_noise(graded):
+    scorer, frames = bl.scoring.GEval(["coherence"]), []
+    for settings in ({"noise": 0.5}, {"noise": 0.5, "quality": 0.0}, {"noise": 0.5, "quality": 0.0, "seed": 1}):
+        judge = bl.SimulatedJudge(graded, **settings)
+        frames.append(scores(bl.collect(scorer, judge, graded, progress=False)))
+    options = {"dataset": graded, "levels": ["context"], "coefficients": ["spearman"]}
+    assert agreement_difference(frames[0], frames[1], **options)["p_value"].item() < 0.05
+    blind = agreement_difference(frames[1], frames[2], **options).iloc[0]
+    assert blind["ci_low"] < 0 < blind["ci_high"]
+    assert " | " in blind["judge"]
+
+
+def test_rankings_have_no_scorer():
+    """A frame of another part of the package: no scorer, a rank besides."""
+    ranking = scored(GIVEN).drop(columns="scorer").assign(rank=1)
+    assert agreement(ranking, dataset(), ["context"], ["kendall"])["estimate"].notna().all()
+
+
+def test_systems_without_names_have_no_system_level():
+    found = agreement(scored(GIVEN), dataset(systems=["", "", ""]))
+    assert set(found["level"]) == {"context", "dataset"}
+
+
+def test_what_is_missing_is_counted_and_said():
+    part = scored(GIVEN)
+    part.loc[0, "score"] = np.nan
+    with pytest.warns(MissingDataWarning, match=r"1 of 9 candidates have no score"):
+        found = agreement(part, dataset(), ["dataset"], ["pearson"])
+    assert found[["n_trials", "n_dropped"]].to_numpy().tolist() == [[8, 1]]
+    with warnings.catch_warnings(action="error"):
+        agreement(scored(GIVEN), dataset(), ["dataset"], ["pearson"])
+
+
+def test_constant_scores_have_no_agreement():
+    found = agreement(scored({context: [1, 1, 1] for context in HUMAN}), dataset())
+    assert found["estimate"].isna().all()
+    assert found["note"].str.len().gt(0).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (lambda f: pd.concat([f, f.head(1)]), TrialsError, "twice"),
+        (lambda f: f.assign(candidate_id="q"), TrialsError, "twice|candidates of the data set"),
+        (lambda f: f.head(1).assign(candidate_id="q"), TrialsError, "candidates of the data set"),
+        (lambda f: f.assign(dataset="e"), TrialsError, "allowed: d"),
+        (lambda f: f.assign(attribute="charm"), InputError, "charm"),
+        (lambda f: f.drop(columns="score"), TrialsError, "score"),
+    ],
+)
+def test_wrong_scores_are_named(change, error, words):
+    with pytest.raises(error, match=words):
+        agreement(change(scored(GIVEN)), dataset())
+
+
+def test_wrong_options_are_named():
+    for options, words in (({"levels": ["word"]}, "context"), ({"coefficients": "kendall"}, "spearman")):
+        with pytest.raises(InputError, match=words):
+            agreement(scored(GIVEN), dataset(), **options)
+    two = pd.concat([scored(GIVEN), scored(OTHER, "two")])
+    with pytest.raises(TrialsError, match="2 scorers"):
+        agreement_difference(two, scored(GIVEN), dataset())
+    with pytest.raises(InputError, match="the first scored"):
+        agreement_difference(scored(GIVEN), scored(OTHER).assign(attribute="charm"), dataset())
+
+
+def test_scores_stand_beside_their_human_scores():
+    found = with_human([scored(GIVEN).sample(frac=1, random_state=0), scored(OTHER)], dataset(), "fluency")
+    assert found["human"].tolist() == [float(s) for each in HUMAN.values() for s in each]
+    assert found["score"].tolist() == [float(s) for each in GIVEN.values() for s in each]
+    assert found["score_2"].tolist() == [float(s) for each in OTHER.values() for s in each]

@@ -1,0 +1,232 @@
+"""Scorers: what they ask, how they read it, and that text and exact answers tend to the same."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import biaslab as bl
+from biaslab import prompts
+from biaslab.core import Choice, Completion, Likelihood, Reply
+from biaslab.errors import InputError, TrialsError
+from biaslab.scales import find_scale
+from biaslab.scoring import GEval, GPTScore, PromptScoring, Rating, scores
+
+ONE = ["coherence"]
+SCORERS = {
+    "prompt_scoring_1": PromptScoring(ONE),
+    "prompt_scoring_2": PromptScoring(ONE, template=2),
+    "g_eval": GEval(ONE),
+    "gpt_score": GPTScore(ONE),
+    "rating": Rating(ONE),
+    "rate_explain": Rating(ONE, reasons="after"),
+    "analyze_rate": Rating(ONE, reasons="before", answer="text"),
+}
+TEN = st.lists(st.floats(-30, 0), min_size=10, max_size=10)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_asks_once_about_every_candidate(name, graded):
+    scorer = SCORERS[name]
+    trials = bl.collect(scorer, bl.SimulatedJudge(graded), graded, progress=False)
+    assert list(scorer.design(graded)) == list(scorer.design(graded))
+    assert (trials["probe"] == name).all()
+    assert (trials["status"] == "ok").all()
+    found = scores(trials)
+    assert list(found.columns) == list(bl.scoring.SCORES)
+    items = graded.candidates[["context_id", "candidate_id"]].to_numpy().tolist()
+    assert found[["context_id", "candidate_id"]].to_numpy().tolist() == items
+    assert (found["scorer"] == name).all()
+    assert trials["human"].tolist() == graded.human_means["coherence"].tolist()
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_refuses_an_unknown_attribute_before_anything_is_asked(name, graded):
+    scorer = type(SCORERS[name])(["beauty"])
+    with pytest.raises(InputError, match="beauty"):
+        list(scorer.design(graded))
+    with pytest.raises(InputError, match="list of names"):
+        type(SCORERS[name])("coherence")
+
+
+@pytest.mark.parametrize("name", ["prompt_scoring_1", "prompt_scoring_2", "rating"])
+@given(logprobs=TEN)
+def test_greedy_is_the_likeliest_label(name, logprobs, graded):
+    scorer = SCORERS[name]
+    trial = next(iter(scorer.design(graded)))
+    assert trial.request.labels == tuple(map(str, range(1, 11)))
+    value, status = scorer.read(trial, Reply(logprobs=tuple(logprobs)))
+    best = [i + 1 for i, x in enumerate(logprobs) if x == max(logprobs)]
+    assert (value, status) == (pytest.approx(np.mean(best)), "ok")
+
+
+@given(logprobs=st.lists(st.floats(-30, 0), min_size=5, max_size=5))
+def test_g_eval_is_the_expected_score(logprobs, graded):
+    trial = next(iter(SCORERS["g_eval"].design(graded)))
+    p = np.exp(logprobs)
+    value, status = SCORERS["g_eval"].read(trial, Reply(logprobs=tuple(logprobs)))
+    assert (value, status) == (pytest.approx(p @ np.arange(1, 6) / p.sum()), "ok")
+
+
+def test_rating_is_tempered_as_asked(graded):
+    logprobs = tuple(np.log([0.1, 0.2, 0.4, 0.2, 0.1]))
+    read = {}
+    for temperature in (0.0, 0.5, 1.0):
+        scorer = Rating(ONE, "1-5", "after", temperature=temperature)
+        trial = next(iter(scorer.design(graded)))
+        read[temperature] = scorer.read(trial, Reply(logprobs=(*logprobs[:4], math.log(0.3))))[0]
+    p = np.array([0.1, 0.2, 0.4, 0.2, 0.3])
+    assert read[0.0] == 3
+    assert read[1.0] == pytest.approx(p @ np.arange(1, 6) / p.sum())
+    assert read[0.5] == pytest.approx(p**2 @ np.arange(1, 6) / (p**2).sum())
+
+
+def test_nothing_said_is_a_refusal(graded):
+    for name in ("prompt_scoring_1", "g_eval", "rating", "rate_explain"):
+        trial = next(iter(SCORERS[name].design(graded)))
+        nothing = Reply(logprobs=(-math.inf,) * len(trial.request.labels))
+        value, status = SCORERS[name].read(trial, nothing)
+        assert math.isnan(value)
+        assert status == "refused"
+    trial = next(iter(SCORERS["gpt_score"].design(graded)))
+    for logprobs in (None, (), (-1.0, -math.inf)):
+        value, status = SCORERS["gpt_score"].read(trial, Reply(logprobs=logprobs))
+        assert math.isnan(value)
+        assert status == "refused"
+
+
+def test_gpt_score_is_the_mean_log_probability_after_the_instruction(graded):
+    trial = next(iter(SCORERS["gpt_score"].design(graded)))
+    row = graded.candidates.iloc[0]
+    assert isinstance(trial.request, Likelihood)
+    assert trial.request.text == row["text"]
+    assert trial.request.given.startswith(f"Source: {row['context']}\n\n")
+    assert trial.request.given.endswith("\n\nSummary:\n")
+    assert "coherent" in trial.request.given
+    assert SCORERS["gpt_score"].read(trial, Reply(logprobs=(-1.0, -3.0, -0.5))) == (-1.5, "ok")
+
+
+def test_prompts_of_liusie_et_al_are_those_of_the_templates(graded):
+    row = graded.candidates.iloc[0]
+    for template in (1, 2):
+        trial = next(iter(PromptScoring(["fluency"], template, scale="1-5").design(graded)))
+        shown = {"context": row["context"], "candidate": row["text"], "noun": "summary", "attribute": "fluency"}
+        about = {"definition": graded.attributes["fluency"], "low": 1, "high": 5}
+        assert trial.request.messages[0].content == prompts.render(f"scoring_{template}", **shown, **about)
+
+
+def test_form_of_g_eval(graded):
+    row = graded.candidates.iloc[0]
+    prompt = next(iter(GEval(ONE).design(graded))).request.messages[0].content
+    parts = ["Criterion: coherence.", "Steps to follow:\n1. ", f"Source: {row['context']}", f"Summary: {row['text']}"]
+    places = [prompt.index(part) for part in [*parts, "- coherence:"]]
+    assert places == sorted(places)
+    assert find_scale("1-5").wording in prompt
+    assert "is there one thread" in prompt  # the aspects make the steps
+    own = GEval(ONE, steps={"coherence": ["Read it twice.", "Count the threads."]})
+    prompt = next(iter(own.design(graded))).request.messages[0].content
+    assert "1. Read it twice.\n2. Count the threads.\n\nSource" in prompt
+    assert "is there one thread" not in prompt
+    with pytest.raises(InputError, match="fluency"):
+        list(GEval(ONE, steps={"fluency": ["Read."]}).design(graded))
+    for steps in ("Read.", []):
+        with pytest.raises(InputError, match="at least one step"):
+            GEval(ONE, steps={"coherence": steps})
+
+
+def test_a_data_set_without_sources_has_no_source_in_its_prompts(graded):
+    frame = graded.candidates.assign(context="")
+    bare = bl.Dataset("bare", frame, graded.human, graded.attributes, noun="summary")
+    for scorer in (GEval(ONE), GPTScore(ONE), Rating(ONE)):
+        request = next(iter(scorer.design(bare))).request
+        text = request.given if isinstance(request, Likelihood) else request.messages[0].content
+        assert "source" not in text.lower()
+
+
+def test_rate_explain_is_exact_because_the_reasons_come_later(graded):
+    """Samples of whole texts tend to the distribution that stands after "coherence:"."""
+    judge = bl.SimulatedJudge(graded, noise=1.0, sharpness=4.0)
+    exact = Rating(ONE, "1-5", "after", temperature=1.0)
+    text = Rating(ONE, "1-5", "after", "text", replicates=200, temperature=1.0)
+    trial = next(iter(exact.design(graded)))
+    assert trial.request.messages[-1] == ("assistant", "coherence:")
+    assert trial.request.labels == (" 1", " 2", " 3", " 4", " 5")
+    small = graded.head(4)
+    expected = judge.expected_scores(list(exact.design(small)))
+    sampled = scores(bl.collect(text, judge, small, progress=False))["score"]
+    # noise hangs on the prompt, which the two forms do not share, so they agree on average only
+    assert float(np.mean(sampled - expected)) == pytest.approx(0, abs=0.25)
+    quiet = bl.SimulatedJudge(graded, sharpness=4.0)
+    samples = bl.collect(text, quiet, small, progress=False).groupby(["context_id", "candidate_id"], sort=False)
+    error = samples["value"].std() / np.sqrt(200)
+    value = scores(bl.collect(exact, quiet, small, progress=False))["score"].to_numpy()
+    assert (np.abs(samples["value"].mean() - value) < 4.5 * error + 1e-9).all()
+
+
+def test_g_eval_samples_tend_to_the_expected_score(graded):
+    judge, small = bl.SimulatedJudge(graded, sharpness=4.0), graded.head(4)
+    exact = scores(bl.collect(GEval(ONE), judge, small, progress=False))["score"]
+    trials = bl.collect(GEval(ONE, answer="text", replicates=200), judge, small, progress=False)
+    error = trials.groupby(["context_id", "candidate_id"], sort=False)["value"].std().to_numpy() / np.sqrt(200)
+    assert (np.abs(scores(trials)["score"] - exact) < 4.5 * error + 1e-9).all()
+
+
+def test_texts_are_asked_as_the_paper_asks(graded):
+    trial = next(iter(PromptScoring(ONE, answer="text").design(graded)))
+    assert isinstance(trial.request, Completion)
+    assert (trial.request.temperature, trial.request.max_tokens) == (1.0, 5)
+    lengths = {"none": 16, "after": 16, "before": 256}
+    for reasons, length in lengths.items():
+        trial = next(iter(Rating(ONE, reasons=reasons, answer="text").design(graded)))
+        assert (trial.request.temperature, trial.request.max_tokens) == (0.0, length)
+
+
+def test_a_score_stands_beside_its_attribute_among_reasons(graded):
+    scorer = SCORERS["analyze_rate"]
+    trial = next(iter(scorer.design(graded)))
+    text = "It names 3 people in 5 sentences.\ncoherence: 7"
+    assert scorer.read(trial, Reply(text=text)) == (7.0, "ok")
+    assert scorer.read(trial, Reply(text="It names 3 people."))[1] == "unparsable"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: PromptScoring(template=3), "1 or 2"),
+        (lambda: PromptScoring(scale="1-5 words"), "whole numbers"),
+        (lambda: PromptScoring(scale="1-7"), "1-100"),
+        (lambda: PromptScoring(replicates=3), 'answer="text"'),
+        (lambda: GEval(scale="1-7"), "1-100"),
+        (lambda: Rating(reasons="behind"), "before"),
+        (lambda: Rating(reasons="before"), "text where reasons"),
+        (lambda: Rating(max_tokens=0, answer="text"), "at least 1"),
+    ],
+)
+def test_bad_parameters_are_named(make, words):
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+def test_scores_are_means_of_what_could_be_read():
+    rows = [("x", 0, 4.0, "ok"), ("x", 1, 2.0, "ok"), ("y", 0, math.nan, "refused"), ("y", 1, 5.0, "ok")]
+    rows += [("z", 0, math.nan, "unparsable"), ("z", 1, math.nan, "refused")]
+    trials = pd.DataFrame(rows, columns=["candidate_id", "replicate", "value", "status"])
+    trials = trials.assign(probe="g_eval", judge="j", dataset="d", attribute="a", context_id="c")
+    found = scores(trials).set_index("candidate_id")["score"]
+    assert found.to_dict() == pytest.approx({"x": 3.0, "y": 5.0, "z": math.nan}, nan_ok=True)
+    with pytest.raises(TrialsError, match="two scores of one replicate"):
+        scores(pd.concat([trials, trials.head(1)]))
+    with pytest.raises(TrialsError, match="replicate"):
+        scores(trials.drop(columns="replicate"))
+
+
+def test_greedy_rating_of_a_choice_and_of_text_are_one(graded):
+    """The recipe read from the label distribution is what greedy text says; prompts are the same."""
+    judge = bl.SimulatedJudge(graded, noise=1.0)
+    exact = bl.collect(Rating(), judge, graded, progress=False)
+    text = bl.collect(Rating(answer="text"), judge, graded, progress=False)
+    assert isinstance(next(iter(Rating().design(graded))).request, Choice)
+    assert exact["value"].to_numpy() == pytest.approx(text["value"].to_numpy())
