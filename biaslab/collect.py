@@ -8,7 +8,6 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import astuple
 from inspect import signature
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -130,8 +129,12 @@ class _Counted:
     def count(self, reply: Reply) -> None:
         self.replies += 1
         self.tokens += _tokens(reply)
-        pairs = zip(astuple(self.usage), astuple(reply.usage), strict=True)
-        self.usage = Usage(*(before + now for before, now in pairs))
+        was, now = self.usage, reply.usage
+        self.usage = Usage(
+            was.prompt_tokens + now.prompt_tokens,
+            was.cached_tokens + now.cached_tokens,
+            was.completion_tokens + now.completion_tokens,
+        )
 
 
 class _Counting:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from biaslab.errors import InputError
 
@@ -76,6 +77,7 @@ class Scale:
         return (value - self.low) / (self.high - self.low)
 
 
+@lru_cache(maxsize=64)
 def whole_numbers(low: int, high: int) -> Scale:
     """Return the scale of all whole numbers from ``low`` to ``high``, both included.
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import pandas as pd
 
-from biaslab.core import Calibration, Reply, Status, Trial
+from biaslab.core import Calibration, Metric, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes._answer_metrics import label_mass, parse_rate, token_count
@@ -112,6 +112,25 @@ class Recipe:
 
     name: ClassVar[str] = "recipe"
     primary: ClassVar[tuple[str, ...]] = ("recipe_gain",)
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "recipe_gain",
+            "recipe minus what it is compared with",
+            "correlation with the reference scores",
+            null=0.0,
+            above="agrees better with the reference scores by the recipe",
+            below="agrees less with the reference scores by the recipe",
+            advice=(
+                "score 1-10, greedily, with the source, one attribute at a time, without reasons",
+                "ask in the older way",
+            ),
+            matters=0.1,
+        ),
+        Metric("agreement", "correlation with the reference scores", null=0.0, quality=True),
+        Metric("parse_rate", "answers that hold a score", "share"),
+        Metric("label_mass", "probability of all labels together"),
+        Metric("tokens", "price", "tokens a score"),
+    )
     calibrations: ClassVar[tuple[Calibration, ...]] = (
         Calibration(
             "recipe_gain",  # without quality there is nothing to gain; with it a judge loses less if nothing is sampled
