@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from biaslab.errors import MissingDataWarning
 from biaslab.scales import Scale
-from biaslab.stats.blocks import ITEM, usable
+from biaslab.stats.blocks import ITEM, number_items, usable
 from biaslab.stats.drawn import Agreement, agreement_within, draw_means
 from biaslab.stats.labels import tempered
 from biaslab.stats.pairs import MISSING_SHARE
@@ -54,8 +54,8 @@ class Answers:
         """Arrange the trials of one cell: those of labels, which have a ``label``, or those of texts."""
         trials = trials.sort_values(list(ITEM), kind="stable")
         found = usable(trials)
-        codes = found.groupby(list(ITEM), sort=False).ngroup().to_numpy(np.intp)
-        kept = found.drop_duplicates(list(ITEM))[[*ITEM, "human"]].reset_index(drop=True)
+        codes, first = number_items(found)
+        kept = found.iloc[first][[*ITEM, "human"]].reset_index(drop=True)
         value = found["value"].to_numpy(float)
         if "label" in trials.columns and trials["label"].notna().any():
             levels = len(scale.values)
@@ -99,7 +99,7 @@ class Answers:
             rows = [tempered(row, temperature) for row in np.log(self.chances)]
         return replace(self, chances=np.array(rows).reshape(self.chances.shape))
 
-    @property
+    @cached_property
     def index(self) -> pd.MultiIndex:
         """Context and candidate of each item."""
         return pd.MultiIndex.from_frame(self.items[list(ITEM)])
@@ -110,6 +110,8 @@ class Answers:
 
     def only(self, wanted: pd.MultiIndex) -> Answers:
         """Return the answers about some items."""
+        if self.index.equals(wanted):
+            return self
         kept = self.index.isin(wanted)
         chances = None if self.chances is None else self.chances[kept]
         samples = None if self.samples is None else self.samples[:, kept]

@@ -305,7 +305,7 @@ class Sweep:
 
     def _shift(self, one: Answers, two: Answers, where: Mapping[str, Any]) -> tuple[Estimate, tuple[int, int]]:
         """Estimate agreement of the first less that of the second over the items that both have."""
-        both = one.index.intersection(two.index)
+        both = one.index if one.index.equals(two.index) else one.index.intersection(two.index)
         whole = [given.only(both) for given in (one, two)]
         entering = sum(given.entering for given in whole)
         first, second = (self._agreement(given, self.samples, where) for given in whole)
