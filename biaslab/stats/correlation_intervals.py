@@ -86,7 +86,7 @@ def estimate_correlation(
     whole = correlation(given, x, y, level, method, context, system)
     if math.isnan(whole.value):
         return undefined(whole.reason, given[context].nunique())
-    make, contexts = _arranged(given, [x, y], level, method, keys)
+    make, contexts = arranged(given, [x, y], level, method, keys)
     if level == "system" and method != "pearson":
         return _of_ranked_systems(make(0, 1), contexts, resampling, _BOUNDS)
     scale: Scale = "plain" if level == "system" else "fisher"
@@ -141,7 +141,7 @@ def correlation_difference(
         whole = correlation(given, x, y, level, method, context, system)
         if math.isnan(whole.value):
             return undefined(whole.reason, given[context].nunique())
-    make, contexts = _arranged(given, [first, second, y], level, method, keys)
+    make, contexts = arranged(given, [first, second, y], level, method, keys)
     one, two = make(0, 2), make(1, 2)
     if level == "system" and method != "pearson":
         return _of_ranked_systems(lambda weights: one(weights) - two(weights), contexts, resampling, (-2.0, 2.0))
@@ -158,7 +158,7 @@ def _of_ranked_systems(
     return replace(found, note="; ".join(filter(None, [found.note, note])))
 
 
-def _arranged(
+def arranged(
     given: pd.DataFrame, columns: list[str], level: Level, method: Method, keys: list[str]
 ) -> tuple[Callable[[int, int], Statistic], int]:
     """Return what makes the statistic of two of the columns, and the number of contexts.

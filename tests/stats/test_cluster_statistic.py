@@ -15,7 +15,7 @@ from biaslab.stats.agreement import krippendorff_alpha
 from biaslab.stats.agreement_intervals import alpha_difference, estimate_alpha
 from biaslab.stats.cluster_statistic import cluster_difference, cluster_statistic, on_blocks
 from biaslab.stats.correlation import correlation
-from biaslab.stats.correlation_intervals import _arranged, correlation_difference, estimate_correlation
+from biaslab.stats.correlation_intervals import arranged, correlation_difference, estimate_correlation
 from biaslab.stats.estimate import Resampling
 from biaslab.stats.smooth import draw_weights
 
@@ -114,7 +114,7 @@ def test_undefined_is_nan_with_a_reason():
 @pytest.mark.parametrize("level", ["dataset", "system"])
 def test_weighted_correlation_is_that_of_the_repeated_frame(level, method):
     frame = candidates()
-    make, contexts = _arranged(frame, ["one", "human"], level, method, ["context_id", "system"])
+    make, contexts = arranged(frame, ["one", "human"], level, method, ["context_id", "system"])
     statistic = make(0, 1)
     for weights in next(draw_weights(contexts, 5, seed=1)):
         names = sorted_contexts(frame, ["one", "human"], level)
