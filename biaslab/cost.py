@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import Choice, Completion, Judge, Likelihood, Probe, Request, Usage, request_key
+from biaslab.core import Choice, Completion, Judge, Likelihood, Probe, Request, Score, Usage, request_key
 from biaslab.errors import InputError
 from biaslab.store import Store
 
@@ -236,6 +236,8 @@ def _distinct(sequences: Sequence[NDArray[Any]]) -> float:
 def _text(request: Request) -> str:
     if isinstance(request, Likelihood):
         return request.given + request.text
+    if isinstance(request, Score):
+        return request.source + request.text + request.reference
     return "".join(message.content for message in request.messages)
 
 

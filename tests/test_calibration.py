@@ -43,7 +43,7 @@ class JudgementsAsContexts(Clustered):
     def estimate(self, trials, metrics=None):
         one, two = trials["candidate_id"], trials["opponent_id"]
         pair = one.where(one < two, two) + "|" + two.where(one < two, one)
-        return super().estimate(trials.assign(context_id=trials["context_id"] + "|" + pair), metrics)
+        return super().estimate(trials.assign(context_id=trials["context_id"].astype(str) + "|" + pair), metrics)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from biaslab.core import Choice, Completion, Judge, Likelihood, Message, Probe, parameters, request_key
+from biaslab.core import (
+    Choice,
+    Completion,
+    Judge,
+    Likelihood,
+    Message,
+    Probe,
+    Score,
+    as_prompt,
+    parameters,
+    request_key,
+)
 from biaslab.errors import InputError, UnsupportedRequestError
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.probes.position import Position
@@ -32,9 +43,19 @@ def test_messages_are_checked(messages):
         Completion(messages)
 
 
-def test_likelihood_needs_text():
+@pytest.mark.parametrize("kind", [Likelihood, Score])
+def test_what_is_read_without_a_prompt_needs_text(kind):
     with pytest.raises(InputError, match="text"):
-        Likelihood("")
+        kind("")
+
+
+def test_every_part_of_a_score_request_is_in_its_key_and_no_language_model_answers_it(graded):
+    asked = [Score("a"), Score("a", "b"), Score("a", "", "b"), Score("a", "", "", "b"), Score("b", "a")]
+    assert len({request_key(request, "j") for request in asked}) == len(asked)
+    with pytest.raises(UnsupportedRequestError, match="evaluator"):
+        as_prompt(asked[0])
+    with pytest.raises(UnsupportedRequestError, match="Score"):
+        SimulatedJudge(graded).check(asked)
 
 
 def test_ways_to_write_a_conversation_are_one_request():

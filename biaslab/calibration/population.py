@@ -21,11 +21,16 @@ from biaslab.stats.resampling import Resampling
 
 _ATTRIBUTES = {"coherence": "How well the sentences fit together.", "fluency": "How well each sentence reads."}
 _ANNOTATORS = 3
+_LONGEST = 16  # words
 _DISAGREEMENT = 1.0
 
 
 def construct_population(
-    contexts: int, candidates: int = 3, seed: int = 0, attributes: Sequence[str] = ("coherence",)
+    contexts: int,
+    candidates: int = 3,
+    seed: int = 0,
+    attributes: Sequence[str] = ("coherence",),
+    longest: int = 1,
 ) -> Dataset:
     """Make a data set of tiny texts with random human scores.
 
@@ -38,6 +43,8 @@ def construct_population(
     attributes : sequence of str
         "coherence", whose mean scores are uniform between 1 and 5, or that and "fluency", whose mean score is half
         coherence and half a uniform number of its own.
+    longest : int
+        Words of the longest text; the number of doublings up to it is uniform.
 
     Returns
     -------
@@ -55,16 +62,20 @@ def construct_population(
     >>> construct_population(100)
     Dataset('population (constructed)': 100 contexts, 300 candidates, 1 attributes, 900 human scores)
     """
-    for name, value in (("contexts", contexts), ("candidates", candidates)):
-        if value < 2:
-            raise InputError(f"population.{name}", value, "a whole number of at least 2")
+    for name, value, least in (("contexts", contexts, 2), ("candidates", candidates, 2), ("longest", longest, 1)):
+        if value < least:
+            raise InputError(f"population.{name}", value, f"a whole number of at least {least}")
     wanted = tuple(attributes)
     if wanted not in (("coherence",), tuple(_ATTRIBUTES)):
         raise InputError("population.attributes", wanted, "coherence, or coherence and fluency")
     context = np.repeat(np.arange(contexts), candidates).astype(str).astype(object)
     candidate = np.tile(np.arange(candidates), contexts).astype(str).astype(object)
     names = {"context_id": context, "candidate_id": candidate}
-    texts = {"context": "Source " + context, "system": "", "text": context + "-" + candidate, "reference": ""}
+    text = context + "-" + candidate
+    if longest > 1:
+        words = 2 ** np.random.default_rng([seed, longest]).uniform(0, np.log2(longest), len(context))
+        text = text + np.array([" word" * round(number - 1) for number in words], object)
+    texts = {"context": "Source " + context, "system": "", "text": text, "reference": ""}
     rng = np.random.default_rng(seed)
     means = {"coherence": rng.uniform(1, 5, len(context))}
     means["fluency"] = (means["coherence"] + rng.uniform(1, 5, len(context))) / 2
@@ -83,9 +94,13 @@ def construct_population(
 
 
 def population_for(calibration: Calibration, contexts: int, seed: int = 0) -> Dataset:
-    """Make the population of a calibration: with all attributes where its parameters name some, else with coherence."""
+    """Make the population of a calibration: with all attributes where its parameters name some, else with coherence.
+
+    Texts are one word long, and differ in length where a bias towards length is planted.
+    """
     attributes = tuple(_ATTRIBUTES) if "attributes" in calibration.parameters else ("coherence",)
-    return construct_population(contexts, calibration.candidates, seed, attributes)
+    longest = _LONGEST if "verbosity" in calibration.planted else 1
+    return construct_population(contexts, calibration.candidates, seed, attributes, longest)
 
 
 def _annotators(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -133,13 +148,12 @@ class Population:
         return cls(trials, float(found["estimate"]), spread, rows, np.cumsum(counts) - counts, counts)
 
     def draw(self, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Draw contexts with replacement; one that is drawn twice counts as two, under two names."""
+        """Draw contexts with replacement; one that is drawn twice counts as two. Their names are numbers, for speed."""
         drawn = rng.integers(len(self.counts), size=contexts)
         counts = self.counts[drawn]
         first = np.repeat(self.starts[drawn] - (np.cumsum(counts) - counts), counts)
         trials = self.trials.take(self.rows[first + np.arange(counts.sum())])
-        names = np.repeat(np.arange(contexts).astype(str).astype(object), counts)
-        return trials.assign(context_id=pd.Series(names, index=trials.index, dtype=object)).reset_index(drop=True)
+        return trials.assign(context_id=np.repeat(np.arange(contexts), counts)).reset_index(drop=True)
 
 
 def estimate_one(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Resampling) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from biaslab.core import Choice, Completion, Likelihood, Reply, Request, request_fields, require_kinds
+from biaslab.core import KINDS, Reply, Request, request_fields, require_kinds
 from biaslab.errors import InputError, JudgeError
 from biaslab.judgements.files import documents, read_rows
 from biaslab.judgements.rows import Log
 from biaslab.judgements.store_export import FIELDS
 
-_KINDS: dict[str, type] = {kind.kind: kind for kind in (Choice, Completion, Likelihood)}
+_KINDS: dict[str, type] = {kind.kind: kind for kind in KINDS}
 
 
 class ExportedJudge:
@@ -98,9 +98,10 @@ def _entry(record: dict[str, Any]) -> tuple[str, str, Reply] | None:
         request, reply = (_document(record[name]) for name in ("request", "reply"))
         levels, text, reason = reply.get("logprobs"), reply.get("text"), reply.get("finish_reason")
         logprobs = None if levels is None else tuple(-math.inf if v is None else float(v) for v in levels)
+        score = None if reply.get("score") is None else float(reply["score"])
         if record["kind"] not in _KINDS or not isinstance(text, str | None) or not isinstance(reason, str | None):
             return None
-        return str(record["judge"]), _key(record["kind"], request), Reply(logprobs, text, reason)
+        return str(record["judge"]), _key(record["kind"], request), Reply(logprobs, text, reason, score)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return None
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Usage, require_kinds
+from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Usage, as_prompt, require_kinds
 from biaslab.errors import JudgeError, OutOfMemoryError, PromptTooLongError
 from biaslab.judges.loading import EMBEDDED, choose_device, choose_dtype, find_model, load_model
 
@@ -217,7 +217,7 @@ class LocalJudge:
 
     def _at_most(self, request: Request) -> int:
         """Return a number of tokens that a request cannot exceed, without encoding it."""
-        encoder = self._encoder
+        encoder, request = self._encoder, as_prompt(request)
         if isinstance(request, Likelihood):
             return encoder.at_most(request.given) + encoder.at_most(request.text)
         if isinstance(request, Completion):
@@ -256,7 +256,7 @@ class LocalJudge:
         from biaslab.judges.batches import Scored
 
         encoder, has_encoder = self._encoder, bool(self._opening)
-        after = encoder.suffix if has_encoder else ()
+        after, request = encoder.suffix if has_encoder else (), as_prompt(request)
         if isinstance(request, Likelihood):
             given = (*encoder.prefix, *encoder.plain(request.given), *after)
             goes_on = request.given and not has_encoder

@@ -17,6 +17,7 @@ from biaslab.errors import InputError, TrialsError
 from biaslab.probes._familiar import by_score, excess, judged, rated, slope
 from biaslab.scales import find_scale
 from biaslab.scoring.pointwise import (
+    AnyAnswer,
     Asking,
     Item,
     items,
@@ -57,8 +58,9 @@ class Familiarity:
         What to score; all attributes of the data set by default.
     scale : str
         One of `biaslab.scales.SCALES`.
-    answer : {"distribution", "text"}
-        Take the exact mean over the scale's labels, or generate text and read the score in it.
+    answer : {"distribution", "text", "score"}
+        Take the exact mean over the scale's labels, or generate text and read the score in it; or ask an evaluator,
+        which reads no prompt, for one number (then give ``log_perplexity``).
     replicates : int
         With ``answer="text"``: samples of each request; their scores are averaged.
     temperature : float
@@ -171,7 +173,7 @@ class Familiarity:
 
     attributes: Sequence[str] | None = None
     scale: str = "1-5"
-    answer: Literal["distribution", "text"] = "distribution"
+    answer: AnyAnswer = "distribution"
     replicates: int = 1
     temperature: float = 1.0
     sources: bool = True
@@ -196,7 +198,7 @@ class Familiarity:
 
     @property
     def _asking(self) -> Asking:
-        return Asking(self.answer, self.replicates, self.temperature, seed=self.seed)
+        return Asking(self.answer, self.replicates, self.temperature, seed=self.seed, evaluators=True)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the score of every candidate on each attribute, and its likelihood and that of its source."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, ClassVar
 
@@ -47,8 +47,9 @@ class Source:
         Where agreement is computed: within contexts and then averaged, and/or over all candidates.
     coefficients : sequence of {"spearman", "kendall"}
         Rank correlations with the mean human score.
-    answer : {"distribution", "text"}
-        Read the exact distribution over the scale's labels, or generate text and read the score in it.
+    answer : {"distribution", "text", "score"}
+        Read the exact distribution over the scale's labels, or generate text and read the score in it; or ask an
+        evaluator, which reads no prompt, for one number.
     replicates : int
         With ``answer="text"``: samples of each request.
     temperature : float
@@ -151,7 +152,7 @@ class Source:
     scale: str = "1-10"
     levels: Sequence[Level] = _LEVELS
     coefficients: Sequence[Method] = _COEFFICIENTS
-    answer: pointwise.Answer = "distribution"
+    answer: pointwise.AnyAnswer = "distribution"
     replicates: int = 1
     temperature: float = 1.0
     max_tokens: int = 16
@@ -183,7 +184,8 @@ class Source:
             for source, attribute in product(_SOURCES, attributes):
                 context = item.context if source == "with" else ""
                 prompt = prompts.rate(dataset, [attribute], scale, item.text, context)
-                yield from pointwise.score_trials(item, attribute, prompt, scale, self._asking(), {"source": source})
+                shown = replace(item, context=context)
+                yield from pointwise.score_trials(shown, attribute, prompt, scale, self._asking(), {"source": source})
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score that the reply gives, and its status."""
@@ -218,7 +220,7 @@ class Source:
         return estimates_frame(rows, self.name, self.primary, (*_CELL[2:], "level", "coefficient", "source"))
 
     def _asking(self) -> pointwise.Asking:
-        return pointwise.Asking(self.answer, self.replicates, self.temperature, self.max_tokens, self.seed)
+        return pointwise.Asking(self.answer, self.replicates, self.temperature, self.max_tokens, self.seed, True)
 
     def _correlated(
         self, blocks: pd.DataFrame, chosen: Sequence[str]

@@ -8,19 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import Choice, Completion, Message, Messages, Reply, Request, Scalar, Status, Trial
-from biaslab.datasets.schema import Dataset
+from biaslab.core import Choice, Completion, Message, Messages, Reply, Request, Scalar, Score, Status, Trial
+from biaslab.datasets.schema import CANDIDATE_COLUMNS, Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_score, parse_scores
 from biaslab.scales import Scale, find_scale
 from biaslab.stats.labels import tempered
 
 Answer = Literal["distribution", "text"]
+AnyAnswer = Literal["distribution", "text", "score"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Item:
 
     Parameters
     ----------
-    context_id, context, candidate_id, system, text : str
+    context_id, context, candidate_id, system, text, reference : str
         As in `biaslab.Dataset`.
     human : mapping of str to float
         Attribute → mean human score; NaN where nobody rated.
@@ -40,16 +41,17 @@ class Item:
     candidate_id: str
     system: str
     text: str
+    reference: str
     human: Mapping[str, float]
 
 
 def items(dataset: Dataset) -> Iterator[Item]:
     """Yield every candidate of a data set, context by context."""
     means = dataset.human_means.to_dict()
-    columns = ["context_id", "context", "candidate_id", "system", "text"]
-    for context_id, context, candidate_id, system, text in zip(*(dataset.candidates[c] for c in columns), strict=True):
-        human = {str(name): float(scores[context_id, candidate_id]) for name, scores in means.items()}
-        yield Item(context_id, context, candidate_id, system, text, human)
+    for values in zip(*(dataset.candidates[column] for column in CANDIDATE_COLUMNS), strict=True):
+        row = dict(zip(CANDIDATE_COLUMNS, values, strict=True))
+        human = {str(name): float(scores[row["context_id"], row["candidate_id"]]) for name, scores in means.items()}
+        yield Item(**row, human=human)
 
 
 def drawn_items(dataset: Dataset, n_candidates: int | None, seed: int) -> Iterator[Item]:
@@ -72,8 +74,11 @@ class Asking:
 
     Parameters
     ----------
-    answer : {"distribution", "text"}
-        Read the exact distribution over the scale's labels, or generate text and read the score in it.
+    answer : {"distribution", "text", "score"}
+        Read the exact distribution over the scale's labels, or generate text and read the score in it; or ask an
+        evaluator, which reads no prompt, for one number (`biaslab.core.Score`).
+    evaluators : bool
+        Whether an evaluator's number will do, since the phenomenon does not lie in the prompt.
     replicates : int
         With ``answer="text"``: samples of each request.
     temperature : float
@@ -89,25 +94,32 @@ class Asking:
         If a value lies outside its range.
     """
 
-    answer: Answer = "distribution"
+    answer: AnyAnswer = "distribution"
     replicates: int = 1
     temperature: float = 1.0
     max_tokens: int = 16
     seed: int = 0
+    evaluators: bool = False
 
     def __post_init__(self) -> None:
-        if self.answer not in ("distribution", "text"):
-            raise InputError("answer", self.answer, "distribution or text")
+        allowed = get_args(AnyAnswer if self.evaluators else Answer)
+        if self.answer not in allowed:
+            raise InputError("answer", self.answer, " or ".join(allowed))
         require_whole("replicates", self.replicates, 1)
         require_whole("max_tokens", self.max_tokens, 1)
         require_whole("seed", self.seed, 0)
         if not (math.isfinite(self.temperature) and 0 <= self.temperature <= 10):
             raise InputError("temperature", self.temperature, "a number from 0 to 10")
-        if self.answer == "distribution" and self.replicates > 1:
-            raise InputError("replicates", self.replicates, '1 where answer is "distribution"', 'choose answer="text"')
+        if self.answer != "text" and self.replicates > 1:
+            raise InputError(
+                "replicates", self.replicates, f'1 where answer is "{self.answer}"', 'choose answer="text"'
+            )
 
-    def requests(self, messages: Messages, scale: Scale) -> Iterator[Request]:
-        """Yield what to ask, one request a replicate."""
+    def requests(self, item: Item, attribute: str, messages: Messages, scale: Scale) -> Iterator[Request]:
+        """Yield what to ask about an item, one request a replicate."""
+        if self.answer == "score":
+            yield Score(item.text, item.context, item.reference, attribute)
+            return
         if self.answer == "distribution":
             yield Choice(messages, scale.labels)
             return
@@ -122,7 +134,7 @@ def score_trials(
 
     Their condition holds the given columns, ``scale``, ``answer`` and ``human``, the mean human score.
     """
-    for replicate, request in enumerate(asking.requests(messages, scale)):
+    for replicate, request in enumerate(asking.requests(item, attribute, messages, scale)):
         yield Trial(
             request=request,
             context_id=item.context_id,
@@ -148,6 +160,8 @@ def label_trials(
 def read_score(trial: Trial, reply: Reply, temperature: float = 1.0) -> tuple[float, Status]:
     """Return a score on the trial's scale and its status.
 
+    An evaluator's number is laid linearly on the scale, 0 at its lowest and 1 at its highest score.
+
     Of a `Choice` the expected score over the labels at a temperature, 0 being the likeliest label; or the probability
     of one label, at temperature 1, where the trial is about one. Of a text the score that is written in it, that of the
     trial's attribute where the trial lists several in ``labels``.
@@ -161,9 +175,17 @@ def read_score(trial: Trial, reply: Reply, temperature: float = 1.0) -> tuple[fl
             p = _probabilities(tuple(logprobs))
             return float(p[scale.values.index(float(trial.condition["label"]))]), "ok"  # type: ignore[arg-type]
         return float(_probabilities(tuple(logprobs), temperature) @ np.array(scale.values)), "ok"
+    if isinstance(trial.request, Score):
+        return (math.nan, "refused") if reply.score is None else (on_scale(reply.score, scale), "ok")
     if trial.labels:
         return parse_scores(reply.text, trial.labels, scale)[trial.attribute]
     return parse_score(reply.text, scale)
+
+
+def on_scale(share: float, scale: Scale) -> float:
+    """Return the score that stands so far up the scale: 0 is its lowest, 1 its highest."""
+    low, high = min(scale.values), max(scale.values)
+    return low + share * (high - low)
 
 
 @lru_cache(maxsize=8)

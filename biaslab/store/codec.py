@@ -51,7 +51,7 @@ def reply_to_json(reply: Reply) -> str:
     Raises
     ------
     InputError
-        If a log-probability is NaN or ``+inf``, which no distribution has.
+        If a log-probability is NaN or ``+inf``, which no distribution has, or a score is not finite.
     """
     document: dict[str, object] = {}
     if reply.logprobs is not None:
@@ -60,6 +60,8 @@ def reply_to_json(reply: Reply) -> str:
         document["text"] = reply.text
     if reply.finish_reason is not None:
         document["finish_reason"] = reply.finish_reason
+    if reply.score is not None:
+        document["score"] = _number(reply.score)
     if reply.model is not None:
         document["model"] = reply.model
     if reply.unseen is not None:
@@ -95,12 +97,13 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
         logprobs = None if levels is None else tuple(-math.inf if v is None else float(v) for v in levels)
         words = {name: document.get(name) for name in ("text", "finish_reason", "model")}
         unseen = None if document.get("unseen") is None else float(document["unseen"])
+        score = None if document.get("score") is None else float(document["score"])
         bounded = tuple(int(index) for index in document.get("bounded", ()))
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError("reply", text, "the JSON that reply_to_json writes") from error
     if not all(word is None or isinstance(word, str) for word in words.values()):
         raise InputError("reply", text, "the JSON that reply_to_json writes")
-    return Reply(logprobs=logprobs, usage=usage or Usage(), unseen=unseen, bounded=bounded, **words)
+    return Reply(logprobs=logprobs, usage=usage or Usage(), score=score, unseen=unseen, bounded=bounded, **words)
 
 
 def as_moment(moment: str | date) -> datetime:
@@ -130,6 +133,12 @@ def _level(value: float) -> float | None:
     if math.isnan(value) or value == math.inf:
         raise InputError("logprobs", value, "natural logarithms: a number of at most 0, or -inf")
     return None if value == -math.inf else value
+
+
+def _number(score: float) -> float:
+    if not math.isfinite(score):
+        raise InputError("score", score, "a finite number")
+    return float(score)
 
 
 def _canonical(document: dict[str, object]) -> str:

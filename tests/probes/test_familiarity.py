@@ -340,7 +340,7 @@ def test_without_human_scores_the_judge_alone_is_described(graded):
     [
         ({"attributes": "fluency"}, r"write \['fluency'\]"),
         ({"scale": "1-7"}, "1-10"),
-        ({"answer": "score"}, "distribution or text"),
+        ({"answer": "marks"}, "distribution or text or score"),
         ({"replicates": 3}, "text"),
         ({"asks": "scores"}, "both or likelihoods"),
         ({"level": "system"}, "context or dataset"),

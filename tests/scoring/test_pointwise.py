@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 import biaslab as bl
 from biaslab import prompts
-from biaslab.core import Choice, Completion, Reply, Trial
+from biaslab.core import Choice, Completion, Reply, Score, Trial
 from biaslab.errors import InputError
 from biaslab.scales import SCALES, find_scale
 from biaslab.scoring.pointwise import (
@@ -65,7 +66,7 @@ def test_an_item_that_nobody_rated_has_nan():
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"answer": "score"}, "distribution or text"),
+        ({"answer": "score"}, "distribution or text$"),
         ({"replicates": 0}, "at least 1"),
         ({"answer": "text", "replicates": True}, "whole number"),
         ({"replicates": 2}, 'choose answer="text"'),
@@ -82,11 +83,20 @@ def test_how_to_ask_is_checked(parameters, words):
         Asking(**parameters)
 
 
-def test_a_distribution_is_asked_once_and_text_once_a_replicate():
-    [choice] = Asking().requests("Rate it.", SCALE)
+def test_a_distribution_is_asked_once_and_text_once_a_replicate(item):
+    [choice] = Asking().requests(item, "fluency", "Rate it.", SCALE)
     assert choice == Choice("Rate it.", SCALE.labels)
-    asked = list(Asking("text", 3, 0.5, 20, 7).requests("Rate it.", SCALE))
+    asked = list(Asking("text", 3, 0.5, 20, 7).requests(item, "fluency", "Rate it.", SCALE))
     assert asked == [Completion("Rate it.", 0.5, 20, replicate, 7) for replicate in range(3)]
+
+
+def test_an_evaluator_is_asked_for_a_number_that_is_laid_on_the_scale(item):
+    [trial] = score_trials(item, "fluency", "Rate it.", SCALE, Asking("score", evaluators=True), {})
+    assert trial.request == Score(item.text, item.context, item.reference, "fluency")
+    assert [read_score(trial, Reply(score=share))[0] for share in (0.0, 0.25, 1.0, 1.05)] == [1.0, 2.0, 5.0, 5.2]
+    assert read_score(trial, Reply())[1] == "refused"
+    tens = [replace(trial, condition={**trial.condition, "scale": "1-10"})]
+    assert read_score(tens[0], Reply(score=0.5)) == (5.5, "ok")
 
 
 def test_score_trials_say_what_they_are_about(item):

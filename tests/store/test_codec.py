@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from biaslab.core import Choice, Completion, Likelihood, Message, Reply, Request, Usage, request_key
+from biaslab.core import Choice, Completion, Likelihood, Message, Reply, Request, Score, Usage, request_key
 from biaslab.errors import InputError
 from biaslab.store import Store
 from biaslab.store.codec import reply_from_json, reply_to_json
@@ -28,6 +28,10 @@ GOLDEN = [
         Likelihood("A text.", given="Before: "),
         "cba63f578f7bd41eb91ff619fcad238c3af6e1ac803d35fd53e3d8eb20d0dad4",
     ),
+    (
+        Score("A text.", "Its source.", "A reference.", "fluency"),
+        "db3750a2e15bf9262869de4c7b9b24903db6b2e745fa16494f156ea7c5a15148",
+    ),
 ]
 
 
@@ -43,6 +47,7 @@ replies = st.builds(
     logprobs=st.none() | st.lists(levels).map(tuple),
     text=st.none() | text,
     finish_reason=st.none() | text,
+    score=st.none() | st.floats(allow_nan=False, allow_infinity=False),
     usage=st.builds(Usage, *[st.integers(0, 2**60)] * 3),
 )
 
@@ -59,6 +64,8 @@ def test_codec_gives_back_every_reply_exactly(reply: Reply) -> None:
 def test_codec_refuses_what_is_no_log_probability(bad: float) -> None:
     with pytest.raises(InputError, match="logprobs"):
         reply_to_json(Reply(logprobs=(-1.0, bad)))
+    with pytest.raises(InputError, match="score"):
+        reply_to_json(Reply(score=bad))
 
 
 @pytest.mark.parametrize("bad", ["", "[]", "{", '{"logprobs":3}', '{"logprobs":["x"]}', '{"text":3}', "null"])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Literal
 
-from biaslab.core import Choice, Completion, Likelihood, Message, Reply, Request, Usage, request_key
+from biaslab.core import Choice, Completion, Likelihood, Message, Reply, Request, Usage, as_prompt, request_key
 from biaslab.errors import JudgeError, UnsupportedRequestError
 from biaslab.judges.api.faults import Fault, without_probabilities
 from biaslab.judges.api.label_mass import Place, read_labels
@@ -41,6 +41,7 @@ class Wire:
         UnsupportedRequestError
             If the conversation ends with the assistant, and the judge was not told how the server continues that.
         """
+        request = as_prompt(request)
         if isinstance(request, Likelihood):
             body: dict[str, Any] = {"model": self.model, "prompt": request.given + request.text, "temperature": 0}
             if self.likelihood == "echo":
@@ -98,6 +99,7 @@ class Wire:
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             said = document.get("error")
             raise Fault(f"the server sent no choices{f': {json.dumps(said)[:200]}' if said else ''}")
+        request = as_prompt(request)
         common: dict[str, Any] = {"usage": _usage(document.get("usage")), "model": _model(document)}
         try:
             if isinstance(request, Likelihood):
@@ -221,6 +223,7 @@ def seed_of(request: Completion) -> int:
 
 def prefix_order(request: Request) -> tuple[str, str]:
     """Return what requests are sorted by, so that those with a common beginning go out together."""
+    request = as_prompt(request)
     if isinstance(request, Likelihood):
         return PLAIN, request.given + request.text
     return CHAT, "\0".join(f"{m.role}\0{m.content}" for m in request.messages)
@@ -239,6 +242,7 @@ def representable(messages: Sequence[Message]) -> bool:
 def check(wire: Wire, request: Request) -> None:
     """Raise a `JudgeError` if a request cannot be written."""
     wire.write(request)
+    request = as_prompt(request)
     messages = [Message("user", request.given + request.text)] if isinstance(request, Likelihood) else request.messages
     if not representable(messages):
         raise JudgeError("the request holds a lone surrogate, which no server can read; remove it", request)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Trial, require_kinds
+from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Trial, as_prompt, require_kinds
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.judges.simulated.answering import GARBAGE, REFUSAL, answer
@@ -98,7 +98,7 @@ class SimulatedJudge(Planted):
         """Raise if a request is of another kind, or is not about candidates of the data set that humans scored."""
         requests = list(requests)
         require_kinds(self, requests)
-        for request in requests:
+        for request in map(as_prompt, requests):
             if not isinstance(request, Likelihood):
                 self.reader.read(request)
 
@@ -106,7 +106,8 @@ class SimulatedJudge(Planted):
         """Answer every request in order."""
         for request in requests:
             require_kinds(self, [request])
-            yield request, answer(self, request, None if isinstance(request, Likelihood) else self.reader.read(request))
+            asked = as_prompt(request)
+            yield request, answer(self, asked, None if isinstance(asked, Likelihood) else self.reader.read(asked))
 
     def truth(self, metric: str, trials: pd.DataFrame, temperature: float | None = None) -> float:
         """Return what a metric of pair trials is expected to be.

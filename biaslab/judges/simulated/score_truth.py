@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from biaslab.core import Choice, Likelihood, Request, Trial
+from biaslab.core import Choice, Likelihood, Request, Trial, as_prompt
 from biaslab.errors import JudgeError
 from biaslab.judges.simulated.answering import label_logits, own_mean
 from biaslab.judges.simulated.quadrature import normal_rule
@@ -27,7 +27,7 @@ def label_distributions(judge: SimulatedJudge, asked: Iterable[Trial | Request])
     """Yield the scale and the expected share of each label: see `SimulatedJudge.expected_distributions`."""
     known: dict[object, Array] = {}
     for each in asked:
-        request = each.request if isinstance(each, Trial) else each
+        request = as_prompt(each.request if isinstance(each, Trial) else each)
         question = None if isinstance(request, Likelihood) else judge.reader.read(request)
         if isinstance(request, Likelihood) or not isinstance(question, ScoreQuestion):
             raise JudgeError("only requests for a score have an expected score", request)

@@ -1,0 +1,61 @@
+"""The nouns everything else is made of: requests, replies, trials, and what a judge and a probe are.
+
+Examples
+--------
+>>> request = Choice("Which is better, A or B?", labels=("A", "B"))
+>>> request.messages
+(Message(role='user', content='Which is better, A or B?'),)
+>>> request_key(request, judge_id="some judge")[:12]
+'af4ca9f8ceea'
+"""
+
+from biaslab.core.declarations import Calibration, Metric
+from biaslab.core.protocols import Design, Judge, Probe, parameters, require_kinds
+from biaslab.core.requests import (
+    KINDS,
+    Choice,
+    Completion,
+    Likelihood,
+    Message,
+    Messages,
+    Prompt,
+    Request,
+    Role,
+    Score,
+    as_messages,
+    as_prompt,
+    request_fields,
+    request_key,
+)
+from biaslab.core.trials import DECLINED, STATUSES, Reply, Scalar, Status, Trial, Usage
+
+__all__ = [
+    "DECLINED",
+    "KINDS",
+    "STATUSES",
+    "Calibration",
+    "Choice",
+    "Completion",
+    "Design",
+    "Judge",
+    "Likelihood",
+    "Message",
+    "Messages",
+    "Metric",
+    "Probe",
+    "Prompt",
+    "Reply",
+    "Request",
+    "Role",
+    "Scalar",
+    "Score",
+    "Status",
+    "Trial",
+    "Usage",
+    "as_messages",
+    "as_prompt",
+    "parameters",
+    "request_fields",
+    "request_key",
+    "require_kinds",
+]

@@ -1,0 +1,105 @@
+"""What a judge is and what a probe is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+
+from biaslab.core.declarations import Calibration
+from biaslab.core.requests import Request
+from biaslab.core.trials import Reply, Status, Trial
+from biaslab.errors import UnsupportedRequestError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from biaslab.datasets.schema import Dataset
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Anything that answers requests.
+
+    Attributes
+    ----------
+    id : str
+        Pins everything a reply depends on (model, revision, dtype, quantisation, chat template): it is part of the key
+        under which replies are stored.
+    kinds : frozenset of type
+        Which request kinds it answers.
+    """
+
+    @property
+    def id(self) -> str:
+        """What pins every reply."""
+
+    @property
+    def kinds(self) -> frozenset[type]:
+        """Request kinds that are answered."""
+
+    def check(self, requests: Iterable[Request]) -> None:
+        """Raise a `JudgeError` that carries the request if one of them cannot be answered; ask nothing."""
+
+    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
+        """Answer every request once, in any order, each as soon as it is known."""
+
+
+@runtime_checkable
+class Design(Protocol):
+    """What `biaslab.collect` needs: judgements to ask, and how to read a reply. Probes are such, and scorers. Pure.
+
+    A design in rounds has `design` take a second parameter ``trials``, the trials so far: `biaslab.collect` calls it
+    again with them until it yields nothing.
+
+    Attributes
+    ----------
+    name : str
+        What is measured; of a probe the phenomenon, which is also the name of its module and notebook.
+    """
+
+    name: ClassVar[str]
+
+    def design(self, dataset: Dataset) -> Iterable[Trial]:
+        """Plan the judgements of a data set."""
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Turn one raw reply into a value and a status; NaN unless the status is ``"ok"`` or ``"tie"``."""
+
+
+@runtime_checkable
+class Probe(Design, Protocol):
+    """A frozen dataclass that designs judgements of one phenomenon and estimates it. Pure: it never meets a judge.
+
+    Attributes
+    ----------
+    primary : tuple of str
+        The metrics over which q-values are computed.
+    calibrations : tuple of Calibration
+        What to plant to see whether the primary metrics keep their promises; at least one for each.
+    metrics : tuple of Metric, optional
+        How its metrics are read; plots, tables and cards take labels, nulls and words from here.
+    """
+
+    primary: ClassVar[tuple[str, ...]]
+    calibrations: ClassVar[tuple[Calibration, ...]]
+
+    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+        """Turn trials into the estimates frame, one scalar a row; only the named metrics where some are named."""
+
+
+def require_kinds(judge: Judge, requests: Iterable[Request]) -> None:
+    """Raise `UnsupportedRequestError` for the first request of a kind that the judge does not answer."""
+    for request in requests:
+        if type(request) not in judge.kinds:
+            able = ", ".join(sorted(kind.__name__ for kind in judge.kinds))
+            raise UnsupportedRequestError(
+                f"the judge {judge.id!r} does not answer {type(request).__name__} requests, only {able}; "
+                "choose another judge or the probe's other answer mode",
+                request,
+            )
+
+
+def parameters(probe: Probe) -> dict[str, object]:
+    """Return a probe's parameters: its dataclass fields by name."""
+    return {f.name: getattr(probe, f.name) for f in fields(probe)}  # type: ignore[arg-type]

@@ -1,0 +1,232 @@
+"""What a judge can be asked: four kinds of requests, and the key under which a reply is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
+
+from biaslab.errors import InputError, UnsupportedRequestError
+
+Role = Literal["system", "user", "assistant"]
+
+
+class Message(NamedTuple):
+    """One turn of a conversation; the last one may be the assistant's, which the judge then continues."""
+
+    role: Role
+    content: str
+
+
+Messages: TypeAlias = str | Sequence[Message | tuple[str, str] | Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Ask for a distribution over labels (Liusie et al., Eq. 3).
+
+    Parameters
+    ----------
+    messages : str or sequence of Message
+        The conversation; a plain string is one user message.
+    labels : tuple of str
+        At least two different answers, each a literal continuation of the conversation.
+
+    Raises
+    ------
+    InputError
+        If a message has an unknown role, or the labels are fewer than two, empty or repeated.
+    """
+
+    kind: ClassVar[str] = "choice"
+    messages: tuple[Message, ...]
+    labels: tuple[str, ...]
+
+    def __init__(self, messages: Messages, labels: Sequence[str]) -> None:
+        object.__setattr__(self, "messages", as_messages(messages))
+        object.__setattr__(self, "labels", tuple(labels))
+        if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels) or not all(self.labels):
+            raise InputError("labels", self.labels, "at least two different, non-empty strings")
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Ask for text.
+
+    Parameters
+    ----------
+    messages : str or sequence of Message
+        The conversation; a plain string is one user message.
+    temperature : float
+        0 is greedy; otherwise the softmax temperature, at most 10.
+    max_tokens : int
+        Tokens to generate at most.
+    replicate : int
+        Which of several samples of one conversation this is; every replicate has its own random numbers.
+    seed : int
+        Moves the random numbers of all replicates; the same request always has the same reply.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range.
+    """
+
+    kind: ClassVar[str] = "completion"
+    messages: tuple[Message, ...]
+    temperature: float
+    max_tokens: int
+    replicate: int
+    seed: int
+
+    def __init__(
+        self,
+        messages: Messages,
+        temperature: float = 0.0,
+        max_tokens: int = 256,
+        replicate: int = 0,
+        seed: int = 0,
+    ) -> None:
+        if not (math.isfinite(temperature) and 0 <= temperature <= 10):
+            raise InputError("temperature", temperature, "a number from 0 to 10")
+        for name, value, least in (("max_tokens", max_tokens, 1), ("replicate", replicate, 0)):
+            if value < least:
+                raise InputError(name, value, f"a whole number of at least {least}")
+        object.__setattr__(self, "messages", as_messages(messages))
+        object.__setattr__(self, "temperature", float(temperature) + 0.0)
+        object.__setattr__(self, "max_tokens", int(max_tokens))
+        object.__setattr__(self, "replicate", int(replicate))
+        object.__setattr__(self, "seed", int(seed))
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Ask for the log-probability of every token of a text.
+
+    Parameters
+    ----------
+    text : str
+        The text whose tokens are scored; not empty.
+    given : str
+        Plain text that stands before it and is not scored. No chat template is applied.
+
+    Raises
+    ------
+    InputError
+        If the text is empty.
+    """
+
+    kind: ClassVar[str] = "likelihood"
+    text: str
+    given: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.text:
+            raise InputError("text", self.text, "a text of at least one character")
+
+
+@dataclass(frozen=True)
+class Score:
+    """Ask an evaluator for one number: how good a text is (Wang et al. 2023).
+
+    Parameters
+    ----------
+    text : str
+        What is judged; not empty.
+    source : str
+        What it was made from; empty where it is not shown.
+    reference : str
+        What a good one looks like; empty where it is not shown.
+    attribute : str
+        What is judged of it, such as ``"coherence"``; empty for quality as a whole.
+
+    Raises
+    ------
+    InputError
+        If the text is empty.
+    """
+
+    kind: ClassVar[str] = "score"
+    text: str
+    source: str = ""
+    reference: str = ""
+    attribute: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.text:
+            raise InputError("text", self.text, "a text of at least one character")
+
+
+Prompt = Choice | Completion | Likelihood
+Request = Prompt | Score
+KINDS: tuple[type[Request], ...] = (Choice, Completion, Likelihood, Score)
+
+
+def as_prompt(request: Request) -> Prompt:
+    """Return a request that a language model can answer.
+
+    Raises
+    ------
+    UnsupportedRequestError
+        If it is for an evaluator.
+    """
+    if isinstance(request, Score):
+        raise UnsupportedRequestError("a language model answers no Score requests; ask an evaluator", request)
+    return request
+
+
+def as_messages(messages: Messages) -> tuple[Message, ...]:
+    """Turn a string, pairs or dictionaries into messages.
+
+    Raises
+    ------
+    InputError
+        If there is none, or one has an unknown role or a content that is not a string.
+    """
+    if isinstance(messages, str):
+        return (Message("user", messages),)
+    turns = tuple(
+        Message(**turn) if isinstance(turn, Mapping) else Message(*turn)  # type: ignore[arg-type]
+        for turn in messages
+    )
+    if not turns:
+        raise InputError("messages", turns, "a string or at least one message")
+    for turn in turns:
+        if turn.role not in ("system", "user", "assistant"):
+            raise InputError("messages", turn.role, "the roles system, user and assistant")
+        if not isinstance(turn.content, str):
+            raise InputError("messages", turn.content, "a content that is a string")
+    return turns
+
+
+def request_fields(request: Request) -> dict[str, object]:
+    """Return the fields of a request that decide its reply, ready for JSON.
+
+    The list is explicit, so that replies stay found when a class grows: a new field enters only when it is not at its
+    default.
+    """
+    if isinstance(request, Choice):
+        return {"messages": [list(m) for m in request.messages], "labels": list(request.labels)}
+    if isinstance(request, Likelihood):
+        return {"text": request.text, "given": request.given}
+    if isinstance(request, Score):
+        return {name: getattr(request, name) for name in ("text", "source", "reference", "attribute")}
+    listed: dict[str, object] = {
+        "messages": [list(m) for m in request.messages],
+        "temperature": request.temperature,
+        "max_tokens": request.max_tokens,
+        "replicate": request.replicate,
+    }
+    if request.seed:
+        listed["seed"] = request.seed
+    return listed
+
+
+def request_key(request: Request, judge_id: str) -> str:
+    """Return the content address of a judge's reply to a request: SHA-256 over canonical JSON, 64 hex digits."""
+    document = {"judge": judge_id, "kind": request.kind, **request_fields(request)}
+    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()

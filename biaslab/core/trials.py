@@ -1,0 +1,96 @@
+"""What a judge said, and the planned judgement that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from biaslab.core.requests import Request
+
+Status = Literal["ok", "tie", "refused", "unparsable", "out_of_range"]
+STATUSES: tuple[Status, ...] = ("ok", "tie", "refused", "unparsable", "out_of_range")
+#: Finish reasons with which a server says that it, or its model, declined to answer; whatever the text is.
+DECLINED = frozenset({"content_filter", "refusal"})
+Scalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens that one reply cost: read, read from a server's cache, written."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a judge said, raw. Judges never interpret it; probes do.
+
+    Parameters
+    ----------
+    logprobs : tuple of float, optional
+        Natural logarithms, at most 0, ``-inf`` allowed. For `Choice`: one a label, in the request's order, **not**
+        normalised, so that ``sum(exp(logprobs))`` is the probability mass the labels have. For `Likelihood`: one a
+        token of the text (the first token is left out when nothing stands before it).
+    text : str, optional
+        For `Completion`: the generated text.
+    finish_reason : str, optional
+        For `Completion`: ``"stop"``, ``"length"`` or what the server said.
+    score : float, optional
+        For `Score`: how good the text is, 0 being the worst and 1 the best that the evaluator was taught; a regression
+        may go a little beyond.
+    usage : Usage
+        Tokens paid for.
+    model : str, optional
+        What a server said it ran, such as ``"gpt-4o-2024-08-06 fp_6b68a8204b"``: name and fingerprint.
+    unseen : float, optional
+        For `Choice` by a server that shows only its likeliest tokens: the probability of answers that it did not show,
+        or not far enough to tell which label they are.
+    bounded : tuple of int
+        Labels, by index, whose log-probability is only an upper bound, since the server did not show them.
+    """
+
+    logprobs: tuple[float, ...] | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+    score: float | None = None
+    usage: Usage = field(default_factory=Usage)
+    model: str | None = None
+    unseen: float | None = None
+    bounded: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One planned judgement: a request and the condition it belongs to.
+
+    Parameters
+    ----------
+    request : Request
+        What is asked.
+    context_id : str
+        The context, which is the sampling unit of every estimate.
+    attribute : str
+        What is judged, such as ``"coherence"``.
+    candidate_id : str
+        The candidate that is scored or, of a pair, shown first.
+    opponent_id : str, optional
+        The candidate of a pair that is shown second.
+    replicate : int
+        Which repetition of the same judgement this is.
+    condition : mapping
+        Columns of the trials frame that tell conditions apart or carry covariates.
+    labels : tuple of str
+        The answers that the text of a reply is read against, where the request itself does not list them.
+    """
+
+    request: Request
+    context_id: str
+    attribute: str
+    candidate_id: str
+    opponent_id: str | None = None
+    replicate: int = 0
+    condition: Mapping[str, Scalar] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
