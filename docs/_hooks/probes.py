@@ -1,0 +1,59 @@
+"""What the pages of the biases take from the probes, so that it never drifts, and the figures of the README.
+
+``<!-- metrics -->`` becomes the tables of the probe that the page is named after, ``<!-- probes -->`` a list of all.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File
+
+from biaslab.core import Metric
+from biaslab.metrics import find_metric
+from biaslab.probes import available, find_probe
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def on_files(files: Any, config: Any) -> None:
+    """Add the figures that the README shows."""
+    for name in sorted(set(re.findall(r"\((figures/\S+\.png)\)", (ROOT / "README.md").read_text("utf-8")))):
+        files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Put the tables where a page asks for them."""
+    if "<!-- metrics -->" in markdown:
+        markdown = markdown.replace("<!-- metrics -->", metrics(Path(page.file.src_uri).stem))
+    return markdown.replace("<!-- probes -->", probes()) if "<!-- probes -->" in markdown else markdown
+
+
+def metrics(name: str) -> str:
+    """Return the tables of a probe's metrics: those that are tested, and the others."""
+    kind = find_probe(name)
+    tested = [find_metric(metric, name) for metric in kind.primary]
+    rows = ["| tested | what it is | fair | above: the judge | below: the judge | matters from |", "|---" * 6 + "|"]
+    rows += [f"| {_said(one)} | {one.above} | {one.below} | {_number(one.matters, '± ')} |" for one in tested]
+    others = [one for one in getattr(kind, "metrics", ()) if one.name not in kind.primary]
+    rows += ["", "| also estimated | what it is | fair |", "|---" * 3 + "|"] if others else []
+    rows += [f"| {_said(one)} |" for one in others]
+    return "\n".join([*rows, "", f"Defined at [`{kind.__name__}`][{kind.__module__}.{kind.__qualname__}]."])
+
+
+def probes() -> str:
+    """Return a table of all probes: the page of each, and what it does."""
+    rows = ["| page | probe | in a line |", "|---|---|---|"]
+    for name, kind in available().items():
+        line = (kind.__doc__ or "").strip().splitlines()[0]
+        page = f"[{name}]({name}.md)" if (ROOT / "docs" / "biases" / f"{name}.md").exists() else name
+        rows.append(f"| {page} | [`{kind.__name__}`][{kind.__module__}.{kind.__qualname__}] | {line} |")
+    return "\n".join(rows)
+
+
+def _said(one: Metric) -> str:
+    return f"`{one.name}` | {one.axis} | {_number(one.null)}"
+
+
+def _number(value: float | None, before: str = "") -> str:
+    return "" if value is None else f"{before}{value:g}"

@@ -1,0 +1,176 @@
+"""The documentation is true: its code runs and prints what it says, every probe has a page, links lead somewhere.
+
+Where numbers changed for a good reason, ``BIASLAB_WRITE_DOCS=1 pytest tests/test_docs.py`` writes the new ones into the
+pages; read the difference. Output may be shortened with "…".
+"""
+
+import contextlib
+import doctest
+import io
+import os
+import pkgutil
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+import pytest
+
+from biaslab.cli import main
+from biaslab.probes import available
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.M | re.S)
+OUTPUT = re.compile(r"\n+```text\n(.*?)^```$", re.M | re.S)
+NAME = re.compile(r"`(?:bl|biaslab)((?:\.\w+)+)")
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#[^)\s]*)?\)")
+SECTIONS = ("How it is measured", "How to read it", "The remedy", "The paper", "Try it")
+WRITE = bool(os.environ.get("BIASLAB_WRITE_DOCS"))
+#: What a block may need that is not there in a test; it begins with a comment, "# needs a server".
+NEEDS = {"a server", "a model", "a published data set"}
+FETCHED = re.compile(r'<(?:script|img|iframe)[^>]* src="https?:[^"]+"|<link rel="stylesheet" href="https?:[^"]+"')
+#: The README's table, for the block that loads it.
+RATINGS = "doc,article,summary,quality\n1,It rained all day.,Rain.,4\n1,It rained all day.,Sun.,1\n"
+
+
+class Block(NamedTuple):
+    """A block of code of a page, and what the page says that it prints; None if it says nothing."""
+
+    language: str
+    code: str
+    output: str | None
+    line: int
+
+    @property
+    def needs(self):
+        first = self.code.split("\n", 1)[0]
+        return first.removeprefix("# needs ").rstrip(".") if first.startswith("# needs ") else ""
+
+
+def blocks(page):
+    text = page.read_text(encoding="utf-8")
+    for found in FENCE.finditer(text):
+        said = OUTPUT.match(text, found.end())
+        yield Block(found[1], found[2], said and said[1], text.count("\n", 0, found.start()) + 1)
+
+
+def executed(block, page, namespace):
+    """Run a block and return what it prints. The embedded judge is too slow here, so a simulated one sits in for it."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        if block.language == "python":
+            code = block.code.replace("bl.LocalJudge()", "bl.SimulatedJudge(data, position=1.0)")
+            exec(compile("\n" * block.line + code, str(page), "exec"), namespace)
+        else:
+            for command in commands(block):
+                printed.write(f"$ {command}\n")
+                assert main(shlex.split(command, comments=True)[1:]) == 0, command
+    return printed.getvalue()
+
+
+def commands(block):
+    """Return the commands of a console block, those that go on in the next line put together."""
+    return re.findall(r"^\$ (.+)$", block.code.replace("\\\n", ""), re.M)
+
+
+def is_run(block, page):
+    """Python everywhere; in docs/ also sessions in a console, all of whose commands are ours."""
+    if block.language == "console" and page != ROOT / "README.md":
+        return all(command.startswith("biaslab ") for command in commands(block)) and not block.needs
+    return block.language == "python" and not block.needs
+
+
+def same(said, printed):
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    return doctest.OutputChecker().check_output(said.replace("…", "..."), printed, flags)
+
+
+def rewritten(text, block, printed):
+    """Return a page with what a block really prints."""
+    code = f"```{block.language}\n{block.code}```"
+    if block.language == "console":
+        shown = re.match(r"(\$ (?:.*\\\n)*.*\n)+", block.code)[0]
+        return text.replace(code, f"```console\n{shown}{printed.split(chr(10), 1)[1]}```")
+    old = "" if block.output is None else f"\n\n```text\n{block.output}```"
+    return text.replace(code + old, f"{code}\n\n```text\n{printed}```")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_code_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if page.parent == ROOT:
+        Path("ratings.csv").write_text(RATINGS, encoding="utf-8")
+    namespace, text = {"__name__": f"docs_{page.stem}"}, page.read_text(encoding="utf-8")
+    for block in blocks(page):
+        if not is_run(block, page):
+            continue
+        printed = executed(block, page, namespace)
+        said = re.sub(r"\\\n", "", block.code) if block.language == "console" else block.output
+        if (said is None and (not printed or page.parent == ROOT)) or (said is not None and same(said, printed)):
+            continue
+        assert WRITE, f"{page}:{block.line} prints\n{printed}"
+        text = rewritten(text, block, printed)
+    plt.close("all")
+    if WRITE and page.parent != ROOT:
+        page.write_text(text, encoding="utf-8")
+
+
+def test_few_blocks_are_left_out():
+    found = [block for page in PAGES for block in blocks(page) if block.language == "python"]
+    left_out = [block.needs for block in found if block.needs]
+    assert len(found) > 30
+    assert set(left_out) <= NEEDS
+    assert len(left_out) <= 0.1 * len(found), left_out
+
+
+@pytest.mark.parametrize("name", sorted(available()))
+def test_every_probe_has_a_page(name):
+    page = DOCS / "biases" / f"{name}.md"
+    assert page.is_file(), f"write docs/biases/{name}.md: what the bias is, and the sections {', '.join(SECTIONS)}"
+    text = page.read_text(encoding="utf-8")
+    missing = [title for title in SECTIONS if f"\n## {title}\n" not in text]
+    assert not missing, f"{page.name} lacks the sections {missing}"
+    assert "<!-- metrics -->" in text, f"{page.name} lacks <!-- metrics -->, which becomes the table of its metrics"
+    code = [block for block in blocks(page) if block.language == "python" and block.output]
+    kind = available()[name].__name__
+    assert any(f"bl.probes.{kind}(" in block.code for block in code), f"{page.name} lacks an example with its output"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_and_names_lead_somewhere(page):
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for target in filter(None, LINK.findall(text)):
+        made = ROOT / target.removeprefix("../") if "figures/" in target else page.parent / target
+        assert made.exists(), f"{page.name} links {target}, which is not there"
+    for name in NAME.findall(text):
+        pkgutil.resolve_name(f"biaslab{name}")
+
+
+def test_every_public_part_has_a_reference():
+    parts = {path.parent.name for path in (ROOT / "biaslab").glob("*/__init__.py")}
+    written = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "reference").glob("*.md"))
+    missing = sorted(part for part in parts if f"<!-- public: biaslab.{part}" not in written)
+    assert not missing, f"write docs/reference/{missing[0]}.md with <!-- public: biaslab.{missing[0]} -->"
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install 'biaslab[docs]'")
+    pytest.importorskip("material")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "true"}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "WARNING" not in done.stderr
+    pages = list(tmp_path.rglob("*.html"))
+    assert len(pages) > len(PAGES) - 2
+    for page in pages:
+        html = page.read_text(encoding="utf-8")
+        assert not FETCHED.findall(html), page.name
+        assert str(ROOT) not in html
+        assert "<!-- " not in re.sub(r"<pre.*?</pre>", "", html, flags=re.S), page.name
