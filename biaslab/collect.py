@@ -16,7 +16,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from biaslab.budget import Budget
-from biaslab.core import DECLINED, Choice, Judge, Probe, Reply, Request, Status, Trial, Usage, request_key
+from biaslab.core import DECLINED, Choice, Design, Judge, Reply, Request, Status, Trial, Usage, request_key
 from biaslab.cost import dollars, unanswered
 from biaslab.errors import BudgetExceededError, InputError, JudgeError, ModelChangedWarning
 from biaslab.store import Store
@@ -29,7 +29,7 @@ OUTCOME = ("replicate", "value", "status", "label_mass", "tokens", "key")
 
 
 def collect(
-    probe: Probe,
+    probe: Design,
     judge: Judge,
     dataset: Dataset,
     store: Store | str | PathLike[str] | None = None,
@@ -40,9 +40,9 @@ def collect(
 
     Parameters
     ----------
-    probe : Probe
-        What to ask and how to read it. Where its ``design`` takes a second parameter ``trials``, it is called again
-        with the trials so far until it yields nothing.
+    probe : Design
+        What to ask and how to read it: a `Probe`, or a scorer of `biaslab.scoring`. Where its ``design`` takes a second
+        parameter ``trials``, it is called again with the trials so far until it yields nothing.
     judge : Judge
         Who is asked.
     dataset : Dataset
@@ -160,7 +160,7 @@ class _Counting:
             close()
 
 
-def _next_trials(probe: Probe, dataset: Dataset, frames: Sequence[pd.DataFrame]) -> list[Trial]:
+def _next_trials(probe: Design, dataset: Dataset, frames: Sequence[pd.DataFrame]) -> list[Trial]:
     """Return what a design asks after the trials so far; nothing where it takes no trials."""
     if "trials" not in signature(probe.design).parameters:
         return []
@@ -239,7 +239,7 @@ def _ask(
 
 
 def _frame(
-    probe: Probe, judge: Judge, dataset: Dataset, trials: Sequence[Trial], replies: Sequence[Reply]
+    probe: Design, judge: Judge, dataset: Dataset, trials: Sequence[Trial], replies: Sequence[Reply]
 ) -> pd.DataFrame:
     rows = []
     for trial, reply in zip(trials, replies, strict=True):
@@ -262,7 +262,7 @@ def _frame(
     return pd.DataFrame(rows)
 
 
-def _read(probe: Probe, trial: Trial, reply: Reply) -> tuple[float, Status]:
+def _read(probe: Design, trial: Trial, reply: Reply) -> tuple[float, Status]:
     """Let the probe read a reply; a server that says it declined needs no reading."""
     if reply.finish_reason in DECLINED:
         return math.nan, "refused"

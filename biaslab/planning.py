@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from biaslab.core import Judge, Probe
-from biaslab.cost import check_prices, count_cost, price
+from biaslab.cost import check_prices, price
 from biaslab.errors import InputError
 from biaslab.pilot import Spread, simulated_pilot, spread_of
+from biaslab.rounds import count_rounds
 from biaslab.store import Store
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Plan:
     dollars, dollars_cached : float or None
         Price of the open requests at most, and if every shared beginning is served from the server's cache; None
         without prices.
+    rounds : str
+        Of a design that goes on with what was answered: what is known of its later rounds, in words.
     """
 
     probe: str
@@ -76,6 +79,7 @@ class Plan:
     seconds_per_request: float | None
     dollars: float | None
     dollars_cached: float | None
+    rounds: str = ""
 
     @property
     def open(self) -> int:
@@ -112,6 +116,7 @@ class Plan:
             f"{self._question()}: {self.contexts:,} contexts",
             f"{self.probe} on {self.dataset}, judged by {self.judge}",
             f"{self.contexts:,} contexts × {about}{each:,.5g} requests = {self.requests:,}, {stored}",
+            *([self.rounds] if self.rounds else []),
             f"{self.read:,} tokens to read ({self.counted})",
             f"{self.distinct:,} tokens to read if every shared beginning is read once",
             f"{self.written:,} tokens to write at most",
@@ -202,6 +207,9 @@ def plan(
     contexts: `biaslab.stats.power.detectable_effect`. Where the metric comes in several cells (attributes, templates),
     s is that of the cell that varies most, so that the effect is detected in every one of them; α is that of one test.
 
+    What an adaptive design asks in its later rounds depends on the answers. These rounds are counted with answers from
+    the store and, where it holds none, of a fair simulated judge: `biaslab.rounds.count_rounds`.
+
     Examples
     --------
     >>> import biaslab as bl
@@ -223,7 +231,7 @@ def plan(
     contexts = contexts or available
     found = _open_store(store)
     try:
-        cost = count_cost(probe, judge, dataset, contexts, found)
+        cost, rounds = count_rounds(probe, judge, dataset, contexts, found)
     finally:
         if found is not None and found is not store:
             found.close()
@@ -244,6 +252,7 @@ def plan(
         seconds_per_request=seconds_per_request,
         dollars=dollars,
         dollars_cached=dollars_cached,
+        rounds=rounds,
     )
 
 

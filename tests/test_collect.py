@@ -316,3 +316,16 @@ def test_kill_minus_nine_ten_times_then_resume(judge, graded, tmp_path):
     asked = log.read_text().splitlines()
     assert set(asked) == set(collect(judge, graded)["key"])
     assert len(asked) - len(set(asked)) <= kills
+
+
+def test_scorers_and_probes_are_designs(graded):
+    from biaslab.core import Design, Probe
+
+    scorer = bl.scoring.PromptScoring(["coherence"])
+    assert isinstance(scorer, Design)
+    assert not isinstance(scorer, Probe)
+    for kind in bl.probes.available().values():
+        assert isinstance(kind(), Design)
+        assert isinstance(kind(), Probe)
+    trials = bl.collect(scorer, bl.SimulatedJudge(graded), graded, progress=False)
+    assert set(trials["probe"]) == {scorer.name}

@@ -18,6 +18,7 @@ from biaslab.errors import InputError, TrialsError
 from biaslab.judges.local import LocalJudge
 from biaslab.pilot import CONTEXT_NOISE, NOISE, Spread, simulated_pilot, spread_of
 from biaslab.planning import plan
+from biaslab.probes.comparative import Comparative
 from biaslab.probes.position import Position
 from biaslab.stats.power import detectable, required_contexts
 
@@ -327,3 +328,36 @@ def test_a_local_judge_counts_exactly_what_it_reports_and_computes(local_judge, 
     assert counted.written.sum() == 0
     assert counted.distinct == local_judge._scorer.computed < counted.read.sum()
     assert "the judge's tokenizer" in counted.method
+
+
+ADAPTIVE = Comparative(["coherence", "fluency"], strategy="adaptive", budget=14, rounds=5)
+
+
+@pytest.mark.parametrize("contexts", [5, 24])
+def test_every_round_of_an_adaptive_design_is_counted(data, contexts):
+    planned = plan(ADAPTIVE, Silent(), data, contexts=contexts)
+    assert planned.requests == planned.open == 14 * 2 * contexts
+    assert f"{3 * 2 * contexts} of them in the first round" in str(planned)
+    assert "simulated" in planned.to_frame()["rounds"].item()
+    once = Comparative(["coherence", "fluency"], strategy="random", budget=14)
+    assert plan(once, Silent(), data, contexts=contexts).rounds == ""
+    assert planned.read == pytest.approx(plan(once, Silent(), data, contexts=contexts).read, rel=0.05)
+
+
+def test_rounds_that_the_store_holds_are_free(data, tmp_path):
+    judge, store = bl.SimulatedJudge(data, noise=2, seed=3), tmp_path / "replies.sqlite"
+    bl.collect(ADAPTIVE, judge, data.head(6), store=store, progress=False)
+    finished = plan(ADAPTIVE, judge, data, contexts=6, store=store, prices={"input": 1})
+    assert (finished.requests, finished.open, finished.read, finished.dollars) == (168, 0, 0, 0)
+    more = plan(ADAPTIVE, judge, data, contexts=8, store=store)
+    assert (more.requests, more.stored) == (224, 168)
+    with bl.Store(store) as kept:
+        assert len(kept) == 168  # what was foreseen is not written
+
+
+def test_rounds_that_cannot_be_foreseen_are_said(data):
+    trials = bl.collect(ADAPTIVE, bl.SimulatedJudge(data, noise=1), data, progress=False)
+    unrated = bl.Dataset(data.name, data.candidates, data.human.head(0), data.attributes)
+    planned = plan(ADAPTIVE, Silent(), unrated, contexts=5, pilot=trials)
+    assert planned.requests == 3 * 2 * 5
+    assert "not counted" in str(planned)

@@ -58,7 +58,7 @@ class Comparative:
         In so many rounds *adaptive* spends its budget: each one sees the answers to those before.
     decoding : str, optional
         How answers become scores: `biaslab.ranking.decode`. By default "win-ratio", and for *adaptive*, where the good
-        meet the good, "bradley-terry".
+        meet the good and places hang on quality, "bradley-terry-position".
     debiasing : str
         What is done against position bias first: `biaslab.ranking.debias`, fitted on other contexts.
     folds : int
@@ -141,7 +141,7 @@ class Comparative:
         Metric("tokens_per_item", "price", "tokens a candidate"),
         Metric("label_mass", "probability of all labels together"),
         Metric("final_accuracy", "pairs in the order of all candidates", "share", null=0.5),
-        Metric("gold_accuracy", "pairs in the order of the reference scores", "share", null=0.5, quality=True),
+        Metric("gold_accuracy", "pairs in the order of the reference scores", "share", null=0.5),
     )
     calibrations: ClassVar[tuple[Calibration, ...]] = (
         Calibration(
@@ -189,7 +189,7 @@ class Comparative:
             if self.strategy == "full":
                 raise InputError("budget", self.budget, "None where strategy is full", "take symmetric or random")
         if self.strategy == "adaptive" and self.decoding in ("win-ratio", "mean-probability"):
-            raise InputError("decoding", self.decoding, "bradley-terry or likelihood where strategy is adaptive")
+            raise InputError("decoding", self.decoding, "bradley-terry-position where strategy is adaptive")
         self._asking()
 
     def design(self, dataset: Dataset, trials: pd.DataFrame | None = None) -> Iterator[Trial]:
@@ -254,7 +254,7 @@ class Comparative:
 
     @property
     def _decoding(self) -> Decoding:
-        return self.decoding or ("bradley-terry" if self.strategy == "adaptive" else "win-ratio")
+        return self.decoding or ("bradley-terry-position" if self.strategy == "adaptive" else "win-ratio")
 
     def _asking(self) -> PairAsking:
         return PairAsking(self.answer, self.ties, self.replicates, self.temperature, self.seed)

@@ -14,7 +14,6 @@ Examples
 """
 
 from biaslab.ranking.adaptive import most_informative
-from biaslab.ranking.agreement import agreement, compare_remedies, rank
 from biaslab.ranking.bradley_terry import Strengths, fit_bradley_terry, fit_log_odds, maximum_likelihood
 from biaslab.ranking.comparisons import Comparisons, comparisons_of
 from biaslab.ranking.debiasing import (
@@ -29,8 +28,11 @@ from biaslab.ranking.debiasing import (
 )
 from biaslab.ranking.decoding import DECODINGS, Decoded, decode, rank_intervals, ranks
 from biaslab.ranking.likelihood import Ranking, most_likely_ranking
+from biaslab.ranking.ranked import rank
+from biaslab.ranking.remedies import compare_remedies
 from biaslab.ranking.selection import STRATEGIES, select, select_adaptively
 from biaslab.ranking.subsets import agreement_by_budget, self_consistency
+from biaslab.scoring.agreement import agreement
 
 __all__ = [
     "DEBIASINGS",

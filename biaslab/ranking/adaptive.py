@@ -1,25 +1,36 @@
-"""Adaptive selection: ask next what says most about the scores, given the Bradley–Terry posterior so far."""
+"""Adaptive selection: ask next what makes the ranking most certain, given the Bradley–Terry posterior so far."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.special import expit
 
-from biaslab.ranking.bradley_terry import DENSE, PRIOR, fit_bradley_terry
+from biaslab.ranking.bradley_terry import DENSE, Strengths, fit_bradley_terry
 from biaslab.ranking.comparisons import Bools, Codes, Comparisons, Floats, tally
 
-#: With more than `DENSE` candidates, each is compared with so many neighbours in the ranking so far.
+#: Precision of the prior of each score and of the position term where comparisons are chosen, in logits⁻². It is
+#: tighter than that of a fit: with a wide one a few chance wins look like large differences that need no more asking.
+CAUTIOUS = 1.0
+#: Where the other order of a pair says at least so much of what the better one says, it may be shown instead.
+_OTHER_ORDER = 0.75
+#: With more than `DENSE` candidates, each is compared with about so many others.
 _NEIGHBOURS = 24
 
 
-def most_informative(comparisons: Comparisons, n: int, rng: np.random.Generator, prior: float = PRIOR) -> Codes:
-    """Choose the next comparisons of one context: those that say most about the scores.
+def most_informative(comparisons: Comparisons, n: int, rng: np.random.Generator, prior: float = CAUTIOUS) -> Codes:
+    """Choose the next comparisons of one context: those after which the ranks are most certain.
 
-    A comparison of i and j with win probability q adds q (1 − q) to the precision of score_i − score_j, so it is worth
-    ½ log(1 + q (1 − q) Var(score_i − score_j)) nats (D-optimality). After each choice the covariance is updated by a
-    matrix of rank one, as if the comparison had been asked, so that a batch does not ask the same thing twice. Of
-    equally good ones chance decides, and of a pair that one is shown first which was shown first less often, so that a
-    position bias falls on all alike. No ordered pair is asked twice.
+    Scores and the advantage of standing first have a normal posterior with covariance C (`fit_bradley_terry` with its
+    position term). The expected rank of i falls as its score grows, by Σ_k d_ik with d_ik the posterior density of
+    score_i = score_k; so the ranks have about the covariance L C Lᵀ, L the Laplacian of d. A comparison x (1 for what
+    is shown first, −1 for the other, 1 for the position term) that the first wins with the chance q takes
+    q (1 − q) ‖L C x‖² / (1 + q (1 − q) xᵀ C x) off the sum of their variances (Bayesian A-optimality), and the largest
+    of all ordered pairs is chosen. Then C is updated by a matrix of rank one, as if the comparison had been asked, so
+    that a batch does not ask the same thing twice.
+
+    With a strong position bias only the order in which the better candidate stands second says anything. Where both
+    orders say about the same, what was shown first less often is shown first, so that places are shared out. No ordered
+    pair is asked twice; of equally good ones chance decides.
 
     Parameters
     ----------
@@ -39,43 +50,50 @@ def most_informative(comparisons: Comparisons, n: int, rng: np.random.Generator,
 
     Notes
     -----
+    Which candidate is shown first hangs on its score. Decode with a position term ("bradley-terry-position"), or a
+    position bias turns into one for or against the good.
+
     With more than 400 candidates the covariance does not fit: variances are 1 / precision, the pairs considered are
-    neighbours in the ranking so far, and within a batch no candidate is in two comparisons before all others are in
-    one.
+    those that would come out about even, worth q (1 − q) Var(score_i − score_j), and within a batch no candidate is in
+    two comparisons before all others are in one.
 
     References
     ----------
-    Glickman & Jensen 2005, *Adaptive paired comparison design*, Journal of Statistical Planning and Inference 127.
+    Chaloner & Verdinelli 1995, *Bayesian experimental design: a review*, Statistical Science 10(3); Glickman & Jensen
+    2005, *Adaptive paired comparison design*, Journal of Statistical Planning and Inference 127.
+
+    Examples
+    --------
+    >>> so_far = Comparisons.of(["a", "b", "c"], [0, 1], [2, 2], [1.0, 1.0])
+    >>> sorted(most_informative(so_far, 1, np.random.default_rng(0))[0].tolist())  # c is last: a or b?
+    [0, 1]
     """
     known = comparisons.take(~np.isnan(comparisons.p))
-    scores = fit_bradley_terry(known, prior, covariance=comparisons.n_candidates <= DENSE)
-    if scores.covariance is None:
-        return _among_neighbours(comparisons, scores.scores, n, rng, prior)
-    return _one_by_one(comparisons, scores.scores, scores.covariance, n, rng)
+    found = fit_bradley_terry(known, prior, position=True, covariance=comparisons.n_candidates <= DENSE)
+    if found.covariance is None:
+        return _among_neighbours(comparisons, found, n, rng, prior)
+    return _one_by_one(comparisons, found, found.covariance, n, rng)
 
 
 def _one_by_one(
-    comparisons: Comparisons, scores: Floats, covariance: Floats, n: int, rng: np.random.Generator
+    comparisons: Comparisons, found: Strengths, covariance: Floats, n: int, rng: np.random.Generator
 ) -> Codes:
-    size = len(scores)
+    size = len(found.scores)
     asked = np.eye(size, dtype=bool)
     asked[comparisons.first, comparisons.second] = True
-    balance = _balance(comparisons)
-    one, two = np.triu_indices(size, 1)
-    chance = expit(scores[one] - scores[two])
-    weight, jitter = chance * (1 - chance), 1 + 1e-9 * rng.random(len(one))
+    balance, slope = _balance(comparisons), _slope_of_ranks(found.scores, covariance)
+    weight = _weight(found, *np.indices((size, size)))
     chosen = []
-    for _ in range(n):
-        left = ~(asked[one, two] & asked[two, one])
-        if not left.any():
-            break
-        variance = np.diag(covariance)
-        spread = variance[one] + variance[two] - 2 * covariance[one, two]
-        best = int(np.argmax(np.where(left, weight * spread * jitter, -1.0)))
-        i, j = int(one[best]), int(two[best])
-        column = covariance[:, i] - covariance[:, j]
-        covariance = covariance - np.outer(column, column) * (weight[best] / (1 + weight[best] * spread[best]))
-        i, j = _in_order(i, j, balance, asked, rng)
+    for _ in range(min(n, int((~asked).sum()))):
+        ranks = slope @ covariance
+        spread, effect = _of_comparisons(covariance), _of_comparisons(ranks.T @ ranks)
+        gain = weight * effect / (1 + weight * spread) * (1 + 1e-9 * rng.random((size, size)))
+        i, j = np.unravel_index(np.argmax(np.where(asked, -1.0, gain)), gain.shape)
+        ahead = balance[i] - balance[j]
+        if not asked[j, i] and gain[j, i] >= _OTHER_ORDER * gain[i, j] and (ahead or rng.random() - 0.5) > 0:
+            i, j = j, i
+        step = covariance[:, i] - covariance[:, j] + covariance[:, -1]
+        covariance = covariance - np.outer(step, step) * (weight[i, j] / (1 + weight[i, j] * spread[i, j]))
         asked[i, j] = True
         balance[i] += 1
         balance[j] -= 1
@@ -83,13 +101,20 @@ def _one_by_one(
     return np.array(chosen, np.intp).reshape(-1, 2)
 
 
-def _in_order(i: int, j: int, balance: Floats, asked: Bools, rng: np.random.Generator) -> tuple[int, int]:
-    """Say which of two is shown first."""
-    if asked[i, j] or asked[j, i]:
-        return (j, i) if asked[i, j] else (i, j)
-    ahead = balance[i] - balance[j]
-    swap = ahead > 0 or (ahead == 0 and rng.random() < 0.5)
-    return (j, i) if swap else (i, j)
+def _slope_of_ranks(scores: Floats, covariance: Floats) -> Floats:
+    """Return how expected ranks change with the scores and the position term; shape (candidates, candidates + 1)."""
+    variance, inner = np.diag(covariance)[:-1], covariance[:-1, :-1]
+    spread = variance[:, None] + variance - 2 * inner + np.eye(len(scores))  # the diagonal is set to 0 below
+    density = np.exp(-((scores[:, None] - scores) ** 2) / (2 * spread)) / np.sqrt(spread)
+    np.fill_diagonal(density, 0.0)
+    return np.pad(np.diag(density.sum(axis=1)) - density, ((0, 0), (0, 1)))
+
+
+def _of_comparisons(matrix: Floats) -> Floats:
+    """Return xᵀ M x for every ordered pair; shape (candidates, candidates)."""
+    square, mixed = np.diag(matrix)[:-1] + matrix[-1, -1], matrix[:-1, -1]
+    own, other = square + 2 * mixed, np.diag(matrix)[:-1] - 2 * mixed
+    return np.asarray(own[:, None] + other - 2 * matrix[:-1, :-1], float)
 
 
 def _balance(comparisons: Comparisons) -> Floats:
@@ -100,45 +125,41 @@ def _balance(comparisons: Comparisons) -> Floats:
 
 
 def _among_neighbours(
-    comparisons: Comparisons, scores: Floats, n: int, rng: np.random.Generator, prior: float
+    comparisons: Comparisons, found: Strengths, n: int, rng: np.random.Generator, prior: float
 ) -> Codes:
-    """Choose among neighbours in the ranking so far, with variances in place of the covariance."""
+    """Choose among pairs that would come out even, with variances in place of the covariance."""
     known = comparisons.take(~np.isnan(comparisons.p))
-    size, asked = len(scores), comparisons.first * len(scores) + comparisons.second
-    chance = expit(scores[known.first] - scores[known.second])
-    weight = chance * (1 - chance)
+    size, asked = len(found.scores), comparisons.first * len(found.scores) + comparisons.second
+    weight = _weight(found, known.first, known.second)
     precision = tally(known.first, weight, size) + tally(known.second, weight, size) + prior
     balance, chosen = _balance(comparisons), np.empty((0, 2), np.intp)
     while len(chosen) < n:
-        pairs = _matching(scores, precision, balance, asked, rng, n - len(chosen))
+        pairs = _matching(found, precision, balance, asked, rng, n - len(chosen))
         if not len(pairs):
             break
         chosen, asked = np.concatenate([chosen, pairs]), np.concatenate([asked, pairs @ (size, 1)])
-        chance = expit(scores[pairs[:, 0]] - scores[pairs[:, 1]])
+        weight = _weight(found, pairs[:, 0], pairs[:, 1])
         for side, sign in ((0, 1), (1, -1)):
-            precision[pairs[:, side]] += chance * (1 - chance)
+            precision[pairs[:, side]] += weight
             balance[pairs[:, side]] += sign
     return chosen
 
 
 def _matching(
-    scores: Floats, precision: Floats, balance: Floats, asked: Codes, rng: np.random.Generator, most: int
+    found: Strengths, precision: Floats, balance: Floats, asked: Codes, rng: np.random.Generator, most: int
 ) -> Codes:
-    """Return disjoint pairs of neighbours, the most informative first; each of shape (2,), shown first and second."""
-    size = len(scores)
+    """Return disjoint pairs, the most informative first; each of shape (2,), shown first and second."""
+    scores, size = found.scores, len(found.scores)
     order = np.lexsort((rng.random(size), scores))
-    apart = np.arange(1, min(_NEIGHBOURS, size - 1) + 1)
-    place = np.repeat(np.arange(size), len(apart))
-    other = place + np.tile(apart, size)
-    one, two = order[place[other < size]], order[other[other < size]]
-    swap = np.where(balance[one] == balance[two], rng.random(len(one)) < 0.5, balance[one] > balance[two])
-    one, two = np.where(swap, two, one), np.where(swap, one, two)
-    known = np.sort(asked)
-    taken = [_holds(known, a * size + b) for a, b in ((one, two), (two, one))]
-    one, two = np.where(taken[0], two, one), np.where(taken[0], one, two)
-    chance = expit(scores[one] - scores[two])
-    worth = chance * (1 - chance) * (1 / precision[one] + 1 / precision[two]) * (1 + 1e-9 * rng.random(len(one)))
-    worth = np.where(taken[0] & taken[1], -1.0, worth)
+    ordered = scores[order]
+    # shown first, a candidate comes out even with one that is better by the position term
+    ahead = np.searchsorted(ordered, ordered + found.position) - np.searchsorted(ordered, ordered)
+    place = (np.arange(size) + ahead)[:, None] + np.arange(-_NEIGHBOURS // 2, _NEIGHBOURS // 2 + 1)
+    inside = (place >= 0) & (place < size) & (place != np.arange(size)[:, None])
+    one, two = np.broadcast_to(order[:, None], place.shape)[inside], order[place[inside]]
+    worth = _weight(found, one, two) * (1 / precision[one] + 1 / precision[two]) * (1 + 1e-9 * rng.random(len(one)))
+    worth = np.where(balance[one] > balance[two], _OTHER_ORDER * worth, worth)
+    worth = np.where(_holds(np.sort(asked), one * size + two), -1.0, worth)
     best = np.argsort(-worth)[: int((worth > 0).sum())]
     free, pairs = [True] * size, []
     for i, j in zip(one[best].tolist(), two[best].tolist(), strict=True):
@@ -148,6 +169,12 @@ def _matching(
             if len(pairs) == most:
                 break
     return np.array(pairs, np.intp).reshape(-1, 2)
+
+
+def _weight(found: Strengths, first: Codes, second: Codes) -> Floats:
+    """Return q (1 − q) of comparisons in which the first wins with the chance q."""
+    chance = expit(found.scores[first] - found.scores[second] + found.position)
+    return np.asarray(chance * (1 - chance), float)
 
 
 def _holds(ordered: Codes, wanted: Codes) -> Bools:

@@ -33,7 +33,8 @@ class Strengths(NamedTuple):
     position : float
         Advantage of what stands first, in logits; 0 where it is not part of the model.
     covariance : numpy.ndarray, shape (candidates, candidates), optional
-        Of the scores (Laplace approximation), of one context with at most `DENSE` candidates.
+        Of the scores (Laplace approximation), of one context with at most `DENSE` candidates; with a last row and
+        column for the position term where it is part of the model.
     """
 
     scores: Floats
@@ -59,7 +60,7 @@ def fit_bradley_terry(
     position : bool
         Whether the model has a term, common to all contexts and with the same prior, for what stands first.
     covariance : bool
-        Whether to return the covariance of the scores.
+        Whether to return the covariance of what is fitted.
 
     Raises
     ------
@@ -104,7 +105,8 @@ def fit_bradley_terry(
     spread = None
     if covariance:
         chance = expit(scores[comparisons.first] - scores[comparisons.second] + bias)
-        spread = np.asarray(np.linalg.inv(information(comparisons, chance * (1 - chance), prior)), float)
+        precision = information(comparisons, chance * (1 - chance), prior, position)
+        spread = np.asarray(np.linalg.inv(precision), float)
     return Strengths(scores, bias, spread)
 
 
@@ -191,14 +193,17 @@ def is_connected(comparisons: Comparisons) -> bool:
     return bool(parts == 1)
 
 
-def information(comparisons: Comparisons, weight: Floats, prior: float) -> Floats:
-    """Return the precision matrix of the scores of one context, shape (candidates, candidates)."""
+def information(comparisons: Comparisons, weight: Floats, prior: float, position: bool = False) -> Floats:
+    """Return the precision matrix of the scores of one context and, last, of the position term if there is one."""
     size = comparisons.n_candidates
     place = comparisons.first * size + comparisons.second
     across = tally(place, weight, size * size).reshape(size, size)
     across = across + across.T
     precision: Floats = np.diag(across.sum(axis=1) + prior) - across
-    return precision
+    if not position:
+        return precision
+    mixed = _difference(comparisons, weight)
+    return np.block([[precision, mixed[:, None]], [mixed[None, :], np.full((1, 1), weight.sum() + prior)]])
 
 
 def _difference(comparisons: Comparisons, values: Floats) -> Floats:

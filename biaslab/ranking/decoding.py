@@ -15,7 +15,15 @@ from biaslab.ranking.comparisons import Codes, Comparisons, Floats
 from biaslab.ranking.likelihood import Ranking, most_likely_ranking
 from biaslab.stats.resampling import Resampling
 
-Decoding = Literal["win-ratio", "mean-probability", "bradley-terry", "bradley-terry-ml", "likelihood", "greedy"]
+Decoding = Literal[
+    "win-ratio",
+    "mean-probability",
+    "bradley-terry",
+    "bradley-terry-position",
+    "bradley-terry-ml",
+    "likelihood",
+    "greedy",
+]
 DECODINGS: tuple[Decoding, ...] = get_args(Decoding)
 
 
@@ -52,7 +60,8 @@ def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: boo
     decoding : str
         *win-ratio*: share of decisions won among the comparisons that a candidate is in (Eq. 6), a tie counting ½.
         *mean-probability*: the same of probabilities. *bradley-terry*: posterior mode with a weak prior, always
-        defined.
+        defined. *bradley-terry-position*: the same with a term for what stands first, common to all contexts; what to
+        take after an adaptive selection, and for hard decisions, which no other remedy can debias.
         *bradley-terry-ml*: maximum likelihood by evalica, NaN for a context where it has none. *likelihood*: the most
         likely ranking (Eqs. 11-13), scored from 1 (best) to 0. *greedy*: the paper's approximate search for that.
     hard : bool
@@ -83,10 +92,11 @@ def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: boo
     if decoding in ("win-ratio", "mean-probability"):
         total = comparisons.total(comparisons.p)
         return Decoded(_only_compared(total / np.maximum(comparisons.times, 1), comparisons), decoding)
-    if decoding == "bradley-terry":
-        return Decoded(
-            _only_compared(fit_bradley_terry(comparisons).scores, comparisons), "bradley-terry (posterior mode)"
-        )
+    if decoding in ("bradley-terry", "bradley-terry-position"):
+        position = decoding == "bradley-terry-position"
+        scores = fit_bradley_terry(comparisons, position=position).scores
+        method = "bradley-terry (posterior mode, position term)" if position else "bradley-terry (posterior mode)"
+        return Decoded(_only_compared(scores, comparisons), method)
     return _by_context(comparisons, _maximum if decoding == "bradley-terry-ml" else _RANKINGS[decoding])
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from biaslab.errors import InputError, TrialsError
-from biaslab.ranking.agreement import human_of
 from biaslab.ranking.comparisons import Bools, Codes, Comparisons, Floats, cells, read_trials, tally
 from biaslab.ranking.debiasing import Debiasing, debias
 from biaslab.ranking.decoding import Decoding, decode
 from biaslab.ranking.measures import estimate_measure, spearman_by_context
+from biaslab.ranking.ranked import human_of
 from biaslab.ranking.selection import STRATEGIES, Strategy, select, select_adaptively
 from biaslab.stats.estimate import Resampling
 from biaslab.stats.frame import Ratio, estimate_rows, estimates_frame
@@ -26,7 +26,7 @@ def agreement_by_budget(
     human: pd.DataFrame | None = None,
     strategies: Sequence[Strategy] = ("random", "no-repeat", "symmetric", "adaptive"),
     debiasings: Sequence[Debiasing] = ("none",),
-    decoding: Decoding = "bradley-terry",
+    decoding: Decoding = "bradley-terry-position",
     draws: int = 50,
     resampling: Resampling | None = None,
     folds: int = 10,
@@ -41,12 +41,12 @@ def agreement_by_budget(
     budgets : sequence of int
         R, comparisons a context. A strategy that has fewer asks what it has, and comes no second time.
     human : pandas.DataFrame, optional
-        As in `biaslab.ranking.agreement`.
+        As in `biaslab.ranking.compare_remedies`.
     strategies, debiasings : sequence of str
         As in `biaslab.ranking.select` and `biaslab.ranking.debias`. A remedy is fitted on the same number of
         comparisons of other contexts.
     decoding : str
-        As in `biaslab.ranking.decode`. The win ratio does not suit *adaptive*.
+        As in `biaslab.ranking.decode`. *adaptive* needs the position term, and the win ratio does not suit it at all.
     draws : int
         Draws of each strategy; agreement is averaged over them within each context.
     resampling : Resampling, optional

@@ -20,13 +20,13 @@ from biaslab.stats.estimate import Estimate, Resampling
 from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
 from biaslab.stats.pairs import MISSING_SHARE
 
-_CONDITIONS = ("scorer", "other", "attribute", "level", "coefficient")
+_CONDITIONS = ("scorer", "other", "attribute", "template", "level", "coefficient")
 _Estimator = Callable[[pd.DataFrame, Level, Method], Estimate]
 
 
 def agreement(
     scores: pd.DataFrame,
-    dataset: Dataset,
+    dataset: Dataset | None = None,
     levels: Sequence[Level] = get_args(Level),
     coefficients: Sequence[Method] = get_args(Method),
     resampling: Resampling | None = None,
@@ -36,10 +36,12 @@ def agreement(
     Parameters
     ----------
     scores : pandas.DataFrame
-        A scores frame (`biaslab.scoring.scores`), or any frame with ``judge, dataset, attribute, context_id,
-        candidate_id, score``, such as a ranking; ``scorer`` is read where it is there.
-    dataset : Dataset
-        The data set that was scored.
+        A scores frame (`biaslab.scoring.scores`), a ranking (`biaslab.ranking.rank`), or any other frame with ``judge,
+        dataset, attribute, context_id, candidate_id, score``; ``scorer`` and ``template`` tell rows apart where they
+        are there.
+    dataset : Dataset, optional
+        The data set that was scored. By default the frame says itself what humans think, in a column ``human``, and
+        whose the candidates are, in ``system``.
     levels : sequence of {"context", "dataset", "system"}
         Within contexts and then averaged, over all candidates, and/or over the means of systems. The last is left out
         where systems are not named.
@@ -52,8 +54,8 @@ def agreement(
     -------
     pandas.DataFrame
         The estimates frame: metric ``agreement`` (−1 to 1, null 0; ranks of systems have no test), one row a judge ×
-        scorer × attribute × level × coefficient. ``n_dropped`` counts candidates of the data set without a score, or
-        without a human one.
+        scorer × attribute × template × level × coefficient. ``n_dropped`` counts candidates of the data set (or of the
+        frame) without a score, or without a human one.
 
     Raises
     ------
@@ -81,17 +83,18 @@ def agreement(
     _require_options(levels, coefficients)
     require_columns(scores, SCORES[1:], "scores")
     rows: list[dict[str, Any]] = []
-    names = [name for name in SCORES[:4] if name in scores.columns]
+    names = [name for name in (*SCORES[:4], "template") if name in scores.columns]
     for values, part in scores.groupby(names, sort=False):
         where = dict(zip(names, values, strict=True))
-        frame = with_human([part], dataset, str(where["attribute"]))
+        frame = _own_human(part) if dataset is None else with_human([part], dataset, str(where["attribute"]))
         what = f"agreement ({' '.join(map(str, values))})"
 
         def estimate(items: pd.DataFrame, level: Level, coefficient: Method) -> Estimate:
             return estimate_correlation(items, "score", "human", given, level, coefficient, null=0.0)
 
         rows += _rows("agreement", frame, what, where, estimate, (levels, coefficients), given)
-    return estimates_frame(rows, "agreement", ("agreement",), _CONDITIONS)
+    conditions = [name for name in _CONDITIONS if name != "template" or name in names]
+    return estimates_frame(rows, "agreement", ("agreement",), conditions)
 
 
 def agreement_difference(
@@ -192,9 +195,7 @@ def with_human(parts: Sequence[pd.DataFrame], dataset: Dataset, attribute: str) 
         strangers = set(part["dataset"]) - {dataset.name}
         if strangers:
             raise TrialsError("scores of the data set", sorted(strangers), dataset.name)
-        if part.duplicated(list(ITEM)).any():
-            twice = part.loc[part.duplicated(list(ITEM)), list(ITEM)].iloc[0].tolist()
-            raise TrialsError("scores", f"{twice} twice", "one score a candidate", "choose one condition beforehand")
+        _once_each(part)
         known = pd.MultiIndex.from_frame(items[list(ITEM)])
         unknown = ~pd.MultiIndex.from_frame(part[list(ITEM)]).isin(known)
         if unknown.any():
@@ -202,6 +203,22 @@ def with_human(parts: Sequence[pd.DataFrame], dataset: Dataset, attribute: str) 
         column = "score" if number == 1 else f"score_{number}"
         items = items.merge(part[[*ITEM, "score"]].rename(columns={"score": column}), on=list(ITEM), how="left")
     return items
+
+
+def _once_each(scores: pd.DataFrame) -> None:
+    """Raise `TrialsError` if a candidate is scored twice."""
+    twice = scores.duplicated(list(ITEM))
+    if twice.any():
+        which = scores.loc[twice, list(ITEM)].iloc[0].tolist()
+        raise TrialsError("scores", f"{which} twice", "one score a candidate", "choose one condition beforehand")
+
+
+def _own_human(part: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores of one attribute in a frame that says the human scores itself."""
+    require_columns(part, ["human"], "scores")
+    _once_each(part)
+    system = part["system"].fillna("") if "system" in part else ""
+    return part.assign(system=system)[[*ITEM, "system", "human", "score"]]
 
 
 def _rows(

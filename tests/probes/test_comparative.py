@@ -131,14 +131,15 @@ def test_an_adaptive_design_is_asked_in_rounds_until_its_budget_is_spent(graded)
     assert trials.groupby(["context_id", "attribute"]).size().eq(14).all()
     assert not trials.duplicated(["context_id", "attribute", "candidate_id", "opponent_id"]).any()
     assert trials.attrs["asked"] == 224
-    assert ADAPTIVE.estimate(trials)["decoding"].eq("bradley-terry").all()
+    assert ADAPTIVE.estimate(trials)["decoding"].eq("bradley-terry-position").all()
 
 
 def test_adaptive_agrees_more_than_random_for_the_same_price():
     data = bl.load_dataset("graded")
     found = {}
     for strategy in ("random", "adaptive"):
-        probe = Comparative(["coherence", "fluency"], strategy=strategy, budget=10, rounds=5, decoding="bradley-terry")
+        options = {"budget": 10, "rounds": 5, "decoding": "bradley-terry-position"}
+        probe = Comparative(["coherence", "fluency"], strategy=strategy, **options)
         judge = bl.SimulatedJudge(data, quality=3.0, noise=0.3)
         found[strategy] = run(probe, judge, data, ["spearman"])["estimate"].mean()
     assert found["adaptive"] > found["random"] + 0.02

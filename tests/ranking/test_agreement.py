@@ -70,23 +70,44 @@ def test_ranks_say_human_and_system_where_the_trials_do(judge, graded):
         rank(bl.collect(Comparative(["coherence"]), judge, graded, progress=False).head(0))
 
 
-def test_agreement_is_that_of_the_existing_statistics(trials, graded):
+def test_agreement_of_a_ranking_is_that_of_the_existing_statistics(trials, graded):
     ranked = rank(trials)
-    found = agreement(ranked, graded.human_means)
+    found = agreement(ranked, graded)
     assert tuple(found.columns[: len(LEADING)]) == LEADING
+    assert set(found["template"]) == {1}
     cell = ranked[ranked["attribute"] == "coherence"].merge(
         graded.human_means["coherence"].rename("human").reset_index(), on=["context_id", "candidate_id"]
     )
     for level in ("context", "dataset"):
         for method in ("spearman", "kendall"):
             expected = estimate_correlation(cell, "score", "human", bl.Resampling(), level, method, null=0.0)
-            row = found.query("attribute == 'coherence' and level == @level and metric == @method").iloc[0]
+            row = found.query("attribute == 'coherence' and level == @level and coefficient == @method").iloc[0]
             assert row["estimate"] == pytest.approx(expected.estimate)
             assert row["p_value"] == pytest.approx(expected.p_value)
-    with pytest.raises(InputError, match="column fluency"):
-        agreement(ranked, graded.human_means[["coherence"]])
+
+
+def test_a_ranking_says_itself_what_humans_think(judge, graded):
+    ranked = rank(bl.collect(Comparative(["coherence"]), judge, graded, progress=False))
+    pd.testing.assert_frame_equal(agreement(ranked), agreement(ranked, graded))
+    assert set(agreement(ranked)["level"]) == {"context", "dataset", "system"}
+    assert "system" not in set(agreement(ranked.drop(columns="system"))["level"])
+    with pytest.raises(TrialsError, match="twice"):
+        agreement(pd.concat([ranked, ranked.head(1)]))
     with pytest.raises(TrialsError, match="human"):
-        agreement(ranked)
+        agreement(ranked.drop(columns="human"))
+
+
+def test_several_prompts_are_told_apart(judge, graded):
+    ranked = rank(bl.collect(Position(["coherence"]), judge, graded, progress=False))
+    found = agreement(ranked, graded, ["context"], ["spearman"]).set_index("template")["estimate"]
+    for template in (1, 2):
+        alone = agreement(ranked[ranked["template"] == template], graded, ["context"], ["spearman"])
+        assert found[template] == alone["estimate"].item()
+
+
+def test_remedies_need_the_attribute_of_the_trials(trials, graded):
+    with pytest.raises(InputError, match="column fluency"):
+        compare_remedies(trials, graded.human_means[["coherence"]])
 
 
 def test_remedies_are_measured_before_and_after(trials, graded):
@@ -145,7 +166,9 @@ def test_more_comparisons_agree_more_and_all_of_them_agree_alike(trials, graded)
 
 def test_debiasing_pays_most_with_few_comparisons(trials, graded):
     only = trials[trials["attribute"] == "coherence"]
-    found = agreement_by_budget(only, [8, 30], graded.human_means, ["random"], ["none", "threshold"], draws=20)
+    found = agreement_by_budget(
+        only, [8, 30], graded.human_means, ["random"], ["none", "threshold"], "bradley-terry", draws=20
+    )
     rho = found[found["metric"] == "spearman"].set_index(["debiasing", "budget"])["estimate"]
     assert rho["threshold", 8] > rho["none", 8] + 0.03
     assert rho["threshold", 8] - rho["none", 8] > rho["threshold", 30] - rho["none", 30]

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
+from scipy.stats import norm, spearmanr
 
 from biaslab.errors import InputError
 from biaslab.ranking import Comparisons, fit_bradley_terry, most_informative, select, select_adaptively
-from biaslab.ranking.bradley_terry import information
 from biaslab.ranking.selection import STRATEGIES
 
 DRAWN = ("random", "no-repeat", "symmetric")
@@ -73,21 +72,32 @@ def answers(scores, noise=0.0, bias=0.0, seed=0):
 
 
 def test_the_next_comparison_gains_most_of_all():
-    """Against the log-determinants of the precision with each pair added, computed one by one."""
-    rng = np.random.default_rng(1)
-    one, two = np.array([0, 1, 2, 3, 0]), np.array([1, 2, 3, 4, 4])
-    known = Comparisons.of(list("abcde"), one, two, rng.random(5))
-    scores = fit_bradley_terry(known).scores
-    q = 1 / (1 + np.exp(-(scores[one] - scores[two])))
-    before = information(known, q * (1 - q), 0.1)
-    gains = {}
-    for i, j in itertools.combinations(range(5), 2):
-        p = 1 / (1 + np.exp(-(scores[i] - scores[j])))
-        step = np.zeros(5)
-        step[i], step[j] = 1, -1
-        gains[frozenset((i, j))] = np.linalg.slogdet(before + p * (1 - p) * np.outer(step, step))[1]
-    [chosen] = most_informative(known, 1, rng)
-    assert frozenset(chosen.tolist()) == max(gains, key=gains.get)
+    """Against the variances of the ranks with each ordered pair added, computed one by one."""
+    rng, prior = np.random.default_rng(1), 0.7
+    one, two = np.array([0, 1, 2, 3, 0, 4]), np.array([1, 2, 3, 4, 4, 2])
+    known = Comparisons.of(list("abcde"), one, two, np.append(rng.random(5), 1.0))
+    found = fit_bradley_terry(known, prior, position=True, covariance=True)
+    before = np.linalg.inv(found.covariance)
+
+    def above(scores):
+        """Expected number of candidates below each, every difference being normal by itself."""
+        apart = [[np.eye(6)[i] - np.eye(6)[j] for j in range(5)] for i in range(5)]
+        spread = np.array([[np.sqrt(step @ found.covariance @ step) if step.any() else 1 for step in r] for r in apart])
+        return norm.cdf((scores[:, None] - scores) / spread).sum(axis=1)
+
+    small = 1e-5 * np.eye(5)
+    slope = np.column_stack([(above(found.scores + d) - above(found.scores - d)) / 2e-5 for d in small])
+    left = {}
+    for i, j in set(itertools.permutations(range(5), 2)) - set(zip(one, two, strict=True)):
+        q = 1 / (1 + np.exp(-(found.scores[i] - found.scores[j] + found.position)))
+        step = np.eye(6)[i] - np.eye(6)[j] + np.eye(6)[5]
+        after = np.linalg.inv(before + q * (1 - q) * np.outer(step, step))[:5, :5]
+        left[i, j] = np.trace(slope @ after @ slope.T)
+    [chosen] = most_informative(known, 1, rng, prior).tolist()
+    now = np.trace(slope @ found.covariance[:5, :5] @ slope.T)
+    best = min(left, key=left.get)
+    assert set(chosen) == set(best)
+    assert now - left[tuple(chosen)] >= 0.75 * (now - left[best])
 
 
 def test_a_batch_does_not_ask_the_same_twice_and_spreads():

@@ -1,0 +1,137 @@
+"""Remedies side by side: measured, debiased, measured again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from biaslab.errors import InputError
+from biaslab.ranking.comparisons import Comparisons, Floats, cells, read_trials
+from biaslab.ranking.debiasing import DEBIASINGS, Debiasing, debias
+from biaslab.ranking.decoding import Decoding, decode
+from biaslab.ranking.measures import MEASURES, Judged, estimate_measure, tokens_per_item
+from biaslab.ranking.ranked import human_of
+from biaslab.stats.estimate import Estimate, Resampling
+from biaslab.stats.frame import Ratio, estimate_rows, estimates_frame, require_columns
+
+Orders = Literal["both", "one"]
+
+
+def compare_remedies(
+    trials: pd.DataFrame,
+    human: pd.DataFrame | None = None,
+    decoding: Decoding = "win-ratio",
+    remedies: Sequence[Debiasing] = DEBIASINGS,
+    orders: Sequence[Orders] = ("both", "one"),
+    resampling: Resampling | None = None,
+    folds: int = 10,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Measure, apply a remedy, measure again: every remedy on contexts that it was not fitted on, in one table.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Pair trials in both orders.
+    human : pandas.DataFrame, optional
+        Mean human scores by (context_id, candidate_id), a column an attribute, as `biaslab.Dataset.human_means`; by
+        default the trials' columns ``human`` and ``opponent_human``.
+    decoding : str
+        As in `biaslab.ranking.decode`.
+    remedies : sequence of str
+        Some of `biaslab.ranking.DEBIASINGS`.
+    orders : sequence of {"both", "one"}
+        *both*: all trials. *one*: half the price, each pair in one order that is drawn; swap-averaging needs both.
+    resampling : Resampling, optional
+        Of intervals and tests.
+    folds : int
+        As in `biaslab.ranking.debias`.
+    seed : int
+        Of the drawn orders.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The estimates frame with the metrics ``spearman``, ``comparative_accuracy``, ``first_position_rate``,
+        ``order_consistency`` and ``tokens_per_item`` by ``remedy`` and ``orders``. Where ``against`` is "none" the row
+        is the paired difference to doing nothing with the same orders, tested against 0.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=8)
+    >>> judge = bl.SimulatedJudge(data, position=2.0, noise=0.5)
+    >>> trials = bl.collect(bl.probes.Position(["coherence"], [1]), judge, data, progress=False)
+    >>> table = compare_remedies(trials, data.human_means, orders=["both"])
+    >>> rates = table[(table["metric"] == "first_position_rate") & (table["against"] == "")]
+    >>> dict(zip(rates["remedy"], rates["estimate"].round(2)))["none"] > 0.8
+    True
+    """
+    resampling = resampling or Resampling()
+    unknown = [*(set(remedies) - set(DEBIASINGS)), *(set(orders) - set(get_args(Orders)))]
+    if unknown or isinstance(remedies, str) or isinstance(orders, str):
+        raise InputError(
+            "remedies and orders", unknown or (remedies, orders), f"lists of {DEBIASINGS}, of both and one"
+        )
+    rows: list[dict[str, Any]] = []
+    for where, cell in cells(trials):
+        require_columns(cell, ["tokens", *(("human", "opponent_human") if human is None else ())], "trials")
+        for asked in orders:
+            part = cell if asked == "both" else _one_order(cell, seed)
+            read = read_trials(part)
+            scores = human_of(part, read, human, where["attribute"])
+            chosen = [name for name in remedies if asked == "both" or name != "swap-average"]
+            price = tokens_per_item(part, read)
+            made = {name: _measured(read.comparisons, scores, name, decoding, folds, price) for name in chosen}
+            counts = len(read.comparisons), int((read.row < 0).sum())
+            for name, against, found in _side_by_side(made, resampling):
+                at = where | {"remedy": name, "orders": asked, "against": against}
+                rows += estimate_rows(found, at, resampling, *counts)
+    conditions = ["attribute", *(["template"] if "template" in trials else []), "remedy", "orders", "against"]
+    return estimates_frame(rows, "comparative", ["spearman"], conditions)
+
+
+def _measured(
+    comparisons: Comparisons, human: Floats, remedy: Debiasing, decoding: Decoding, folds: int, price: Ratio
+) -> dict[str, Ratio]:
+    debiased = debias(comparisons, remedy, folds)
+    judged = Judged(debiased, decode(debiased, decoding).scores, human)
+    return {measure: judged.ratio(measure) for measure in MEASURES} | {"tokens_per_item": price}
+
+
+def _side_by_side(
+    made: Mapping[Debiasing, Mapping[str, Ratio]], resampling: Resampling
+) -> Iterator[tuple[str, str, dict[str, Estimate]]]:
+    """Yield each remedy's measures, and how they differ from those without a remedy."""
+    for name, ratios in made.items():
+        yield name, "", {measure: estimate_measure(measure, ratio, resampling) for measure, ratio in ratios.items()}
+        if name == "none" or "none" not in made:
+            continue
+        # rank correlations of few candidates, and decisions, are often exactly alike before and after: hence t
+        yield (
+            name,
+            "none",
+            {
+                measure: replace(ratio, inference="t").difference(made["none"][measure], resampling)
+                for measure, ratio in ratios.items()
+                if measure != "tokens_per_item"
+            },
+        )
+
+
+def _one_order(trials: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Draw one order of each pair; where only one was asked, that one."""
+    one, two = (trials[name].astype(str).tolist() for name in ("candidate_id", "opponent_id"))
+    forward = np.array([low < high for low, high in zip(one, two, strict=True)], bool)
+    pairs = {"context": trials["context_id"], "low": np.where(forward, one, two), "high": np.where(forward, two, one)}
+    pair = pd.DataFrame(pairs).groupby(list(pairs), sort=False).ngroup().to_numpy()
+    wanted = np.random.default_rng(seed).random(int(pair.max(initial=-1)) + 1) < 0.5
+    there = np.zeros((2, len(wanted)), bool)
+    there[forward.astype(int), pair] = True
+    single = ~(there[0] & there[1])
+    chosen: pd.DataFrame = trials[(forward == wanted[pair]) | single[pair]]
+    return chosen
