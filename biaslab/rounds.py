@@ -93,10 +93,17 @@ def _cost(judge: Judge, later: list[Request], store: Store | None, factor: float
         return Cost(total, stored, 0, 0, 0, "")
     counted, scale = count_tokens(judge, sample), (total - stored) / len(sample)
     tokens = float(counted.read.sum()), float(counted.written.sum()), counted.distinct
-    return Cost(total, stored, *(round(scale * value) for value in tokens), counted.method)
+    read, written, distinct = (round(scale * value) for value in tokens)
+    return Cost(total, stored, read, written, distinct, counted.method)
 
 
 def _plus(first: Cost, later: Cost) -> Cost:
     """Add later rounds; they share no beginning with earlier ones, which are over by then."""
-    sums = [a + b for a, b in zip(first[:-1], later[:-1], strict=True)]
-    return Cost(*sums, first.counted if first.read or not later.read else later.counted)
+    return Cost(
+        first.requests + later.requests,
+        first.stored + later.stored,
+        first.read + later.read,
+        first.written + later.written,
+        first.distinct + later.distinct,
+        first.counted if first.read or not later.read else later.counted,
+    )

@@ -140,14 +140,35 @@ def test_ten_thousand_candidates_are_selected_in_seconds():
     assert adaptive.times.min() >= 2
 
 
+def test_places_give_way_to_what_says_more():
+    """Where standing first is worth more than most gaps, the better one is shown second, and the ranking profits."""
+    n, scores, noise = 500, np.random.default_rng(2).uniform(1, 5, 500), np.random.default_rng(3)
+
+    def ask(pairs):
+        gap = scores[pairs[:, 0]] - scores[pairs[:, 1]]
+        return (gap + 2 + noise.normal(size=len(pairs)) > 0).astype(float)
+
+    pairs = select(n, "random", 10 * n, seed=1)
+    found = {
+        "random": Comparisons.of(list(map(str, range(n))), *pairs.T, ask(pairs)),
+        "adaptive": select_adaptively(n, 10 * n, ask, batch=n, seed=1),
+    }
+    fitted = {name: fit_bradley_terry(each, position=True) for name, each in found.items()}
+    late = slice(5 * n, None)
+    assert np.mean(scores[found["adaptive"].first[late]] < scores[found["adaptive"].second[late]]) > 0.9
+    error = {name: 1 - spearmanr(fit.scores, scores).statistic for name, fit in fitted.items()}
+    assert error["adaptive"] < 0.7 * error["random"]
+
+
 @pytest.mark.slow
-def test_adaptive_needs_at_most_four_fifths_of_random():
+@pytest.mark.parametrize("bias", [0.0, 2.0])
+def test_adaptive_needs_at_most_four_fifths_of_random(bias):
     """16 candidates, hard decisions with noise, scores over 1-5: R for 90 % and 95 % of the agreement of all pairs."""
     n, runs, grid = 16, 100, np.arange(16, 241, 16)
     curves = {name: np.zeros((runs, len(grid))) for name in ("random", "adaptive")}
     for run in range(runs):
         scores = np.random.default_rng([5, run]).uniform(1, 5, n)
-        ask = answers(scores, noise=1.0, seed=1000 + run)
+        ask = answers(scores, noise=1.0, bias=bias, seed=1000 + run)
         pairs = select(n, "random", None, run)
         drawn = {
             "random": Comparisons.of(list(map(str, range(n))), *pairs.T, ask(pairs)),
@@ -155,7 +176,7 @@ def test_adaptive_needs_at_most_four_fifths_of_random():
         }
         for name, found in drawn.items():
             for k, size in enumerate(grid):
-                fitted = fit_bradley_terry(found.take(slice(0, size))).scores
+                fitted = fit_bradley_terry(found.take(slice(0, size)), position=True).scores
                 curves[name][run, k] = spearmanr(fitted, scores).statistic
     mean = {name: np.maximum.accumulate(curve.mean(axis=0)) for name, curve in curves.items()}
     for share in (0.9, 0.95):
