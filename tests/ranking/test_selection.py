@@ -164,7 +164,7 @@ def test_places_give_way_to_what_says_more():
 @pytest.mark.parametrize("bias", [0.0, 2.0])
 def test_adaptive_needs_at_most_four_fifths_of_random(bias):
     """16 candidates, hard decisions with noise, scores over 1-5: R for 90 % and 95 % of the agreement of all pairs."""
-    n, runs, grid = 16, 100, np.arange(16, 241, 16)
+    n, runs, grid = 16, 100, np.arange(32, 241, 16)
     curves = {name: np.zeros((runs, len(grid))) for name in ("random", "adaptive")}
     for run in range(runs):
         scores = np.random.default_rng([5, run]).uniform(1, 5, n)
