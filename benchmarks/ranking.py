@@ -109,7 +109,7 @@ def run_scale(_: int, n: int = 10_000, each: int = 20) -> Rows:
             pairs = select(n, "symmetric", budget, seed=0)
             comparisons = Comparisons.of(list(map(str, range(n))), pairs[:, 0], pairs[:, 1], ask(pairs))
         selected = time.perf_counter() - started
-        for decoding in ("win-ratio", "bradley-terry", "likelihood"):
+        for decoding in ("win-ratio", "bradley-terry-position", "likelihood"):
             started = time.perf_counter()
             decoded = decode(comparisons, decoding)
             seconds, known = time.perf_counter() - started, ~np.isnan(decoded.scores)
@@ -163,7 +163,8 @@ def replay(n: int, noise: float, bias: float, batch: int, runs: int) -> tuple[np
     grid = np.unique(np.append(np.geomspace(n // 2, every, 24).astype(int), every))
     scores, won = np.zeros((runs, n)), np.zeros((runs, n, n))
     for run in range(runs):
-        rng = np.random.default_rng([3, n, run])
+        # other draws than those on which the selection was designed ([3, n, run])
+        rng = np.random.default_rng([8, n, run])
         scores[run] = rng.uniform(1, 5, n)
         won[run] = scores[run][:, None] - scores[run] + bias + noise * rng.normal(size=(n, n)) > 0
 
@@ -173,7 +174,7 @@ def replay(n: int, noise: float, bias: float, batch: int, runs: int) -> tuple[np
 
     found = {"random": np.zeros((runs, len(grid)))}
     for run in range(runs):
-        pairs = select(n, "random", None, run)
+        pairs = select(n, "random", None, 10_000 + run)
         comparisons = Comparisons.of(names, pairs[:, 0], pairs[:, 1], won[run][pairs[:, 0], pairs[:, 1]])
         found["random"][run] = agree(comparisons, run, grid)
     mean = found["random"].mean(axis=0)
@@ -184,7 +185,7 @@ def replay(n: int, noise: float, bias: float, batch: int, runs: int) -> tuple[np
         def ask(pairs: np.ndarray, run: int = run) -> np.ndarray:
             return won[run][pairs[:, 0], pairs[:, 1]]
 
-        comparisons = select_adaptively(n, int(part[-1]), ask, batch, seed=run)
+        comparisons = select_adaptively(n, int(part[-1]), ask, batch, seed=10_000 + run)
         found["adaptive"][run, : len(part)] = agree(comparisons, run, part)
     return grid, found
 
