@@ -54,6 +54,10 @@ def card(
 
     measured = read_estimates(remedies) if remedies is not None else None
     kinds = [find_probe(name) for name in probe] if probe else list(available().values())
+    if all(_has_no_bias(kind) for kind in kinds):
+        biases = [name for name, kind in available().items() if not _has_no_bias(kind)]
+        allowed = f"at least one that measures a bias: {', '.join(biases)}"
+        raise InputError("probe", probe, allowed, "agreement with references stands on a card beside biases")
     data = load_dataset(dataset, path, limit=contexts)
     if attribute:
         data.require_attributes(attribute)
@@ -158,6 +162,12 @@ def _make(kind: type[Probe], attributes: list[str] | None, candidates: int, seed
     given = {"attributes": attributes, "n_candidates": candidates, "seed": seed, "resampling": Resampling(seed=seed)}
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in given.items() if name in known and value is not None})
+
+
+def _has_no_bias(kind: type[Probe]) -> bool:
+    from biaslab.metrics import find_metric
+
+    return all(find_metric(name, kind.name).quality for name in kind.primary)
 
 
 def _measure(probe: Probe, judge: Judge, data: Dataset, store: Path) -> pd.DataFrame:

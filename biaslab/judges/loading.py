@@ -7,11 +7,12 @@ import hashlib
 import importlib.metadata
 import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from biaslab.errors import InputError, ModelLoadError
+from biaslab.judges.unpacking import unpacked
 
 EMBEDDED, EMBEDDED_ENCODER = "smollm2-135m", "minilm-l6"
 _HASHED_BYTES, _STRETCH = 1 << 28, 1 << 16
@@ -105,13 +106,7 @@ def load_model(source: ModelSource, dtype: str, device: str) -> tuple[Any, Any]:
     ModelLoadError
         If transformers cannot load it; the cause is chained.
     """
-
-    def choose(config: Any) -> Any:
-        from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
-
-        return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-
-    return _load(source, dtype, device, choose)
+    return _load(source, dtype, device, _generating)
 
 
 def load_headless(source: ModelSource, dtype: str = "float32", device: str = "cpu", safe: bool = False) -> Any:
@@ -149,7 +144,28 @@ def load_headless(source: ModelSource, dtype: str = "float32", device: str = "cp
 def _load(
     source: ModelSource, dtype: str, device: str, choose: Callable[[Any], Any], safe: bool = False
 ) -> tuple[Any, Any]:
-    """Load a model as the class that is chosen by its configuration, and its tokenizer."""
+    """Load a model as the class that is chosen by its configuration, and its tokenizer.
+
+    The embedded judge is read from its unpacked copy, or from its file where that is damaged or cannot be written.
+    """
+    if source.gguf_file and source.name in _WHEELS:
+        with _quiet():
+            folder = unpacked(source.name, source.revision, lambda: _read(source, "float32", "cpu", _generating))
+        if folder is not None:
+            with contextlib.suppress(ModelLoadError):
+                return _read(replace(source, location=str(folder), gguf_file=None), dtype, device, choose, safe=True)
+    return _read(source, dtype, device, choose, safe)
+
+
+def _generating(config: Any) -> Any:
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+
+
+def _read(
+    source: ModelSource, dtype: str, device: str, choose: Callable[[Any], Any], safe: bool = False
+) -> tuple[Any, Any]:
     import torch
     from transformers import AutoConfig, AutoTokenizer, GgufConfig
 

@@ -10,7 +10,7 @@ import torch
 
 from biaslab.core import Choice
 from biaslab.errors import InputError, ModelLoadError
-from biaslab.judges import loading
+from biaslab.judges import loading, unpacking
 from biaslab.judges.local import LocalJudge
 
 REQUEST = Choice("Which?", ("A", "B"))
@@ -184,3 +184,79 @@ def test_a_hub_name_offline_is_an_error_soon(tmp_path):
     assert time.monotonic() - begin < 60
     assert shown.stdout.startswith("refused: the model 'nobody/no-such-model' is neither")
     assert "network" in shown.stdout
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache of unpacked models."""
+    monkeypatch.setattr(unpacking, "_cache", lambda: tmp_path)
+    return tmp_path
+
+
+def test_a_model_is_unpacked_once(cache, make_model, byte_level):
+    loads = []
+
+    def load():
+        loads.append(1)
+        return make_model(vocab_size=len(byte_level)), byte_level
+
+    folder = unpacking.unpacked("judge", "abc", load)
+    assert unpacking.unpacked("judge", "abc", load) == folder
+    assert len(loads) == 1
+    assert list(cache.iterdir()) == [folder]
+    found = loading.load_model(loading.find_model(str(folder)), "float32", "cpu")[0].state_dict()
+    wanted = load()[0].state_dict()
+    assert found.keys() == wanted.keys()
+    assert all(torch.equal(found[name], wanted[name]) for name in found)
+    assert unpacking.unpacked("judge", "other weights", load) != folder
+
+
+def test_who_is_second_takes_what_the_first_wrote(cache, make_model, byte_level):
+    def load():
+        return make_model(vocab_size=len(byte_level)), byte_level
+
+    def load_late():
+        unpacking.unpacked("judge", "abc", load)  # as another process does meanwhile
+        return load()
+
+    folder = unpacking.unpacked("judge", "abc", load_late)
+    assert list(cache.iterdir()) == [folder]
+
+
+def test_nothing_is_unpacked_where_nothing_can_be_written(tmp_path, monkeypatch, make_model, byte_level):
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setattr(unpacking, "_cache", lambda: file)
+    assert unpacking.unpacked("judge", "abc", lambda: pytest.fail("loaded in vain")) is None
+
+
+def test_a_failed_load_leaves_nothing(cache):
+    def load():
+        raise ModelLoadError("no such tensor")
+
+    with pytest.raises(ModelLoadError, match="no such tensor"):
+        unpacking.unpacked("judge", "abc", load)
+    assert not list(cache.iterdir())
+
+
+@pytest.mark.slow
+def test_the_embedded_judge_unpacked_is_the_one_in_the_file(cache, capsys):
+    source = loading.find_model(loading.EMBEDDED)
+    packed, its_tokenizer = loading._read(source, "float32", "cpu", loading._generating)
+    model, tokenizer = loading.load_model(source, "float32", "cpu")
+    assert len(list(cache.iterdir())) == 1
+    assert capsys.readouterr() == ("", "")
+    assert tokenizer.backend_tokenizer.to_str() == its_tokenizer.backend_tokenizer.to_str()
+    assert (tokenizer.chat_template, tokenizer.special_tokens_map) == (
+        its_tokenizer.chat_template,
+        its_tokenizer.special_tokens_map,
+    )
+    assert model.generation_config.to_dict() == packed.generation_config.to_dict()
+    found, wanted = model.state_dict(), packed.state_dict()
+    assert found.keys() == wanted.keys()
+    assert all(torch.equal(found[name], wanted[name]) for name in found)
+    [weights] = cache.glob("*/model.safetensors")
+    weights.write_bytes(weights.read_bytes()[:1000])  # a damaged copy does not matter
+    assert torch.equal(
+        loading.load_model(source, "float32", "cpu")[0].state_dict()["model.norm.weight"], wanted["model.norm.weight"]
+    )

@@ -58,6 +58,7 @@ def test_from_estimates_to_a_table_and_macros(capsys):
         (["card", "simulated", "--out", "nowhere/card"], "a folder that exists"),
         (["card", "simulated", "--candidates", "0"], "candidates is 0"),
         (["card", "simulated", "--probe", "charm"], "position"),
+        (["card", "simulated", "--probe", "comparative"], "at least one that measures a bias: "),
         (["card", "simulated", "--attribute", "charm"], "coherence"),
         (["card", "simulated", "--remedies", "missing.csv"], "a CSV file of estimates"),
     ],
