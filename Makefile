@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 .PHONY: figures test check lab docs clean
 
 figures: $(VENV)/.runtime
-	$(BIN)/biaslab figures $(ARGS)
+	$(BIN)/biaslab figures --jobs 2 $(ARGS)
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(ARGS)
