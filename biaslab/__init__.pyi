@@ -1,3 +1,4 @@
+from . import distill as distill
 from . import plots as plots
 from . import probes as probes
 from . import published as published

@@ -32,7 +32,28 @@ ALLOWED = {
         "stats",
     },  # judges: loading models
     "probes": {"core", "datasets", "errors", "parsing", "prompts", "ranking", "scales", "scoring", "stats"},
-    "judges": {"core", "errors", "judgements", "datasets", "parsing", "prompts", "scales"},
+    "judges": {
+        "core",
+        "datasets",
+        "distill",
+        "errors",
+        "judgements",
+        "parsing",
+        "prompts",
+        "scales",
+    },  # distill: evaluators by name
+    "distill": {
+        "collect",
+        "core",
+        "datasets",
+        "errors",
+        "judges",
+        "prompts",
+        "scales",
+        "scoring",
+        "stats",
+        "store",
+    },  # collect: rewards of candidates
     "store": {"core", "errors"},
     "cost": {"core", "errors", "store", "datasets"},
     "budget": {"core", "errors", "cost"},

@@ -19,6 +19,7 @@ def available() -> dict[str, str]:
         "<organisation>/<model>": "a model of the Hugging Face hub",
         "api:<model>[@<address>]": "a model behind an OpenAI-compatible server, such as api:qwen3@http://localhost:8000/v1",
         "sampled:<k>:<judge>": "a judge of labels from one of text, by k samples of each answer",
+        "evaluator:<folder>": "an evaluator that a judge taught, saved by `biaslab.distill`; answers scores only",
         "recorded:<file>[,column=value…]": "judgements somebody already has: a log that `biaslab audit` reads",
         "simulated[:name=value,…]": f"a judge with planted biases: {', '.join(_planted_defaults())}",
     }
@@ -70,6 +71,10 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
         if dataset is None:
             raise InputError("dataset", dataset, "the data set whose texts were judged")
         return RecordedJudge(file, dataset, where)
+    if name.startswith("evaluator:"):
+        from biaslab.distill.judge import load_judge as load_evaluator_judge
+
+        return load_evaluator_judge(name.removeprefix("evaluator:"))
     if name.startswith("sampled:"):
         from biaslab.judges.sampled import Sampled
 

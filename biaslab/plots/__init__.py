@@ -6,6 +6,7 @@ probes declare (`biaslab.core.Metric`).
 
 from biaslab.plots.drawing import against, hollow, intervals
 from biaslab.plots.files import save
+from biaslab.plots.inherited import inherited
 from biaslab.plots.style import MARKERS, PALETTE, STYLE, note, panels, share_legend, styled
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "STYLE",
     "against",
     "hollow",
+    "inherited",
     "intervals",
     "note",
     "panels",

@@ -1,4 +1,4 @@
-"""What `Familiarity` estimates of the scores and perplexities of items: excess, slope, and tables by score."""
+"""What `Familiarity` and `Verbosity` estimate of scores and a feature of the text: excess, slope, tables by score."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from biaslab.stats.regression import linear_model
 from biaslab.stats.t_tests import t_test
 
 
-def excess(blocks: pd.DataFrame, level: Level, resampling: Resampling) -> Estimate:
-    """Return the judge's correlation with log perplexity minus the humans', tested against 0.
+def excess(blocks: pd.DataFrame, level: Level, resampling: Resampling, feature: str = "log_perplexity") -> Estimate:
+    """Return the judge's correlation with a feature of the text minus the humans', tested against 0.
 
     Within contexts both are rank correlations of few candidates, and in half of the contexts they are the same. A
     sign-flip test then accuses 1 of 200 fair judges with 8 contexts of 3 candidates, not 1 of 20, and a studentised
@@ -28,19 +28,19 @@ def excess(blocks: pd.DataFrame, level: Level, resampling: Resampling) -> Estima
     Parameters
     ----------
     blocks : pandas.DataFrame
-        One row an item: ``context_id, score, human, log_perplexity``.
+        One row an item: ``context_id, score, human`` and the feature.
     level : {"context", "dataset"}
         As for `biaslab.stats.correlation_intervals.correlation_difference`, which this is at the level of the data set.
     resampling : Resampling
         Its level, and at the level of the data set how to resample.
+    feature : str
+        Column of the feature.
     """
-    found = correlation_difference(blocks, "score", "human", "log_perplexity", resampling, level)
+    found = correlation_difference(blocks, "score", "human", feature, resampling, level)
     if level != "context" or found.n_contexts < 2 or math.isnan(found.estimate):
         return found
     rated = blocks[blocks["human"].notna()]
-    judge, human = (
-        context_correlations(rated, x, "log_perplexity", "spearman", "context_id") for x in ("score", "human")
-    )
+    judge, human = (context_correlations(rated, x, feature, "spearman", "context_id") for x in ("score", "human"))
     differences = (judge - human)[~np.isnan(judge - human)]
     error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
     if error == 0:
@@ -51,22 +51,24 @@ def excess(blocks: pd.DataFrame, level: Level, resampling: Resampling) -> Estima
     return Estimate(found.estimate, float(low), float(high), p_value, effect, len(differences), method, note)
 
 
-def slope(blocks: pd.DataFrame, within: bool, level: float) -> Estimate:
-    """Return how many standard deviations the judge's score moves a nat of log perplexity at equal human score.
+def slope(blocks: pd.DataFrame, within: bool, level: float, feature: str = "log_perplexity") -> Estimate:
+    """Return how many standard deviations the judge's score moves per unit of a feature at equal human score.
 
     Parameters
     ----------
     blocks : pandas.DataFrame
-        One row an item: ``context_id, score, human, log_perplexity``.
+        One row an item: ``context_id, score, human`` and the feature.
     within : bool
         Give each context an intercept of its own.
     level : float
         Confidence level.
+    feature : str
+        Column of the feature.
     """
     rated = blocks[blocks["human"].notna()]
     spread = float(rated["score"].std()) if len(rated) > 1 else 0.0
     frame = rated.assign(score=rated["score"] / (spread or 1.0))
-    return linear_model(frame, "score ~ log_perplexity + human", within=within, level=level)["log_perplexity"]
+    return linear_model(frame, f"score ~ {feature} + human", within=within, level=level)[feature]
 
 
 def judged(cell: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:

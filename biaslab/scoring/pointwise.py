@@ -17,7 +17,7 @@ from biaslab.core import Choice, Completion, Message, Messages, Reply, Request, 
 from biaslab.datasets.schema import CANDIDATE_COLUMNS, Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_score, parse_scores
-from biaslab.scales import Scale, find_scale
+from biaslab.scales import Scale, scale_named
 from biaslab.stats.labels import tempered
 
 Answer = Literal["distribution", "text"]
@@ -166,7 +166,7 @@ def read_score(trial: Trial, reply: Reply, temperature: float = 1.0) -> tuple[fl
     of one label, at temperature 1, where the trial is about one. Of a text the score that is written in it, that of the
     trial's attribute where the trial lists several in ``labels``.
     """
-    scale = find_scale(str(trial.condition["scale"]))
+    scale = scale_named(str(trial.condition["scale"]))
     if isinstance(trial.request, Choice):
         logprobs = reply.logprobs or ()
         if not np.isfinite(logprobs).any():

@@ -1,0 +1,28 @@
+"""Distillation: a judge teaches a small evaluator, which judges, reranks and rewards (ECT; Wang et al. 2023).
+
+======================= ===========================================================================================
+`Stars`                 ask a judge for one to five stars, or 0-100 (Fig. 2, Tables 7 and 8, Appendix C)
+`find_aspect`           the aspects of Tables 7 and 8
+`examples`              trials of any scorer, probe or log → texts with labels
+`train`                 an encoder and a feed-forward head on them (Eqs. 7 and 8) → `Evaluator`
+`cross_fit`             one evaluator a fold of contexts → `Evaluators`, which judge what they have not seen
+`EvaluatorJudge`        an evaluator as a judge: answers `biaslab.core.Score`
+`load_evaluator`        from a folder of safetensors and JSON, and from nothing else
+`collect_samples`       candidates from a generation model (Table 6)
+`rerank`                best of N by one or several evaluators; `tune_weights`
+`reinforce`             minimum-risk training (Eqs. 3, 4 and 9)
+`bias_inheritance`      which biases of its teacher the student has
+======================= ===========================================================================================
+
+Examples
+--------
+>>> import biaslab as bl
+>>> data = bl.load_dataset("graded", limit=4)
+>>> trials = bl.collect(Stars(aspects=["coherence"]), bl.SimulatedJudge(data), data, progress=False)
+>>> evaluator = train(examples(trials, data), progress=False)  # doctest: +SKIP
+>>> student = EvaluatorJudge(evaluator)                         # doctest: +SKIP
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

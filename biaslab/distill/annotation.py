@@ -1,0 +1,136 @@
+"""Let a judge annotate candidates with one to five stars, or from 0 to 100 (Wang et al. 2023, Fig. 2, Appendix C)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from biaslab import prompts
+from biaslab.core import Reply, Status, Trial
+from biaslab.datasets.schema import Dataset
+from biaslab.distill.aspects import MULTIPLE, Aspect, aspects, find_aspect
+from biaslab.errors import InputError
+from biaslab.scales import Scale, whole_numbers
+from biaslab.scoring.pointwise import Answer, Asking, Item, items, read_score, score_trials
+
+StarScale = Literal["stars", "0-100"]
+_SCALES: Mapping[str, Scale] = {"stars": whole_numbers(1, 5), "0-100": whole_numbers(0, 100)}
+
+
+@dataclass(frozen=True)
+class Stars:
+    """Ask for stars, one aspect a request, or for all aspects at once.
+
+    Parameters
+    ----------
+    task : {"summarization", "translation", "style-transfer"}
+        Whose aspects (`biaslab.distill.aspects`).
+    aspects : sequence of str or Aspect, optional
+        What to ask about. By default every single aspect of the task; ``["multiple"]`` is the multi-aspect prompt of
+        the paper, one number for all. An own `Aspect` may take the place of a name.
+    scale : {"stars", "0-100"}
+        One to five stars, or the continuous scale of Appendix C.
+    reference : bool
+        Show the reference beside the source: then evaluators may be taught with it (reference-based).
+    source : bool
+        Show the source.
+    answer : {"distribution", "text"}
+        Take the expected score over the labels, or generate text and read the score in it, as the paper does.
+    replicates : int
+        With ``answer="text"``: samples of each request.
+    temperature : float
+        With ``answer="text"``: 0 is greedy.
+    max_tokens : int
+        With ``answer="text"``: length of an answer at most.
+    seed : int
+        Of the sampled texts.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range, or the task has no such aspect. From `design`, if the reference is wanted
+        and a candidate has none.
+
+    Notes
+    -----
+    The wording is our own; worst, perfect and definition are those of Tables 7 and 8. ``attribute`` of the trials is
+    the aspect's name, ``human`` the mean human score where the data set has an attribute of that name.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> trials = bl.collect(Stars(aspects=["fluency"]), bl.SimulatedJudge(data), data, progress=False)
+    >>> len(trials), bool(trials["value"].between(1, 5).all())
+    (12, True)
+    """
+
+    task: str = "summarization"
+    aspects: Sequence[str | Aspect] | None = None
+    scale: StarScale = "stars"
+    reference: bool = False
+    source: bool = True
+    answer: Answer = "distribution"
+    replicates: int = 1
+    temperature: float = 0.0
+    max_tokens: int = 16
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.scale not in get_args(StarScale):
+            raise InputError("scale", self.scale, " or ".join(get_args(StarScale)))
+        if isinstance(self.aspects, str) or (self.aspects is not None and not self.aspects):
+            raise InputError("aspects", self.aspects, "a list of at least one aspect")
+        self._aspects()
+        self._asking()
+
+    @property
+    def name(self) -> str:
+        """``"stars"``, or ``"stars 0-100"``; with ``", reference"`` where it is shown."""
+        return ("stars" if self.scale == "stars" else "stars 0-100") + (", reference" if self.reference else "")
+
+    def design(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan one score a candidate and aspect, or one a replicate."""
+        chosen, scale = self._aspects(), _SCALES[self.scale]
+        blank = dataset.candidates["reference"].str.strip() == ""
+        if self.reference and blank.any():
+            row = dataset.candidates.loc[blank].iloc[0]
+            what = f"context {row['context_id']!r}, candidate {row['candidate_id']!r} has none"
+            raise InputError("reference", what, "a reference for every candidate, or reference=False")
+        for item in items(dataset):
+            shown = self._shown(item)
+            for aspect in chosen:
+                prompt = prompts.render("stars", **shown, stars=self.scale == "stars", **_about(aspect))
+                human = {**item.human, aspect.name: item.human.get(aspect.name, math.nan)}
+                yield from score_trials(replace(item, human=human), aspect.name, prompt, scale, self._asking(), {})
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the stars, or the score from 0 to 100, of a distribution the expected one; and the status."""
+        return read_score(trial, reply)
+
+    def _shown(self, item: Item) -> dict[str, str]:
+        return {
+            "source": item.context if self.source else "",
+            "reference": item.reference if self.reference else "",
+            "candidate": item.text,
+        }
+
+    def _aspects(self) -> tuple[Aspect, ...]:
+        if self.aspects is None:
+            return tuple(aspect for aspect in aspects(self.task) if aspect.name != MULTIPLE)
+        return tuple(a if isinstance(a, Aspect) else find_aspect(self.task, a) for a in self.aspects)
+
+    def _asking(self) -> Asking:
+        return Asking(self.answer, self.replicates, self.temperature, self.max_tokens, self.seed)
+
+
+def _about(aspect: Aspect) -> dict[str, str]:
+    return {
+        "noun": aspect.noun,
+        "attribute": aspect.name,
+        "worst": aspect.worst,
+        "perfect": aspect.perfect,
+        "definition": aspect.definition,
+    }

@@ -1,0 +1,202 @@
+"""Texts to vectors, one a text, by a frozen or trainable encoder; and what the head is shown of them (Eqs. 7 and 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Literal
+
+import torch
+
+from biaslab.distill.settings import Pooling
+from biaslab.errors import InputError, ModelLoadError
+from biaslab.judges.loading import ModelSource, find_model, load_headless
+from biaslab.scoring.encoder import Encoder, batches, choose_layer, is_causal
+
+Layer = int | Literal["last"] | None
+_BATCH_TOKENS, _KEPT = 4096, 50_000
+
+
+def features(h: torch.Tensor, s: torch.Tensor | None = None, r: torch.Tensor | None = None) -> torch.Tensor:
+    """Put the vectors of output, source and reference together as the head's input.
+
+    Parameters
+    ----------
+    h, s, r : torch.Tensor, shape (texts, width)
+        Of outputs, sources and references.
+
+    Returns
+    -------
+    torch.Tensor, shape (texts, width × 1, 4 or 6)
+        ``h`` alone; ``[h; s; h⊙s; |h−s|]`` (Eq. 8); or ``[h; r; h⊙s; h⊙r; |h−s|; |h−r|]`` (Eq. 7).
+
+    Raises
+    ------
+    InputError
+        If there is a reference and no source.
+
+    Notes
+    -----
+    The text of the paper that we have lost its formulas. These are those of COMET, which it says to follow (Rei et al.
+    2020): ``RegressionMetric`` and ``ReferencelessRegression`` of its code put the same vectors together, the first in
+    another order, which a linear layer does not see.
+
+    Examples
+    --------
+    >>> h, s = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 0.0]])
+    >>> features(h, s)
+    tensor([[1., 2., 3., 0., 3., 0., 2., 2.]])
+    """
+    if s is None:
+        if r is not None:
+            raise InputError("s", s, "a source where there is a reference")
+        return h
+    if r is None:
+        return torch.cat([h, s, h * s, (h - s).abs()], dim=1)
+    return torch.cat([h, r, h * s, h * r, (h - s).abs(), (h - r).abs()], dim=1)
+
+
+class TextEncoder:
+    """An encoder up to one of its layers. While it is frozen it remembers every text.
+
+    Parameters
+    ----------
+    source : ModelSource
+        Where the model lies (`biaslab.judges.loading.find_model`).
+    layer : int or "last", optional
+        Whose output is taken; layers above it are dropped. By default as `biaslab.scoring.load_encoder`.
+    device : str
+        Of torch.
+
+    Raises
+    ------
+    ModelLoadError
+        If it cannot be loaded, or not from safetensors.
+    InputError
+        If it has no such layer.
+
+    Notes
+    -----
+    A text's own "[CLS]" is characters. Texts longer than the window are cut, with a warning that counts them: the end
+    of a long source is not seen. all-MiniLM-L6-v2 has 512 positions; sentence-transformers uses 256 of them.
+    """
+
+    def __init__(self, source: ModelSource, layer: Layer = None, device: str = "cpu") -> None:
+        model, tokenizer = load_headless(source, device=device, safe=source.gguf_file is None)
+        depth = int(model.config.get_text_config(encoder=True).num_hidden_layers)
+        self.source = source
+        self.layer = choose_layer(model.config, depth if layer == "last" else layer, source.name)
+        if self.layer == 0:
+            raise InputError("layer", layer, "at least 1")
+        self.causal = is_causal(model.config)
+        if getattr(model, "pooler", None) is not None:
+            model.pooler = None  # is not asked
+        self._blocks = _cut(model, depth, self.layer)
+        self._reading = Encoder(source.name, model, tokenizer, self.layer)
+        self._known: dict[str, torch.Tensor] = {}
+        self.model = model.requires_grad_(False)
+        self.width = int(model.config.get_text_config().hidden_size)
+
+    @property
+    def device(self) -> str:
+        """Where it computes."""
+        return str(self.model.device)
+
+    def vectors(self, texts: Sequence[str], pooling: Pooling) -> torch.Tensor:
+        """Return one vector a text, shape (texts, width); with gradients while layers are trainable and wanted.
+
+        Raises
+        ------
+        InputError
+            If the first token of a causal model is wanted, which has seen nothing of the text.
+
+        Warns
+        -----
+        UserWarning
+            If texts are cut: how many of those not seen before.
+        """
+        if pooling == "cls" and self.causal:
+            raise InputError("pooling", pooling, "mean for a causal model, whose first token sees nothing")
+        distinct = list(dict.fromkeys(texts))
+        row = 0 if pooling == "cls" else 1
+        if torch.is_grad_enabled() and self.trained():
+            found = dict(self._computed(distinct))
+        else:
+            missing = [text for text in distinct if text not in self._known]
+            with torch.no_grad():
+                fresh = dict(self._computed(missing))
+            found = {text: self._known[text] for text in distinct if text in self._known} | fresh
+            self._remember(fresh)
+        places = {text: i for i, text in enumerate(distinct)}
+        every = torch.stack([found[text][row] for text in distinct])
+        return every[torch.tensor([places[text] for text in texts], device=every.device)]
+
+    def unfreeze(self, layers: int | Literal["all"]) -> None:
+        """Let so many layers learn, from the top, or everything.
+
+        Raises
+        ------
+        InputError
+            If there are not so many.
+        """
+        if layers != "all" and layers > len(self._blocks):
+            raise InputError("trainable", layers, f"0 to {len(self._blocks)} layers of {self.source.name}, or all")
+        chosen = [self.model] if layers == "all" else list(self._blocks)[len(self._blocks) - layers :]
+        for part in chosen:
+            part.requires_grad_(True)
+        self._known.clear()
+
+    def trained(self) -> dict[str, torch.nn.Parameter]:
+        """Return what learns, by name."""
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+
+    def learn(self, on: bool) -> None:
+        """Switch dropout on in what learns, or off; what was remembered of a learning encoder is forgotten."""
+        self.model.eval()
+        if not self.trained():
+            return
+        self._known.clear()
+        for part in self.model.modules():
+            own = list(part.parameters())
+            if own and all(p.requires_grad for p in own):
+                part.train(on)
+
+    def _computed(self, texts: Sequence[str]) -> Iterator[tuple[str, torch.Tensor]]:
+        """Yield a text with its first and its mean vector, shape (2, width)."""
+        rows = [ids for ids, _ in self._reading.tokens(texts)]
+        # On a CPU one by one, which is as fast: the last bits of a vector then do not depend on the texts beside it.
+        together = torch.is_grad_enabled() or not self.device.startswith("cpu")
+        for batch in batches([len(ids) for ids in rows], _BATCH_TOKENS if together else 0):
+            ids, mask = self._reading.padded([rows[i] for i in batch])
+            states = self.model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
+            shown = mask.unsqueeze(-1).to(states.dtype)
+            means = (states * shown).sum(1) / shown.sum(1)
+            for index, first, mean in zip(batch, states[:, 0], means, strict=True):
+                yield texts[index], torch.stack([first, mean])
+
+    def _remember(self, fresh: dict[str, torch.Tensor]) -> None:
+        if len(self._known) + len(fresh) > _KEPT:
+            self._known.clear()
+        self._known.update(fresh)
+
+
+def find_encoder(name: str, layer: Layer, device: str, trainable: bool) -> TextEncoder:
+    """Return an encoder: one of its own where it is to learn, else one that all evaluators of this process share."""
+    source = find_model(name)
+    return TextEncoder(source, layer, device) if trainable else _shared(source, layer, device)
+
+
+@lru_cache(maxsize=4)
+def _shared(source: ModelSource, layer: Layer, device: str) -> TextEncoder:
+    return TextEncoder(source, layer, device)
+
+
+def _cut(model: Any, depth: int, layer: int) -> torch.nn.ModuleList:
+    """Drop the layers above one, and return those that are left."""
+    for name, part in model.named_modules():
+        if isinstance(part, torch.nn.ModuleList) and len(part) == depth:
+            above, _, own = name.rpartition(".")
+            kept = part[:layer]
+            setattr(model.get_submodule(above), own, kept)
+            return kept
+    raise ModelLoadError(f"the layers of {type(model).__name__} are not found; choose another encoder")

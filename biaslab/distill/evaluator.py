@@ -1,0 +1,198 @@
+"""An evaluator: an encoder with a feed-forward head that scores texts (Wang et al. 2023, after COMET)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from biaslab.distill.encoding import features, find_encoder
+from biaslab.distill.settings import BLOCKS, Settings
+from biaslab.errors import InputError, ModelLoadError
+from biaslab.judges.loading import choose_device
+
+_CHUNK = 1024
+
+
+class Evaluator:
+    """Scores texts from 0 (the worst its teacher said) to 1 (the best); a regression may go a little beyond.
+
+    Made by `biaslab.distill.train` or `biaslab.distill.load_evaluator`.
+
+    Parameters
+    ----------
+    attribute : str
+        What it judges.
+    settings : Settings
+        How it is built and was trained.
+    device : str, optional
+        Of torch: CUDA, MPS or the CPU by default.
+    training : mapping, optional
+        What to know about the training: numbers and short texts.
+
+    Raises
+    ------
+    ModelLoadError
+        If the encoder cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        attribute: str,
+        settings: Settings,
+        device: str | None = None,
+        training: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.attribute, self.settings, self.training = attribute, settings, dict(training or {})
+        last = settings.trainable == "all" and settings.layer is None
+        self.encoder = find_encoder(
+            settings.encoder, "last" if last else settings.layer, choose_device(device), settings.trainable != 0
+        )
+        self.encoder.unfreeze(settings.trainable) if settings.trainable else None
+        self.head = _head(settings, self.encoder.width).to(self.encoder.device).eval()
+
+    def __repr__(self) -> str:
+        return f"Evaluator({self.id!r})"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What must be given beside the text: some of "source" and "reference"."""
+        return {"output": (), "reference-free": ("source",), "reference-based": ("source", "reference")}[
+            self.settings.inputs
+        ]
+
+    @property
+    def id(self) -> str:
+        """Attribute, encoder, inputs and a digest of weights and of all that a score depends on."""
+        named = (self.attribute, self.encoder.source.name, self.settings.inputs, self.digest)
+        return "evaluator:{}:{}:{}@{}".format(*named)
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that change with the weights, the encoder and the way it is read."""
+        read = {name: getattr(self.settings, name) for name in ("inputs", "loss", "pooling", "stars", "hidden")}
+        pinned = [self.attribute, self.encoder.source.revision, self.encoder.layer, read]
+        made = hashlib.blake2b(json.dumps(pinned, sort_keys=True).encode())
+        for name, tensor in sorted(self.weights().items()):
+            made.update(name.encode() + tensor.numpy().tobytes())
+        return made.hexdigest()[:16]
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """Return head and trained layers by name, on the CPU; what is frozen is not among them."""
+        return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in self._learning().items()}
+
+    def load_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Take weights that `weights` returned.
+
+        Raises
+        ------
+        ModelLoadError
+            If names, shapes or types are not those of this evaluator, or a number is not finite.
+        """
+        own = self._learning()
+        for name in {*own, *weights}:
+            fits = name in own and name in weights and own[name].shape == weights[name].shape
+            if not fits or weights[name].dtype != own[name].dtype or not bool(torch.isfinite(weights[name]).all()):
+                raise ModelLoadError(f"the evaluator's weights do not fit its settings: {name}")
+        with torch.no_grad():
+            for name, tensor in own.items():
+                tensor.copy_(weights[name])
+        self.encoder.learn(False)
+        self.__dict__.pop("digest", None)
+
+    def score(
+        self,
+        texts: Sequence[str],
+        sources: Sequence[str] | None = None,
+        references: Sequence[str] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the score of each text, shape (texts,).
+
+        Raises
+        ------
+        InputError
+            If sources or references are needed and missing or blank, or are not as many as the texts.
+
+        Warns
+        -----
+        UserWarning
+            If texts are cut because they do not fit the encoder's window: how many.
+        """
+        given = self._given(texts, sources, references)
+        if not given[0]:
+            return np.empty(0)
+        scores = []
+        with torch.no_grad():
+            vectors = self.vectors(given)
+            for start in range(0, len(given[0]), _CHUNK):
+                parts = [None if v is None else v[start : start + _CHUNK] for v in vectors]
+                scores.append(self.worth(self.head(features(*parts))).double().cpu().numpy())  # type: ignore[arg-type]
+        return np.concatenate(scores)
+
+    def vectors(self, given: Sequence[Sequence[str]]) -> tuple[torch.Tensor | None, ...]:
+        """Return the vectors of texts, sources and references, None for what is not needed; all encoded together."""
+        together = [text for part in given for text in part]
+        every = self.encoder.vectors(together, self.settings.pooling)
+        parts = torch.split(every, len(given[0]))
+        return (*parts, *[None] * (3 - len(parts)))
+
+    def worth(self, outputs: torch.Tensor) -> torch.Tensor:
+        """Return scores from what the head puts out: the number itself, or the expected star, laid on 0 to 1."""
+        if self.settings.loss == "regression":
+            return outputs.squeeze(1)
+        stars = torch.linspace(0, 1, self.settings.stars, device=outputs.device)
+        return torch.softmax(outputs, dim=1) @ stars
+
+    def start_at(self, mean: torch.Tensor) -> None:
+        """Set the head's last bias so that it begins with a mean label, or with the shares of the stars."""
+        start = mean if self.settings.loss == "regression" else mean.clamp(min=1e-3).log()
+        with torch.no_grad():
+            self.head[-1].bias.copy_(start)  # type: ignore[operator]
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write ``evaluator.safetensors`` and ``evaluator.json``; of the encoder only what was trained.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
+        from biaslab.distill.evaluator_files import save_evaluator
+
+        return save_evaluator(self, folder)
+
+    def _learning(self) -> dict[str, torch.Tensor]:
+        found: dict[str, torch.Tensor] = {f"encoder.{name}": p for name, p in self.encoder.trained().items()}
+        return found | {f"head.{name}": p for name, p in self.head.named_parameters()}
+
+    def _given(
+        self, texts: Sequence[str], sources: Sequence[str] | None, references: Sequence[str] | None
+    ) -> list[list[str]]:
+        given = [list(texts)]
+        for name, values in (("source", sources), ("reference", references)):
+            if name in self.needs:
+                if values is None or len(values) != len(texts) or any(not value.strip() for value in values):
+                    raise InputError(f"{name}s", values, f"a {name} for each text: the evaluator was taught with it")
+                given.append(list(values))
+        return given
+
+
+def _head(settings: Settings, width: int) -> torch.nn.Sequential:
+    """Return the feed-forward head, its first weights drawn from the seed and nothing else."""
+    sizes = [BLOCKS[settings.inputs] * width, *settings.hidden]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        layers: list[torch.nn.Module] = []
+        for before, after in pairwise(sizes):
+            layers += [torch.nn.Linear(before, after), torch.nn.Tanh(), torch.nn.Dropout(settings.dropout)]
+        layers.append(torch.nn.Linear(sizes[-1], 1 if settings.loss == "regression" else settings.stars))
+    return torch.nn.Sequential(*layers)

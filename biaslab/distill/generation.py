@@ -1,0 +1,219 @@
+"""Let a policy write: by sampling from its likeliest tokens, or by beam search, plain or diverse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from biaslab.distill.policy import Ids, Policy, Reading
+
+
+class Output(NamedTuple):
+    """What was written: token ids with the terminator, if one ended it."""
+
+    ids: Ids
+    stopped: bool
+
+
+class Truncation(NamedTuple):
+    """What tokens may be sampled.
+
+    Parameters
+    ----------
+    k : int
+        The so many likeliest only (Fan et al. 2018); 0 is all.
+    p : float
+        The fewest likeliest that together have this probability (Holtzman et al. 2020); 1 is all.
+    temperature : float
+        Of the softmax, before either.
+    """
+
+    k: int = 0
+    p: float = 1.0
+    temperature: float = 1.0
+
+    def draw(self, logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+        """Return one token a row by inverting its cumulative distribution.
+
+        Parameters
+        ----------
+        logits : torch.Tensor, shape (rows, vocabulary)
+        uniforms : torch.Tensor, shape (rows,)
+            Numbers in [0, 1).
+
+        Returns
+        -------
+        torch.Tensor, shape (rows,)
+        """
+        logits = logits.to(device="cpu", dtype=torch.float64) / self.temperature
+        ids = None
+        if self.k:
+            logits, ids = logits.topk(min(self.k, logits.shape[-1]))
+        elif self.p < 1:
+            logits, ids = logits.sort(descending=True, stable=True)
+        weights = logits.softmax(-1)
+        cumulative = weights.cumsum(-1)
+        if self.p < 1:
+            weights = weights.masked_fill(cumulative - weights >= self.p, 0.0)
+            cumulative = weights.cumsum(-1)
+        drawn = torch.searchsorted(cumulative, uniforms[:, None] * cumulative[:, -1:], right=True)
+        # what rounding leaves beyond the last possible token goes to that token
+        last = (weights > 0).cumsum(-1).argmax(-1, keepdim=True)
+        tokens = torch.minimum(drawn, last)
+        return (tokens if ids is None else ids.gather(-1, tokens))[:, 0]
+
+
+@torch.inference_mode()
+def sample(
+    policy: Policy,
+    prompts: Sequence[Ids],
+    of: Sequence[int],
+    uniforms: NDArray[np.float64],
+    truncation: Truncation,
+) -> list[Output]:
+    """Sample outputs; a row has random numbers of its own, so it does not depend on its batch.
+
+    Parameters
+    ----------
+    policy : Policy
+        Who writes.
+    prompts : sequence of tuple of int
+        Token ids; each is read once.
+    of : sequence of int, shape (rows,)
+        Which prompt a row answers.
+    uniforms : numpy.ndarray, shape (rows, steps)
+        Numbers in [0, 1), one a token; their number is the greatest length.
+    truncation : Truncation
+        What may be sampled.
+    """
+    reading = Reading(policy, prompts)
+    ends = torch.tensor(policy.terminators)
+    parents = torch.tensor(list(of))
+    logits, alive = reading.logits[parents.to(reading.logits.device)], torch.arange(len(of))
+    numbers = torch.from_numpy(np.ascontiguousarray(uniforms))
+    written: list[list[int]] = [[] for _ in of]
+    for step in range(numbers.shape[1]):
+        tokens = truncation.draw(logits, numbers[alive, step])
+        for row, token in zip(alive.tolist(), tokens.tolist(), strict=True):
+            written[row].append(token)
+        going = ~torch.isin(tokens, ends)
+        alive, parents = alive[going], parents[going] if step == 0 else going.nonzero()[:, 0]
+        if not len(alive) or step == numbers.shape[1] - 1:
+            break
+        device = logits.device
+        logits = reading.feed(tokens[going, None].to(device), parents.to(device))[:, -1]
+    return [Output(tuple(ids), ids[-1] in policy.terminators) for ids in written]
+
+
+@torch.inference_mode()
+def search(
+    policy: Policy, prompts: Sequence[Ids], beams: int, max_tokens: int, groups: int = 1, diversity: float = 0.0
+) -> list[list[Output]]:
+    """Beam search, in groups that avoid one another's tokens (diverse beam search, Vijayakumar et al. 2018).
+
+    Beams are ranked by the sum of their log-probabilities; finished ones by that sum over their length, terminator
+    included. Group g ranks what it could write at a step by the sum minus ``diversity`` for each beam of the groups
+    before it that writes the same token at that step, terminators included (Hamming diversity, their §4). The penalty
+    only ranks; it does not stay in the sum. Nothing is stopped early: the search ends when no beam can still win.
+
+    Parameters
+    ----------
+    policy : Policy
+        Who writes.
+    prompts : sequence of tuple of int
+        Token ids.
+    beams : int
+        In all groups together; a multiple of ``groups``.
+    max_tokens : int
+        Greatest length, terminator included.
+    groups : int
+        1 is ordinary beam search.
+    diversity : float
+        Penalty in nats for each equal token.
+
+    Returns
+    -------
+    list of list of Output
+        Of each prompt ``beams`` outputs: the best of each group, then the second best of each, and so on.
+    """
+    width = beams // groups
+    hunts = [[_Group(width, max_tokens, policy.terminators) for _ in range(groups)] for _ in prompts]
+    reading = Reading(policy, prompts)
+    every = torch.arange(len(prompts) * beams, device=reading.logits.device)
+    scores = reading.logits.float().log_softmax(-1)[every // beams].view(len(prompts), groups, width, -1)
+    for step in range(1, max_tokens + 1):
+        parents, tokens = [], []
+        for number, hunt in enumerate(hunts):
+            used = torch.zeros(scores.shape[-1], device=scores.device)
+            for index, group in enumerate(hunt):
+                group.advance(scores[number, index], diversity * used)
+                start = number * beams + index * width
+                parents += [start + beam for beam in group.parents]
+                tokens += [row[-1] for row in group.rows]
+                for token in group.written:
+                    used[token] += 1
+        if step == max_tokens or all(group.is_done for hunt in hunts for group in hunt):
+            break
+        old = torch.tensor(parents, device=every.device)
+        fed = torch.tensor(tokens, device=every.device)[:, None]
+        logits = reading.feed(fed, old // beams if step == 1 else old)[:, -1]
+        scores = logits.float().log_softmax(-1).view(scores.shape)
+    return [_in_turn([group.best() for group in hunt]) for hunt in hunts]
+
+
+class _Group:
+    """The beams of one group: those that go on, and those that ended."""
+
+    def __init__(self, width: int, max_tokens: int, terminators: Ids) -> None:
+        self.width, self.max_tokens, self.terminators = width, max_tokens, terminators
+        self.rows: list[Ids] = [()] * width
+        self.sums = torch.tensor([0.0] + [-torch.inf] * (width - 1))
+        self.parents = list(range(width))
+        self.ended: list[tuple[float, Output]] = []
+        self.written: list[int] = []
+
+    def advance(self, scores: torch.Tensor, penalty: torch.Tensor) -> None:
+        """Take one step: scores of shape (beams, vocabulary) in nats, penalty of shape (vocabulary,)."""
+        totals = self.sums.to(scores.device)[:, None] + scores
+        found = (totals - penalty).flatten().topk(min(totals.numel(), self.width * (1 + len(self.terminators))))
+        kept: list[tuple[int, Ids, float]] = []
+        self.written = []
+        for rank, place in enumerate(found.indices.tolist()):
+            beam, token = divmod(place, scores.shape[-1])
+            row, total = (*self.rows[beam], token), float(totals[beam, token])
+            if token in self.terminators:
+                if rank < self.width:
+                    self.ended.append((total / len(row), Output(row, True)))
+                    self.written.append(token)
+            elif len(kept) < self.width:
+                kept.append((beam, row, total))
+        while len(kept) < self.width:  # a vocabulary smaller than the beams
+            kept.append((kept[-1][0], kept[-1][1], -torch.inf) if kept else (0, (*self.rows[0], 0), -torch.inf))
+        self.written += [row[-1] for _, row, _ in kept]
+        self.parents, self.rows = [k[0] for k in kept], [k[1] for k in kept]
+        self.sums = torch.tensor([k[2] for k in kept])
+        self.ended = sorted(self.ended, key=lambda pair: -pair[0])[: self.width]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no beam that goes on can still come among the best."""
+        reachable = float(self.sums.max()) / self.max_tokens
+        return len(self.ended) == self.width and reachable <= self.ended[-1][0]
+
+    def best(self) -> list[Output]:
+        """Return the best beams, ended or cut at the greatest length, the best first."""
+        cut = [
+            (total / len(row), Output(row, False))
+            for row, total in zip(self.rows, self.sums.tolist(), strict=True)
+            if total > -torch.inf and len(row) == self.max_tokens
+        ]
+        return [output for _, output in sorted([*self.ended, *cut], key=lambda pair: -pair[0])[: self.width]]
+
+
+def _in_turn(groups: Sequence[Sequence[Output]]) -> list[Output]:
+    longest = max(map(len, groups))
+    return [group[i] for i in range(longest) for group in groups if i < len(group)]

@@ -1,0 +1,247 @@
+"""Which of its teacher's biases a student keeps: a share for each metric of a probe, with an interval.
+
+Wang et al. (2023) distil a judge into a small evaluator and do not ask what comes along. A probe is run on both, about
+the same contexts, and each metric of the student is set against the teacher's.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from biaslab.core import Metric, Probe
+from biaslab.distill._shares import Pair, in_a_word
+from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.stats.blocks import ITEM, usable
+from biaslab.stats.frame import LEADING, TRAILING, estimates_frame, require_columns
+
+Floats = NDArray[np.float64]
+Key = tuple[Any, ...]
+_ROLES = ("teacher", "student")
+#: How a judge was asked, and not what about: may differ between teacher and student.
+_MAY_DIFFER = ("answer",)
+
+
+def bias_inheritance(
+    probe: Probe,
+    teacher: pd.DataFrame,
+    student: pd.DataFrame,
+    metrics: Sequence[str] | None = None,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Estimate what share of each of its teacher's biases a student has.
+
+    Parameters
+    ----------
+    probe : Probe
+        The phenomenon; its ``estimate`` is called once, and once more for each context that is left out.
+    teacher, student : pandas.DataFrame
+        Trials of this probe about the same contexts, made by `biaslab.collect`, of one judge each. Take contexts that
+        the student never saw. Column ``answer`` may differ; contexts that only one has are left out.
+    metrics : sequence of str, optional
+        Metrics that have a null; by default the probe's primary ones.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    pandas.DataFrame
+        An estimates frame. A cell of the probe (attribute …) has one row for each ``role``, the metric standing in
+        column ``of``:
+
+        "teacher", "student"
+            Their own estimates: ``metric`` is that of the probe, ``judge`` their name.
+        "difference"
+            ``bias_difference``, the student's minus the teacher's (null 0), also where there is no share.
+        "share"
+            ``bias_share``, (student's − null) / (teacher's − null). p tests a share of 1. ``verdict`` reads the
+            interval: *keeps* (above 0, 1 inside), *keeps a part* (between 0 and 1), *amplifies* (above 1), *loses*
+            (0 inside, below 1), *reverses* (below 0), *cannot be told* (0 and 1 inside, or no share).
+
+        Metrics counted in standard deviations of the judge's own scores come twice, by ``unit``: see the notes. q is
+        over shares and own estimates together. ``attrs["contexts_left_out"]`` counts contexts that only one judged.
+
+    Raises
+    ------
+    InputError
+        If a metric is unknown or has no null.
+    TrialsError
+        If a frame holds several judges, if fewer than two contexts are common, or no cell of the probe is.
+
+    Notes
+    -----
+    Both estimates are about the same contexts and rise and fall together. Their covariance is that of leaving out one
+    context at a time, (G − 1) / G Σ (θ₍g₎ − θ)(θ₍g₎ − θ)ᵀ, and the interval is Fieller's (1954): all shares r for which
+    student's − r × teacher's does not differ from 0 by t with G − 1 degrees of freedom. Where the teacher's own bias
+    does not differ from its null (Fieller's g ≥ 1), no share is excluded: it is NaN, and ``note`` says so. The share is
+    thus estimated only of biases that were found, and one that was hardly found looks larger than it is, and its share
+    smaller; judge more contexts.
+
+    The student is taken as it is: the interval is over contexts, and says nothing about what another training would
+    give.
+
+    **Which units compare.** A share is a property of two judges only if noise does not move it.
+
+    * In *points* of the scale and in *logits* noise of the student leaves the share alone. Teacher and student must be
+      on one scale, and stay away from its ends, which cut off more of whoever is noisier. A student that shrinks all
+      its scores towards the mean, as regressions do, shrinks its biases too, and its sense of quality as much: it then
+      loses in points what it keeps in SD.
+    * In *SD* of a judge's own scores (``verbosity_slope``, ``familiarity_slope``) a noisier student has less and a
+      smoother one more than in points: by the ratio of the two standard deviations. That is how much the bias decides
+      among all of the student's scores, of one context and of others. A student that tells contexts apart better than
+      their candidates has a small share of it, and may rank candidates by the bias all the same. Where the two units
+      disagree, say both. Points are SD times the standard deviation of the item scores that humans rated.
+    * Rank correlations (``verbosity_excess``, ``agreement_loss``) and rates (``first_position_rate``) lie nearer to
+      their null for whoever is noisier: a share below 1 may be noise alone. Prefer a slope or a logit.
+
+    References
+    ----------
+    Fieller 1954, *Some Problems in Interval Estimation*, JRSS B 16(2); Efron & Tibshirani 1993, ch. 11.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded")
+    >>> probe = bl.probes.Verbosity(attributes=["coherence"])
+    >>> judges = [bl.SimulatedJudge(data, quality=0.5, verbosity=size) for size in (1.0, 0.5)]
+    >>> teacher, student = (bl.collect(probe, judge, data, progress=False) for judge in judges)
+    >>> found = bias_inheritance(probe, teacher, student, progress=False)
+    >>> found.loc[found["role"] == "share", ["unit", "estimate", "verdict"]].round(1).to_numpy().tolist()
+    [['SD', 0.5, 'keeps a part'], ['points', 0.5, 'keeps a part']]
+    """
+    wanted = _require_metrics(probe, metrics)
+    trials, left_out = _common(teacher, student)
+    own = [probe.estimate(frame, list(wanted)) for frame in trials]
+    conditions = [name for name in own[0].columns if name not in (*LEADING, *TRAILING, *_MAY_DIFFER)]
+    found = [_by_key(frame, conditions) for frame in own]
+    keys = [key for key in found[0] if key in found[1]]
+    if not keys:
+        raise TrialsError(
+            "conditions", _apart(found, conditions), "at least one cell that both judged", "ask both alike"
+        )
+    drawn = _without_each(probe, trials, list(wanted), conditions, keys, progress)
+    rows: list[dict[str, Any]] = []
+    for key, values in zip(keys, drawn, strict=True):
+        metric, pair = wanted[key[0]], [part[key] for part in found]
+        where = dict(zip(("dataset", *conditions), key[1:], strict=True)) | {"of": metric.name, "unit": metric.unit}
+        values = np.vstack([[[row["estimate"] for row in pair]], values]) - metric.null
+        rows += [dict(row) | where | {"role": role} for role, row in zip(_ROLES, pair, strict=True)]
+        rows += _compared(values, pair, where)
+        if metric.unit == "SD" and all({"human", *ITEM} <= set(frame.columns) for frame in trials):
+            rows += _compared(values * _spreads(trials, where), pair, where | {"unit": "points"}, own=True)
+    frame = estimates_frame(rows, probe.name, ("bias_share", *wanted), ("of", "unit", "role", *conditions, "verdict"))
+    frame.attrs["contexts_left_out"] = left_out
+    return frame
+
+
+def _require_metrics(probe: Probe, metrics: Sequence[str] | None) -> dict[str, Metric]:
+    """Return the wanted metrics by name; each has a null."""
+    known = {
+        promise.metric: Metric(promise.metric, promise.metric, null=promise.null) for promise in probe.calibrations
+    }
+    known |= {metric.name: metric for metric in getattr(probe, "metrics", ())}
+    tested = [name for name, metric in known.items() if metric.null is not None and not metric.quality]
+    wanted = probe.primary if metrics is None else metrics
+    unknown = [wanted] if isinstance(wanted, str) else [name for name in wanted if name not in tested]
+    if unknown or not wanted:
+        allowed = f"a list of metrics with a null: {', '.join(tested)}"
+        raise InputError("metrics", unknown or wanted, allowed)
+    return {name: known[name] for name in dict.fromkeys(wanted)}
+
+
+def _common(teacher: pd.DataFrame, student: pd.DataFrame) -> tuple[tuple[pd.DataFrame, pd.DataFrame], int]:
+    """Return the trials about contexts that both judged, and how many contexts are left out."""
+    for role, frame in zip(_ROLES, (teacher, student), strict=True):
+        require_columns(frame, ("judge", "dataset", "context_id"), f"{role}'s trials")
+        judges = sorted(set(frame["judge"]))
+        if len(judges) != 1:
+            raise TrialsError(f"{role}'s trials", judges, "trials of one judge", "choose a judge's rows")
+    names = [set(frame["context_id"]) for frame in (teacher, student)]
+    common = names[0] & names[1]
+    if len(common) < 2:
+        raise TrialsError("context_id", f"{len(common)} that both judged", "at least two contexts of both")
+    kept = tuple(frame[frame["context_id"].isin(common)] for frame in (teacher, student))
+    return (kept[0], kept[1]), len(names[0] | names[1]) - len(common)
+
+
+def _by_key(estimates: pd.DataFrame, conditions: Sequence[str]) -> dict[Key, Mapping[Any, Any]]:
+    """Return rows by metric, data set and conditions. What humans alone say is nobody's to inherit."""
+    rows = [row for row in estimates.to_dict("records") if row.get("scorer") != "human"]
+    columns = ("metric", "dataset", *conditions)
+    return {tuple(None if row[name] != row[name] else row[name] for name in columns): row for row in rows}
+
+
+def _apart(found: Sequence[Mapping[Key, object]], conditions: Sequence[str]) -> str:
+    """Say which conditions teacher and student have nothing in common in."""
+    parts = []
+    for at, name in enumerate(("metric", "dataset", *conditions)):
+        one, two = (sorted({str(key[at]) for key in part}) for part in found)
+        if not set(one) & set(two):
+            parts.append(f"{name} is {', '.join(one)} for the teacher and {', '.join(two)} for the student")
+    return "; ".join(parts) or "no combination of them is the same"
+
+
+def _without_each(
+    probe: Probe,
+    trials: tuple[pd.DataFrame, pd.DataFrame],
+    metrics: list[str],
+    conditions: Sequence[str],
+    keys: Sequence[Key],
+    progress: bool,
+) -> Floats:
+    """Estimate anew without each context; return shape (keys, contexts, 2), NaN where there is no estimate."""
+    if "resampling" in {each.name for each in fields(probe)}:  # type: ignore[arg-type]
+        given = probe.resampling  # type: ignore[attr-defined]
+        probe = replace(probe, resampling=replace(given, n=100, method="studentised"))  # type: ignore[type-var]
+    names = list(dict.fromkeys(trials[0]["context_id"]))
+    found = np.full((len(keys), len(names), 2), math.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MissingDataWarning)  # it was given of all trials together
+        for at, name in enumerate(tqdm(names, desc=f"{probe.name} without", unit="context", disable=not progress)):
+            for role, frame in enumerate(trials):
+                rest = _by_key(probe.estimate(frame[frame["context_id"] != name], metrics), conditions)
+                found[:, at, role] = [rest[key]["estimate"] if key in rest else math.nan for key in keys]
+    return found
+
+
+def _compared(
+    values: Floats, pair: Sequence[Mapping[Any, Any]], where: Mapping[str, Any], own: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of difference and share, and of both judges' own estimates where the probe gives none."""
+    contexts = min(int(row["n_contexts"]) for row in pair)
+    both = Pair.jackknifed(values, contexts, float(pair[0]["ci_level"]))
+    facts = {name: sum(row[name] for row in pair) for name in ("n_trials", "n_dropped")}
+    facts |= {name: pair[1][name] for name in ("judge", "ci_level", "seed")}
+    if own:
+        for role, row, weights in zip(_ROLES, pair, ((1.0, 0.0), (0.0, 1.0)), strict=True):
+            found = asdict(both.combined(weights))
+            yield {**row, **where, "role": role, **found}
+    yield {**where, **facts, "metric": "bias_difference", "role": "difference", **asdict(both.combined((-1.0, 1.0)))}
+    share = both.share()
+    yield {**where, **facts, "metric": "bias_share", "role": "share", "verdict": in_a_word(share), **asdict(share)}
+
+
+def _spreads(trials: tuple[pd.DataFrame, pd.DataFrame], where: Mapping[str, Any]) -> Floats:
+    """Return the standard deviation of both judges' item scores, whole and without each context: (1 + contexts, 2)."""
+    names = {name: at for at, name in enumerate(dict.fromkeys(trials[0]["context_id"]))}
+    columns = []
+    for frame in trials:
+        same = {name: value for name, value in where.items() if value is not None and name in frame.columns}
+        same |= {"asked": "score"} if "asked" in frame.columns else {}
+        chosen = usable(frame[(frame[list(same)] == pd.Series(same)).all(axis=1) & frame["human"].notna()])
+        scores = chosen.groupby(list(ITEM), sort=False)["value"].mean()
+        scores -= scores.mean()
+        at = scores.index.get_level_values(0).map(names).to_numpy()
+        sums = np.array([np.bincount(at, scores**power, len(names)) for power in (0, 1, 2)])
+        n, first, second = np.column_stack([sums.sum(axis=1), sums.sum(axis=1)[:, None] - sums])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            columns.append(np.sqrt(np.maximum(second - first**2 / n, 0.0) / (n - 1)))
+    return np.column_stack(columns)

@@ -1,0 +1,136 @@
+"""Evaluators as a judge: it answers `Score` requests, so that every pointwise probe, ranking and audit runs on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+
+from biaslab.core import Reply, Request, Score, require_kinds
+from biaslab.distill.aspects import MULTIPLE
+from biaslab.distill.crossfit import FOLDS, Evaluators, load_evaluators
+from biaslab.distill.evaluator import Evaluator
+from biaslab.distill.evaluator_files import CARD, load_evaluator
+from biaslab.errors import InputError, JudgeError, ModelLoadError
+
+AnyEvaluator = Evaluator | Evaluators
+
+
+class EvaluatorJudge:
+    """A judge of kind `biaslab.core.Score`.
+
+    Parameters
+    ----------
+    evaluators : Evaluator, Evaluators, or several of them
+        As a list, each for the attribute that it was taught; or by attribute, as in ``{"coherence": evaluator}``, which
+        may give an attribute to an evaluator that was taught another. Cross-fitted ones answer a request about a source
+        that they know with the evaluator that never saw it.
+    name : str, optional
+        What tables and figures call it; it stands in front of the id.
+
+    Attributes
+    ----------
+    id : str
+        Pins weights, encoder and settings of all evaluators.
+
+    Raises
+    ------
+    InputError
+        If there is none, or two are of one attribute.
+
+    Notes
+    -----
+    A request without an attribute asks for quality as a whole: the only evaluator answers it, or the one taught by the
+    multi-aspect prompt. An evaluator that needs source or reference refuses requests without. Scores are those of
+    `Evaluator.score`, computed for all requests at once.
+
+    Examples
+    --------
+    >>> judge = EvaluatorJudge(evaluator)                                                        # doctest: +SKIP
+    >>> bl.collect(bl.probes.Source(["coherence"], answer="score"), judge, data, store="s.sqlite")  # doctest: +SKIP
+    """
+
+    kinds: frozenset[type] = frozenset({Score})
+
+    def __init__(
+        self, evaluators: AnyEvaluator | Sequence[AnyEvaluator] | Mapping[str, AnyEvaluator], name: str = "evaluator"
+    ) -> None:
+        if isinstance(evaluators, Evaluator | Evaluators):
+            evaluators = [evaluators]
+        if not isinstance(evaluators, Mapping):
+            given = list(evaluators)
+            evaluators = {each.attribute: each for each in given}
+            if len(evaluators) < len(given):
+                raise InputError("evaluators", [each.attribute for each in given], "one for each attribute")
+        if not evaluators:
+            raise InputError("evaluators", "none", "at least one")
+        self.evaluators: dict[str, AnyEvaluator] = dict(evaluators)
+        inside = ",".join(f"{attribute}={each.id}" for attribute, each in sorted(self.evaluators.items()))
+        self.id = f"{name}/{inside}"
+
+    def __repr__(self) -> str:
+        return f"EvaluatorJudge({self.id!r})"
+
+    def check(self, requests: Iterable[Request]) -> None:
+        """Raise `JudgeError` for the first request of another kind, of an unknown attribute, or without its source."""
+        for request in requests:
+            self._evaluator(request)
+
+    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
+        """Answer every request, those of one attribute together."""
+        asked: dict[int, list[Score]] = {}
+        chosen: dict[int, AnyEvaluator] = {}
+        for request in requests:
+            evaluator = self._evaluator(request)
+            chosen[id(evaluator)] = evaluator
+            asked.setdefault(id(evaluator), []).append(request)  # type: ignore[arg-type]
+        for key, mine in asked.items():
+            texts, sources, references = zip(*((r.text, r.source, r.reference) for r in mine), strict=True)
+            scores = chosen[key].score(texts, sources, references)
+            for request, score in zip(mine, scores, strict=True):
+                yield request, Reply(score=float(score))
+
+    def _evaluator(self, request: Request) -> AnyEvaluator:
+        """Return who answers a request.
+
+        Raises
+        ------
+        JudgeError
+            If nobody does.
+        """
+        require_kinds(self, [request])
+        assert isinstance(request, Score)  # noqa: S101 - just checked
+        known = self.evaluators
+        whole = next(iter(known.values())) if len(known) == 1 else known.get(MULTIPLE)
+        found = known.get(request.attribute) if request.attribute or "" in known else whole
+        if found is None:
+            listed = ", ".join(known)
+            raise JudgeError(f"no evaluator for the attribute {request.attribute!r}, only for {listed}", request)
+        for name in found.needs:
+            if not getattr(request, name).strip():
+                raise JudgeError(f"the evaluator of {found.attribute} was taught with a {name}; show it one", request)
+        return found
+
+
+def load_judge(folder: str | PathLike[str], encoder: str | None = None, device: str | None = None) -> EvaluatorJudge:
+    """Load a judge from a folder: of one evaluator, of cross-fitted ones, or with such a folder for each attribute.
+
+    Raises
+    ------
+    ModelLoadError
+        If there is none, or one of them cannot be loaded.
+    """
+    path = Path(folder)
+    inside = sorted(p for p in path.glob("*") if (p / CARD).is_file() or (p / FOLDS).is_file())
+    single = not inside or (path / CARD).is_file() or (path / FOLDS).is_file()
+    found = [_load(each, encoder, device) for each in ([path] if single else inside)]
+    try:
+        return EvaluatorJudge(found, path.resolve().name)
+    except InputError as error:
+        raise ModelLoadError(f"the folder {str(folder)!r} holds several evaluators of one attribute") from error
+
+
+def _load(path: Path, encoder: str | None, device: str | None) -> AnyEvaluator:
+    if (path / FOLDS).is_file():
+        return load_evaluators(path, encoder, device)
+    return load_evaluator(path, encoder, device)

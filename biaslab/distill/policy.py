@@ -1,0 +1,249 @@
+"""A generation model as a policy: what it reads, what it may write, and how likely it is to write something."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from biaslab.core import Message
+from biaslab.errors import InputError, JudgeError, PromptTooLongError
+from biaslab.judges.batches import decoder_start, encode_prompts, padded
+from biaslab.judges.encoding import Encoder
+from biaslab.judges.loading import choose_device, choose_dtype, find_model, load_model
+
+SOURCE = "{source}"
+Ids = tuple[int, ...]
+
+
+class Policy:
+    """A model that writes a text for a source.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+        Causal or encoder–decoder model, on its device. It keeps keys and values of what it read; state-space models do
+        not, and are refused when they are asked to write.
+    tokenizer : transformers.PreTrainedTokenizerBase
+        Its tokenizer; its chat template is used when it has one.
+    name : str
+        What provenance calls it; pins the weights.
+    prompt : str
+        What is asked, one user message, with ``{source}`` where the source's text goes.
+
+    Raises
+    ------
+    InputError
+        If the prompt has no place for the source.
+
+    Notes
+    -----
+    Text of sources and references is data: a special token's string inside it is encoded as plain characters.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, name: str, prompt: str = SOURCE) -> None:
+        if SOURCE not in prompt:
+            raise InputError("prompt", prompt, f"a text with {SOURCE} where the source goes")
+        self.model, self.tokenizer, self.name, self.prompt = model.eval(), tokenizer, name, prompt
+        self.encoder = Encoder(tokenizer, int(model.config.get_text_config().vocab_size))
+        self.has_encoder = bool(model.config.is_encoder_decoder)
+
+    def __repr__(self) -> str:
+        return f"Policy({self.name!r}, device={str(self.model.device)!r})"
+
+    @cached_property
+    def terminators(self) -> Ids:
+        """Tokens that end a text, the one that references are ended with first."""
+        ends = self.model.generation_config.eos_token_id
+        ids = [self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])]
+        known = tuple(dict.fromkeys(i for i in ids if i is not None))
+        if not known:
+            raise JudgeError(f"the model {self.name!r} names no end-of-sequence token, so no text would end")
+        return known
+
+    @cached_property
+    def opening(self) -> Ids:
+        """What an encoder–decoder model's decoder reads first; nothing for a causal model."""
+        return (decoder_start(self.model), *self.encoder.prefix) if self.has_encoder else ()
+
+    def read(self, source: str, max_tokens: int) -> Ids:
+        """Return the token ids of a source's prompt.
+
+        Raises
+        ------
+        PromptTooLongError
+            If it leaves no room for so many tokens in the context window.
+        """
+        ids = self.encoder.conversation([Message("user", self.prompt.replace(SOURCE, source))])
+        ids = (*ids, *self.encoder.suffix) if self.has_encoder else ids
+        window = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        longest = max(len(ids), len(self.opening) + max_tokens) if self.has_encoder else len(ids) + max_tokens
+        if window is not None and longest > window:
+            raise PromptTooLongError(
+                f"a source of {len(source)} characters takes {longest} tokens, the window of {self.name!r} holds "
+                f"{window}; shorten the source or max_tokens"
+            )
+        return ids
+
+    def target(self, text: str) -> Ids:
+        """Return the token ids of a text that the policy is to write, with the token that ends it."""
+        ids = self.encoder.plain(text) if self.has_encoder else self.encoder.continuation(text)
+        return (*ids, self.terminators[0])
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of generated ids; the token that ends it vanishes."""
+        return self.encoder.decode(ids).strip()
+
+    def log_likelihood(self, prompts: Sequence[Ids], outputs: Sequence[Sequence[Ids]]) -> list[torch.Tensor]:
+        """Return log P(output | prompt) in nats of several outputs of each prompt, with gradient where it is on.
+
+        A prompt is read once for all of its outputs; the gradient flows through it all the same.
+
+        Parameters
+        ----------
+        prompts : sequence of tuple of int
+            Token ids.
+        outputs : sequence of sequence of tuple of int
+            Of each prompt at least one output of at least one token.
+
+        Returns
+        -------
+        list of torch.Tensor
+            One of shape (outputs,) a prompt.
+        """
+        rows = [output for group in outputs for output in group]
+        of = torch.tensor([i for i, group in enumerate(outputs) for _ in group], device=self.model.device)
+        reading = Reading(self, prompts)
+        targets = padded(rows, self.model.device)
+        logits = reading.logits[of, None]
+        if targets.shape[1] > 1:
+            logits = torch.cat([logits, reading.feed(targets[:, :-1], of)], dim=1)
+        wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        found = wide.log_softmax(-1).gather(-1, targets[..., None])[..., 0]
+        lengths = torch.tensor([len(row) for row in rows], device=targets.device)
+        inside = torch.arange(targets.shape[1], device=targets.device) < lengths[:, None]
+        sums = found.masked_fill(~inside, 0.0).sum(-1)
+        return list(torch.split(sums, [len(group) for group in outputs]))
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write an ordinary folder of transformers (safetensors), which `load_policy` and `load_judge` read.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
+        config = self.model.config
+        if getattr(config, "quantization_config", None) is not None:  # read from GGUF: the weights are plain by now
+            del config.quantization_config
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        return Path(folder)
+
+
+def load_policy(
+    model: str | Policy, prompt: str | None = None, dtype: str | None = None, device: str | None = None
+) -> Policy:
+    r"""Load a generation model by name.
+
+    Parameters
+    ----------
+    model : str or Policy
+        ``"smollm2-135m"`` (embedded), a folder, a ``.gguf`` file or a hub identifier; a policy is given
+        another prompt.
+    prompt : str, optional
+        As for `Policy`; by default the source alone, or the policy's own.
+    dtype : {"float32", "bfloat16", "float16"}, optional
+        By default bfloat16 on CUDA, float16 on MPS and float32 on the CPU.
+    device : str, optional
+        By default CUDA, else MPS, else the CPU.
+
+    Raises
+    ------
+    ModelLoadError
+        If there is no such model or it cannot be loaded.
+    InputError
+        If the prompt has no place for the source, or dtype or device cannot be used.
+
+    Examples
+    --------
+    >>> policy = load_policy("smollm2-135m", "Summarise in one sentence.\n\n{source}")  # doctest: +SKIP
+    """
+    if isinstance(model, Policy):
+        return model if prompt is None else Policy(model.model, model.tokenizer, model.name, prompt)
+    if prompt is not None and SOURCE not in prompt:
+        raise InputError("prompt", prompt, f"a text with {SOURCE} where the source goes")
+    found, device = find_model(model), choose_device(device)
+    loaded, tokenizer = load_model(found, choose_dtype(dtype, device), device)
+    return Policy(loaded, tokenizer, f"{found.name}@{found.revision}", prompt or SOURCE)
+
+
+class Reading:
+    """Prompts that a policy has read, ready to be continued; several rows may continue one prompt.
+
+    Parameters
+    ----------
+    policy : Policy
+        Who reads.
+    prompts : sequence of tuple of int
+        Token ids; padded on the left, where a mask hides it.
+
+    Attributes
+    ----------
+    logits : torch.Tensor, shape (prompts, vocabulary)
+        Of the first token that comes after each prompt.
+
+    Raises
+    ------
+    JudgeError
+        If the model keeps something else than keys and values.
+    """
+
+    def __init__(self, policy: Policy, prompts: Sequence[Ids]) -> None:
+        self.model, self.extra = policy.model, {}
+        takes = set(inspect.signature(self.model.forward).parameters)
+        if getattr(self.model, "_is_stateful", False) or "past_key_values" not in takes:
+            raise JudgeError(f"the model {policy.name!r} keeps no keys and values; choose a transformer")
+        self._places = "position_ids" in takes and not policy.has_encoder
+        if policy.has_encoder:
+            states, self.mask = encode_prompts(self.model, list(prompts))
+            self.extra = {"encoder_outputs": (states,)}
+            fed = torch.tensor([policy.opening], device=states.device).expand(len(prompts), -1)
+        else:
+            fed = padded([tuple(reversed(p)) for p in prompts], self.model.device).flip(1)
+            self.mask = padded([(1,) * len(p) for p in prompts], self.model.device).flip(1)
+        self._is_causal = not policy.has_encoder
+        self.cache: Any = None
+        self.logits = self._run(fed)[:, -1]
+
+    def feed(self, tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Go on with tokens, shape (new rows, n), row i after the old row ``rows[i]``.
+
+        Returns
+        -------
+        torch.Tensor, shape (new rows, n, vocabulary)
+            The logits of what comes after each token.
+        """
+        if len(rows) != len(self.mask) or not torch.equal(rows, torch.arange(len(rows), device=rows.device)):
+            self.cache.batch_select_indices(rows)
+            self.mask = self.mask[rows]
+            self.extra = {name: (states[rows],) for name, (states,) in self.extra.items()}
+        if self._is_causal:
+            self.mask = torch.cat([self.mask, torch.ones_like(tokens)], dim=1)
+        return self._run(tokens)
+
+    def _run(self, tokens: torch.Tensor) -> torch.Tensor:
+        inputs: dict[str, Any] = {"decoder_input_ids" if self.extra else "input_ids": tokens, **self.extra}
+        if self._places:
+            inputs["position_ids"] = (self.mask.cumsum(-1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
+        if self.cache is None and "logits_to_keep" in inspect.signature(self.model.forward).parameters:
+            inputs["logits_to_keep"] = 1
+        found = self.model(attention_mask=self.mask, past_key_values=self.cache, use_cache=True, **inputs)
+        self.cache = found.past_key_values
+        logits: torch.Tensor = found.logits
+        return logits

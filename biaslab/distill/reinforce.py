@@ -1,0 +1,156 @@
+"""Minimum-risk training of a generation model with an evaluator as reward (Wang et al. 2023, Eqs. 3, 4, 9)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from tqdm.auto import tqdm
+
+from biaslab.core import Judge, Score
+from biaslab.datasets.schema import Dataset
+from biaslab.distill.policy import Policy, load_policy
+from biaslab.distill.risk import MinimumRisk
+from biaslab.distill.risk_run import Floats, RewardFunction, RiskRun
+from biaslab.distill.samples import source_frame
+from biaslab.errors import InputError
+
+
+class Reinforced(NamedTuple):
+    """What `reinforce` returns.
+
+    Parameters
+    ----------
+    policy : Policy
+        The trained model; ``policy.save(folder)`` writes it for transformers, `biaslab.load_judge` and
+        `collect_samples`.
+    history : pandas.DataFrame
+        One row a step, from 0 (before training): ``step``; ``loss`` (Eq. 9), ``risk`` (Eq. 3, in units of reward, 0 at
+        the mean before training) and ``likelihood`` (−log P of the references a token, in nats), means over the sources
+        of the step;
+        ``reward_train``, the mean reward of its samples; ``distinct``, how many different ones a source had;
+        ``gradient``, its norm before clipping; ``reward_held_out``, the mean reward of samples of held-out sources,
+        NaN where it was not measured. Its random numbers are the same each time. With ``balance=0`` nothing is sampled,
+        and what is said of samples is NaN.
+    """
+
+    policy: Policy
+    history: pd.DataFrame
+
+
+def reinforce(
+    model: str | Policy,
+    sources: Dataset | pd.DataFrame,
+    reward: RewardFunction | Judge | Any,
+    settings: MinimumRisk | None = None,
+    *,
+    held_out: Dataset | pd.DataFrame | None = None,
+    attribute: str = "",
+    prompt: str | None = None,
+    folder: str | PathLike[str] | None = None,
+    device: str | None = None,
+    progress: bool = True,
+    **changes: Any,
+) -> Reinforced:
+    """Train a generation model to write what an evaluator scores high.
+
+    Loss of a source: λ × risk of its samples (Eqs. 3, 4) + (1 − λ) × −log P of its reference a token (Eq. 9). The
+    samples of an update are drawn first, in batches and without gradient; then their likelihood is computed with
+    gradient, each prompt read once for all of its samples and its reference (the paper's two stages).
+
+    Parameters
+    ----------
+    model : str or Policy
+        Causal or encoder–decoder model as for `collect_samples`, loaded in float32. A policy is trained in place.
+    sources : Dataset or pandas.DataFrame
+        What to write about; with ``balance`` below 1 each with a reference.
+    reward : callable, Judge or evaluator
+        From (texts, sources, references) to one number each; a judge that answers `biaslab.core.Score` requests, such
+        as an `EvaluatorJudge`; or anything with such a method ``score``, such as an `Evaluator`. A blank text is not
+        shown to it and gets 0, the worst.
+    settings : MinimumRisk, optional
+        How to train; by default as the paper does where it says so.
+    held_out : Dataset or pandas.DataFrame, optional
+        Other sources, on which the reward is measured from time to time.
+    attribute : str
+        What a judge is asked about; quality as a whole by default.
+    prompt : str, optional
+        As for `collect_samples`.
+    folder : path, optional
+        Where checkpoints are kept. A run that was killed goes on from the last one and ends with the same weights.
+    device : str, optional
+        By default CUDA, else MPS, else the CPU.
+    progress : bool
+        Show a progress bar with the reward.
+    **changes
+        Settings that differ, by name, such as ``steps=10, trainable=4``.
+
+    Returns
+    -------
+    Reinforced
+        ``policy`` and ``history``.
+
+    Raises
+    ------
+    InputError
+        If a reference is missing, a source is both trained and held out, a reward is not finite, or the folder holds
+        another run.
+    PromptTooLongError
+        Before training, if a source does not fit the context window.
+
+    Notes
+    -----
+    Dropout is off, so that the weights that write are those that are trained. That λ weighs the risk is how the paper's
+    "balance factor" of a mean of both is read here. Only a policy that writes different texts learns: see ``distinct``.
+
+    Examples
+    --------
+    >>> policy, history = reinforce("smollm2-135m", data, evaluator, steps=10, trainable=4)  # doctest: +SKIP
+    """
+    settings = replace(settings or MinimumRisk(), **changes)
+    given, others = source_frame(sources), None if held_out is None else source_frame(held_out)
+    if settings.balance < 1 and (given["reference"].str.strip() == "").any():
+        where = given.loc[given["reference"].str.strip() == "", "context_id"].iloc[0]
+        raise InputError("sources", f"context {where!r} without a reference", "references", "or set balance to 1")
+    both = set() if others is None else set(given["context"]) & set(others["context"])
+    if both:
+        raise InputError("held_out", f"{len(both)} sources that are trained on", "other sources")
+    policy = load_policy(model, prompt, "float32", device)
+    run = RiskRun(policy, given, others, _as_function(reward, attribute), settings, str(getattr(reward, "id", "")))
+    if folder is not None:
+        run.resume(Path(folder))
+    steps = range(run.step + 1, settings.steps + 1)
+    with tqdm(steps, desc="minimum-risk training", unit="step", disable=not progress) as bar:
+        for step in bar:
+            row = run.advance()
+            bar.set_postfix(reward=f"{row['reward_train']:.3f}")
+            if folder is not None and (step % settings.save_every == 0 or step == settings.steps):
+                run.save(Path(folder))
+    policy.name = f"{policy.name.split(', reinforced')[0]}, reinforced {settings.steps} steps"
+    return Reinforced(policy, pd.DataFrame(run.history))
+
+
+def _as_function(reward: Any, attribute: str) -> RewardFunction:
+    """Return the reward as a function of texts, sources and references."""
+    if hasattr(reward, "ask"):
+        return lambda texts, sources, references: _ask(reward, attribute, texts, sources, references)
+    found = getattr(reward, "score", reward)
+    if not callable(found):
+        raise InputError("reward", reward, "a function of texts, sources and references, an evaluator, or a judge")
+    return found  # type: ignore[no-any-return]
+
+
+def _ask(
+    judge: Judge, attribute: str, texts: Sequence[str], sources: Sequence[str], references: Sequence[str]
+) -> Floats:
+    requests = [Score(*parts, attribute) for parts in zip(texts, sources, references, strict=True)]
+    judge.check(requests)
+    replies = dict(judge.ask(dict.fromkeys(requests)))
+    found = [replies[request].score for request in requests]
+    return np.array([math.nan if value is None else value for value in found])

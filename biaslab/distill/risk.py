@@ -1,0 +1,131 @@
+"""Minimum-risk training: its settings, and the loss of sampled sequences (Wang et al. 2023, Eqs. 3, 4, 9)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from biaslab.errors import InputError
+
+
+@dataclass(frozen=True)
+class MinimumRisk:
+    """How `reinforce` trains.
+
+    Parameters
+    ----------
+    steps : int
+        Updates of the weights.
+    sources_per_step : int
+        Sources whose gradients are accumulated for an update.
+    samples : int
+        Texts sampled for each (5 in the paper); equal ones count once.
+    balance : float
+        λ of Eq. 9, the share of the risk; 1 − λ is that of the references' likelihood. The paper's is .7.
+    smoothness : float
+        α of Eq. 4. The paper names no value; near 1 the likeliest sample has almost all of the probability, since
+        log-probabilities of whole texts differ by many nats.
+    reward_unit : float, optional
+        What counts as 1 in the risk, so that λ means the same whatever the scale of the rewards. By default the
+        standard deviation of the rewards within sources before training; 1 takes rewards as they are (the paper).
+    learning_rate : float
+        Of AdamW, constant and without weight decay.
+    clip : float
+        Greatest norm of the gradient.
+    max_tokens : int
+        Greatest length of a sample; references are read in full.
+    temperature : float
+        Of the sampling.
+    trainable : "all" or int
+        Train all weights (the paper's way), or the last so many blocks and what comes after them only.
+    evaluate_every : int
+        Steps between measurements on held-out sources; there is one before training and one at the end anyway.
+    save_every : int
+        Steps between checkpoints.
+    rows : int
+        Texts that are sampled, or scored with gradient, at once at most (more where one source has more).
+    seed : int
+        Of order and samples.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range.
+    """
+
+    steps: int = 100
+    sources_per_step: int = 4
+    samples: int = 5
+    balance: float = 0.7
+    smoothness: float = 0.1
+    reward_unit: float | None = None
+    learning_rate: float = 1e-5
+    clip: float = 1.0
+    max_tokens: int = 64
+    temperature: float = 1.0
+    trainable: int | str = "all"
+    evaluate_every: int = 10
+    save_every: int = 10
+    rows: int = 32
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "sources_per_step", "max_tokens", "evaluate_every", "save_every", "rows"):
+            if getattr(self, name) < 1:
+                raise InputError(name, getattr(self, name), "a whole number of at least 1")
+        if self.samples < 2:
+            raise InputError("samples", self.samples, "at least 2: one sample has nothing to be better than")
+        if not 0 <= self.balance <= 1:
+            raise InputError("balance", self.balance, "a number from 0 (likelihood only) to 1 (risk only)")
+        for name in ("smoothness", "learning_rate", "clip", "temperature"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise InputError(name, getattr(self, name), "a number above 0")
+        if self.reward_unit is not None and not 0 < self.reward_unit < math.inf:
+            raise InputError("reward_unit", self.reward_unit, "a number above 0, or None to measure it")
+        whole = isinstance(self.trainable, int) and not isinstance(self.trainable, bool) and self.trainable >= 1
+        if self.trainable != "all" and not whole:
+            raise InputError("trainable", self.trainable, '"all", or a number of blocks of at least 1')
+
+
+def posterior(log_probs: torch.Tensor, smoothness: float) -> torch.Tensor:
+    """Return Eq. 4: the probabilities of sampled sequences to the power of α, renormalised over them.
+
+    Parameters
+    ----------
+    log_probs : torch.Tensor, shape (sequences,)
+        log P(sequence | source) in nats, of *different* sequences of one source.
+    smoothness : float
+        α: 1 is the model's own distribution over them, towards 0 they become equal.
+
+    Examples
+    --------
+    >>> posterior(torch.tensor([0.25, 0.5]).log(), 1.0).tolist()
+    [0.3333333432674408, 0.6666666865348816]
+    """
+    return (smoothness * log_probs).softmax(-1)
+
+
+def risk(log_probs: torch.Tensor, rewards: torch.Tensor, smoothness: float) -> torch.Tensor:
+    """Return Eq. 3 for one source: the expected loss −r under the posterior of its sampled sequences.
+
+    Parameters
+    ----------
+    log_probs : torch.Tensor, shape (sequences,)
+        As for `posterior`, with gradient.
+    rewards : torch.Tensor, shape (sequences,)
+        r of each; a constant added to all changes no gradient.
+    smoothness : float
+        α.
+
+    Returns
+    -------
+    torch.Tensor, shape ()
+
+    Examples
+    --------
+    >>> risk(torch.tensor([0.5, 0.5]).log(), torch.tensor([0.0, 1.0]), 1.0).item()
+    -0.5
+    """
+    return -(posterior(log_probs, smoothness) * rewards).sum()

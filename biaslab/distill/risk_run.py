@@ -1,0 +1,263 @@
+"""The state of a minimum-risk training run: what an update does, what is kept of it, how it goes on after a stop."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from biaslab.distill.checkpoints import load_checkpoint, save_checkpoint
+from biaslab.distill.generation import Output, Truncation, sample
+from biaslab.distill.policy import Ids, Policy
+from biaslab.distill.risk import MinimumRisk, risk
+from biaslab.distill.samples import in_batches, random_numbers
+from biaslab.errors import InputError
+
+#: From texts, their sources and their references to one number each: the more, the better.
+RewardFunction = Callable[[Sequence[str], Sequence[str], Sequence[str]], ArrayLike]
+Floats = NDArray[np.float64]
+
+
+class Task(NamedTuple):
+    """A source: its name and text, what is read of it, its reference, as text and as what is to be written."""
+
+    context_id: str
+    context: str
+    reference: str
+    prompt: Ids
+    target: Ids
+
+
+class RiskRun:
+    """The state of a training run."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        given: pd.DataFrame,
+        others: pd.DataFrame | None,
+        reward: RewardFunction,
+        settings: MinimumRisk,
+        reward_id: str = "",
+    ) -> None:
+        self.policy, self.reward, self.settings, self.reward_id = policy, reward, settings, reward_id
+        self.tasks = self._tasks(given)
+        self.held_out = [] if others is None else self._tasks(others)
+        self.weights = trainable_weights(policy.model, settings.trainable)
+        self.optimiser = torch.optim.AdamW(self.weights.values(), lr=settings.learning_rate, weight_decay=0.0)
+        self.history: list[dict[str, float]] = []
+        self.unit, self.centre = settings.reward_unit or 1.0, 0.0  # measured by `_begin`
+
+    @property
+    def step(self) -> int:
+        """The last step that is done, 0 before the first."""
+        return max(0, len(self.history) - 1)
+
+    def advance(self) -> dict[str, float]:
+        """Take one step and return its row of the history."""
+        if not self.history:
+            self._begin()
+        step, settings = len(self.history), self.settings
+        tasks = self._chosen(step)
+        drawn = self._draw(tasks, step) if settings.balance > 0 else [[] for _ in tasks]
+        rewards = self._judge(tasks, drawn)
+        self.optimiser.zero_grad(set_to_none=True)
+        sums = np.zeros(3)
+        for batch in in_batches([task.prompt for task in tasks], settings.samples + 1, settings.rows):
+            sums += self._backward([tasks[i] for i in batch], [drawn[i] for i in batch], [rewards[i] for i in batch])
+        norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), settings.clip, error_if_nonfinite=True)
+        self.optimiser.step()
+        loss, lost, likelihood = (sums / len(tasks)).tolist()
+        found = {
+            "step": float(step),
+            "loss": loss,
+            "risk": lost,
+            "likelihood": likelihood,
+            "reward_train": _mean_of_means(rewards),
+            "distinct": float(np.mean([len({o.ids for o in outputs}) or math.nan for outputs in drawn])),
+            "gradient": float(norm),
+            "reward_held_out": math.nan,
+        }
+        if step % settings.evaluate_every == 0 or step == settings.steps:
+            found["reward_held_out"] = self._held_out_reward()
+        self.history.append(found)
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Write a checkpoint."""
+        tensors = {f"weight.{name}": weight for name, weight in self.weights.items()}
+        for name, weight in self.weights.items():
+            state = self.optimiser.state[weight]
+            tensors |= {f"first.{name}": state["exp_avg"], f"second.{name}": state["exp_avg_sq"]}
+        measured = {"unit": self.unit, "centre": self.centre, "history": _without_nan(self.history)}
+        record = {"run": self._identity(), **measured}
+        save_checkpoint(folder, self.step, tensors, record)
+
+    def resume(self, folder: Path) -> None:
+        """Go on from the last checkpoint, if there is one.
+
+        Raises
+        ------
+        InputError
+            If it is of another run.
+        """
+        found = load_checkpoint(folder)
+        if found is None:
+            return
+        tensors, record = found
+        if record.get("run") != self._identity() or record["step"] > self.settings.steps:
+            remedy = "choose another folder, or remove it"
+            raise InputError("folder", str(folder), "checkpoints of this model, these sources and settings", remedy)
+        with torch.no_grad():
+            for name, weight in self.weights.items():
+                weight.copy_(tensors[f"weight.{name}"])
+                self.optimiser.state[weight] = {
+                    "step": torch.tensor(float(record["step"])),
+                    "exp_avg": tensors[f"first.{name}"].to(weight.device),
+                    "exp_avg_sq": tensors[f"second.{name}"].to(weight.device),
+                }
+        self.unit, self.centre = record["unit"], record["centre"]
+        self.history = [{k: math.nan if v is None else v for k, v in row.items()} for row in record["history"]]
+
+    def _begin(self) -> None:
+        """Measure the unit of reward and the reward before training."""
+        rewards: list[Floats] = []
+        if self.settings.balance > 0:
+            rewards = self._judge(self.tasks, self._draw(self.tasks, 0))
+            spread = math.sqrt(float(np.mean([r.var() for r in rewards])))
+            self.unit, self.centre = self.settings.reward_unit or spread or 1.0, _mean_of_means(rewards)
+        unknown = dict.fromkeys(("loss", "risk", "likelihood", "reward_train", "distinct", "gradient"), math.nan)
+        known = {"reward_train": _mean_of_means(rewards), "reward_held_out": self._held_out_reward()}
+        self.history.append({"step": 0.0, **unknown, **known})
+
+    def _tasks(self, frame: pd.DataFrame) -> list[Task]:
+        policy, most = self.policy, self.settings.max_tokens
+        return [
+            Task(name, text, reference, policy.read(text, most), policy.target(reference))
+            for name, text, reference in frame[["context_id", "context", "reference"]].to_numpy(object).tolist()
+        ]
+
+    def _chosen(self, step: int) -> list[Task]:
+        """Return the sources of a step: all of them in a new order each time they are through."""
+        size = self.settings.sources_per_step
+        places = range((step - 1) * size, step * size)
+        orders = {
+            epoch: np.random.default_rng([self.settings.seed, epoch]).permutation(len(self.tasks))
+            for epoch in {place // len(self.tasks) for place in places}
+        }
+        return [self.tasks[orders[place // len(self.tasks)][place % len(self.tasks)]] for place in places]
+
+    def _draw(self, tasks: Sequence[Task], step: int) -> list[list[Output]]:
+        """Sample texts of every source, without gradient."""
+        settings, found = self.settings, dict[int, list[Output]]()
+        n = settings.samples
+        for batch in in_batches([task.prompt for task in tasks], n, settings.rows):
+            numbers = [
+                random_numbers(n, settings.max_tokens, settings.seed, step, tasks[i].context_id, tasks[i].prompt)
+                for i in batch
+            ]
+            of = [place for place in range(len(batch)) for _ in range(n)]
+            truncation = Truncation(temperature=settings.temperature)
+            outputs = sample(self.policy, [tasks[i].prompt for i in batch], of, np.concatenate(numbers), truncation)
+            found |= {i: outputs[place * n : (place + 1) * n] for place, i in enumerate(batch)}
+        return [found[i] for i in range(len(tasks))]
+
+    def _judge(self, tasks: Sequence[Task], drawn: Sequence[Sequence[Output]]) -> list[Floats]:
+        """Return the rewards of the texts of every source."""
+        rows = [(self.policy.decode(o.ids), task) for task, outputs in zip(tasks, drawn, strict=True) for o in outputs]
+        shown = [(text, task) for text, task in rows if text]
+        values = np.zeros(len(rows))
+        if shown:
+            texts, sources, references = zip(
+                *((text, task.context, task.reference) for text, task in shown), strict=True
+            )
+            values[[bool(text) for text, _ in rows]] = np.asarray(self.reward(texts, sources, references), float)
+        if not np.isfinite(values).all():
+            raise InputError("reward", "a value that is not finite", "a finite number for each text")
+        return list(np.split(values, np.cumsum([len(outputs) for outputs in drawn])[:-1]))
+
+    def _backward(self, tasks: Sequence[Task], drawn: Sequence[Sequence[Output]], rewards: Sequence[Floats]) -> Floats:
+        """Add the gradient of some sources of a step; return the sums of their loss, risk and likelihood."""
+        settings, share = self.settings, 1 / self.settings.sources_per_step
+        unlike = [
+            dict(zip([o.ids for o in outputs], r, strict=True)) for outputs, r in zip(drawn, rewards, strict=True)
+        ]
+        rows = [
+            [*found, *([task.target] if settings.balance < 1 else [])]
+            for found, task in zip(unlike, tasks, strict=True)
+        ]
+        sums, losses = np.zeros(3), []
+        for likelihoods, found, task in zip(
+            self.policy.log_likelihood([task.prompt for task in tasks], rows), unlike, tasks, strict=True
+        ):
+            nothing = likelihoods.new_zeros(())
+            gains = (np.array(list(found.values())) - self.centre) / self.unit  # no gradient changes by the centre
+            worth = torch.tensor(gains, dtype=likelihoods.dtype, device=likelihoods.device)
+            lost = risk(likelihoods[: len(found)], worth, settings.smoothness) if found else nothing
+            spent = -likelihoods[-1] / len(task.target) if settings.balance < 1 else nothing
+            losses.append(settings.balance * lost + (1 - settings.balance) * spent)
+            sums += [float(losses[-1].detach()), float(lost.detach()), float(spent.detach())]
+        (share * torch.stack(losses).sum()).backward()  # type: ignore[no-untyped-call]
+        return sums
+
+    def _held_out_reward(self) -> float:
+        if not self.held_out:
+            return math.nan
+        return _mean_of_means(self._judge(self.held_out, self._draw(self.held_out, 0)))
+
+    def _identity(self) -> dict[str, Any]:
+        """Return what must be the same for a run to go on."""
+        # of what is not part of a step: how often is measured and saved, and how much is computed at once
+        kept = {k: v for k, v in asdict(self.settings).items() if k not in ("evaluate_every", "save_every", "rows")}
+        shown = repr([[tuple(task) for task in tasks] for tasks in (self.tasks, self.held_out)])
+        digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
+        about = {"model": self.policy.name, "prompt": self.policy.prompt, "reward": self.reward_id}
+        return {**about, "settings": kept, "sources": digest}
+
+
+def trainable_weights(model: Any, trainable: int | str) -> dict[str, torch.nn.Parameter]:
+    """Freeze what is not trained and return the rest by name: all, or the last blocks and what comes after them.
+
+    Word embeddings, also where they serve as output layer, are trained with "all" only.
+
+    Raises
+    ------
+    InputError
+        If the model has fewer blocks.
+    """
+    every: dict[str, torch.nn.Parameter] = dict(model.named_parameters())
+    chosen = set(every)
+    if trainable != "all":
+        root = model.get_decoder() if model.config.is_encoder_decoder else model
+        lists = {name: part for name, part in root.named_modules() if isinstance(part, torch.nn.ModuleList)}
+        outer = [part for name, part in lists.items() if not any(name.startswith(f"{other}.") for other in lists)]
+        blocks = max(outer, key=len)
+        if int(trainable) > len(blocks):
+            raise InputError("trainable", trainable, f'at most {len(blocks)} blocks, or "all"')
+        owned = {id(weight) for weight in blocks.parameters()}
+        last = {id(weight) for block in list(blocks)[-int(trainable) :] for weight in block.parameters()}
+        names = list(every)
+        start = max(i for i, name in enumerate(names) if id(every[name]) in owned)
+        tied = {id(part.weight) for part in (model.get_input_embeddings(), model.get_output_embeddings()) if part}
+        after = {name for name in names[start + 1 :] if id(every[name]) not in tied}
+        chosen = {name for name in names if id(every[name]) in last} | after
+    for name, weight in every.items():
+        weight.requires_grad_(name in chosen)
+    return {name: weight for name, weight in every.items() if name in chosen}
+
+
+def _mean_of_means(rewards: Sequence[Floats]) -> float:
+    """Return the mean over sources of the mean reward; NaN where nothing was sampled."""
+    return float(np.mean([r.mean() for r in rewards if r.size] or [math.nan]))
+
+
+def _without_nan(history: Sequence[dict[str, float]]) -> list[dict[str, float | None]]:
+    return [{k: None if math.isnan(v) else v for k, v in row.items()} for row in history]

@@ -1,0 +1,156 @@
+"""How an evaluator is built and trained: one frozen dataclass, checked when it is made, kept beside the weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
+
+from biaslab.errors import InputError
+
+Inputs = Literal["reference-free", "reference-based", "output"]
+Loss = Literal["regression", "classification"]
+Pooling = Literal["cls", "mean"]
+#: How many vectors of the encoder's width each kind of input puts together (Eqs. 8, 7 and Appendix C).
+BLOCKS: dict[str, int] = {"reference-free": 4, "reference-based": 6, "output": 1}
+_CHOICES = {"inputs": get_args(Inputs), "loss": get_args(Loss), "pooling": get_args(Pooling)}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an evaluator is built and trained.
+
+    Parameters
+    ----------
+    encoder : str
+        ``"minilm-l6"`` (embedded, all-MiniLM-L6-v2), a folder of a saved model or a hub identifier, such as
+        ``"roberta-base"`` or ``"xlm-roberta-base"``, the paper's.
+    inputs : {"reference-free", "reference-based", "output"}
+        What the evaluator is shown: output and source (Eq. 8), reference too (Eq. 7), or the output alone, which is the
+        paper's denoised variant for fluency.
+    loss : {"regression", "classification"}
+        Mean squared error on labels from 0 to 1, or cross-entropy over stars, whose expected star is the score
+        (Appendix C). A label between two stars is shared between them.
+    trainable : int or "all"
+        Layers of the encoder that learn, from the top: 0 (frozen: every text is encoded once, seconds on a CPU), so
+        many, or all with the embeddings, which is the paper's way.
+    layer : int, optional
+        Whose output is taken; layers above it are left out. By default the last where all are trained, else three
+        quarters of the way up: an encoder made for similarity forgets how a text is written in its last layers.
+    pooling : {"cls", "mean"}
+        The first token, as in the paper, or the mean of all.
+    hidden : tuple of int
+        Sizes of the head's hidden layers, each followed by tanh and dropout, as in COMET.
+    dropout : float
+        In the head, 0 to below 1.
+    stars : int
+        Classes of a classification.
+    learning_rate, encoder_rate : float
+        Of head and encoder (AdamW). The paper has 1e-5 for all; a head on a frozen encoder needs more.
+    weight_decay : float
+        Of AdamW.
+    batch_size, accumulate : int
+        Examples a step, and in how many parts their gradients are computed where memory is short.
+    epochs, patience : int, optional
+        At most so many epochs, and so many without a better validation loss. By default 100 and 5 with a frozen
+        encoder, else 10 (the paper's) and 3.
+    validation : float
+        Share of contexts on which to stop early, 0 to below 1; with 0 the last epoch counts.
+    seed : int
+        Of the head's first weights, the validation contexts, the order of the examples and dropout.
+
+    Raises
+    ------
+    InputError
+        If a value is of another type or outside its range.
+
+    Examples
+    --------
+    >>> Settings(trainable="all").most_epochs, Settings().most_epochs
+    (10, 100)
+    """
+
+    encoder: str = "minilm-l6"
+    inputs: Inputs = "reference-free"
+    loss: Loss = "regression"
+    trainable: int | Literal["all"] = 0
+    layer: int | None = None
+    pooling: Pooling = "cls"
+    hidden: tuple[int, ...] = (64,)
+    dropout: float = 0.1
+    stars: int = 5
+    learning_rate: float = 1e-3
+    encoder_rate: float = 1e-5
+    weight_decay: float = 0.01
+    batch_size: int = 32
+    accumulate: int = 1
+    epochs: int | None = None
+    patience: int | None = None
+    validation: float = 0.15
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.encoder, str) or not self.encoder:
+            raise InputError("encoder", self.encoder, "a name, folder or hub identifier")
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise InputError(name, getattr(self, name), f"one of {', '.join(allowed)}")
+        if not isinstance(self.hidden, list | tuple) or any(not _whole(size, 1) for size in self.hidden):
+            raise InputError("hidden", self.hidden, "sizes of layers, such as (64,)")
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        if self.trainable != "all" and not _whole(self.trainable, 0):
+            raise InputError("trainable", self.trainable, 'a number of layers, or "all"')
+        for name, least in (("stars", 2), ("batch_size", 1), ("accumulate", 1), ("seed", 0)):
+            _require(name, getattr(self, name), _whole(getattr(self, name), least), f"a whole number from {least}")
+        for name in ("layer", "epochs", "patience"):
+            value = getattr(self, name)
+            _require(name, value, value is None or _whole(value, 1), "a whole number from 1, or None")
+        for name in ("dropout", "validation"):
+            value = getattr(self, name)
+            _require(name, value, _number(value) and 0 <= value < 1, "a number from 0 to below 1")
+        for name in ("learning_rate", "encoder_rate"):
+            value = getattr(self, name)
+            _require(name, value, _number(value) and value > 0, "a number above 0")
+        _require("weight_decay", self.weight_decay, _number(self.weight_decay) and self.weight_decay >= 0, "0 or more")
+
+    @property
+    def most_epochs(self) -> int:
+        """Epochs at most."""
+        return self.epochs if self.epochs is not None else 10 if self.trainable else 100
+
+    @property
+    def most_waits(self) -> int:
+        """Epochs without a better validation loss at most."""
+        return self.patience if self.patience is not None else 3 if self.trainable else 5
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the settings as JSON has them."""
+        return asdict(self) | {"hidden": list(self.hidden)}
+
+    @classmethod
+    def from_json(cls, values: object) -> Settings:
+        """Return settings that somebody wrote, checked.
+
+        Raises
+        ------
+        InputError
+            If one is missing, unknown, of another type or outside its range.
+        """
+        names = {f.name for f in fields(cls)}
+        if not isinstance(values, dict) or set(values) != names:
+            found = sorted(set(values) ^ names) if isinstance(values, dict) else values
+            raise InputError("settings", found, f"the fields {', '.join(sorted(names))}")
+        return cls(**values)
+
+
+def _whole(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= 1_000_000_000
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _require(name: str, value: object, holds: bool, allowed: str) -> None:
+    if not holds:
+        raise InputError(name, value, allowed)

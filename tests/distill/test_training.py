@@ -1,0 +1,286 @@
+"""What an evaluator learns, that the same seed teaches it the same, and that a kill costs nothing."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from biaslab.distill import Settings, cross_fit, features, train
+from biaslab.distill.encoding import TextEncoder
+from biaslab.distill.learning import _split, shared_between_stars
+from biaslab.errors import InputError, TrialsError
+from biaslab.judges.loading import find_model
+
+QUICK = {"epochs": 3, "hidden": (8,), "progress": False}
+EVERY = ["reference-free", "reference-based", "output"]
+
+
+def same(one, two):
+    one, two = one.weights(), two.weights()
+    return set(one) == set(two) and all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_features_are_equations_7_and_8():
+    h, s, r = torch.randn(3, 4, 5).double()
+    found = features(h, s, r).numpy()
+    h, s, r = h.numpy(), s.numpy(), r.numpy()
+    assert np.array_equal(found, np.hstack([h, r, h * s, h * r, np.abs(h - s), np.abs(h - r)]))
+    free = features(torch.tensor(h), torch.tensor(s)).numpy()
+    assert np.array_equal(free, np.hstack([h, s, h * s, np.abs(h - s)]))
+    assert np.array_equal(features(torch.tensor(h)).numpy(), h)
+    with pytest.raises(InputError, match="a source"):
+        features(torch.tensor(h), None, torch.tensor(r))
+
+
+@given(st.floats(0, 1), st.integers(2, 9))
+def test_a_label_between_stars_is_shared_and_stays_the_mean(label, stars):
+    [shares] = shared_between_stars(torch.tensor([label], dtype=torch.float64), stars).numpy()
+    assert shares.sum() == pytest.approx(1)
+    assert shares @ np.linspace(0, 1, stars) == pytest.approx(label)
+    assert (shares > 0).sum() <= 2
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("layer", [1, 3])
+def test_vectors_are_those_of_each_text_alone(tiny_encoder, taught, pooling, layer):
+    encoder = TextEncoder(find_model(tiny_encoder), layer)
+    texts = [*taught["text"].head(4), "good", "good bad"]
+    found = encoder.vectors(texts, pooling)
+    from transformers import AutoModel, AutoTokenizer
+
+    model, tokenizer = AutoModel.from_pretrained(tiny_encoder).eval(), AutoTokenizer.from_pretrained(tiny_encoder)
+    for text, vector in zip(texts, found, strict=True):
+        ids = torch.tensor([tokenizer(text)["input_ids"]])
+        with torch.inference_mode():
+            states = model(ids, output_hidden_states=True).hidden_states[layer][0]
+        wanted = states[0] if pooling == "cls" else states.mean(0)
+        assert vector.numpy() == pytest.approx(wanted.numpy(), abs=1e-5)
+
+
+def test_a_vector_does_not_depend_on_what_else_is_encoded(tiny_encoder, taught):
+    """To the last bit: a run that is taken up again encodes other texts together than the one that was killed."""
+    together, alone = (TextEncoder(find_model(tiny_encoder)) for _ in range(2))
+    texts = ["good", "good bad", *taught["text"], *taught["source"]]
+    found = together.vectors(texts, "mean")
+    assert all(torch.equal(found[i], alone.vectors([text], "mean")[0]) for i, text in enumerate(texts))
+
+
+@pytest.mark.parametrize("inputs", EVERY)
+@pytest.mark.parametrize("loss", ["regression", "classification"])
+def test_it_learns_what_it_is_taught(tiny_encoder, taught, inputs, loss):
+    options = {"encoder": tiny_encoder, "inputs": inputs, "loss": loss, "pooling": "mean"}
+    found = cross_fit(taught, folds=3, progress=False, learning_rate=1e-2, patience=30, **options)
+    scores = found.score(taught["text"], taught["source"].tolist(), taught["reference"].tolist())
+    assert spearmanr(scores, taught["label"]).statistic > 0.4
+    if loss == "classification":
+        assert ((scores > 0) & (scores < 1)).all()
+
+
+def test_the_same_seed_gives_the_same_weights_and_draws_on_nobody_else(tiny_encoder, taught):
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    runs = [train(taught, encoder=tiny_encoder, trainable=1, seed=seed, **QUICK) for seed in (3, 3, 4)]
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert same(runs[0], runs[1])
+    assert not same(runs[0], runs[2])
+    assert runs[0].id == runs[1].id != runs[2].id
+
+
+@pytest.mark.parametrize("trainable", [0, 1, 2, "all"])
+def test_only_what_is_trainable_learns(tiny_encoder, taught, trainable):
+    made = train(taught, encoder=tiny_encoder, trainable=trainable, layer=2, encoder_rate=1e-3, **QUICK)
+    start = TextEncoder(find_model(tiny_encoder), 2).model.state_dict()
+    moved = {n for n, p in made.encoder.model.state_dict().items() if not torch.equal(p, start[n])}
+    expected = {0: set(), 1: {"encoder.layer.1"}, 2: {"encoder.layer.0", "encoder.layer.1"}}
+    if trainable == "all":
+        assert any(name.startswith("embeddings") for name in moved)
+    else:
+        assert {name[:15] for name in moved} == expected[trainable]
+    assert {n.partition(".")[2] for n in made.weights() if n.startswith("encoder.")} >= moved
+
+
+def test_the_last_layer_where_all_learn_else_three_quarters_up(tiny_encoder, taught):
+    layers = {t: train(taught, encoder=tiny_encoder, trainable=t, **QUICK).encoder.layer for t in (0, 1, "all")}
+    assert layers == {0: 2, 1: 2, "all": 3}
+
+
+def test_parts_of_a_batch_add_up(tiny_encoder, taught, monkeypatch):
+    monkeypatch.setattr(TextEncoder, "learn", lambda self, on: self._known.clear())  # no dropout in the encoder
+    options = {"encoder": tiny_encoder, "trainable": 1, "dropout": 0.0, "batch_size": 16, **QUICK}
+    whole, parts = (train(taught, accumulate=n, layer=None, **options) for n in (1, 4))
+    start = train(taught, accumulate=1, **{**options, "epochs": 1}).weights()
+    for name, tensor in whole.weights().items():
+        assert torch.allclose(tensor, parts.weights()[name], atol=5e-4)
+    assert any(not torch.allclose(tensor, start[name], atol=5e-4) for name, tensor in whole.weights().items())
+
+
+def test_each_text_is_encoded_once(tiny_encoder, taught, monkeypatch):
+    seen = []
+    computed = TextEncoder._computed
+
+    def counting(self, texts):
+        seen.append(list(texts))
+        return computed(self, texts)
+
+    monkeypatch.setattr(TextEncoder, "_computed", counting)
+    train(taught.assign(text=taught["text"] + " red"), encoder=tiny_encoder, **QUICK)
+    flat = [text for texts in seen for text in texts]
+    assert len(flat) == len(set(flat))
+    seen.clear()
+    train(taught, encoder=tiny_encoder, trainable=1, batch_size=60, **{**QUICK, "epochs": 2})
+    fit, held = _split(taught, Settings())
+    texts = [taught["text"][rows].nunique() for rows in (fit, held)]
+    assert sorted(map(len, seen)) == sorted([texts[0] + 10, texts[1] + 2] * 2)  # an article once, not once a summary
+
+
+def test_contexts_stand_on_one_side(taught):
+    fit, held = _split(taught, Settings(seed=2))
+    assert len(fit) + len(held) == len(taught)
+    assert not {*taught["context_id"][fit]} & {*taught["context_id"][held]}
+    one = taught.assign(source="the same")
+    with pytest.raises(InputError, match="at least two contexts"):
+        _split(one, Settings())
+    assert len(_split(one, Settings(validation=0))[0]) == len(taught)
+
+
+def test_it_stops_early_and_keeps_the_best(tiny_encoder, taught):
+    noise = taught.assign(label=np.random.default_rng(0).random(len(taught)))
+    made = train(noise, encoder=tiny_encoder, learning_rate=0.05, patience=4, progress=False)
+    history = made.training["history"]
+    losses = [row[2] for row in history]
+    assert len(history) < 100
+    assert made.training["best_epoch"] == 1 + int(np.argmin(losses))
+    assert len(history) == made.training["best_epoch"] + 4
+    again = train(noise, encoder=tiny_encoder, learning_rate=0.05, patience=4, epochs=len(history), progress=False)
+    assert same(made, again)
+
+
+def test_long_texts_are_cut_and_counted_once(tiny_encoder, taught):
+    long = taught.assign(source=taught["source"] + " old new" * 20)
+    with pytest.warns(UserWarning, match=r"12 of \d+ texts are cut to the 16 tokens that tiny can read") as caught:
+        train(long, encoder=tiny_encoder, **QUICK)
+    assert len(caught) == 1
+
+
+def test_special_tokens_in_a_text_are_characters(tiny_encoder):
+    encoder = TextEncoder(find_model(tiny_encoder))
+    [(ids, _)] = encoder._reading.tokens(["[SEP] good [PAD]"])
+    assert (ids.count(2), ids.count(3), ids.count(0)) == (1, 1, 0)
+
+
+KILLED = """
+import json, os, signal, sys
+import pandas as pd
+from biaslab.distill import train, checkpoints, encoding, learning
+folder, cases, options = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+encoding.find_encoder(options["encoder"], None, "cpu", True)  # imported once, not by each child
+taught = pd.read_json(f"{folder}/taught.json", dtype=False)
+for name, (when, settings) in cases.items():
+    child = os.fork()
+    if child == 0:
+        kill = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
+        if when == "after writing":
+            save = learning.save_checkpoint
+            learning.save_checkpoint = lambda f, step, *a: (save(f, step, *a), kill() if step == 2 else None)
+        elif when == "while writing":
+            done = checkpoints._to_disk
+            checkpoints._to_disk = lambda path: kill() if "writing-00000003" in str(path) else done(path)
+        else:
+            learn, epochs = learning.Learning._learn, []
+            def third(self, order):
+                epochs.append(1)
+                return learn(self, order) if len(epochs) < 3 else (learn(self, order[:20]), kill())
+            learning.Learning._learn = third
+        train(taught, folder=f"{folder}/{name}", progress=False, **{**options, **settings})
+        os._exit(0)
+    print(name, os.WTERMSIG(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_killed_run_ends_with_the_same_weights(tiny_encoder, taught, tmp_path):
+    cases = {
+        "frozen": ("after writing", {}),
+        "top": ("while writing", {"trainable": 1}),
+        "all": ("within an epoch", {"trainable": "all"}),
+        "classes": ("after writing", {"loss": "classification", "inputs": "reference-based"}),
+    }
+    options = {"encoder": tiny_encoder, "epochs": 5, "patience": 5, "hidden": [8]}
+    taught.to_json(tmp_path / "taught.json", double_precision=15)
+    command = [sys.executable, "-c", KILLED, str(tmp_path), json.dumps(cases), json.dumps(options)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert shown.stdout.split("\n")[:4] == [f"{name} {int(signal.SIGKILL)}" for name in cases], shown.stderr[-2000:]
+    for name, (_, settings) in cases.items():
+        left = sorted(path.name for path in (tmp_path / name).glob("step-*"))
+        assert left == ["step-00000002"]
+        resumed = train(taught, folder=tmp_path / name, progress=False, **{**options, **settings})
+        straight = train(taught, progress=False, **{**options, **settings})
+        assert len(resumed.training["history"]) == 5
+        assert same(resumed, straight), name
+        assert resumed.training == straight.training
+        assert sorted(path.name for path in (tmp_path / name).iterdir()) == ["evaluator.json", "evaluator.safetensors"]
+
+
+def test_a_folder_belongs_to_one_run(tiny_encoder, taught, tmp_path, monkeypatch):
+    options = {"encoder": tiny_encoder, "folder": tmp_path / "e", **QUICK}
+    made = train(taught, **options)
+    monkeypatch.setattr("biaslab.distill.training.Learning", None)  # nothing is learnt again
+    assert same(train(taught, **options), made)
+    for other in ({"seed": 1}, {"inputs": "output"}):
+        with pytest.raises(InputError, match="another run"):
+            train(taught, **{**options, **other})
+    with pytest.raises(InputError, match="another run"):
+        train(taught.assign(label=0.5), **options)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"inputs": "source"}, {"loss": "hinge"}, {"pooling": "max"}, {"trainable": -1}, {"trainable": "some"},
+        {"trainable": 0.5}, {"layer": 0}, {"hidden": (0,)}, {"hidden": 8}, {"dropout": 1.0}, {"stars": 1},
+        {"learning_rate": 0}, {"encoder_rate": float("nan")}, {"weight_decay": -1}, {"batch_size": 0},
+        {"accumulate": True}, {"epochs": 0}, {"patience": 1.5}, {"validation": 1}, {"seed": -1}, {"encoder": ""},
+    ],
+)  # fmt: skip
+def test_settings_that_are_not_allowed(bad, taught):
+    [name] = bad
+    with pytest.raises(InputError, match=name):
+        train(taught, progress=False, **bad)
+
+
+def test_settings_as_json():
+    given = Settings(hidden=(8, 4), trainable="all", layer=2)
+    assert Settings.from_json(json.loads(json.dumps(given.as_json()))) == given
+    with pytest.raises(InputError, match="settings"):
+        Settings.from_json({**given.as_json(), "code": "x"})
+    assert {f.name for f in dataclasses.fields(Settings)} == set(given.as_json())
+
+
+def test_examples_that_cannot_be_learnt(tiny_encoder, taught):
+    options = {"encoder": tiny_encoder, **QUICK}
+    with pytest.raises(InputError, match="one of merit"):
+        train(taught, "beauty", **options)
+    with pytest.raises(InputError, match="one of merit, wit"):
+        train(taught.assign(attribute=["merit", "wit"] * 30), **options)
+    with pytest.raises(TrialsError, match="labels from 0 to 1"):
+        train(taught.assign(label=3.0), **options)
+    with pytest.raises(InputError, match="a reference for each example"):
+        train(taught.assign(reference=" "), inputs="reference-based", **options)
+    with pytest.raises(TrialsError, match="label"):
+        train(taught.drop(columns="label"), **options)
+    with pytest.raises(InputError, match="0 to 3"):
+        train(taught, layer=4, **options)
+    with pytest.raises(InputError, match="0 to 2 layers"):
+        train(taught, trainable=3, **options)
+    for folds in (1, 13, 2.0):
+        with pytest.raises(InputError, match="folds"):
+            cross_fit(taught, folds=folds, **options)
