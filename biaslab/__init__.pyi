@@ -46,6 +46,7 @@ from .judges.local import LocalJudge as LocalJudge
 from .judges.recorded import RecordedJudge as RecordedJudge
 from .judges.sampled import Sampled as Sampled
 from .judges.simulated import SimulatedJudge as SimulatedJudge
+from .kept import kept as kept
 from .planning import Plan as Plan
 from .planning import plan as plan
 from .stats.resampling import Resampling as Resampling

@@ -57,6 +57,7 @@ ALLOWED = {
     "store": {"core", "errors"},
     "cost": {"core", "errors", "store", "datasets"},
     "budget": {"core", "errors", "cost"},
+    "kept": {"errors"},
     "collect": {"core", "errors", "store", "datasets", "budget", "cost"},
     "pilot": {"core", "errors", "datasets", "stats", "collect", "judges"},
     "rounds": {"collect", "core", "cost", "datasets", "errors", "judges", "pilot", "store"},

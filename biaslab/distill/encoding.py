@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -15,6 +15,7 @@ from biaslab.scoring.encoder import Encoder, batches, choose_layer, is_causal
 
 Layer = int | Literal["last"] | None
 _BATCH_TOKENS, _KEPT = 4096, 50_000
+_POOLINGS = get_args(Pooling)
 
 
 def features(h: torch.Tensor, s: torch.Tensor | None = None, r: torch.Tensor | None = None) -> torch.Tensor:
@@ -116,9 +117,9 @@ class TextEncoder:
             If texts are cut: how many of those not seen before.
         """
         if pooling == "cls" and self.causal:
-            raise InputError("pooling", pooling, "mean for a causal model, whose first token sees nothing")
+            raise InputError("pooling", pooling, "last or mean for a causal model, whose first token sees nothing")
         distinct = list(dict.fromkeys(texts))
-        row = 0 if pooling == "cls" else 1
+        row = _POOLINGS.index(pooling)
         if torch.is_grad_enabled() and self.trained():
             found = dict(self._computed(distinct))
         else:
@@ -162,7 +163,7 @@ class TextEncoder:
                 part.train(on)
 
     def _computed(self, texts: Sequence[str]) -> Iterator[tuple[str, torch.Tensor]]:
-        """Yield a text with its first and its mean vector, shape (2, width)."""
+        """Yield a text with its first, its mean and its last vector, shape (3, width)."""
         rows = [ids for ids, _ in self._reading.tokens(texts)]
         # On a CPU one by one, which is as fast: the last bits of a vector then do not depend on the texts beside it.
         together = torch.is_grad_enabled() or not self.device.startswith("cpu")
@@ -171,8 +172,9 @@ class TextEncoder:
             states = self.model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
             shown = mask.unsqueeze(-1).to(states.dtype)
             means = (states * shown).sum(1) / shown.sum(1)
-            for index, first, mean in zip(batch, states[:, 0], means, strict=True):
-                yield texts[index], torch.stack([first, mean])
+            lasts = states[torch.arange(len(batch), device=states.device), mask.sum(1) - 1]
+            for index, *pooled in zip(batch, states[:, 0], means, lasts, strict=True):
+                yield texts[index], torch.stack(pooled)
 
     def _remember(self, fresh: dict[str, torch.Tensor]) -> None:
         if len(self._known) + len(fresh) > _KEPT:

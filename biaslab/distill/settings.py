@@ -10,7 +10,7 @@ from biaslab.errors import InputError
 
 Inputs = Literal["reference-free", "reference-based", "output"]
 Loss = Literal["regression", "classification"]
-Pooling = Literal["cls", "mean"]
+Pooling = Literal["cls", "mean", "last"]
 #: How many vectors of the encoder's width each kind of input puts together (Eqs. 8, 7 and Appendix C).
 BLOCKS: dict[str, int] = {"reference-free": 4, "reference-based": 6, "output": 1}
 _CHOICES = {"inputs": get_args(Inputs), "loss": get_args(Loss), "pooling": get_args(Pooling)}
@@ -37,8 +37,9 @@ class Settings:
     layer : int, optional
         Whose output is taken; layers above it are left out. By default the last where all are trained, else three
         quarters of the way up: an encoder made for similarity forgets how a text is written in its last layers.
-    pooling : {"cls", "mean"}
-        The first token, as in the paper, or the mean of all.
+    pooling : {"cls", "mean", "last"}
+        The first token, as in the paper, the mean of all, or the last token, which is the one that has seen the whole
+        text where the encoder is a causal model (``"smollm2-135m"``).
     hidden : tuple of int
         Sizes of the head's hidden layers, each followed by tanh and dropout, as in COMET.
     dropout : float

@@ -51,25 +51,20 @@ def differences(taught, data, references, scores):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.* texts are cut")
-def test_a_student_of_gpt_4_agrees_with_it_better_than_rouge(data, taught, references):
-    """Within documents, intervals of the differences exclude 0. Pooled, or with the experts, most of them do not.
+def test_a_student_of_gpt_4_agrees_with_it_and_with_experts_better_than_rouge(data, taught, references):
+    """All intervals of the differences exclude 0, within documents and over all.
 
-    Measured: ρ with the teacher .38 within and .33 over documents (ROUGE .25 to .28 and .26 to .30), with the experts
-    .19 and .17 (ROUGE .10 to .17 and .14 to .19).
+    Measured: ρ with the teacher .47 (ROUGE .25 to .30), with the experts .32 (ROUGE .10 to .19). Encoder, layer, pooling
+    and loss were chosen with other teachers and attributes.
     """
-    settings = {"inputs": "reference-based", "pooling": "mean", "progress": False}
-    student = cross_fit(taught, folds=5, repeats=3, **settings)
-    shown = [taught[name].tolist() for name in ("text", "source", "reference")]
-    judges = [student.unseen_by(text, source) for text, source in zip(*shown[:2], strict=True)]
+    settings = {"encoder": "smollm2-135m", "layer": 20, "pooling": "last", "inputs": "output"}
+    student = cross_fit(taught, folds=5, repeats=3, loss="classification", progress=False, **settings)
+    shown = [taught[name].tolist() for name in ("text", "source")]
+    judges = [student.unseen_by(text, source) for text, source in zip(*shown, strict=True)]
     assert {len(numbers) for numbers in judges} == {3}
     assert taught.assign(judges=judges).groupby("context_id")["judges"].nunique().max() == 1
     found = differences(taught, data, references, student.score(*shown))
     assert len(found) == 12
     for (whom, other, level), row in found.items():
         where = f"{whom}, {other}, {level}: {row.estimate:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}]"
-        if whom == "teacher" or level == "context":
-            assert row.estimate > 0, where
-        if whom == "teacher" and level == "context":
-            assert row.ci_low > 0, where
-        assert row.ci_high > 0, where
+        assert row.ci_low > 0, where

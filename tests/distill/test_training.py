@@ -49,7 +49,7 @@ def test_a_label_between_stars_is_shared_and_stays_the_mean(label, stars):
     assert (shares > 0).sum() <= 2
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("pooling", ["cls", "mean", "last"])
 @pytest.mark.parametrize("layer", [1, 3])
 def test_vectors_are_those_of_each_text_alone(tiny_encoder, taught, pooling, layer):
     encoder = TextEncoder(find_model(tiny_encoder), layer)
@@ -62,7 +62,7 @@ def test_vectors_are_those_of_each_text_alone(tiny_encoder, taught, pooling, lay
         ids = torch.tensor([tokenizer(text)["input_ids"]])
         with torch.inference_mode():
             states = model(ids, output_hidden_states=True).hidden_states[layer][0]
-        wanted = states[0] if pooling == "cls" else states.mean(0)
+        wanted = {"cls": states[0], "mean": states.mean(0), "last": states[-1]}[pooling]
         assert vector.numpy() == pytest.approx(wanted.numpy(), abs=1e-5)
 
 

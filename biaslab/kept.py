@@ -1,0 +1,66 @@
+"""Tables that took long to compute, kept beside the store: a second run reads them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+
+import pandas as pd
+
+import biaslab
+from biaslab.errors import InputError
+
+
+def kept(
+    store: str | PathLike[str], name: str, depends: Mapping[str, object], make: Callable[[], pd.DataFrame]
+) -> pd.DataFrame:
+    """Return a table from disk if the same was computed before, else compute and keep it.
+
+    For what no judge is asked, such as the scores of an evaluator that has to be trained first.
+
+    Parameters
+    ----------
+    store : path
+        The store of replies; tables lie in the folder beside it that ends in ``.tables``. Delete it to compute anew.
+    name : str
+        Of the file.
+    depends : mapping
+        All that the table depends on: values that ``repr`` tells apart, and tables. The version of biaslab is added.
+    make : callable
+        Computes the table: numbers and non-empty texts, its index is dropped.
+
+    Raises
+    ------
+    InputError
+        If the name is none for a file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for _ in range(2):
+    ...         table = kept(
+    ...             f"{folder}/s.sqlite", "sums", {"to": 3}, lambda: print("computed") or pd.DataFrame({"sum": [6]})
+    ...         )
+    computed
+    >>> table["sum"].tolist()
+    [6]
+    """
+    if not name or Path(name).name != name:
+        raise InputError("name", name, "a name for a file")
+    said = {key: _told(value) for key, value in depends.items()} | {"biaslab": biaslab.__version__}
+    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+    file = Path(store).with_suffix(".tables") / f"{name}-{digest}.csv"
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(".writing")
+        make().to_csv(part, index=False)
+        part.replace(file)
+    return pd.read_csv(file, keep_default_na=False, na_values=[""])
+
+
+def _told(value: object) -> str:
+    return str(value.to_csv()) if isinstance(value, pd.DataFrame) else repr(value)
