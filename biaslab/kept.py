@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 
 import pandas as pd
 
-import biaslab
 from biaslab.errors import InputError
 
 
@@ -51,7 +51,7 @@ def kept(
     """
     if not name or Path(name).name != name:
         raise InputError("name", name, "a name for a file")
-    said = {key: _told(value) for key, value in depends.items()} | {"biaslab": biaslab.__version__}
+    said = {key: _told(value) for key, value in depends.items()} | {"biaslab": version("biaslab")}
     digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
     file = Path(store).with_suffix(".tables") / f"{name}-{digest}.csv"
     if not file.is_file():

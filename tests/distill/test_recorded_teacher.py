@@ -54,8 +54,8 @@ def differences(taught, data, references, scores):
 def test_a_student_of_gpt_4_agrees_with_it_and_with_experts_better_than_rouge(data, taught, references):
     """All intervals of the differences exclude 0, within documents and over all.
 
-    Measured: ρ with the teacher .47 (ROUGE .25 to .30), with the experts .32 (ROUGE .10 to .19). Encoder, layer, pooling
-    and loss were chosen with other teachers and attributes.
+    Measured: ρ with the teacher .47 (ROUGE .25 to .30), with the experts .32 (ROUGE .10 to .19). Encoder, layer,
+    pooling and loss were chosen with other teachers and attributes.
     """
     settings = {"encoder": "smollm2-135m", "layer": 20, "pooling": "last", "inputs": "output"}
     student = cross_fit(taught, folds=5, repeats=3, loss="classification", progress=False, **settings)
