@@ -58,11 +58,21 @@ G_EVAL = {
     "scale": find_scale("1-5"),
     "steps": [],
 }
+STARS = {
+    "source": "It rained.",
+    "reference": "",
+    "candidate": "Rain fell.",
+    "noun": "summary",
+    "worst": "nonsense",
+    "perfect": "sense",
+    "definition": "No faults.",
+    "stars": True,
+}
 ADJECTIVAL = ["comparative_1", "comparative_2", "scoring_1", "scoring_2", "gpt_score"]
 
 
 def variables(name):
-    own = {"rate": RATE, "output_order": ORDER, "g_eval": G_EVAL}
+    own = {"rate": RATE, "output_order": ORDER, "g_eval": G_EVAL, "stars": STARS}
     return own.get(name, PAIR if name.startswith("comparative") else SCORE)
 
 
@@ -70,7 +80,7 @@ def test_every_template_has_a_provenance():
     names = prompts.available()
     sources = dict.fromkeys(ADJECTIVAL[:4], "Liusie et al. 2024")
     sources |= {"rate": "Stureborg et al. 2024", "output_order": "Chen et al. 2024"}
-    sources |= {"g_eval": "Liu et al. 2023", "gpt_score": "Fu et al. 2023"}
+    sources |= {"g_eval": "Liu et al. 2023", "gpt_score": "Fu et al. 2023", "stars": "Wang et al. 2023"}
     assert set(names) == set(sources)
     assert all(sources[name] in text and "Our own words" in text for name, text in names.items())
 

@@ -26,6 +26,8 @@ def unpacked(name: str, revision: str, load: Callable[[], tuple[Any, Any]]) -> P
     Path or None
         None where nothing can be written. The folder is whole or not there at all, whoever else writes it meanwhile.
     """
+    from safetensors import SafetensorError  # is no OSError, whatever the file system said
+
     try:
         folder = _cache()
     except OSError:
@@ -39,7 +41,7 @@ def unpacked(name: str, revision: str, load: Callable[[], tuple[Any, Any]]) -> P
         return None
     try:
         model, tokenizer = load()
-        with suppress(OSError):  # a full disk, or another process was first
+        with suppress(OSError, SafetensorError):  # a full disk, or another process was first
             model.save_pretrained(part)
             tokenizer.save_pretrained(part)
             part.rename(made)

@@ -10,12 +10,13 @@ import threading
 import time
 import zlib
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 import biaslab as bl
-from biaslab.core import Choice, Completion, Likelihood
+from biaslab.core import Choice, Completion, Likelihood, Reply
 from biaslab.errors import (
     InputError,
     ModelChangedWarning,
@@ -24,7 +25,9 @@ from biaslab.errors import (
     StoreError,
     UnsupportedRequestError,
 )
-from biaslab.judges.api import ApiJudge, Patience
+from biaslab.judges.api import Answers, ApiJudge, Patience
+from biaslab.judges.api.pace import Pace
+from biaslab.judges.api.runner import Loop
 
 SERVER = runpy.run_path(str(Path(__file__).with_name("fault_server.py")))
 FaultServer, said = SERVER["FaultServer"], SERVER["said"]
@@ -508,3 +511,34 @@ def test_a_forked_child_has_connections_of_its_own(judge_of, tmp_path):
 def test_importing_the_judge_does_not_import_the_sdk():
     code = "import sys, biaslab.judges.api; sys.exit('openai' in sys.modules or 'aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_caller_that_is_slow_to_stop_loses_nothing():
+    """A reply may arrive between any two lines of `stop`: this thread waits at one of them each time."""
+    loop, paid, taken = Loop(), [], set()
+
+    async def attempt(request):
+        await asyncio.sleep(0.001)
+        paid.append(request)
+        return Reply(text="x")
+
+    def wait_at(place):
+        def trace(frame, event, _):
+            if frame.f_code is not Answers.stop.__code__:
+                return None
+            if event == "line" and frame.f_lineno - frame.f_code.co_firstlineno == place:
+                time.sleep(0.01)
+            return trace
+
+        return trace
+
+    for place in range(sum(1 for _ in Answers.stop.__code__.co_lines())):
+        requests = [Completion(f"p {place} {n}") for n in range(20)]
+        answers = Answers(loop, attempt, Pace(4), Patience(), requests, {Completion}, lambda reply: None)
+        taken.update(request for request, _ in islice(answers, 5))
+        before = sys.gettrace()
+        sys.settrace(wait_at(place))
+        taken.update(request for request, _ in answers.stop())
+        sys.settrace(before)
+    loop.close()
+    assert taken == set(paid)

@@ -7,6 +7,7 @@ import time
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from biaslab.core import Choice
 from biaslab.errors import InputError, ModelLoadError
@@ -228,6 +229,18 @@ def test_nothing_is_unpacked_where_nothing_can_be_written(tmp_path, monkeypatch,
     file.touch()
     monkeypatch.setattr(unpacking, "_cache", lambda: file)
     assert unpacking.unpacked("judge", "abc", lambda: pytest.fail("loaded in vain")) is None
+
+
+@pytest.mark.parametrize("error", [OSError("No space left on device"), SafetensorError("I/O error: no space")])
+def test_a_full_disk_does_not_matter(cache, monkeypatch, make_model, byte_level, error):
+    def fail(folder):
+        (folder / "model.safetensors").write_bytes(b"half")
+        raise error
+
+    model = make_model(vocab_size=len(byte_level))
+    monkeypatch.setattr(model, "save_pretrained", fail)
+    assert unpacking.unpacked("judge", "abc", lambda: (model, byte_level)) is None
+    assert not list(cache.iterdir())
 
 
 def test_a_failed_load_leaves_nothing(cache):

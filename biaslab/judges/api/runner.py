@@ -160,10 +160,11 @@ class Answers(Iterator[tuple[Request, Reply]]):
         self._loop.call(self._end, None)
         self._held = False
         while True:
+            ended = self._ended  # read first: a reply may arrive between the last look at `_ready` and this one
             while self._ready:
                 yield self._ready[0]
                 self._ready.popleft()
-            if self._ended:
+            if ended:
                 break
             try:
                 self._news.get(timeout=self._patience.grace + 5)
