@@ -1,14 +1,19 @@
 """Fixtures that several test modules share."""
 
+import os
 from pathlib import Path
 
 import matplotlib as mpl
 import pytest
+import torch
 from hypothesis import settings
 
 import biaslab as bl
 
 mpl.use("Agg")
+if "PYTEST_XDIST_WORKER" in os.environ:  # one core a worker, for what it starts too: threads that share a core spin
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    torch.set_num_threads(1)
 settings.register_profile("biaslab", deadline=None, max_examples=50)
 settings.load_profile("biaslab")
 
