@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from biaslab import cli_audit, cli_batch, cli_calibrate, cli_plan, cli_report, cli_store
+from biaslab.checks import require_whole
 from biaslab.cli_text import cost, count, describe, first_line, table
 from biaslab.errors import BiaslabError, InputError, MissingDataWarning
 
@@ -153,8 +154,8 @@ def probe(
     """Measure one phenomenon and print the estimates."""
     if out is not None and (out.suffix != ".csv" or not out.absolute().parent.is_dir()):
         raise InputError("out", str(out), "a file that ends in .csv, in a folder that exists")
-    if contexts is not None and contexts < 1:
-        raise InputError("contexts", contexts, "a whole number of at least 1")
+    if contexts is not None:
+        require_whole("contexts", contexts, 1)
     from biaslab import collect, load_dataset, load_judge
 
     chosen = make_probe(name, attribute, seed)

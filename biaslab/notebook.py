@@ -100,6 +100,14 @@ class Failure:
     traceback: str = ""
 
 
+def minutes(source: Path) -> float:
+    """Return how long a notebook says that it takes (``biaslab.minutes`` in its metadata); 0 where it does not say."""
+    try:
+        return float(json.loads(source.read_text(encoding="utf-8"))["metadata"]["biaslab"]["minutes"])
+    except (OSError, ValueError, KeyError, TypeError):  # a notebook that cannot be read fails when it is executed
+        return 0.0
+
+
 def execute(task: Task) -> Run | Failure:
     """Execute one notebook; a failure of it is returned, never raised."""
     out, started = Path(task.always["out"]), time.monotonic()

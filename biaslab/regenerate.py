@@ -20,9 +20,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
 
+from biaslab.checks import require_whole
 from biaslab.cli_text import cost, count
 from biaslab.errors import InputError, NotebookError
-from biaslab.notebook import Failure, Run, Task, execute, short_name
+from biaslab.notebook import Failure, Run, Task, execute, minutes, short_name
 from biaslab.report.gallery import Line, write_index
 from biaslab.store import Store
 
@@ -55,7 +56,8 @@ def regenerate(
         Passed to the notebooks that have such a parameter (``contexts`` as ``n_contexts``); a notebook's own default
         holds otherwise.
     jobs : int
-        Notebooks that run at once, each in processes of its own. Above 1, a script that calls this needs
+        Notebooks that run at once, each in processes of its own; those that say that they take long
+        (``"biaslab": {"minutes": 5}`` in the metadata) start first. Above 1, a script that calls this needs
         ``if __name__ == "__main__":``.
     out, runs : str or path
         Folders of the figures and of the executed notebooks; created if missing.
@@ -152,8 +154,8 @@ def _choose(found: Sequence[Path], only: Sequence[str] | None) -> list[Path]:
 
 def _check(judge: str | None, dataset: str | None, path: Any, contexts: Any, jobs: Any) -> None:
     for name, value in (("contexts", contexts), ("jobs", jobs)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise InputError(name, value, "a whole number of at least 1")
+        if value is not None:
+            require_whole(name, value, 1)
     if path is not None and not Path(path).exists():
         raise InputError("path", str(path), "a file or folder that exists")
     simulated = judge is not None and judge.split(":")[0] == "simulated"
@@ -180,7 +182,8 @@ def _run_all(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Run | Fai
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupts) as pool:
-        futures = {pool.submit(_execute_interruptibly, task): task for task in tasks}
+        longest_first = sorted(tasks, key=lambda task: minutes(task.source), reverse=True)  # so that none is left alone
+        futures = {pool.submit(_execute_interruptibly, task): task for task in longest_first}
         try:
             for future in as_completed(futures):
                 task = futures[future]

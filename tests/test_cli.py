@@ -29,12 +29,13 @@ Path(out, "NAME__rate.pdf").touch()
 PROBE = ["probe", "position", "--judge", "simulated:position=1", "--attribute", "coherence", "--contexts", "3"]
 
 
-def write_notebook(name, *sources):
+def write_notebook(name, *sources, minutes=0):
     cells = [new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})]
     cells += [new_code_cell(source.replace("NAME", name)) for source in sources]
     kernel = {"name": "python3", "language": "python", "display_name": "Python 3"}
     Path("notebooks").mkdir(exist_ok=True)
-    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), f"notebooks/{name}.ipynb")
+    metadata = {"kernelspec": kernel, "biaslab": {"minutes": minutes}}
+    nbformat.write(new_notebook(cells=cells, metadata=metadata), f"notebooks/{name}.ipynb")
 
 
 def biaslab(*words):
@@ -153,9 +154,12 @@ def test_figures_says_what_it_made_and_that_nothing_was_asked(capfd):
 def test_two_notebooks_at_once():
     for name in ("one", "two"):
         write_notebook(name, STUDY)
+    write_notebook("zenith", "pass", minutes=3)
     done = biaslab("figures", "--jobs", "2", "--judge", "simulated:position=1")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1].startswith("2 figures from 2 notebooks in ")
+    assert done.stdout.splitlines()[-1].startswith("2 figures from 3 notebooks in ")
+    runs = {path.stem: nbformat.read(path, 4).metadata["papermill"] for path in Path("papermill_runs").glob("*.ipynb")}
+    assert runs["zenith"]["start_time"] < runs["two"]["start_time"]  # the longest is not left to the end
     assert "\none: 1 figure in " in f"\n{done.stdout}"
     with bl.Store("judgements.sqlite") as store:
         assert len(store) == 30

@@ -24,6 +24,7 @@ import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
 from biaslab.calibration.population import Population, estimate_one, population_for, studies
+from biaslab.checks import require_whole
 from biaslab.core import Calibration, Probe
 from biaslab.errors import InputError
 from biaslab.judges.simulated import SimulatedJudge
@@ -112,8 +113,7 @@ def calibrate(
     """
     smallest = (("studies", studies, 1), ("population", population, 2), ("jobs", jobs, 1), ("seed", seed, 0))
     for name, value, least in (*smallest, *(("contexts", g, 2) for g in (*contexts, *curve))):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise InputError(name, value, f"a whole number of at least {least}")
+        require_whole(name, value, least)
     sizes = tuple(sorted(set(contexts))), tuple(sorted(set(curve) - set(contexts)))
     tasks = [
         _Task(kind, calibration, planted, *sizes, studies, population, seed)

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import pandas as pd
 
+from biaslab.checks import is_whole
 from biaslab.errors import DatasetError, InputError
 
 CANDIDATE_COLUMNS = ("context_id", "context", "candidate_id", "system", "text", "reference")
@@ -111,7 +112,7 @@ class Dataset:
         """
         if n is None:
             return self
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        if not is_whole(n, 1):
             raise InputError("limit", n, "a whole number of contexts, at least 1, or None for all")
         kept = self.candidates["context_id"].drop_duplicates().head(n)
         return Dataset(

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
+from biaslab.checks import require_one_of
 from biaslab.datasets._files import Record, need_path, read_json, read_jsonl, read_text, take
 from biaslab.datasets.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
 from biaslab.errors import DatasetError, InputError
@@ -67,8 +68,7 @@ def load(path: str | Path | None = None, annotators: Annotators = "expert") -> D
     --------
     >>> data = load("model_annotations.aligned.paired.jsonl", annotators="all")  # doctest: +SKIP
     """
-    if annotators not in get_args(Annotators):
-        raise InputError("annotators", annotators, f"one of {', '.join(get_args(Annotators))}")
+    require_one_of("annotators", annotators, get_args(Annotators))
     file = need_path(path, REMEDY)
     if _is_official(file):
         return _from_annotations(read_jsonl(file), annotators, str(file))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from biaslab import prompts
+from biaslab.checks import require_one_of
 from biaslab.core import Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.distill.aspects import MULTIPLE, Aspect, aspects, find_aspect
@@ -79,8 +80,7 @@ class Stars:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.scale not in get_args(StarScale):
-            raise InputError("scale", self.scale, " or ".join(get_args(StarScale)))
+        require_one_of("scale", self.scale, get_args(StarScale))
         if isinstance(self.aspects, str) or (self.aspects is not None and not self.aspects):
             raise InputError("aspects", self.aspects, "a list of at least one aspect")
         self._aspects()

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from biaslab.checks import is_whole, require_whole
 from biaslab.distill.evaluator import Evaluator
 from biaslab.distill.evaluator_files import load_evaluator
 from biaslab.distill.learning import groups
@@ -162,10 +163,9 @@ def cross_fit(
     frame = choose_examples(examples, attribute)
     names = groups(frame)
     contexts = names.drop_duplicates().to_numpy(object)
-    if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= len(contexts):
+    if not is_whole(folds, 2, len(contexts)):
         raise InputError("folds", folds, f"a whole number from 2 to {len(contexts)}, the contexts of the examples")
-    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-        raise InputError("repeats", repeats, "a whole number from 1")
+    require_whole("repeats", repeats, 1)
     given = replace(settings or Settings(), **changes)
     made: list[Evaluator] = []
     held_out: dict[str, list[int]] = {}
@@ -211,7 +211,7 @@ def _known(numbers: object, count: int) -> bool:
     """Return whether these are numbers of some of so many evaluators."""
     if not isinstance(numbers, list) or not numbers:
         return False
-    return all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < count for n in numbers)
+    return all(is_whole(n, 0, count - 1) for n in numbers)
 
 
 def _mark(kind: str, text: str) -> str:

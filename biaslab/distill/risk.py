@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from biaslab.checks import is_whole, require_whole
 from biaslab.errors import InputError
 
 
@@ -73,9 +74,8 @@ class MinimumRisk:
 
     def __post_init__(self) -> None:
         for name in ("steps", "sources_per_step", "max_tokens", "evaluate_every", "save_every", "rows"):
-            if getattr(self, name) < 1:
-                raise InputError(name, getattr(self, name), "a whole number of at least 1")
-        if self.samples < 2:
+            require_whole(name, getattr(self, name), 1)
+        if not is_whole(self.samples, 2):
             raise InputError("samples", self.samples, "at least 2: one sample has nothing to be better than")
         if not 0 <= self.balance <= 1:
             raise InputError("balance", self.balance, "a number from 0 (likelihood only) to 1 (risk only)")
@@ -84,8 +84,7 @@ class MinimumRisk:
                 raise InputError(name, getattr(self, name), "a number above 0")
         if self.reward_unit is not None and not 0 < self.reward_unit < math.inf:
             raise InputError("reward_unit", self.reward_unit, "a number above 0, or None to measure it")
-        whole = isinstance(self.trainable, int) and not isinstance(self.trainable, bool) and self.trainable >= 1
-        if self.trainable != "all" and not whole:
+        if self.trainable != "all" and not is_whole(self.trainable, 1):
             raise InputError("trainable", self.trainable, '"all", or a number of blocks of at least 1')
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from biaslab.checks import require_one_of
 from biaslab.datasets.schema import Dataset
 from biaslab.distill.generation import Output, Truncation, sample, search
 from biaslab.distill.policy import Ids, Policy, load_policy
@@ -173,8 +174,7 @@ def _settings(
     diversity: float,
 ) -> dict[str, Any]:
     """Return the settings that the strategy has, checked."""
-    if strategy not in get_args(Strategy):
-        raise InputError("strategy", strategy, f"one of {', '.join(get_args(Strategy))}")
+    require_one_of("strategy", strategy, get_args(Strategy))
     if strategy in ("top-k", "top-p"):
         if not 0 < temperature < float("inf"):
             raise InputError("temperature", temperature, "a number above 0", "top-k with k=1 is greedy")

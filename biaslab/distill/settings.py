@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
+from biaslab.checks import is_whole, require_one_of
 from biaslab.errors import InputError
 
 Inputs = Literal["reference-free", "reference-based", "output"]
@@ -94,8 +95,7 @@ class Settings:
         if not isinstance(self.encoder, str) or not self.encoder:
             raise InputError("encoder", self.encoder, "a name, folder or hub identifier")
         for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(name, getattr(self, name), f"one of {', '.join(allowed)}")
+            require_one_of(name, getattr(self, name), allowed)
         if not isinstance(self.hidden, list | tuple) or any(not _whole(size, 1) for size in self.hidden):
             raise InputError("hidden", self.hidden, "sizes of layers, such as (64,)")
         object.__setattr__(self, "hidden", tuple(self.hidden))
@@ -145,7 +145,7 @@ class Settings:
 
 
 def _whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= 1_000_000_000
+    return is_whole(value, least, 1_000_000_000)
 
 
 def _number(value: object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from biaslab.checks import require_whole
 from biaslab.core import DECLINED, Choice, Completion, Judge, Reply, Request, Usage, require_kinds
 from biaslab.errors import InputError
 from biaslab.parsing import parse_choice
@@ -58,8 +59,7 @@ class Sampled:
         self, judge: Judge, k: int, temperature: float = 1.0, max_tokens: int | None = None, seed: int = 0
     ) -> None:
         for name, value in (("k", k), ("max_tokens", 1 if max_tokens is None else max_tokens)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(name, value, "a whole number of at least 1")
+            require_whole(name, value, 1)
         if not 0 < temperature <= 10:
             raise InputError("temperature", temperature, "a number above 0, at most 10")
         if Completion not in judge.kinds:

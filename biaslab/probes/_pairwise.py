@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import expit
 
 from biaslab import prompts
+from biaslab.checks import require_whole
 from biaslab.core import Choice, Completion, Reply, Request, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -125,12 +126,6 @@ def read_pair(trial: Trial, reply: Reply) -> tuple[float, Status]:
 def draw_of(seed: int, context_id: str) -> np.random.Generator:
     """Return random numbers that depend on the seed and the context alone."""
     return np.random.default_rng([seed, zlib.crc32(context_id.encode())])
-
-
-def require_whole(name: str, value: object, least: int) -> None:
-    """Raise `InputError` unless a value is a whole number of at least so much."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(name, value, f"a whole number of at least {least}")
 
 
 def _labels(noun: str, ties: bool) -> tuple[str, ...]:

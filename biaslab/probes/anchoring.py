@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
+from biaslab.checks import require_attributes_list, require_one_of, require_whole
 from biaslab.core import Calibration, Choice, Message, Messages, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -24,8 +25,6 @@ from biaslab.scoring.pointwise import (
     drawn_items,
     label_trials,
     read_score,
-    require_attributes_list,
-    require_whole,
     score_trials,
 )
 from biaslab.stats.frame import choose_metrics, estimates_frame, require_columns
@@ -190,8 +189,7 @@ class Anchoring:
             require_whole("n_forced", self.n_forced, 0 if self.answer == "text" else 2)
             if self.n_forced == 1 or self.n_forced > labels:
                 raise InputError("n_forced", self.n_forced, f"from 2 to the {labels} labels, or 0 with text")
-        if self.anchor not in ("prefix", "transcript"):
-            raise InputError("anchor", self.anchor, "prefix or transcript")
+        require_one_of("anchor", self.anchor, ("prefix", "transcript"))
         _ = self._asking
 
     @property

@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from biaslab.checks import require_attributes_list, require_one_of, require_whole
 from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, MissingDataWarning
-from biaslab.probes._pairwise import Answer, PairAsking, draw_of, read_pair, require_whole
+from biaslab.probes._pairwise import Answer, PairAsking, draw_of, read_pair
 from biaslab.ranking import DEBIASINGS, DECODINGS, STRATEGIES, Comparisons, debias, decode, most_informative, select
 from biaslab.ranking.comparisons import Codes, read_trials
 from biaslab.ranking.debiasing import Debiasing
@@ -171,8 +172,7 @@ class Comparative:
     resampling: Resampling = field(default_factory=Resampling)
 
     def __post_init__(self) -> None:
-        if isinstance(self.attributes, str):
-            raise InputError("attributes", self.attributes, "a list of names", f"write [{self.attributes!r}]")
+        require_attributes_list(self.attributes)
         known = (
             ("template", (1, 2)),
             ("strategy", STRATEGIES),
@@ -180,8 +180,7 @@ class Comparative:
             ("debiasing", DEBIASINGS),
         )
         for name, allowed in known:
-            if getattr(self, name) not in allowed:
-                raise InputError(name, getattr(self, name), f"one of {', '.join(map(str, allowed))}")
+            require_one_of(name, getattr(self, name), allowed)
         require_whole("rounds", self.rounds, 1)
         require_whole("folds", self.folds, 2)
         if self.budget is not None:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
+from biaslab.checks import require_attributes_list, require_some_of, require_whole
 from biaslab.core import Calibration, Choice, Message, Messages, Metric, Reply, Scalar, Status, Trial, request_key
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -22,8 +23,6 @@ from biaslab.scoring.pointwise import (
     Item,
     drawn_items,
     read_score,
-    require_attributes_list,
-    require_whole,
     score_trials,
 )
 from biaslab.stats.agreement import Level
@@ -169,8 +168,7 @@ class Consistency:
             raise InputError("scales", self.scales, "a list of different names")
         for name in self.scales:
             find_scale(name)
-        if isinstance(self.levels, str) or not self.levels or {*self.levels} - {*get_args(Level)}:
-            raise InputError("levels", self.levels, f"a list of some of {', '.join(get_args(Level))}")
+        require_some_of("levels", self.levels, get_args(Level))
         require_whole("replicates", self.replicates, 2)
         if self.n_candidates is not None:
             require_whole("n_candidates", self.n_candidates, 1)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
+from biaslab.checks import require_attributes_list, require_one_of
 from biaslab.core import Calibration, Likelihood, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, TrialsError
@@ -23,7 +24,6 @@ from biaslab.scoring.pointwise import (
     items,
     label_trials,
     read_score,
-    require_attributes_list,
     score_trials,
 )
 from biaslab.stats.blocks import ITEM, whole_blocks
@@ -189,8 +189,7 @@ class Familiarity:
         find_scale(self.scale)
         _ = self._asking
         for name, allowed in (("asks", ("both", "likelihoods")), ("level", ("context", "dataset"))):
-            if getattr(self, name) not in allowed:
-                raise InputError(name, getattr(self, name), " or ".join(allowed))
+            require_one_of(name, getattr(self, name), allowed)
         if any(value < 0 or math.isinf(value) for value in (self.log_perplexity or {}).values()):
             raise InputError("log_perplexity", "a value", "finite numbers of at least 0, and NaN where a text has none")
         if self.log_perplexity is not None and self.asks == "likelihoods":

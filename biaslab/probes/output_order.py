@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
+from biaslab.checks import require_attributes_list, require_some_of, require_whole
 from biaslab.core import Calibration, Completion, Message, Metric, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -161,15 +162,15 @@ class OutputOrder:
     resampling: Resampling = field(default_factory=Resampling)
 
     def __post_init__(self) -> None:
-        pointwise.require_attributes_list(self.attributes)
+        require_attributes_list(self.attributes)
         find_scale(self.scale)
-        _require_some("forms", self.forms, get_args(prompts.Form))
-        _require_some("orders", self.orders, get_args(prompts.Order))
-        _require_some("rules", self.rules, (True, False))
+        require_some_of("forms", self.forms, get_args(prompts.Form))
+        require_some_of("orders", self.orders, get_args(prompts.Order))
+        require_some_of("rules", self.rules, (True, False))
         if not {"sr", "rs"} <= set(self.orders):
             raise InputError("orders", self.orders, "a list with sr and rs", "they are what is compared")
         if self.n_candidates is not None:
-            pointwise.require_whole("n_candidates", self.n_candidates, 1)
+            require_whole("n_candidates", self.n_candidates, 1)
         self._asking("sr")
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
@@ -299,10 +300,3 @@ def _shares(part: pd.DataFrame, scale: Scale) -> Iterator[tuple[float, Ratio]]:
     for place, value in enumerate(values):
         share = Ratio(found["context_id"], nearest == place, np.ones(len(found)), None, (0.0, 1.0), missing, "t")
         yield float(value), share
-
-
-def _require_some(name: str, given: Sequence[Any], allowed: Sequence[Any]) -> None:
-    """Raise `InputError` unless there is a list of some of what is allowed, each once."""
-    listed = [] if isinstance(given, str) else list(given)
-    if not listed or len(set(listed)) < len(listed) or any(value not in allowed for value in listed):
-        raise InputError(name, given, f"a list of some of {', '.join(map(str, allowed))}, each once")

@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 from scipy.special import logit
 
+from biaslab.checks import require_attributes_list, require_whole
 from biaslab.core import Calibration, Metric, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
-from biaslab.probes._pairwise import Answer, PairAsking, draw_of, read_pair, require_whole
+from biaslab.probes._pairwise import Answer, PairAsking, draw_of, read_pair
 from biaslab.stats import pairs
 from biaslab.stats.frame import Ratio, choose_metrics, estimates_frame, ratio_rows, require_columns
 from biaslab.stats.resampling import Resampling
@@ -160,8 +161,7 @@ class Position:
     resampling: Resampling = field(default_factory=Resampling)
 
     def __post_init__(self) -> None:
-        if isinstance(self.attributes, str):
-            raise InputError("attributes", self.attributes, "a list of names", f"write [{self.attributes!r}]")
+        require_attributes_list(self.attributes)
         if not self.templates or set(self.templates) - {1, 2}:
             raise InputError("templates", self.templates, "a list of 1 and/or 2")
         for name in ("n_pairs", "gap_bins"):

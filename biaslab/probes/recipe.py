@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Literal, get_args
 
 import pandas as pd
 
+from biaslab.checks import require_attributes_list, require_some_of
 from biaslab.core import Calibration, Metric, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
 from biaslab.probes._answer_metrics import label_mass, parse_rate, token_count
 from biaslab.scales import find_scale
 from biaslab.scoring.g_eval import GEval
-from biaslab.scoring.pointwise import Answer, require_attributes_list
+from biaslab.scoring.pointwise import Answer
 from biaslab.scoring.rating import Rating
 from biaslab.stats.agreement_loss import agreement_loss
 from biaslab.stats.blocks import ITEM, whole_blocks
@@ -165,9 +165,7 @@ class Recipe:
         find_scale(self.scale)
         lists = (("against", get_args(Rival)), ("levels", _LEVELS), ("coefficients", _COEFFICIENTS))
         for name, allowed in lists:
-            given = getattr(self, name)
-            if isinstance(given, str) or not given or len(set(given)) < len(given) or set(given) - set(allowed):
-                raise InputError(name, given, f"a list of some of {', '.join(allowed)}, each once")
+            require_some_of(name, getattr(self, name), allowed)
         _ = self._scorers
 
     @cached_property

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab import prompts
+from biaslab.checks import require_attributes_list, require_whole
 from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -24,8 +25,6 @@ from biaslab.scoring.pointwise import (
     drawn_items,
     label_trials,
     read_score,
-    require_attributes_list,
-    require_whole,
     score_trials,
 )
 from biaslab.stats.blocks import ITEM

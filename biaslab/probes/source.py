@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
+from biaslab.checks import require_attributes_list, require_some_of
 from biaslab.core import Calibration, Metric, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -160,12 +161,10 @@ class Source:
     resampling: Resampling = field(default_factory=Resampling)
 
     def __post_init__(self) -> None:
-        pointwise.require_attributes_list(self.attributes)
+        require_attributes_list(self.attributes)
         find_scale(self.scale)
         for name, allowed in (("levels", _LEVELS), ("coefficients", _COEFFICIENTS)):
-            given = getattr(self, name)
-            if isinstance(given, str) or not given or len(set(given)) < len(given) or set(given) - set(allowed):
-                raise InputError(name, given, f"a list of some of {', '.join(allowed)}, each once")
+            require_some_of(name, getattr(self, name), allowed)
         self._asking()
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
+from biaslab.checks import require_attributes_list, require_one_of, require_whole
 from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -24,8 +25,6 @@ from biaslab.scoring.pointwise import (
     drawn_items,
     label_trials,
     read_score,
-    require_attributes_list,
-    require_whole,
     score_trials,
 )
 from biaslab.stats.blocks import ITEM
@@ -182,8 +181,7 @@ class Sweep:
         require_whole("samples", self.samples, 1)
         if self.n_candidates is not None:
             require_whole("n_candidates", self.n_candidates, 1)
-        if self.answer not in ("distribution", "text"):
-            raise InputError("answer", self.answer, "distribution or text")
+        require_one_of("answer", self.answer, ("distribution", "text"))
         for temperature in temperatures:
             self._asking(temperature, True)
 

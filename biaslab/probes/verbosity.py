@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
+from biaslab.checks import require_attributes_list, require_one_of
 from biaslab.core import Calibration, Metric, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
 from biaslab.probes._familiar import excess, slope
 from biaslab.scales import find_scale
-from biaslab.scoring.pointwise import AnyAnswer, Asking, items, read_score, require_attributes_list, score_trials
+from biaslab.scoring.pointwise import AnyAnswer, Asking, items, read_score, score_trials
 from biaslab.stats.blocks import ITEM, whole_blocks
 from biaslab.stats.correlation import Level
 from biaslab.stats.correlation_intervals import estimate_correlation
@@ -143,8 +143,7 @@ class Verbosity:
         require_attributes_list(self.attributes)
         find_scale(self.scale)
         _ = self._asking
-        if self.level not in ("context", "dataset"):
-            raise InputError("level", self.level, "context or dataset")
+        require_one_of("level", self.level, ("context", "dataset"))
 
     @property
     def _asking(self) -> Asking:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import jinja2
 
+from biaslab.checks import require_one_of
 from biaslab.errors import InputError
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def rate(
     The rating must be a whole number from 1 (worst) to 5 (best).
     Answer with the rating of variety alone.
     """
-    _require("reasons", reasons, get_args(Reasons))
+    require_one_of("reasons", reasons, get_args(Reasons))
     if isinstance(attributes, str) or len(set(attributes)) < len(attributes):
         raise InputError("attributes", attributes, "a list of different names")
     described = [describe(dataset, name) for name in attributes]
@@ -165,8 +166,8 @@ def order_output(
     >>> print(order_output(data, "variety", find_scale("1-10"), "Ann: Hi!", form="json", order="rs")[-81:])
     {"reasons": "<point out the faults and say why you score so>", "score": <number>}
     """
-    _require("form", form, get_args(Form))
-    _require("order", order, get_args(Order))
+    require_one_of("form", form, get_args(Form))
+    require_one_of("order", order, get_args(Order))
     about = describe(dataset, attribute)
     given = {"noun": dataset.noun, "attribute": attribute, "definition": about["definition"], "scale": scale}
     return render("output_order", **given, candidate=candidate, context=context, format=form, order=order, rules=rules)
@@ -184,11 +185,6 @@ def describe(dataset: Dataset, attribute: str) -> dict[str, Any]:
     known = _known_attributes().get(dataset.name.split(" ")[0], {})
     own = {"definition": dataset.attributes[attribute], "aspects": []}
     return {"name": attribute, **known.get(attribute, own)}
-
-
-def _require(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InputError(name, value, f"one of {', '.join(allowed)}")
 
 
 @cache

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
+from biaslab.checks import require_one_of, require_whole
 from biaslab.errors import InputError
 from biaslab.ranking.bradley_terry import fit_log_odds
 from biaslab.ranking.comparisons import Comparisons, Floats
@@ -183,10 +184,8 @@ def debias(comparisons: Comparisons, debiasing: Debiasing, folds: int = 10) -> C
     InputError
         If there is no such remedy, or fewer than 2 folds.
     """
-    if debiasing not in DEBIASINGS:
-        raise InputError("debiasing", debiasing, f"one of {', '.join(DEBIASINGS)}")
-    if folds < 2:
-        raise InputError("folds", folds, "a whole number of at least 2")
+    require_one_of("debiasing", debiasing, DEBIASINGS)
+    require_whole("folds", folds, 2)
     if debiasing == "none":
         return comparisons
     if debiasing == "swap-average":

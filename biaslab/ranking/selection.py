@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from biaslab.checks import require_one_of, require_whole
 from biaslab.errors import InputError
 from biaslab.ranking.adaptive import most_informative
 from biaslab.ranking.comparisons import Codes, Comparisons, Floats
@@ -98,8 +99,7 @@ def select_adaptively(candidates: int, budget: int, ask: Ask, batch: int = 1, se
     (6, [2, 4, 4, 2])
     """
     check_selection(candidates, "adaptive", budget, seed)
-    if batch < 1:
-        raise InputError("batch", batch, "a whole number of at least 1")
+    require_whole("batch", batch, 1)
     rng = np.random.default_rng(seed)
     names = np.arange(candidates).astype(str).astype(object)
     asked, p = np.empty((0, 2), np.intp), np.empty(0)
@@ -114,18 +114,15 @@ def select_adaptively(candidates: int, budget: int, ask: Ask, batch: int = 1, se
 
 def check_selection(candidates: int, strategy: str, budget: int | None, seed: int) -> None:
     """Raise `InputError` unless so many comparisons of so many candidates can be selected in this way."""
-    if strategy not in STRATEGIES:
-        raise InputError("strategy", strategy, f"one of {', '.join(STRATEGIES)}")
+    require_one_of("strategy", strategy, STRATEGIES)
     if candidates < 2:
         raise InputError("candidates", candidates, "at least 2")
     if strategy == "full" and budget is not None:
         raise InputError("budget", budget, "None where the strategy is full")
     least = 2 if strategy == "symmetric" else 1
     for name, value, smallest in (("budget", budget, least), ("seed", seed, 0)):
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int | np.integer) or value < smallest
-        ):
-            raise InputError(name, value, f"a whole number of at least {smallest}")
+        if value is not None:
+            require_whole(name, value, smallest)
 
 
 def _draw(rng: np.random.Generator, total: int, wanted: int | None) -> Codes:

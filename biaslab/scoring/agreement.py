@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pandas as pd
 
+from biaslab.checks import require_some_of
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.scoring.frame import SCORES
@@ -255,8 +256,7 @@ def _require_options(levels: Sequence[str], coefficients: Sequence[str]) -> None
         ("levels", levels, get_args(Level)),
         ("coefficients", coefficients, get_args(Method)),
     ):
-        if isinstance(given, str) or not given or len(set(given)) < len(given) or set(given) - set(allowed):
-            raise InputError(name, given, f"a list of some of {', '.join(allowed)}, each once")
+        require_some_of(name, given, allowed)
 
 
 def _only(scores: pd.DataFrame, name: str) -> dict[str, str]:

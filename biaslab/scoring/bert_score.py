@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.checks import require_one_of
 from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
 from biaslab.scoring.encoder import Encoder, load_encoder
 from biaslab.scoring.frame import scored
 from biaslab.scoring.reference import Against, compared_with
@@ -73,8 +73,7 @@ def bert_scores(
     >>> import biaslab as bl
     >>> found = bert_scores(bl.load_dataset("graded", limit=2))  # doctest: +SKIP
     """
-    if measure not in get_args(Measure):
-        raise InputError("measure", measure, f"one of {', '.join(get_args(Measure))}")
+    require_one_of("measure", measure, get_args(Measure))
     dataset.require_attributes(attributes)
     where, compared = compared_with(dataset, against)
     encoder = encoder or load_encoder()

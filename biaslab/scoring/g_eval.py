@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from biaslab import prompts
+from biaslab.checks import require_attributes_list
 from biaslab.core import Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -16,7 +17,6 @@ from biaslab.scoring.pointwise import (
     Asking,
     items,
     read_score,
-    require_attributes_list,
     score_trials,
 )
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from biaslab import prompts
+from biaslab.checks import require_attributes_list
 from biaslab.core import Likelihood, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
-from biaslab.scoring.pointwise import items, require_attributes_list
+from biaslab.scoring.pointwise import items
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
@@ -13,6 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from biaslab.checks import require_one_of, require_whole
 from biaslab.core import Choice, Completion, Message, Messages, Reply, Request, Scalar, Score, Status, Trial
 from biaslab.datasets.schema import CANDIDATE_COLUMNS, Dataset
 from biaslab.errors import InputError
@@ -103,8 +104,7 @@ class Asking:
 
     def __post_init__(self) -> None:
         allowed = get_args(AnyAnswer if self.evaluators else Answer)
-        if self.answer not in allowed:
-            raise InputError("answer", self.answer, " or ".join(allowed))
+        require_one_of("answer", self.answer, allowed)
         require_whole("replicates", self.replicates, 1)
         require_whole("max_tokens", self.max_tokens, 1)
         require_whole("seed", self.seed, 0)
@@ -202,15 +202,3 @@ def begun(prompt: str, attribute: str) -> tuple[Message, Message]:
 def spaced(scale: Scale) -> Scale:
     """Put a space before every label: after "fluency:" that is how a score goes on."""
     return replace(scale, labels=tuple(f" {label}" for label in scale.labels))
-
-
-def require_whole(name: str, value: object, least: int) -> None:
-    """Raise `InputError` unless a value is a whole number of at least so much."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(name, value, f"a whole number of at least {least}")
-
-
-def require_attributes_list(value: Sequence[str] | None) -> None:
-    """Raise `InputError` if attributes are one string instead of several."""
-    if isinstance(value, str):
-        raise InputError("attributes", value, "a list of names", f"write [{value!r}]")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from biaslab import prompts
+from biaslab.checks import require_attributes_list, require_one_of
 from biaslab.core import Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -17,7 +18,6 @@ from biaslab.scoring.pointwise import (
     begun,
     items,
     read_score,
-    require_attributes_list,
     score_trials,
     spaced,
 )
@@ -84,8 +84,7 @@ class Rating:
     def __post_init__(self) -> None:
         require_attributes_list(self.attributes)
         find_scale(self.scale)
-        if self.reasons not in get_args(prompts.Reasons):
-            raise InputError("reasons", self.reasons, f"one of {', '.join(get_args(prompts.Reasons))}")
+        require_one_of("reasons", self.reasons, get_args(prompts.Reasons))
         if self.reasons == "before" and self.answer == "distribution":
             raise InputError("answer", self.answer, "text where reasons stand before the rating")
         self._asking()

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 import pandas as pd
 
+from biaslab.checks import require_some_of
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.scoring.frame import scored
@@ -57,8 +58,7 @@ def reference_scores(
     ('ROUGE-1 (reference)', True)
     """
     known = get_args(Metric)
-    if isinstance(metrics, str) or not metrics or [name for name in metrics if name not in known]:
-        raise InputError("metrics", metrics, f"a list of some of {', '.join(known)}")
+    require_some_of("metrics", metrics, known)
     dataset.require_attributes(attributes)
     where, compared = compared_with(dataset, against)
     pairs = list(zip(dataset.candidates["text"], compared, strict=True))

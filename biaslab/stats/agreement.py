@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from biaslab.checks import require_one_of
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.blocks import number_items
 
@@ -142,8 +143,7 @@ def _pairable(
     scores: pd.DataFrame, level: Level, units: Sequence[str] | None, annotator: str, score: str
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64], npt.NDArray[np.intp]] | str:
     """Return unit and number of each score that can be paired, and the distinct scores; or why there is none."""
-    if level not in get_args(Level):
-        raise InputError("level", level, f"one of {', '.join(get_args(Level))}")
+    require_one_of("level", level, get_args(Level))
     given, keys = _scored(scores, units, annotator, score)
     if given[annotator].nunique() < 2:
         return "fewer than two annotators"

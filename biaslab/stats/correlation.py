@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from biaslab.checks import require_one_of
 from biaslab.errors import InputError, TrialsError
 
 Level = Literal["context", "dataset", "system"]
@@ -106,8 +107,7 @@ def correlation(
 def check_options(level: str, method: str) -> None:
     """Raise `InputError` if the level or the method is unknown."""
     for name, value, allowed in (("level", level, get_args(Level)), ("method", method, get_args(Method))):
-        if value not in allowed:
-            raise InputError(name, value, f"one of {', '.join(allowed)}")
+        require_one_of(name, value, allowed)
 
 
 def paired(frame: pd.DataFrame, scores: list[str], keys: list[str]) -> pd.DataFrame:

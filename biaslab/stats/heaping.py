@@ -31,6 +31,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.checks import require_whole
 from biaslab.errors import InputError
 from biaslab.stats.estimate import Estimate, Resampling, undefined
 from biaslab.stats.frame import sum_by_context
@@ -76,8 +77,7 @@ def whipple_sums(weights: ArrayLike, levels: Sequence[float], multiple: int = 10
     ([10.0, 10.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0, 0.0])
     """
     table, scale = _checked(weights, levels)
-    if multiple < 2:
-        raise InputError("multiple", multiple, "a whole number of at least 2")
+    require_whole("multiple", multiple, 2)
     reach = multiple // 2
     centres = [m for m in scale if m % multiple == 0 and m - reach >= scale[0] and m + reach <= scale[-1]]
     if not centres:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from biaslab.checks import require_one_of
 from biaslab.errors import InputError
 
 Correction = Literal["benjamini-hochberg", "holm"]
@@ -41,8 +42,7 @@ def adjust(p_values: ArrayLike, correction: Correction = "benjamini-hochberg") -
     >>> adjust([0.01, 0.02, float("nan"), 0.04], "holm").tolist()
     [0.03, 0.04, nan, 0.04]
     """
-    if correction not in get_args(Correction):
-        raise InputError("correction", correction, f"one of {', '.join(get_args(Correction))}")
+    require_one_of("correction", correction, get_args(Correction))
     given = np.asarray(p_values, float)
     known = ~np.isnan(given)
     family = given[known]

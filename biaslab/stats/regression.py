@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from biaslab.checks import require_one_of
 from biaslab.errors import InputError
 from biaslab.stats.design_matrix import demeaned, identified, read_formula
 from biaslab.stats.estimate import Estimate, effect_or_why_not, undefined
@@ -133,8 +134,7 @@ def generalised_model(
     import statsmodels.api as sm
     from statsmodels.tools.sm_exceptions import ConvergenceWarning, PerfectSeparationWarning
 
-    if family not in get_args(Family):
-        raise InputError("family", family, f"one of {', '.join(get_args(Family))}")
+    require_one_of("family", family, get_args(Family))
     _check("cluster", level)
     y, x, names, codes = read_formula(frame, formula, context)
     contexts = len(np.unique(codes))
@@ -161,8 +161,7 @@ _NAMES = {"jackknife": "cluster jackknife (CR3), t", "cluster": "cluster-robust 
 
 
 def _check(covariance: str, level: float) -> None:
-    if covariance not in get_args(Covariance):
-        raise InputError("covariance", covariance, f"one of {', '.join(get_args(Covariance))}")
+    require_one_of("covariance", covariance, get_args(Covariance))
     if not 0 < level < 1:
         raise InputError("level", level, "a number between 0 and 1", "write 0.95 for 95 %")
 

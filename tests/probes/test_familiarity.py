@@ -340,10 +340,10 @@ def test_without_human_scores_the_judge_alone_is_described(graded):
     [
         ({"attributes": "fluency"}, r"write \['fluency'\]"),
         ({"scale": "1-7"}, "1-10"),
-        ({"answer": "marks"}, "distribution or text or score"),
+        ({"answer": "marks"}, "one of distribution, text, score"),
         ({"replicates": 3}, "text"),
-        ({"asks": "scores"}, "both or likelihoods"),
-        ({"level": "system"}, "context or dataset"),
+        ({"asks": "scores"}, "one of both, likelihoods"),
+        ({"level": "system"}, "one of context, dataset"),
         ({"log_perplexity": {"a": -1.0}}, "at least 0"),
         ({"log_perplexity": {"a": math.inf}}, "finite"),
         ({"log_perplexity": {"a": 1.0}, "asks": "likelihoods"}, "both where log_perplexity is given"),

@@ -218,9 +218,9 @@ def test_trials_of_another_probe_are_refused(made):
     [
         ({"attributes": "fluency"}, r"write \['fluency'\]"),
         ({"scale": "1-7"}, "1-10"),
-        ({"answer": "stars"}, "distribution or text or score"),
+        ({"answer": "stars"}, "one of distribution, text, score"),
         ({"replicates": 3}, "text"),
-        ({"level": "system"}, "context or dataset"),
+        ({"level": "system"}, "one of context, dataset"),
     ],
 )
 def test_bad_parameters(parameters, words):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from biaslab.checks import require_whole
 from biaslab.core import Choice, Completion, Likelihood, Reply, Request, require_kinds
 from biaslab.errors import InputError, ModelChangedWarning, ServerError
 from biaslab.judges.api import faults
@@ -281,7 +282,6 @@ def _check_settings(model: str, likelihood: str, top_logprobs: int, most: int, t
     if likelihood not in ("echo", "prompt_logprobs"):
         raise InputError("likelihood", likelihood, "echo or prompt_logprobs")
     for name, value in (("top_logprobs", top_logprobs), ("max_concurrency", most)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(name, value, "a whole number of at least 1")
+        require_whole(name, value, 1)
     if not timeout > 0:
         raise InputError("timeout", timeout, "seconds above 0")

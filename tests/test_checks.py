@@ -1,0 +1,44 @@
+"""What a user gives is refused with its name, its value and what is allowed; what is meant well is taken."""
+
+import numpy as np
+import pytest
+
+from biaslab import checks
+from biaslab.errors import InputError
+
+
+@pytest.mark.parametrize("value", [1, 7, np.int64(3)])
+def test_whole_numbers_are_taken(value):
+    checks.require_whole("folds", value, 1)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, True, "2", None, np.float64(2), np.True_])
+def test_anything_else_is_no_whole_number(value):
+    with pytest.raises(InputError, match=r"folds is .*, allowed: a whole number of at least 1"):
+        checks.require_whole("folds", value, 1)
+
+
+def test_a_range_has_two_ends():
+    assert [checks.is_whole(value, 2, 4) for value in (1, 2, 4, 5)] == [False, True, True, False]
+
+
+@pytest.mark.parametrize("value", ["mean", None, ["cls"], ("cls", "last")])
+def test_one_of(value):
+    checks.require_one_of("pooling", "cls", ("cls", "last"))
+    with pytest.raises(InputError, match=r"pooling is .*, allowed: one of cls, last"):
+        checks.require_one_of("pooling", value, ("cls", "last"))
+
+
+@pytest.mark.parametrize("values", ["cls", [], None, 3, ["cls", "cls"], ["cls", "mean"], [["cls"]]])
+def test_some_of(values):
+    for good in (["cls"], ("last", "cls"), {"last"}, iter(["cls"])):
+        checks.require_some_of("pooling", good, ("cls", "last"))
+    with pytest.raises(InputError, match="allowed: a list of some of cls, last, each once"):
+        checks.require_some_of("pooling", values, ("cls", "last"))
+
+
+def test_a_lone_name_is_no_list():
+    checks.require_attributes_list(None)
+    checks.require_attributes_list(["fluency"])
+    with pytest.raises(InputError, match=r"write \['fluency'\]"):
+        checks.require_attributes_list("fluency")
