@@ -1,6 +1,7 @@
 """Fixtures that several test modules share."""
 
 import os
+import signal
 from pathlib import Path
 
 import matplotlib as mpl
@@ -14,6 +15,10 @@ mpl.use("Agg")
 if "PYTEST_XDIST_WORKER" in os.environ:  # one core a worker, for what it starts too: threads that share a core spin
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)
+if (
+    signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+):  # as a shell's background job; all that tests start would ignore it too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("biaslab", deadline=None, max_examples=50)
 settings.load_profile("biaslab")
 
