@@ -15,9 +15,8 @@ mpl.use("Agg")
 if "PYTEST_XDIST_WORKER" in os.environ:  # one core a worker, for what it starts too: threads that share a core spin
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)
-if (
-    signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-):  # as a shell's background job; all that tests start would ignore it too
+# A shell's background job ignores interrupts, and so would all that tests start.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("biaslab", deadline=None, max_examples=50)
 settings.load_profile("biaslab")
