@@ -116,7 +116,7 @@ Measure = Callable[[pd.DataFrame, Resampling], Chosen]
 
 def _of_probes() -> dict[str, Measure]:
     chosen = {"position": _position, "score_distribution": _distribution, "consistency": _consistency,
-              "output_order": _orders}  # fmt: skip
+              "output_order": _orders, "verbosity": _lengths}  # fmt: skip
     return {name: _probing(kind, chosen.get(name)) for name, kind in probes.available().items()}
 
 
@@ -178,18 +178,16 @@ def _distribution(trials: pd.DataFrame) -> Chosen:
     scores = scores[scores["answer"] == "text"]
     if scores.empty:
         return scores, "needs single scores on a scale"
-    parts = [part.assign(attribute=_with(str(where[1]), str(where[0]), len(configurations)))
-             for _, cell in scores.groupby(_CELL, sort=False)
-             for configurations in [cell["configuration"].unique()]
-             for where, part in cell.groupby(["configuration", "attribute"], sort=False)]  # fmt: skip
-    found = pd.concat(parts)
+    found = _by_configuration(scores)
     decimal = found["ratings"].str.contains(".", regex=False)
     return found.assign(ratings=found["ratings"].where(~decimal, "")), ""
 
 
-def _with(attribute: str, configuration: str, configurations: int) -> str:
-    """Name an attribute with its configuration, which the probe does not know, where there are several."""
-    return attribute if configurations == 1 else f"{attribute} ({configuration})"
+def _by_configuration(scores: pd.DataFrame) -> pd.DataFrame:
+    """Name attributes with their configuration, which probes do not know, where there are several."""
+    several = scores.groupby(_CELL, sort=False)["configuration"].transform("nunique") > 1
+    named = scores["attribute"] + " (" + scores["configuration"] + ")"
+    return scores.assign(attribute=scores["attribute"].where(~several, named))
 
 
 def _consistency(trials: pd.DataFrame) -> Chosen:
@@ -212,6 +210,13 @@ def _orders(trials: pd.DataFrame) -> Chosen:
         both &= (scores["order"] == order).groupby(cell).transform("any") if len(scores) else both
     why = "needs scores before reasons and after them, by one judge with one form of prompt"
     return scores[both], "" if both.any() else why
+
+
+def _lengths(trials: pd.DataFrame) -> Chosen:
+    scores = _rated(trials)
+    scores = scores[scores["words"] > 0].assign(asked="score")
+    why = "needs human scores and the lengths of the judged texts: a data set with both, or a column words"
+    return (scores, why) if scores.empty else (_by_configuration(scores), "")
 
 
 def _pairs(trials: pd.DataFrame, resampling: Resampling) -> Chosen:

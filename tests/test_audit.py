@@ -123,6 +123,37 @@ def test_unknown_order_never_enters_an_order_effect(tmp_path):
     assert np.isnan(found.set_index("metric").loc["first_position_rate", "estimate"])
 
 
+def test_length_pays_in_a_log_as_in_the_probe(tmp_path, graded):
+    """What a judge with planted verbosity said, written as a log without texts, beside the probe's own estimates."""
+    probe = bl.probes.Verbosity(attributes=["coherence"], answer="text", temperature=0.0, resampling=QUICK)
+    own = bl.collect(probe, bl.SimulatedJudge(graded, quality=0.5, verbosity=3.0), graded, progress=False)
+    rows = own[["context_id", "candidate_id", "attribute"]].assign(score=own["value"], scale="1-5")
+    log = read(tmp_path, rows.to_dict("records"))
+    assert "a data set with both" in bl.audit(log, resampling=QUICK).attrs["not_run"]["verbosity"]
+    found = bl.audit(log, graded, ["verbosity"], QUICK).set_index("metric")
+    wanted = probe.estimate(own).set_index("metric")
+    for metric in ("verbosity_slope", "verbosity_excess"):
+        assert found.loc[metric, ["estimate", "ci_low", "ci_high"]].tolist() == pytest.approx(
+            wanted.loc[metric, ["estimate", "ci_low", "ci_high"]].tolist()
+        )
+    assert found.loc["verbosity_slope", "ci_low"] > 0
+
+
+def test_lengths_and_human_scores_may_stand_in_the_log(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [
+        {"context_id": c, "candidate_id": k, "configuration": way, "human": int(rng.integers(1, 6)), "scale": "1-5",
+         "length": 2**k, "score": k + 1 if way == "long" else int(rng.integers(1, 6))}
+        for way in ("long", "fair") for c in range(12) for k in range(5)
+    ]  # fmt: skip
+    names = ("context_id", "candidate_id", "configuration", "human", "scale", "score")
+    log = read(tmp_path, rows, mapping={**{name: name for name in names}, "words": "length"})
+    found = bl.audit(log, only=["verbosity"], resampling=QUICK)
+    slopes = found[found["metric"] == "verbosity_slope"].set_index("attribute")
+    assert slopes.loc["overall (long)", "estimate"] == pytest.approx(1 / np.std([1, 2, 3, 4, 5] * 12, ddof=1))
+    assert slopes.loc["overall (fair)", "ci_low"] < 0 < slopes.loc["overall (fair)", "ci_high"]
+
+
 def test_human_scores_are_joined_from_a_data_set(tmp_path, graded):
     items = graded.candidates[["context_id", "candidate_id"]].head(12).to_dict("records")
     scores = read(tmp_path, [{**item, "attribute": "coherence", "score": 3, "scale": "1-5"} for item in items])

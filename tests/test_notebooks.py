@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SECRET = "sk-nobody-may-read-this"
 #: What would take minutes on any judge, made smaller.
-SMALLER = {"reward": {"steps": 2, "n_samples": 3, "n_taught": 20}}
+SMALLER = {"reward": {"steps": 2, "n_samples": 3, "n_taught": 20}, "inheritance": {"n_recorded": 8}}
 PARAMETERS = {"judge", "dataset", "path", "attributes", "n_contexts", "seed", "store", "out"}
 
 

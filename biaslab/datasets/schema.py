@@ -140,6 +140,11 @@ class Dataset:
         return chosen
 
 
+def count_words(text: str) -> int:
+    """Return how many words a text has, which are what blanks part; at least 1, so that it has a logarithm."""
+    return max(len(text.split()), 1)
+
+
 def _columns(frame: pd.DataFrame, wanted: tuple[str, ...], which: str) -> pd.DataFrame:
     missing = [column for column in wanted if column not in frame.columns]
     if missing:

@@ -51,12 +51,12 @@ def read_judgements(
     pandas.DataFrame
         The columns of `biaslab.collect`, where ``probe`` is "recorded" and ``key`` is file and line, and those that
         probes read: of pairs ``template, human_gap, order_known``; of scores ``configuration, scale, answer, form,
-        order, rules, human, human_scale, ratings``; and ``reply``, the text. ``value`` is the probability that the
-        first shown wins (1, 0, or ½ for a tie, where the judge gave a verdict alone), or the score. A judgement that
-        stands twice is kept once, the first; a missing twin is left missing. ``attrs`` has ``files`` (name → format),
-        ``skipped`` (files of no known format in an archive or folder), ``malformed`` and ``problems`` (how many lines,
-        and file, line and reason of each), ``left_out`` (reason → records that are no judgements, such as failed
-        calls), ``duplicates``, and ``contradictions``, the duplicates that say something else.
+        order, rules, human, human_scale, ratings, words``; and ``reply``, the text. ``value`` is the probability that
+        the first shown wins (1, 0, or ½ for a tie, where the judge gave a verdict alone), or the score. A judgement
+        that stands twice is kept once, the first; a missing twin is left missing. ``attrs`` has ``files`` (name →
+        format), ``skipped`` (files of no known format in an archive or folder), ``malformed`` and ``problems`` (how
+        many lines, and file, line and reason of each), ``left_out`` (reason → records that are no judgements, such as
+        failed calls), ``duplicates``, and ``contradictions``, the duplicates that say something else.
 
     Raises
     ------

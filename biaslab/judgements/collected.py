@@ -13,8 +13,11 @@ from biaslab.judgements.source import Source
 FIELDS = frozenset(
     {"probe", "judge", "dataset", "context_id", "candidate_id", "attribute", "replicate", "value", "status"}
 )
-_NUMBERS = ("human", "human_gap", "label_mass", "replicate", "tokens", "label", "position", "forced", "temperature")
-_FLAGS = ("order_known", "rules", "cot")
+_NUMBERS = (
+    "human", "human_gap", "label_mass", "replicate", "tokens", "label", "position", "forced", "temperature", "words",
+    "log_perplexity", "source_log_perplexity",
+)  # fmt: skip
+_FLAGS = ("order_known", "rules")
 
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:

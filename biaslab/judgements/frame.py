@@ -42,6 +42,7 @@ _DEFAULTS: dict[str, Any] = {
     "human": np.nan,
     "human_scale": "",
     "ratings": "",
+    "words": np.nan,
     "replicate": 0,
     "label_mass": np.nan,
     "tokens": 0,
@@ -67,6 +68,7 @@ COLUMNS = (
     "human",
     "human_scale",
     "ratings",
+    "words",
     "replicate",
     "value",
     "status",
@@ -76,7 +78,7 @@ COLUMNS = (
     "key",
 )
 _TEXTUAL = frozenset(COLUMNS) - {
-    "human_gap", "order_known", "rules", "human", "replicate", "value", "label_mass", "tokens",
+    "human_gap", "order_known", "rules", "human", "words", "replicate", "value", "label_mass", "tokens",
 }  # fmt: skip
 
 
@@ -96,6 +98,8 @@ def trials_of(columns: Mapping[str, Any], index: pd.Index) -> pd.DataFrame:
         dtype = "str" if name in _TEXTUAL else None
         if isinstance(value, pd.Series):
             made[name] = value if dtype is None or value.dtype == "str" else value.astype("str")
+            if isinstance(_DEFAULTS.get(name), str):  # probes read these, and a table has nothing for an empty text
+                made[name] = made[name].fillna(_DEFAULTS[name])
         else:
             made[name] = pd.Series(value, index=index, dtype=dtype)
     return pd.DataFrame(made, index=index)

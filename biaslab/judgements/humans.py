@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from biaslab.datasets.schema import Dataset
+from biaslab.datasets.schema import Dataset, count_words
 from biaslab.errors import InputError
 
 _ITEM = ["context_id", "candidate_id", "attribute"]
@@ -24,7 +24,8 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
     -------
     pandas.DataFrame
         With ``human``, the mean; ``ratings``, the single scores parted by blanks; ``human_scale``; and, of pairs,
-        ``human_gap``. What the data set does not rate keeps what it had.
+        ``human_gap``; and of single candidates ``words``, the length of the text. What the data set does not rate keeps
+        what it had.
 
     Raises
     ------
@@ -49,6 +50,9 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
                          f"the log has, for example, {ids}; map its identifiers to those of the data set")  # fmt: skip
     gap = pd.Series(mean - against, index=trials.index)
     low, high = dataset.scale
+    known = dataset.candidates.set_index(_ITEM[:2])["text"].map(count_words).astype(float)
+    words = known.reindex(pd.MultiIndex.from_frame(trials[_ITEM[:2]]))
+    words = pd.Series(words.to_numpy(), index=trials.index)
     one = pd.Series(there & ~pair, index=trials.index)
     ratings = pd.Series(first["ratings"].to_numpy(), index=trials.index)
     joined = trials.assign(
@@ -56,6 +60,7 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
         ratings=trials["ratings"].where(~one, ratings).astype("str"),
         human_scale=trials["human_scale"].where(~one, f"{low:g}-{high:g}").astype("str"),
         human_gap=trials["human_gap"].where(~pair | gap.isna(), gap),
+        words=trials["words"].where(~one, words),
     )
     joined.attrs = trials.attrs
     return joined

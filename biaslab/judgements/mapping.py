@@ -34,7 +34,7 @@ from biaslab.scales import scale_named
 
 OUTCOMES = ("winner", "p_first", "score", "reply")
 NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in ("probe", "value", "status", "key")))))
-_NUMBERS = ("human", "human_gap", "label_mass", "tokens", "replicate")
+_NUMBERS = ("human", "human_gap", "words", "label_mass", "tokens", "replicate")
 _FLAGS = ("order_known", "rules")
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from biaslab import prompts
 from biaslab.checks import require_attributes_list, require_one_of
 from biaslab.core import Calibration, Metric, Reply, Status, Trial
-from biaslab.datasets.schema import Dataset
+from biaslab.datasets.schema import Dataset, count_words
 from biaslab.probes._familiar import excess, slope
 from biaslab.scales import find_scale
 from biaslab.scoring.pointwise import AnyAnswer, Asking, items, read_score, score_trials
@@ -153,7 +153,7 @@ class Verbosity:
         """Plan the score of every candidate on each attribute."""
         attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
         for item in items(dataset):
-            words = {"words": max(len(item.text.split()), 1)}
+            words = {"words": count_words(item.text)}
             for attribute in attributes:
                 prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context)
                 yield from score_trials(item, attribute, prompt, scale, self._asking, {"asked": "score", **words})

@@ -4,6 +4,7 @@ import json
 import tarfile
 import warnings
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -169,6 +170,24 @@ def test_gpt4_agrees_with_experts_of_summeval(recorded, summeval, attribute, the
         shown = row(found, "human_agreement", level="context", coefficient="spearman")
         assert shown["estimate"] == pytest.approx(rho, abs=5e-5)
         assert shown["n_contexts"] == contexts
+
+
+def test_length_pays_with_gpt4_at_equal_expert_score(recorded, summeval):
+    """The slope by least squares within contexts, worked out here; it was first seen in these data by this audit."""
+    trials = bl.read_judgements(recorded / "summeval_judges" / "judge_scores.jsonl.gz")
+    mine = trials[(trials["judge"] == "gpt-4-0314") & (trials["attribute"] == "coherence") & (trials["status"] == "ok")]
+    keys = ["context_id", "candidate_id"]
+    frame = mine[[*keys, "value"]].merge(summeval.candidates[[*keys, "text"]]).set_index(keys)
+    frame["human"] = summeval.human_means["coherence"]
+    frame["doublings"] = [np.log2(len(text.split())) for text in frame.pop("text")]
+    frame["value"] /= frame["value"].std()
+    within = frame - frame.groupby("context_id").transform("mean")
+    (slope, _), *_ = np.linalg.lstsq(within[["doublings", "human"]], within["value"])
+    found = row(audit(mine, summeval, ["verbosity"]), "verbosity_slope")
+    assert found["estimate"] == pytest.approx(slope)
+    assert found["estimate"] == pytest.approx(0.367, abs=5e-4)
+    assert found["ci_low"] > 0.19
+    assert found["n_contexts"] == 100
 
 
 def test_duplicates_and_superseded_modes_of_summeval(recorded):

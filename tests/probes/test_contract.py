@@ -100,6 +100,16 @@ def test_estimates_are_in_order(probe, trials):
     assert estimates.loc[estimates["estimate"].isna(), "note"].str.len().gt(0).all()
 
 
+def test_trials_saved_as_a_table_are_read_back(probe, trials, tmp_path):
+    """With the conditions of this probe as numbers and flags where they are: nothing a table cannot say."""
+    trials.to_csv(tmp_path / "trials.csv", index=False)
+    again = bl.read_judgements(tmp_path / "trials.csv")
+    assert again.attrs["malformed"] == again.attrs["duplicates"] == 0
+    numbers = ["estimate", "ci_low", "ci_high", "p_value"]
+    wanted, found = (estimate(probe, frame, list(probe.primary))[numbers] for frame in (trials, again))
+    pd.testing.assert_frame_equal(found, wanted)
+
+
 def test_estimates_what_is_asked_and_nothing_else(probe, trials):
     everything, asked = estimate(probe, trials), estimate(probe, trials, list(probe.primary))
     assert set(asked["metric"]) == set(probe.primary)
