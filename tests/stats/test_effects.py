@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import StratifiedTable
@@ -231,6 +231,7 @@ def test_regressions_refuse_what_they_cannot_read():
         generalised_model(frame, "won ~ x", "probit")
 
 
+@settings(max_examples=12)  # multipletests collects garbage each time
 @given(st.lists(st.one_of(st.floats(0, 1), st.just(NAN)), max_size=20))
 def test_corrections_are_statsmodels(p_values):
     known = np.array([p for p in p_values if not np.isnan(p)])
