@@ -10,7 +10,7 @@ figures: $(VENV)/.runtime
 	$(BIN)/biaslab figures --jobs 2 $(ARGS)
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

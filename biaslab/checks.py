@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from numbers import Integral
 
 from biaslab.errors import InputError
 
 
 def is_whole(value: object, least: int = 0, most: float = float("inf")) -> bool:
-    """Say whether a value is a whole number in a range; of numpy too; True and False are none."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most
+    """Say whether a value is a whole number in a range. True is none, nor is one of numpy, which JSON cannot write."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def require_whole(name: str, value: object, least: int) -> None:

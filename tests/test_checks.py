@@ -7,12 +7,12 @@ from biaslab import checks
 from biaslab.errors import InputError
 
 
-@pytest.mark.parametrize("value", [1, 7, np.int64(3)])
+@pytest.mark.parametrize("value", [1, 7])
 def test_whole_numbers_are_taken(value):
     checks.require_whole("folds", value, 1)
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.0, True, "2", None, np.float64(2), np.True_])
+@pytest.mark.parametrize("value", [0, -1, 1.0, True, "2", None, np.float64(2), np.int64(2), np.True_])
 def test_anything_else_is_no_whole_number(value):
     with pytest.raises(InputError, match=r"folds is .*, allowed: a whole number of at least 1"):
         checks.require_whole("folds", value, 1)

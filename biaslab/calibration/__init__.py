@@ -113,7 +113,7 @@ def calibrate(
     """
     smallest = (("studies", studies, 1), ("population", population, 2), ("jobs", jobs, 1), ("seed", seed, 0))
     for name, value, least in (*smallest, *(("contexts", g, 2) for g in (*contexts, *curve))):
-        require_whole(name, value, least)
+        require_whole(name, int(value) if isinstance(value, np.integer) else value, least)
     sizes = tuple(sorted(set(contexts))), tuple(sorted(set(curve) - set(contexts)))
     tasks = [
         _Task(kind, calibration, planted, *sizes, studies, population, seed)

@@ -122,7 +122,7 @@ def check_selection(candidates: int, strategy: str, budget: int | None, seed: in
     least = 2 if strategy == "symmetric" else 1
     for name, value, smallest in (("budget", budget, least), ("seed", seed, 0)):
         if value is not None:
-            require_whole(name, value, smallest)
+            require_whole(name, int(value) if isinstance(value, np.integer) else value, smallest)
 
 
 def _draw(rng: np.random.Generator, total: int, wanted: int | None) -> Codes:
