@@ -126,6 +126,7 @@ def cross_fit(
     settings: Settings | None = None,
     *,
     folder: str | PathLike[str] | None = None,
+    states: str | PathLike[str] | None = None,
     device: str | None = None,
     progress: bool = True,
     **changes: Any,
@@ -134,7 +135,7 @@ def cross_fit(
 
     Parameters
     ----------
-    examples, attribute, settings, device, progress, **changes
+    examples, attribute, settings, states, device, progress, **changes
         As for `biaslab.distill.train`. The seed draws the folds too.
     folds : int
         At least 2.
@@ -174,7 +175,7 @@ def cross_fit(
         order = np.random.default_rng(here.seed).permutation(len(contexts))
         mine = names.isin(contexts[order[number % folds :: folds]])
         where = None if folder is None else Path(folder) / f"fold-{number}"
-        made.append(train(frame[~mine], None, here, folder=where, device=device, progress=progress))
+        made.append(train(frame[~mine], None, here, folder=where, states=states, device=device, progress=progress))
         for kind in ("text", "source"):
             for shown in dict.fromkeys(frame.loc[mine, kind].astype(str)):
                 if shown.strip():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
 
 from biaslab.distill.settings import Pooling
+from biaslab.distill.states import States
 from biaslab.errors import InputError, ModelLoadError
 from biaslab.judges.loading import ModelSource, find_model, load_headless
 from biaslab.scoring.encoder import Encoder, batches, choose_layer, is_causal
@@ -95,6 +98,7 @@ class TextEncoder:
         self._blocks = _cut(model, depth, self.layer)
         self._reading = Encoder(source.name, model, tokenizer, self.layer)
         self._known: dict[str, torch.Tensor] = {}
+        self._states: States | None = None
         self.model = model.requires_grad_(False)
         self.width = int(model.config.get_text_config().hidden_size)
 
@@ -102,6 +106,11 @@ class TextEncoder:
     def device(self) -> str:
         """Where it computes."""
         return str(self.model.device)
+
+    def keep(self, folder: Path) -> None:
+        """Keep vectors below a folder, and read there what was kept; not of an encoder that learns."""
+        here = f"{self.source.revision} {self.layer} {self.model.dtype} {self.device.partition(':')[0]}"
+        self._states = States(folder / f"states-{hashlib.sha256(here.encode()).hexdigest()[:16]}")
 
     def vectors(self, texts: Sequence[str], pooling: Pooling) -> torch.Tensor:
         """Return one vector a text, shape (texts, width); with gradients while layers are trainable and wanted.
@@ -124,8 +133,7 @@ class TextEncoder:
             found = dict(self._computed(distinct))
         else:
             missing = [text for text in distinct if text not in self._known]
-            with torch.no_grad():
-                fresh = dict(self._computed(missing))
+            fresh = self._looked_up(missing)
             found = {text: self._known[text] for text in distinct if text in self._known} | fresh
             self._remember(fresh)
         places = {text: i for i, text in enumerate(distinct)}
@@ -161,6 +169,16 @@ class TextEncoder:
             own = list(part.parameters())
             if own and all(p.requires_grad for p in own):
                 part.train(on)
+
+    def _looked_up(self, texts: Sequence[str]) -> dict[str, torch.Tensor]:
+        """Return the vectors of texts that are not remembered: from the folder, where they are kept, or computed."""
+        states = None if self.trained() else self._states
+        known = {} if states is None else {t: v.to(self.device) for t, v in states.find(texts).items()}
+        with torch.no_grad():
+            fresh = dict(self._computed([text for text in texts if text not in known]))
+        if states is not None:
+            states.add(fresh)
+        return known | fresh
 
     def _computed(self, texts: Sequence[str]) -> Iterator[tuple[str, torch.Tensor]]:
         """Yield a text with its first, its mean and its last vector, shape (3, width)."""

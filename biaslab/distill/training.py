@@ -28,6 +28,7 @@ def train(
     settings: Settings | None = None,
     *,
     folder: str | PathLike[str] | None = None,
+    states: str | PathLike[str] | None = None,
     device: str | None = None,
     progress: bool = True,
     **changes: Any,
@@ -45,6 +46,8 @@ def train(
     folder : path, optional
         Where the state is kept after each epoch, and the evaluator at the end. A run that was killed is taken up again
         from there and ends with the same weights; one that had ended is read.
+    states : path, optional
+        Folder where the vectors of a frozen encoder are kept for other runs, such as the ``.tables`` beside a store.
     device : str, optional
         Of torch: CUDA, MPS or the CPU by default. On CUDA layers that learn are computed in mixed precision.
     progress : bool
@@ -93,7 +96,10 @@ def train(
         if done.training.get("run") != run:
             raise InputError("folder", str(folder), "an empty folder", "it holds an evaluator of another run")
         return done
-    learning = Learning(Evaluator(name, given, device), frame, given)
+    evaluator = Evaluator(name, given, device)
+    if states is not None and not given.trainable:
+        evaluator.encoder.keep(Path(states))
+    learning = Learning(evaluator, frame, given)
     state = State()
     if folder is not None:
         state = learning.resume(Path(folder), run)

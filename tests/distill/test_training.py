@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from biaslab.distill import Settings, cross_fit, features, train
-from biaslab.distill.encoding import TextEncoder
+from biaslab.distill.encoding import TextEncoder, _shared
 from biaslab.distill.learning import _split, shared_between_stars
 from biaslab.errors import InputError, TrialsError
 from biaslab.judges.loading import find_model
@@ -140,6 +140,29 @@ def test_each_text_is_encoded_once(tiny_encoder, taught, monkeypatch):
     fit, held = _split(taught, Settings())
     texts = [taught["text"][rows].nunique() for rows in (fit, held)]
     assert sorted(map(len, seen)) == sorted([texts[0] + 10, texts[1] + 2] * 2)  # an article once, not once a summary
+
+
+def test_vectors_are_kept_for_other_runs(tiny_encoder, taught, tmp_path, monkeypatch):
+    options = {"encoder": tiny_encoder, "inputs": "output", "epochs": 2, "states": tmp_path, "progress": False}
+    plain = cross_fit(taught, "merit", 2, **{**options, "states": None})
+    _shared.cache_clear()  # as in another process
+    first = cross_fit(taught, "merit", 2, **options)
+    [folder] = tmp_path.iterdir()
+    assert not list(folder.glob("*.writing"))
+    (folder / "half.writing").write_bytes(b"killed here")
+    _shared.cache_clear()
+    computed = []
+    encode = TextEncoder._computed
+    monkeypatch.setattr(TextEncoder, "_computed", lambda self, texts: computed.extend(texts) or encode(self, texts))
+    again = cross_fit(taught, "merit", 2, **options)
+    texts = taught["text"].tolist()
+    assert again.score(texts).tolist() == first.score(texts).tolist() == plain.score(texts).tolist()
+    assert computed == []
+    again.score(["Nobody has seen this."])
+    assert computed == ["Nobody has seen this."]
+    _shared.cache_clear()
+    cross_fit(taught, "merit", 2, **{**options, "layer": 1})
+    assert len(list(tmp_path.iterdir())) == 2  # another layer has vectors of its own
 
 
 def test_contexts_stand_on_one_side(taught):
