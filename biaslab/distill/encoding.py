@@ -110,7 +110,9 @@ class TextEncoder:
     def keep(self, folder: Path) -> None:
         """Keep vectors below a folder, and read there what was kept; not of an encoder that learns."""
         here = f"{self.source.revision} {self.layer} {self.model.dtype} {self.device.partition(':')[0]}"
-        self._states = States(folder / f"states-{hashlib.sha256(here.encode()).hexdigest()[:16]}")
+        below = folder / f"states-{hashlib.sha256(here.encode()).hexdigest()[:16]}"
+        if self._states is None or self._states.folder != below:
+            self._states = States(below)
 
     def vectors(self, texts: Sequence[str], pooling: Pooling) -> torch.Tensor:
         """Return one vector a text, shape (texts, width); with gradients while layers are trainable and wanted.

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 
 class States:
     """The vectors of one encoder in a folder.
 
-    Each `add` writes a file of its own, so that several processes may, and a file is whole or not there.
+    Each `add` writes a file of its own, so that several processes may, and a file is whole or not there. What cannot be
+    written or read is computed again: nothing is raised.
 
     Parameters
     ----------
@@ -36,24 +38,25 @@ class States:
         self._read: set[Path] = set()
         self._known: dict[str, torch.Tensor] = {}
 
-    def find(self, texts: Iterable[str]) -> dict[str, torch.Tensor]:
+    def find(self, texts: Sequence[str]) -> dict[str, torch.Tensor]:
         """Return the vectors of the texts that are known, shape (3, width) each."""
-        for file in set(self.folder.glob("*.safetensors")) - self._read:
-            with safe_open(file, "pt") as opened:
+        for file in set(self.folder.glob("*.safetensors")) - self._read if texts else ():
+            self._read.add(file)
+            with suppress(OSError, SafetensorError), safe_open(file, "pt") as opened:
                 marks = (opened.metadata() or {}).get("texts", "").split()
                 self._known.update(zip(marks, opened.get_tensor("vectors"), strict=True))
-            self._read.add(file)
         return {text: self._known[mark] for text in texts if (mark := _mark(text)) in self._known}
 
     def add(self, fresh: Mapping[str, torch.Tensor]) -> None:
         """Keep vectors of texts."""
         if not fresh:
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f"{uuid.uuid4().hex}.writing"
         marks = " ".join(map(_mark, fresh))
-        save_file({"vectors": torch.stack(list(fresh.values())).cpu().contiguous()}, part, {"texts": marks})
-        part.rename(part.with_suffix(".safetensors"))
+        with suppress(OSError, SafetensorError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            save_file({"vectors": torch.stack(list(fresh.values())).cpu().contiguous()}, part, {"texts": marks})
+            part.rename(part.with_suffix(".safetensors"))
 
 
 def _mark(text: str) -> str:

@@ -150,6 +150,7 @@ def test_vectors_are_kept_for_other_runs(tiny_encoder, taught, tmp_path, monkeyp
     [folder] = tmp_path.iterdir()
     assert not list(folder.glob("*.writing"))
     (folder / "half.writing").write_bytes(b"killed here")
+    (folder / "damaged.safetensors").write_bytes(b"not what was written")
     _shared.cache_clear()
     computed = []
     encode = TextEncoder._computed

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from biaslab.core import Choice, Completion, Likelihood, Reply, Usage
+from biaslab.datasets.schema import count_words
 from biaslab.judges.simulated.draws import normal, uniforms
 from biaslab.judges.simulated.knowledge import Knowledge, Shown, doublings
 from biaslab.judges.simulated.reading import PairQuestion, Question, ScoreQuestion
@@ -76,7 +77,7 @@ def answer(judge: SimulatedJudge, request: Choice | Completion | Likelihood, ask
 
 def _likelihood(judge: SimulatedJudge, text: str) -> Reply:
     """Give every word the same log-probability, so that their mean is exactly minus the log perplexity."""
-    words = max(len(text.split()), 1)
+    words = count_words(text)
     return Reply(logprobs=(-log_perplexity(judge, text.strip()),) * words, usage=Usage(words))
 
 

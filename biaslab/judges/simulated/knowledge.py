@@ -10,7 +10,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from biaslab.datasets.schema import Dataset
+from biaslab.datasets.schema import Dataset, count_words
 from biaslab.judges.simulated.draws import digest_of, uniforms
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def paragraphs_of(text: str) -> tuple[str, ...]:
 
 def doublings(text: str) -> float:
     """Return the length of a text in doublings of one word."""
-    return math.log2(max(len(text.split()), 1))
+    return math.log2(count_words(text))
 
 
 def knowledge_of(dataset: Dataset) -> Knowledge:
