@@ -6,7 +6,6 @@ from . import ranking as ranking
 from . import report as report
 from . import scoring as scoring
 from .audit import audit as audit
-from .budget import Budget as Budget
 from .calibration import calibrate as calibrate
 from .collect import collect as collect
 from .core import (
@@ -46,8 +45,9 @@ from .judges.local import LocalJudge as LocalJudge
 from .judges.recorded import RecordedJudge as RecordedJudge
 from .judges.sampled import Sampled as Sampled
 from .judges.simulated import SimulatedJudge as SimulatedJudge
-from .kept import kept as kept
 from .planning import Plan as Plan
 from .planning import plan as plan
+from .spending import Budget as Budget
 from .stats.resampling import Resampling as Resampling
 from .store import Store as Store
+from .store.kept import kept as kept

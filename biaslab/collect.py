@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pandas as pd
 from tqdm.auto import tqdm
 
-from biaslab.budget import Budget
 from biaslab.core import DECLINED, Choice, Design, Judge, Reply, Request, Status, Trial, Usage, request_key
-from biaslab.cost import dollars, unanswered
 from biaslab.errors import BudgetExceededError, InputError, JudgeError, ModelChangedWarning
+from biaslab.spending.budget import Budget
+from biaslab.spending.cost import dollars, unanswered
 from biaslab.store import Store
 
 if TYPE_CHECKING:

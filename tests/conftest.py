@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 import matplotlib as mpl
+import pandas as pd
 import pytest
 import torch
 from hypothesis import settings
@@ -37,3 +38,35 @@ def shared_data():
 def graded():
     """Eight contexts of the bundled constructed set."""
     return bl.load_dataset("graded", limit=8)
+
+
+@pytest.fixture(scope="session")
+def estimates():
+    """P(A) and more of a judge that prefers the first and a fair one, on twelve contexts."""
+    data = bl.load_dataset("graded", limit=12)
+    probe = bl.probes.Position(["coherence", "fluency"])
+    judges = (bl.SimulatedJudge(data, position=2.0, noise=1), bl.SimulatedJudge(data, noise=1))
+    frames = [probe.estimate(bl.collect(probe, judge, data, progress=False)) for judge in judges]
+    return pd.concat(frames, ignore_index=True)
+
+
+@pytest.fixture(scope="session")
+def biased(estimates):
+    """Those of the judge that prefers the first."""
+    return estimates[estimates["judge"] == estimates["judge"].iloc[0]]
+
+
+def row(**changes):
+    """One row of an estimates frame, P(A) = .372 unless changed."""
+    return {
+        "probe": "position", "judge": "a judge", "dataset": "a set", "metric": "first_position_rate",
+        "attribute": "coherence", "estimate": 0.3721, "ci_low": 0.341, "ci_high": 0.402, "ci_level": 0.95,
+        "p_value": 0.001, "q_value": 0.004, "mde": 0.05, "n_contexts": 30, "n_trials": 60, "n_dropped": 0,
+        "method": "t over contexts", "seed": 0, "note": "",
+    } | changes  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def make_row():
+    """A function that makes one row of an estimates frame."""
+    return row

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import biaslab as bl
 from biaslab.core import Choice, Reply
-from biaslab.cost import count_tokens
 from biaslab.errors import BudgetExceededError, InputError, JudgeError, PromptTooLongError, UnsupportedRequestError
 from biaslab.probes.position import Position
+from biaslab.spending.cost import count_tokens
 
 PROBE = Position(["coherence"], [1])
 

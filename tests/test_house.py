@@ -11,84 +11,103 @@ import biaslab as bl
 from biaslab import errors
 
 PACKAGE = Path(bl.__file__).parent
-FRAMES_ONLY = {"errors", "stats", "published"}
+ROOMS = sorted({path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()})
+#: Every room with the rooms that it may import, from the ground up; `errors`, `checks` and `output` are open to all.
+OPEN = {"errors", "checks", "output"}
 ALLOWED = {
-    "checks": {"errors"},
-    "errors": {"core"},
-    "core": {"errors", "datasets"},  # the schema, for type checking only
-    "datasets": {"errors", "stats"},
-    "prompts": {"errors", "datasets", "scales"},  # both for type checking only
-    "scales": {"errors"},
-    "parsing": {"core", "errors", "scales"},
-    "stats": {"core", "errors"},
-    "ranking": {"core", "errors", "scoring", "stats"},
-    "scoring": {
-        "core",
-        "datasets",
-        "errors",
-        "judges",
-        "parsing",
-        "prompts",
-        "scales",
-        "stats",
-    },  # judges: loading models
-    "probes": {"core", "datasets", "errors", "parsing", "prompts", "ranking", "scales", "scoring", "stats"},
-    "judges": {
-        "core",
-        "datasets",
-        "distill",
-        "errors",
-        "judgements",
-        "parsing",
-        "prompts",
-        "scales",
-    },  # distill: evaluators by name
-    "distill": {
-        "collect",
-        "core",
-        "datasets",
-        "errors",
-        "judges",
-        "prompts",
-        "scales",
-        "scoring",
-        "stats",
-        "store",
-    },  # collect: rewards of candidates
-    "store": {"core", "errors"},
-    "cost": {"core", "errors", "store", "datasets"},
-    "budget": {"core", "errors", "cost"},
-    "kept": {"errors"},
-    "collect": {"core", "errors", "store", "datasets", "budget", "cost"},
-    "pilot": {"core", "errors", "datasets", "stats", "collect", "judges"},
-    "rounds": {"collect", "core", "cost", "datasets", "errors", "judges", "pilot", "store"},
-    "planning": {"core", "errors", "datasets", "store", "cost", "pilot", "rounds"},
-    "published": {"errors"},
-    "judgements": {"core", "datasets", "errors", "parsing", "scales", "stats"},
-    "audit": {"datasets", "errors", "judgements", "probes", "stats"},
-    "calibration": {"collect", "core", "datasets", "errors", "judges", "probes", "stats"},
-    "metrics": {"core", "probes"},
-    "plots": FRAMES_ONLY | {"metrics"},
-    "report": FRAMES_ONLY | {"core", "metrics", "plots"},
+    "__init__": set(),
+    "errors": set(),
+    "checks": set(),
+    "output": set(),
+    "scales": set(),
+    "core": set(),
+    "published": set(),
+    "stats": set(),
+    "datasets": set(),
+    "prompts": {"scales"},
+    "parsing": {"core", "scales"},
+    "store": {"core"},
+    "spending": {"core", "store"},
+    "collect": {"core", "spending", "store"},
+    "judgements": {"core", "datasets", "parsing", "scales"},
+    "judges": {"core", "datasets", "distill", "judgements", "parsing", "prompts", "scales"},
+    "scoring": {"core", "datasets", "judges", "parsing", "prompts", "scales", "stats"},
+    "ranking": {"core", "scoring", "stats"},
+    "probes": {"core", "datasets", "parsing", "prompts", "ranking", "scales", "scoring", "stats"},
+    "planning": {"collect", "core", "datasets", "judges", "spending", "stats", "store"},
+    "calibration": {"collect", "core", "datasets", "judges", "probes", "stats"},
+    "audit": {"datasets", "judgements", "probes", "stats"},
+    "distill": {"collect", "core", "datasets", "judges", "prompts", "scales", "scoring", "stats", "store"},
+    "plots": {"core", "probes", "stats"},
+    "report": {"core", "plots", "probes", "stats"},
+    "figures": {"datasets", "judges", "report", "store"},
+    "cli": set(ROOMS),
 }
 
 
-def imports_of(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "biaslab":
-            parts = node.module.split(".")
-            yield from [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
-        if isinstance(node, ast.Import):
-            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("biaslab."))
+#: Rooms whose files still import each other in a loop.
+TANGLED = tuple(f"biaslab.{room}" for room in ("datasets", "distill", "judges", "scoring", "audit", "cli"))
 
 
-@pytest.mark.parametrize("part", sorted(ALLOWED))
-def test_dependencies_point_one_way(part):
-    files = [PACKAGE / f"{part}.py"] if (PACKAGE / f"{part}.py").exists() else sorted((PACKAGE / part).rglob("*.py"))
-    assert files
-    for file in files:
-        strangers = set(imports_of(file)) - ALLOWED[part] - {part, "checks"}  # these check what users give, everywhere
-        assert not strangers, f"{file.name} imports {strangers}"
+def imports_of(path, typing_too=False):
+    """Modules of the package that a file imports when it runs, wherever the statement stands."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    guarded = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
+    skipped = set() if typing_too else {id(inner) for node in guarded for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and (node.module or "").split(".")[0] == "biaslab"
+            and id(node) not in skipped
+        ):
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES else node.module
+        if isinstance(node, ast.Import) and id(node) not in skipped:
+            yield from (alias.name for alias in node.names if alias.name.startswith("biaslab."))
+
+
+def name_of(path):
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def room_of(module):
+    return [*module.split("."), "__init__"][1]
+
+
+MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def test_every_room_is_on_the_plan():
+    assert set(ROOMS) == set(ALLOWED)
+
+
+@pytest.mark.parametrize("room", sorted(ALLOWED))
+def test_dependencies_point_one_way(room):
+    for name, path in MODULES.items():
+        if room_of(name) == room:
+            strangers = {room_of(module) for module in imports_of(path)} - ALLOWED[room] - {room} - OPEN
+            if room != "cli":
+                assert not strangers, f"{name} imports {strangers}"
+
+
+def test_no_module_imports_itself_by_a_detour():
+    """Without the faces of packages, which only hand names on."""
+    faces = {name for name, path in MODULES.items() if path.stem == "__init__"}
+    graph = {name: set(imports_of(path)) - faces - {name} for name, path in MODULES.items() if name not in faces}
+    done = set()
+    while ready := [name for name, wanted in graph.items() if name not in done and not wanted - done]:
+        done.update(ready)
+    left = {name for name in set(graph) - done if not name.startswith(TANGLED)}
+    assert not left
+
+
+def test_no_two_rooms_share_a_file_name():
+    found = {}
+    for name, path in MODULES.items():
+        found.setdefault(path.stem.lstrip("_"), set()).add(room_of(name))
+    shared = {stem: rooms for stem, rooms in found.items() if len(rooms - {"cli"}) > 1 and stem != "init__"}
+    assert not shared
 
 
 def test_import_is_light():

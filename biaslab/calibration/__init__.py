@@ -29,8 +29,7 @@ from biaslab.core import Calibration, Probe
 from biaslab.errors import InputError
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.probes import available
-from biaslab.stats.power import expected_power
-from biaslab.stats.resampling import Resampling
+from biaslab.stats import Resampling, expected_power
 
 __all__ = ["BANDS", "REFUSALS", "calibrate", "describe", "outside"]
 

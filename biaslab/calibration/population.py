@@ -16,8 +16,7 @@ from biaslab.collect import collect
 from biaslab.core import Calibration, Judge, Probe
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, MissingDataWarning
-from biaslab.stats.power import detectable_effect
-from biaslab.stats.resampling import Resampling
+from biaslab.stats import Resampling, detectable_effect
 
 _ATTRIBUTES = {"coherence": "How well the sentences fit together.", "fluency": "How well each sentence reads."}
 _ANNOTATORS = 3

@@ -5,12 +5,12 @@ from .aspects import find_aspect as find_aspect
 from .crossfit import Evaluators as Evaluators
 from .crossfit import cross_fit as cross_fit
 from .crossfit import load_evaluators as load_evaluators
-from .encoding import features as features
+from .embedding import features as features
 from .evaluator import Evaluator as Evaluator
 from .evaluator_files import load_evaluator as load_evaluator
+from .evaluator_judge import EvaluatorJudge as EvaluatorJudge
 from .examples import examples as examples
 from .inheritance import bias_inheritance as bias_inheritance
-from .judge import EvaluatorJudge as EvaluatorJudge
 from .policy import Policy as Policy
 from .policy import load_policy as load_policy
 from .reinforce import reinforce as reinforce
@@ -19,6 +19,6 @@ from .rerank import evaluate as evaluate
 from .rerank import rerank as rerank
 from .rerank import tune_weights as tune_weights
 from .risk import MinimumRisk as MinimumRisk
-from .samples import collect_samples as collect_samples
+from .sampling import collect_samples as collect_samples
 from .settings import Settings as Settings
 from .training import train as train

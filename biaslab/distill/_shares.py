@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from biaslab.stats.estimate import Estimate, effect_or_why_not, undefined
-from biaslab.stats.intervals import ROUNDING
-from biaslab.stats.intervals import student as by_student
+from biaslab.stats import ROUNDING, Estimate, effect_or_why_not, undefined
+from biaslab.stats import student as by_student
 
 Floats = NDArray[np.float64]
 METHOD = "jackknife t over contexts"

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from biaslab.distill.encoding import features, find_encoder
+from biaslab.distill.embedding import features, find_encoder
 from biaslab.distill.settings import BLOCKS, Settings
 from biaslab.errors import InputError, ModelLoadError
 from biaslab.judges.loading import choose_device

@@ -7,8 +7,7 @@ import pandas as pd
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import TrialsError
 from biaslab.scales import Scale, scale_named
-from biaslab.stats.blocks import ITEM, usable
-from biaslab.stats.frame import require_columns
+from biaslab.stats import ITEM, require_columns, usable
 
 #: Columns of an examples frame.
 EXAMPLES = ("context_id", "candidate_id", "attribute", "text", "source", "reference", "label", "human")

@@ -20,8 +20,7 @@ from tqdm.auto import tqdm
 from biaslab.core import Metric, Probe
 from biaslab.distill._shares import Pair, in_a_word
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
-from biaslab.stats.blocks import ITEM, usable
-from biaslab.stats.frame import LEADING, TRAILING, estimates_frame, require_columns
+from biaslab.stats import ITEM, LEADING, TRAILING, estimates_frame, require_columns, usable
 
 Floats = NDArray[np.float64]
 Key = tuple[Any, ...]

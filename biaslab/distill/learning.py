@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from biaslab.distill.checkpoints import load_checkpoint, save_checkpoint
-from biaslab.distill.encoding import features
+from biaslab.distill.embedding import features
 from biaslab.distill.evaluator import Evaluator
 from biaslab.distill.settings import Settings
 from biaslab.errors import InputError

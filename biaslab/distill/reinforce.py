@@ -18,7 +18,7 @@ from biaslab.datasets.schema import Dataset
 from biaslab.distill.policy import Policy, load_policy
 from biaslab.distill.risk import MinimumRisk
 from biaslab.distill.risk_run import Floats, RewardFunction, RiskRun
-from biaslab.distill.samples import source_frame
+from biaslab.distill.sampling import source_frame
 from biaslab.errors import InputError
 
 

@@ -17,8 +17,8 @@ from biaslab.core import Judge, Reply, Score, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.distill.line_search import mean_goal, search_weights
 from biaslab.errors import InputError
-from biaslab.scoring.frame import SCORES, scores
-from biaslab.stats.frame import require_columns
+from biaslab.scoring.scored import SCORES, scores
+from biaslab.stats import require_columns
 from biaslab.store import Store
 
 Evaluators = Judge | pd.DataFrame | Mapping[str, "Judge | pd.DataFrame"]

@@ -14,11 +14,11 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.distill.candidates import Output, Truncation, sample
 from biaslab.distill.checkpoints import load_checkpoint, save_checkpoint
-from biaslab.distill.generation import Output, Truncation, sample
 from biaslab.distill.policy import Ids, Policy
 from biaslab.distill.risk import MinimumRisk, risk
-from biaslab.distill.samples import in_batches, random_numbers
+from biaslab.distill.sampling import in_batches, random_numbers
 from biaslab.errors import InputError
 
 #: From texts, their sources and their references to one number each: the more, the better.

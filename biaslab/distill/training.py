@@ -19,7 +19,7 @@ from biaslab.distill.examples import EXAMPLES
 from biaslab.distill.learning import Learning, State
 from biaslab.distill.settings import Settings
 from biaslab.errors import InputError, TrialsError
-from biaslab.stats.frame import require_columns
+from biaslab.stats import require_columns
 
 
 def train(

@@ -13,12 +13,11 @@ import pandas as pd
 from biaslab.errors import InputError, TrialsError
 from biaslab.judgements import inspect_logs
 from biaslab.judgements.detection import available, detect, find_format
-from biaslab.judgements.files import Document, documents, read_rows
-from biaslab.judgements.frame import COLUMNS, without_duplicates
+from biaslab.judgements.documents import Document, documents, read_rows
+from biaslab.judgements.log_columns import COLUMNS, without_duplicates
 from biaslab.judgements.mapping import NAMES, check_mapping
-from biaslab.judgements.rows import Log, Rows
-from biaslab.judgements.source import Source
-from biaslab.judgements.verdicts import compiled
+from biaslab.judgements.readings import compiled
+from biaslab.judgements.rows import Log, Rows, Source
 
 __all__ = ["available", "read_judgements"]
 _PATTERN = "score_pattern"

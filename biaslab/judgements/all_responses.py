@@ -14,10 +14,9 @@ from typing import Any
 import pandas as pd
 
 from biaslab.datasets._files import text_key
-from biaslab.judgements.frame import trials_of
-from biaslab.judgements.rows import Rows, plain
-from biaslab.judgements.source import Source
-from biaslab.judgements.verdicts import each, scored
+from biaslab.judgements.log_columns import trials_of
+from biaslab.judgements.readings import each, scored
+from biaslab.judgements.rows import Rows, Source, plain
 from biaslab.scales import scale_named
 
 FIELDS = frozenset({"source", "system_output", "prompt", "all_responses"})

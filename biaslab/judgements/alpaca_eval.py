@@ -16,9 +16,8 @@ import pandas as pd
 
 from biaslab.core import Status
 from biaslab.datasets._files import text_key
-from biaslab.judgements.frame import trials_of
-from biaslab.judgements.rows import Rows, strings
-from biaslab.judgements.source import Source
+from biaslab.judgements.log_columns import trials_of
+from biaslab.judgements.rows import Rows, Source, strings
 
 FIELDS = frozenset({"instruction", "output_1", "output_2", "generator_1", "generator_2", "preference"})
 _ANSWERS = ("m", "M")  # shown first, shown second

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from biaslab.judgements.frame import trials_of
-from biaslab.judgements.rows import Rows
-from biaslab.judgements.source import Source
-from biaslab.judgements.verdicts import bracketed, each, failed
+from biaslab.judgements.log_columns import trials_of
+from biaslab.judgements.readings import bracketed, each, failed
+from biaslab.judgements.rows import Rows, Source
 
 FIELDS = frozenset({"judge", "question", "A", "B", "judgment"})
 

@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import STATUSES
-from biaslab.judgements.frame import trials_of
-from biaslab.judgements.rows import Rows
-from biaslab.judgements.source import Source
+from biaslab.judgements.log_columns import trials_of
+from biaslab.judgements.rows import Rows, Source
 
 FIELDS = frozenset(
     {"probe", "judge", "dataset", "context_id", "candidate_id", "attribute", "replicate", "value", "status"}

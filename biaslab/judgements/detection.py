@@ -23,8 +23,7 @@ from biaslab.judgements import (
     summeval_pairs,
     summeval_scores,
 )
-from biaslab.judgements.rows import Rows
-from biaslab.judgements.source import Source
+from biaslab.judgements.rows import Rows, Source
 
 Reader = Callable[[Rows, Source, Mapping[str, str]], pd.DataFrame]
 _SEEN = 50  # records that a format is told from: a damaged one must not decide

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from biaslab.errors import InputError, MissingDependencyError
-from biaslab.judgements.files import Document
+from biaslab.judgements.documents import Document
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 

@@ -14,9 +14,8 @@ import pandas as pd
 
 from biaslab.core import Status
 from biaslab.datasets._files import text_key
-from biaslab.judgements.frame import trials_of
-from biaslab.judgements.rows import Rows, plain
-from biaslab.judgements.source import Source
+from biaslab.judgements.log_columns import trials_of
+from biaslab.judgements.rows import Rows, Source, plain
 from biaslab.parsing.refusal import is_refusal
 
 FIELDS = frozenset({"input", "output_1", "output_2", "label", "results"})

@@ -26,10 +26,9 @@ import pandas as pd
 
 from biaslab.core import Status
 from biaslab.errors import InputError
-from biaslab.judgements.frame import COLUMNS, trials_of
-from biaslab.judgements.rows import Kind, Rows
-from biaslab.judgements.source import Source
-from biaslab.judgements.verdicts import bracketed, compiled, each, lettered, number_on, scored
+from biaslab.judgements.log_columns import COLUMNS, trials_of
+from biaslab.judgements.readings import bracketed, compiled, each, lettered, number_on, scored
+from biaslab.judgements.rows import Kind, Rows, Source
 from biaslab.scales import scale_named
 
 OUTCOMES = ("winner", "p_first", "score", "reply")

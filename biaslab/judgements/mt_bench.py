@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from biaslab.judgements.frame import trials_of
-from biaslab.judgements.rows import Rows, strings
-from biaslab.judgements.source import Source
-from biaslab.judgements.verdicts import bracketed, each, failed, scored
+from biaslab.judgements.log_columns import trials_of
+from biaslab.judgements.readings import bracketed, each, failed, scored
+from biaslab.judgements.rows import Rows, Source, strings
 from biaslab.scales import find_scale
 
 FIELDS = frozenset({"question_id", "model_1", "model_2", "g1_judgment", "g2_judgment"})

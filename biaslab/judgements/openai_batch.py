@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.judgements.mapping import read_mapped
-from biaslab.judgements.rows import Rows
-from biaslab.judgements.source import Source
+from biaslab.judgements.rows import Rows, Source
 
 FIELDS = frozenset({"custom_id", "response"})
 

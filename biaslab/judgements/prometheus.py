@@ -13,10 +13,9 @@ from typing import Any
 import pandas as pd
 
 from biaslab.datasets._files import text_key
-from biaslab.judgements.frame import trials_of
-from biaslab.judgements.rows import Rows, plain
-from biaslab.judgements.source import Source
-from biaslab.judgements.verdicts import number_on
+from biaslab.judgements.log_columns import trials_of
+from biaslab.judgements.readings import number_on
+from biaslab.judgements.rows import Rows, Source, plain
 from biaslab.scales import find_scale
 
 FIELDS = frozenset({"instruction", "gpt4_score"})

@@ -30,6 +30,22 @@ _SAYS: dict[Kind, str] = {
 }
 
 
+@dataclass(frozen=True)
+class Source:
+    """A file that is being read.
+
+    Parameters
+    ----------
+    file : str
+        Its name, within its archive or folder where it has one.
+    score_pattern : str, optional
+        The user's regular expression for scores in texts.
+    """
+
+    file: str
+    score_pattern: str | None = None
+
+
 class Problem(NamedTuple):
     """A line that is no judgement, and why."""
 

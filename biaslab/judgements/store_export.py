@@ -17,10 +17,9 @@ import pandas as pd
 
 from biaslab.core import Status
 from biaslab.datasets._files import text_key
-from biaslab.judgements.frame import trials_of
-from biaslab.judgements.rows import Rows, plain
-from biaslab.judgements.source import Source
-from biaslab.judgements.verdicts import scored
+from biaslab.judgements.log_columns import trials_of
+from biaslab.judgements.readings import scored
+from biaslab.judgements.rows import Rows, Source, plain
 from biaslab.scales import SCALES, Scale, stated_scale
 
 FIELDS = frozenset({"key", "judge", "kind", "request", "reply"})

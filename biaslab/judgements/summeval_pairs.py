@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from biaslab.judgements.frame import trials_of
-from biaslab.judgements.rows import Rows
-from biaslab.judgements.source import Source
-from biaslab.judgements.verdicts import each, lettered
+from biaslab.judgements.log_columns import trials_of
+from biaslab.judgements.readings import each, lettered
+from biaslab.judgements.rows import Rows, Source
 
 FIELDS = frozenset({"judge", "model_1", "model_2", "aspect", "toggled", "id", "resp"})
 

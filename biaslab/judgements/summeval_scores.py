@@ -12,10 +12,9 @@ import math
 import pandas as pd
 
 from biaslab.core import Status
-from biaslab.judgements.frame import trials_of
-from biaslab.judgements.rows import Rows
-from biaslab.judgements.source import Source
-from biaslab.judgements.verdicts import each, scored
+from biaslab.judgements.log_columns import trials_of
+from biaslab.judgements.readings import each, scored
+from biaslab.judgements.rows import Rows, Source
 from biaslab.parsing import parse_choice
 from biaslab.scales import find_scale
 

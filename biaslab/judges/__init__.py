@@ -72,7 +72,7 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
             raise InputError("dataset", dataset, "the data set whose texts were judged")
         return RecordedJudge(file, dataset, where)
     if name.startswith("evaluator:"):
-        from biaslab.distill.judge import load_judge as load_evaluator_judge
+        from biaslab.distill.evaluator_judge import load_judge as load_evaluator_judge
 
         return load_evaluator_judge(name.removeprefix("evaluator:"))
     if name.startswith("sampled:"):

@@ -92,7 +92,7 @@ def export_batch(
     judge : ApiJudge
         Who would be asked; nothing is asked, and no key is needed.
     requests : iterable of Request
-        Those that are open: see `biaslab.cost.unanswered`.
+        Those that are open: see `biaslab.spending.cost.unanswered`.
     path : str or path
         Ends in ``.jsonl``. Where the limits need several files, they are ``NAME-1.jsonl``, ``NAME-2.jsonl``, …
     most_requests, most_bytes : int

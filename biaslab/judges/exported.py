@@ -11,7 +11,7 @@ from typing import Any
 
 from biaslab.core import KINDS, Reply, Request, request_fields, require_kinds
 from biaslab.errors import InputError, JudgeError
-from biaslab.judgements.files import documents, read_rows
+from biaslab.judgements.documents import documents, read_rows
 from biaslab.judgements.rows import Log
 from biaslab.judgements.store_export import FIELDS
 

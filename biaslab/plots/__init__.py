@@ -5,8 +5,8 @@ probes declare (`biaslab.core.Metric`).
 """
 
 from biaslab.plots.drawing import against, hollow, intervals
-from biaslab.plots.files import save
 from biaslab.plots.inherited import inherited
+from biaslab.plots.saving import save
 from biaslab.plots.style import MARKERS, PALETTE, STYLE, note, panels, share_legend, styled
 
 __all__ = [

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
+from biaslab.core import Metric
 from biaslab.errors import InputError, TrialsError
-from biaslab.metrics import Metric, find_metric
 from biaslab.plots.style import LINES, MARKERS, PALETTE, PUBLISHED, note, panels, share_legend, styled
-from biaslab.stats.frame import LEADING, TRAILING, require_columns
+from biaslab.probes import find_metric
+from biaslab.stats import LEADING, TRAILING, require_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

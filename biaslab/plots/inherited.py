@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from biaslab.errors import TrialsError
-from biaslab.metrics import find_metric
 from biaslab.plots.drawing import _caption, _dots
 from biaslab.plots.style import note, styled
-from biaslab.stats.frame import require_columns
+from biaslab.probes import find_metric
+from biaslab.stats import require_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

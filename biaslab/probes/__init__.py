@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import cache
 
-from biaslab.core import Probe
+from biaslab.core import Metric, Probe
 from biaslab.errors import InputError
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Return the names of all probes, those of their modules; nothing is imported."""
+    found = (module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(sorted(name for name in found if not name.startswith("_") and name != "base"))
 
 
 def available() -> dict[str, type[Probe]]:
     """Return every probe class by the name of its module."""
-    names = sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
-    return {name: _probe(name) for name in names}
+    return {name: _probe(name) for name in names()}
 
 
 def find_probe(name: str) -> type[Probe]:
@@ -26,10 +33,46 @@ def find_probe(name: str) -> type[Probe]:
     InputError
         If there is no such probe; the message lists those there are.
     """
-    known = available()
-    if name not in known:
-        raise InputError("probe", name, f"one of {', '.join(known)}")
-    return known[name]
+    if name not in names():
+        raise InputError("probe", name, f"one of {', '.join(names())}")
+    return _probe(name)
+
+
+@cache
+def find_metric(name: str, probe: str | None = None) -> Metric:
+    """Return how a metric is read: as its probe declares it, else as any probe does, else by its name alone.
+
+    Parameters
+    ----------
+    name : str
+        Name of the metric in an estimates frame.
+    probe : str, optional
+        Name of the probe in the frame. Metrics of one name, such as ``agreement``, are not the same in all probes.
+    """
+    own = _declared(probe) if probe in names() else {}
+    if name in own:
+        return own[name]
+    every = (_declared(module) for module in names())
+    return next((found[name] for found in every if name in found), Metric(name, _words(name)))
+
+
+def is_primary(name: str, probe: str) -> bool:
+    """Say whether a metric is one of those that its probe tests, and q-values are over."""
+    return probe in names() and name in find_probe(probe).primary
+
+
+@cache
+def _declared(probe: str | None) -> dict[str, Metric]:
+    """Return what a probe declares; of a tested metric without words at least the null."""
+    kind = find_probe(str(probe))
+    found = {metric.name: metric for metric in getattr(kind, "metrics", ())}
+    for promise in kind.calibrations:
+        found.setdefault(promise.metric, Metric(promise.metric, _words(promise.metric), null=promise.null))
+    return found
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _probe(name: str) -> type[Probe]:
@@ -40,7 +83,7 @@ def _probe(name: str) -> type[Probe]:
 def __getattr__(name: str) -> type[Probe]:
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    for module in pkgutil.iter_modules(__path__):
-        if module.name.title().replace("_", "") == name:
-            return _probe(module.name)
-    raise AttributeError(f"module {__name__!r} has no probe {name!r}; there are {', '.join(available())}")
+    for module in names():
+        if module.title().replace("_", "") == name:
+            return _probe(module)
+    raise AttributeError(f"module {__name__!r} has no probe {name!r}; there are {', '.join(names())}")

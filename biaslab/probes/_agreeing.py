@@ -11,12 +11,19 @@ from typing import Any
 import pandas as pd
 
 from biaslab.scales import scale_named
-from biaslab.stats.agreement import Level
-from biaslab.stats.agreement_intervals import alpha_difference, estimate_alpha
-from biaslab.stats.blocks import ITEM, usable, whole_blocks
-from biaslab.stats.estimate import Estimate, Resampling
-from biaslab.stats.frame import Ratio, estimate_rows
-from biaslab.stats.t_tests import judged_by_t
+from biaslab.stats import (
+    ITEM,
+    Estimate,
+    Measurement,
+    Ratio,
+    Resampling,
+    alpha_difference,
+    estimate_alpha,
+    estimate_rows,
+    judged_by_t,
+    usable,
+    whole_blocks,
+)
 
 Rows = list[dict[str, Any]]
 METRICS = (
@@ -61,7 +68,7 @@ class Cell:
     """
 
     trials: pd.DataFrame
-    levels: Sequence[Level]
+    levels: Sequence[Measurement]
     where: Mapping[str, Any]
     resampling: Resampling
 
@@ -137,10 +144,10 @@ class Cell:
         rated = list(_annotated(given))
         return pd.DataFrame(rated, columns=[*ITEM, "unit", "annotator", "score"])
 
-    def _alpha(self, scores: pd.DataFrame, level: Level) -> Estimate:
+    def _alpha(self, scores: pd.DataFrame, level: Measurement) -> Estimate:
         return estimate_alpha(scores, self.resampling, level, _UNIT)
 
-    def _difference(self, first: pd.DataFrame, second: pd.DataFrame, level: Level) -> Estimate:
+    def _difference(self, first: pd.DataFrame, second: pd.DataFrame, level: Measurement) -> Estimate:
         return judged_by_t(alpha_difference(first, second, self.resampling, level, _UNIT), self.resampling)
 
     def _mass(self, name: str) -> Estimate:

@@ -12,12 +12,22 @@ import pandas as pd
 
 from biaslab.probes._joint_scores import WHERE, Joint, joint_scores, judgements
 from biaslab.scales import Scale
-from biaslab.stats.blocks import ITEM, side_by_side, usable, whole_blocks
-from biaslab.stats.cluster_statistic import cluster_difference, cluster_statistic
-from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
-from biaslab.stats.estimate import Estimate, Resampling, undefined
-from biaslab.stats.frame import Ratio, estimate_rows
-from biaslab.stats.t_tests import judged_by_t
+from biaslab.stats import (
+    ITEM,
+    Estimate,
+    Ratio,
+    Resampling,
+    cluster_difference,
+    cluster_statistic,
+    correlation_difference,
+    estimate_correlation,
+    estimate_rows,
+    judged_by_t,
+    side_by_side,
+    undefined,
+    usable,
+    whole_blocks,
+)
 
 Pair = tuple[str, str, int]
 Rows = list[dict[str, Any]]

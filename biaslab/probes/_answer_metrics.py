@@ -9,13 +9,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.probes._answers import Answers
-from biaslab.stats.agreement_intervals import estimate_alpha
-from biaslab.stats.blocks import ITEM, usable
-from biaslab.stats.cluster_statistic import cluster_statistic
-from biaslab.stats.drawn import Agreement
-from biaslab.stats.estimate import Estimate, Resampling
-from biaslab.stats.frame import Ratio, sum_by_context
-from biaslab.stats.smooth import in_order
+from biaslab.stats import (
+    ITEM,
+    Agreement,
+    Estimate,
+    Ratio,
+    Resampling,
+    cluster_statistic,
+    estimate_alpha,
+    in_order,
+    sum_by_context,
+    usable,
+)
 
 Floats = NDArray[np.float64]
 _TINY = 1e-12

@@ -14,10 +14,7 @@ from numpy.typing import NDArray
 
 from biaslab.errors import MissingDataWarning
 from biaslab.scales import Scale
-from biaslab.stats.blocks import ITEM, number_items, usable
-from biaslab.stats.drawn import Agreement, agreement_within, draw_means
-from biaslab.stats.labels import tempered
-from biaslab.stats.pairs import MISSING_SHARE
+from biaslab.stats import ITEM, MISSING_SHARE, Agreement, agreement_within, draw_means, number_items, tempered, usable
 
 Floats = NDArray[np.float64]
 _DRAWS = 32  # of each sampled answer: the error they add is small beside that of the contexts

@@ -8,14 +8,20 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from biaslab.stats.blocks import ITEM, usable
-from biaslab.stats.correlation import Level, context_correlations
-from biaslab.stats.correlation_intervals import correlation_difference
-from biaslab.stats.estimate import Estimate, Resampling, effect_or_why_not
-from biaslab.stats.frame import Ratio
-from biaslab.stats.intervals import student
-from biaslab.stats.regression import linear_model
-from biaslab.stats.t_tests import t_test
+from biaslab.stats import (
+    ITEM,
+    Estimate,
+    Level,
+    Ratio,
+    Resampling,
+    context_correlations,
+    correlation_difference,
+    effect_or_why_not,
+    linear_model,
+    student,
+    t_test,
+    usable,
+)
 
 
 def excess(blocks: pd.DataFrame, level: Level, resampling: Resampling, feature: str = "log_perplexity") -> Estimate:

@@ -9,8 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.scales import Scale
-from biaslab.stats.blocks import ITEM, number_items, side_by_side, usable, whole_blocks
-from biaslab.stats.cluster_statistic import Statistic
+from biaslab.stats import ITEM, Statistic, number_items, side_by_side, usable, whole_blocks
 
 Floats = NDArray[np.float64]
 WHERE = ("attribute", "arm", "after", "position", "forced", "replicate")

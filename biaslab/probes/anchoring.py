@@ -27,8 +27,7 @@ from biaslab.scoring.pointwise import (
     read_score,
     score_trials,
 )
-from biaslab.stats.frame import choose_metrics, estimates_frame, require_columns
-from biaslab.stats.resampling import Resampling
+from biaslab.stats import Resampling, choose_metrics, estimates_frame, require_columns
 
 _CONDITIONS = ("attribute", "after", "position", "score", "scale", "answer")
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "noise": 0.5, "context_noise": 0.3, "sharpness": 6.0}

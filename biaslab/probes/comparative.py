@@ -23,11 +23,19 @@ from biaslab.ranking.debiasing import Debiasing
 from biaslab.ranking.decoding import Decoding
 from biaslab.ranking.measures import MEASURES, Judged, tokens_per_item
 from biaslab.ranking.selection import Strategy
-from biaslab.stats.correlation import Level, Method
-from biaslab.stats.correlation_intervals import estimate_correlation
-from biaslab.stats.estimate import Estimate, Resampling
-from biaslab.stats.frame import Ratio, choose_metrics, estimate_rows, estimates_frame, require_columns
-from biaslab.stats.pairs import MISSING_SHARE
+from biaslab.stats import (
+    MISSING_SHARE,
+    Estimate,
+    Level,
+    Method,
+    Ratio,
+    Resampling,
+    choose_metrics,
+    estimate_correlation,
+    estimate_rows,
+    estimates_frame,
+    require_columns,
+)
 
 _CORRELATED: dict[str, tuple[Level, Method]] = {
     "kendall": ("context", "kendall"),

@@ -25,11 +25,7 @@ from biaslab.scoring.pointwise import (
     read_score,
     score_trials,
 )
-from biaslab.stats.agreement import Level
-from biaslab.stats.blocks import ITEM
-from biaslab.stats.frame import choose_metrics, estimates_frame, require_columns
-from biaslab.stats.labels import tempered
-from biaslab.stats.resampling import Resampling
+from biaslab.stats import ITEM, Measurement, Resampling, choose_metrics, estimates_frame, require_columns, tempered
 
 _ONE: dict[str, Any] = {"attributes": ("coherence",), "scales": ("1-5",), "levels": ("interval",)}
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "context_noise": 0.3}
@@ -153,7 +149,7 @@ class Consistency:
     attributes: Sequence[str] | None = None
     scales: Sequence[str] = ("1-5", "1-10", "1-100")
     joint: bool = True
-    levels: Sequence[Level] = ("interval", "ordinal")
+    levels: Sequence[Measurement] = ("interval", "ordinal")
     n_candidates: int | None = None
     answer: Answer = "distribution"
     replicates: int = 5
@@ -168,7 +164,7 @@ class Consistency:
             raise InputError("scales", self.scales, "a list of different names")
         for name in self.scales:
             find_scale(name)
-        require_some_of("levels", self.levels, get_args(Level))
+        require_some_of("levels", self.levels, get_args(Measurement))
         require_whole("replicates", self.replicates, 2)
         if self.n_candidates is not None:
             require_whole("n_candidates", self.n_candidates, 1)

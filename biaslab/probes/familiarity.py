@@ -26,11 +26,19 @@ from biaslab.scoring.pointwise import (
     read_score,
     score_trials,
 )
-from biaslab.stats.blocks import ITEM, whole_blocks
-from biaslab.stats.correlation_intervals import estimate_correlation
-from biaslab.stats.estimate import Estimate, Resampling
-from biaslab.stats.frame import Ratio, choose_metrics, estimate_rows, estimates_frame, require_columns
-from biaslab.stats.pairs import CELL
+from biaslab.stats import (
+    CELL,
+    ITEM,
+    Estimate,
+    Ratio,
+    Resampling,
+    choose_metrics,
+    estimate_correlation,
+    estimate_rows,
+    estimates_frame,
+    require_columns,
+    whole_blocks,
+)
 
 #: What is estimated of each text, and the column of trials in which its log perplexity stands where it was given.
 _METRICS = {

@@ -17,10 +17,21 @@ from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.scales import Scale, find_scale, scale_named
 from biaslab.scoring import pointwise
-from biaslab.stats.blocks import ITEM, usable, whole_blocks
-from biaslab.stats.estimate import Resampling, undefined
-from biaslab.stats.frame import Ratio, choose_metrics, estimate_rows, estimates_frame, require_columns
-from biaslab.stats.samples import sample_differences, sample_table, score_spread
+from biaslab.stats import (
+    ITEM,
+    Ratio,
+    Resampling,
+    choose_metrics,
+    estimate_rows,
+    estimates_frame,
+    require_columns,
+    sample_differences,
+    sample_table,
+    score_spread,
+    undefined,
+    usable,
+    whole_blocks,
+)
 
 _SHIFTS = {"reason_first_shift": ("rs", "sr"), "reason_shift": ("sr", "s")}
 _DIFFERENCES = ("sample_difference", "resampling_difference")

@@ -16,9 +16,7 @@ from biaslab.core import Calibration, Metric, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes._pairwise import Answer, PairAsking, draw_of, read_pair
-from biaslab.stats import pairs
-from biaslab.stats.frame import Ratio, choose_metrics, estimates_frame, ratio_rows, require_columns
-from biaslab.stats.resampling import Resampling
+from biaslab.stats import Ratio, Resampling, choose_metrics, estimates_frame, pairs, ratio_rows, require_columns
 
 _METRICS = (
     "first_position_rate",

@@ -18,12 +18,20 @@ from biaslab.scales import find_scale
 from biaslab.scoring.g_eval import GEval
 from biaslab.scoring.pointwise import Answer
 from biaslab.scoring.rating import Rating
-from biaslab.stats.agreement_loss import agreement_loss
-from biaslab.stats.blocks import ITEM, whole_blocks
-from biaslab.stats.correlation import Level, Method
-from biaslab.stats.correlation_intervals import estimate_correlation
-from biaslab.stats.estimate import Estimate, Resampling
-from biaslab.stats.frame import choose_metrics, estimate_rows, estimates_frame, require_columns
+from biaslab.stats import (
+    ITEM,
+    Estimate,
+    Level,
+    Method,
+    Resampling,
+    agreement_loss,
+    choose_metrics,
+    estimate_correlation,
+    estimate_rows,
+    estimates_frame,
+    require_columns,
+    whole_blocks,
+)
 
 Rival = Literal["rate_explain", "g_eval"]
 _RECIPE = "recipe"

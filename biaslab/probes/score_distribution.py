@@ -27,11 +27,18 @@ from biaslab.scoring.pointwise import (
     read_score,
     score_trials,
 )
-from biaslab.stats.blocks import ITEM
-from biaslab.stats.estimate import Estimate, Resampling
-from biaslab.stats.frame import choose_metrics, estimate_rows, estimates_frame, require_columns
-from biaslab.stats.scale_use import score_weights
-from biaslab.stats.score_spread import DISTRIBUTION, describe_distribution
+from biaslab.stats import (
+    DISTRIBUTION,
+    ITEM,
+    Estimate,
+    Resampling,
+    choose_metrics,
+    describe_distribution,
+    estimate_rows,
+    estimates_frame,
+    require_columns,
+    score_weights,
+)
 
 _CELL = ("judge", "dataset", "attribute")
 _AGREEMENT = ("agreement", "agreement_gain")

@@ -17,13 +17,23 @@ from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.scales import Scale, find_scale
 from biaslab.scoring import pointwise
-from biaslab.stats.agreement_loss import agreement_loss, relative_loss
-from biaslab.stats.blocks import ITEM, whole_blocks
-from biaslab.stats.correlation import Level, Method
-from biaslab.stats.correlation_intervals import estimate_correlation
-from biaslab.stats.estimate import Estimate, Resampling
-from biaslab.stats.frame import Ratio, choose_metrics, estimate_rows, estimates_frame, require_columns
-from biaslab.stats.samples import sample_differences
+from biaslab.stats import (
+    ITEM,
+    Estimate,
+    Level,
+    Method,
+    Ratio,
+    Resampling,
+    agreement_loss,
+    choose_metrics,
+    estimate_correlation,
+    estimate_rows,
+    estimates_frame,
+    relative_loss,
+    require_columns,
+    sample_differences,
+    whole_blocks,
+)
 
 _SOURCES = ("with", "without")
 _CORRELATED = ("agreement_loss", "relative_loss", "agreement")

@@ -27,9 +27,17 @@ from biaslab.scoring.pointwise import (
     read_score,
     score_trials,
 )
-from biaslab.stats.blocks import ITEM
-from biaslab.stats.estimate import Estimate, Resampling, undefined
-from biaslab.stats.frame import Ratio, choose_metrics, estimate_rows, estimates_frame, require_columns
+from biaslab.stats import (
+    ITEM,
+    Estimate,
+    Ratio,
+    Resampling,
+    choose_metrics,
+    estimate_rows,
+    estimates_frame,
+    require_columns,
+    undefined,
+)
 
 _CELL = ("judge", "dataset", "attribute", "scale")
 _SHIFTS = ("cot_shift", "temperature_shift")

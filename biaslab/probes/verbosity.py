@@ -16,12 +16,20 @@ from biaslab.datasets.schema import Dataset, count_words
 from biaslab.probes._familiar import excess, slope
 from biaslab.scales import find_scale
 from biaslab.scoring.pointwise import AnyAnswer, Asking, items, read_score, score_trials
-from biaslab.stats.blocks import ITEM, whole_blocks
-from biaslab.stats.correlation import Level
-from biaslab.stats.correlation_intervals import estimate_correlation
-from biaslab.stats.estimate import Estimate, Resampling
-from biaslab.stats.frame import Ratio, choose_metrics, estimate_rows, estimates_frame, require_columns
-from biaslab.stats.pairs import CELL
+from biaslab.stats import (
+    CELL,
+    ITEM,
+    Estimate,
+    Level,
+    Ratio,
+    Resampling,
+    choose_metrics,
+    estimate_correlation,
+    estimate_rows,
+    estimates_frame,
+    require_columns,
+    whole_blocks,
+)
 
 _METRICS = ("verbosity_slope", "verbosity_excess", "verbosity_correlation", "label_mass")
 

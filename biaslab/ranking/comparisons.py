@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.errors import InputError, TrialsError
-from biaslab.stats.frame import require_columns
+from biaslab.stats import require_columns
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

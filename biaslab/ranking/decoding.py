@@ -13,7 +13,7 @@ from biaslab.errors import InputError
 from biaslab.ranking.bradley_terry import fit_bradley_terry, is_connected, maximum_likelihood
 from biaslab.ranking.comparisons import Codes, Comparisons, Floats
 from biaslab.ranking.likelihood import Ranking, most_likely_ranking
-from biaslab.stats.resampling import Resampling
+from biaslab.stats import Resampling
 
 Decoding = Literal[
     "win-ratio",

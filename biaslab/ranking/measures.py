@@ -10,10 +10,7 @@ import pandas as pd
 
 from biaslab.errors import InputError
 from biaslab.ranking.comparisons import Codes, Comparisons, Floats, Read
-from biaslab.stats.correlation import context_correlations
-from biaslab.stats.estimate import Estimate, Resampling
-from biaslab.stats.frame import Ratio
-from biaslab.stats.t_tests import difference_by_t
+from biaslab.stats import Estimate, Ratio, Resampling, context_correlations, difference_by_t
 
 MEASURES = ("spearman", "comparative_accuracy", "first_position_rate", "order_consistency")
 _UNIT = (0.0, 1.0)

@@ -15,8 +15,7 @@ from biaslab.ranking.debiasing import DEBIASINGS, Debiasing, debias
 from biaslab.ranking.decoding import Decoding, decode
 from biaslab.ranking.measures import MEASURES, Judged, estimate_measure, tokens_per_item
 from biaslab.ranking.ranked import human_of
-from biaslab.stats.estimate import Estimate, Resampling
-from biaslab.stats.frame import Ratio, estimate_rows, estimates_frame, require_columns
+from biaslab.stats import Estimate, Ratio, Resampling, estimate_rows, estimates_frame, require_columns
 
 Orders = Literal["both", "one"]
 

@@ -16,8 +16,7 @@ from biaslab.ranking.decoding import Decoding, decode
 from biaslab.ranking.measures import estimate_measure, spearman_by_context
 from biaslab.ranking.ranked import human_of
 from biaslab.ranking.selection import STRATEGIES, Strategy, select, select_adaptively
-from biaslab.stats.estimate import Resampling
-from biaslab.stats.frame import Ratio, estimate_rows, estimates_frame
+from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame
 
 
 def agreement_by_budget(

@@ -12,7 +12,6 @@ Examples
 """
 
 from biaslab.report.card import Card, card
-from biaslab.report.gallery import write_index
 from biaslab.report.macros import to_macros
 from biaslab.report.tables import to_csv, to_html, to_latex, to_markdown, write
 from biaslab.report.verdicts import findings, verdicts
@@ -28,5 +27,4 @@ __all__ = [
     "to_markdown",
     "verdicts",
     "write",
-    "write_index",
 ]

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from biaslab.errors import InputError, TrialsError
-from biaslab.metrics import find_metric, is_primary
+from biaslab.probes import find_metric, is_primary
 from biaslab.report.summary import agreements, sum_up
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import findings
 from biaslab.report.wording import percent, templates, version
-from biaslab.stats.multiplicity import adjust
+from biaslab.stats import adjust
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

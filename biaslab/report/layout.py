@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from biaslab.core import Metric
 from biaslab.errors import InputError, TrialsError
-from biaslab.metrics import find_metric
+from biaslab.probes import find_metric
 from biaslab.report.wording import (
     cell,
     condition_text,
@@ -19,7 +19,7 @@ from biaslab.report.wording import (
     varying,
     version,
 )
-from biaslab.stats.frame import LEADING, require_columns
+from biaslab.stats import LEADING, require_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

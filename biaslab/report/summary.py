@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core import Metric
-from biaslab.metrics import find_metric
-from biaslab.report.remedies import best_remedy
+from biaslab.probes import find_metric
+from biaslab.report.before_after import best_remedy
 from biaslab.report.verdicts import findings
 from biaslab.report.wording import interval, number, probability
 

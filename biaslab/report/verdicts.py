@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from biaslab.errors import InputError
-from biaslab.metrics import find_metric, is_primary
+from biaslab.probes import find_metric, is_primary
 from biaslab.report.wording import cell, conditions, interval, number, probability, varying
-from biaslab.stats.frame import LEADING, require_columns
+from biaslab.stats import LEADING, require_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
-from biaslab.stats.frame import LEADING, TRAILING
+from biaslab.stats import LEADING, TRAILING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -168,10 +168,10 @@ def version() -> str:
 
 
 @cache
-def templates() -> Environment:
-    """Return the templates: HTML is escaped by itself, LaTeX and Markdown by the filters ``tex`` and ``markdown``."""
+def templates(package: str = "biaslab.report") -> Environment:
+    """Return a package's templates: HTML is escaped, LaTeX and Markdown by the filters ``tex`` and ``markdown``."""
     found = Environment(
-        loader=PackageLoader("biaslab.report"),
+        loader=PackageLoader(package),
         autoescape=select_autoescape(["html.j2"]),
         trim_blocks=True,
         lstrip_blocks=True,

@@ -26,12 +26,12 @@ Examples
 from biaslab.scoring.agreement import agreement, agreement_difference
 from biaslab.scoring.bert_score import bert_scores
 from biaslab.scoring.encoder import Encoder, load_encoder
-from biaslab.scoring.frame import SCORES, scores
 from biaslab.scoring.g_eval import GEval
 from biaslab.scoring.gpt_score import GPTScore
 from biaslab.scoring.prompt_scoring import PromptScoring
 from biaslab.scoring.rating import Rating
 from biaslab.scoring.reference import reference_scores
+from biaslab.scoring.scored import SCORES, scores
 
 __all__ = [
     "SCORES",

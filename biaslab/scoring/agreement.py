@@ -12,14 +12,20 @@ import pandas as pd
 from biaslab.checks import require_some_of
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
-from biaslab.scoring.frame import SCORES
-from biaslab.stats.agreement_loss import agreement_loss
-from biaslab.stats.blocks import ITEM
-from biaslab.stats.correlation import Level, Method
-from biaslab.stats.correlation_intervals import estimate_correlation
-from biaslab.stats.estimate import Estimate, Resampling
-from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
-from biaslab.stats.pairs import MISSING_SHARE
+from biaslab.scoring.scored import SCORES
+from biaslab.stats import (
+    ITEM,
+    MISSING_SHARE,
+    Estimate,
+    Level,
+    Method,
+    Resampling,
+    agreement_loss,
+    estimate_correlation,
+    estimate_rows,
+    estimates_frame,
+    require_columns,
+)
 
 _CONDITIONS = ("scorer", "other", "attribute", "template", "level", "coefficient")
 _Estimator = Callable[[pd.DataFrame, Level, Method], Estimate]

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.checks import require_one_of
 from biaslab.datasets.schema import Dataset
 from biaslab.scoring.encoder import Encoder, load_encoder
-from biaslab.scoring.frame import scored
 from biaslab.scoring.reference import Against, compared_with
+from biaslab.scoring.scored import scored
 
 Measure = Literal["precision", "recall", "F1"]
 

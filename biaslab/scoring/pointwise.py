@@ -19,7 +19,7 @@ from biaslab.datasets.schema import CANDIDATE_COLUMNS, Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_score, parse_scores
 from biaslab.scales import Scale, scale_named
-from biaslab.stats.labels import tempered
+from biaslab.stats import tempered
 
 Answer = Literal["distribution", "text"]
 AnyAnswer = Literal["distribution", "text", "score"]

@@ -12,7 +12,7 @@ import pandas as pd
 from biaslab.checks import require_some_of
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
-from biaslab.scoring.frame import scored
+from biaslab.scoring.scored import scored
 
 Metric = Literal["ROUGE-1", "ROUGE-2", "ROUGE-L", "BLEU", "chrF"]
 Against = Literal["reference", "source"]

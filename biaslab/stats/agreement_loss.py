@@ -9,10 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.stats import intervals
-from biaslab.stats.cluster_statistic import cluster_statistic
 from biaslab.stats.correlation import Level, Method, check_options, context_correlations, paired
 from biaslab.stats.correlation_intervals import arranged, correlation_difference, estimate_correlation
 from biaslab.stats.estimate import Estimate, Resampling, undefined
+from biaslab.stats.jackknife import cluster_statistic
 from biaslab.stats.power import standard_error
 from biaslab.stats.t_tests import t_test
 

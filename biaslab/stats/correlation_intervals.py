@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.stats import weighted_correlation as weighted
-from biaslab.stats.cluster_statistic import Scale, Statistic, cluster_difference, cluster_statistic, on_blocks
 from biaslab.stats.correlation import Level, Method, check_options, context_correlations, correlation, paired, rounded
 from biaslab.stats.estimate import Estimate, Resampling, undefined
+from biaslab.stats.jackknife import Scale, Statistic, cluster_difference, cluster_statistic, on_blocks
 from biaslab.stats.resampling import cluster_ratio
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ def estimate_correlation(
         Columns of numbers.
     resampling : Resampling
         How to resample: `biaslab.stats.resampling.cluster_ratio` at the level of contexts (each context's correlation
-        is one number), `biaslab.stats.cluster_statistic.cluster_statistic` at the others.
+        is one number), `biaslab.stats.jackknife.cluster_statistic` at the others.
     level : {"context", "dataset", "system"}
         As for `biaslab.stats.correlation.correlation`. At the level of systems the interval is for these systems and
         other contexts, not for other systems; rank correlations there have a percentile interval and no test.

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from biaslab.errors import InputError
-from biaslab.stats.cluster_statistic import cluster_statistic
 from biaslab.stats.estimate import Estimate, Resampling
 from biaslab.stats.frame import sum_by_context
 from biaslab.stats.intervals import ROUNDING
+from biaslab.stats.jackknife import cluster_statistic
 from biaslab.stats.permutation import sign_flip
 from biaslab.stats.resampling import cluster_ratio
 from biaslab.stats.smooth import in_order, smooth_estimate

@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.stats.blocks import side_by_side, usable
-from biaslab.stats.cluster_statistic import cluster_statistic
 from biaslab.stats.estimate import Estimate, Resampling, undefined
 from biaslab.stats.frame import Ratio, sum_by_context
+from biaslab.stats.jackknife import cluster_statistic
 
 Floats = NDArray[np.float64]
 _TWO = "undefined: no request has two samples with a score"

@@ -96,7 +96,7 @@ def scale_use(weights: ArrayLike) -> float:
     -------
     float
         From 1 / levels to 1; NaN where nothing has any weight. For an interval, resample contexts with
-        `biaslab.stats.cluster_statistic.cluster_statistic` and `effective_levels`.
+        `biaslab.stats.jackknife.cluster_statistic` and `effective_levels`.
 
     Examples
     --------

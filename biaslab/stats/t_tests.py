@@ -67,7 +67,7 @@ def judged_by_t(found: Estimate, resampling: Resampling, null: float = 0.0) -> E
     Parameters
     ----------
     found : Estimate
-        Made by `biaslab.stats.cluster_statistic.cluster_difference`, without bounds.
+        Made by `biaslab.stats.jackknife.cluster_difference`, without bounds.
     resampling : Resampling
         As it was made; any interval but the studentised one is left as it is, and so is its test.
     null : float

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from biaslab.stats import intervals
-from biaslab.stats.cluster_statistic import Statistic
 from biaslab.stats.correlation import DIGITS, Method
+from biaslab.stats.jackknife import Statistic
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -26,8 +26,8 @@ from biaslab.errors import CorruptStoreError, InputError, StoreError
 from biaslab.store.codec import as_moment, moment_to_text, reply_from_json, reply_to_json, request_to_json
 from biaslab.store.export import export_rows, summarise
 from biaslab.store.file import StoreFile
-from biaslab.store.judge import StoredJudge
-from biaslab.store.layout import log_of
+from biaslab.store.migrations import log_of
+from biaslab.store.stored import StoredJudge
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from biaslab.errors import StoreError
-from biaslab.store.layout import connect, explain, prepare
+from biaslab.store.migrations import connect, explain, prepare
 
 Value = str | int | float | None
 Row = tuple[Value, ...]
@@ -36,7 +36,7 @@ class StoreFile:
     Raises
     ------
     StoreError
-        As `biaslab.store.layout.prepare` does.
+        As `biaslab.store.migrations.prepare` does.
     """
 
     def __init__(self, path: Path, create: bool) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 from mkdocs.structure.files import File
 
 from biaslab.core import Metric
-from biaslab.metrics import find_metric
-from biaslab.probes import available, find_probe
+from biaslab.probes import available, find_metric, find_probe
 
 ROOT = Path(__file__).resolve().parents[2]
 

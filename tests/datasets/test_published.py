@@ -11,8 +11,8 @@ import pytest
 
 from biaslab.datasets import summeval, topicalchat, webnlg
 from biaslab.errors import DatasetError, InputError
-from biaslab.stats.agreement import krippendorff_alpha
 from biaslab.stats.correlation import correlation
+from biaslab.stats.reliability import krippendorff_alpha
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the published data are not at {DATA}")

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import biaslab as bl
-from biaslab.distill.generation import Truncation, sample, search
+from biaslab.distill.candidates import Truncation, sample, search
 from biaslab.distill.policy import Policy, load_policy
-from biaslab.distill.samples import collect_samples
+from biaslab.distill.sampling import collect_samples
 from biaslab.errors import InputError, JudgeError, PromptTooLongError
 
 SOURCES = pd.DataFrame({"context_id": ["x", "y", "z"], "context": ["a b c d", "b", "e f a b c d e"]})

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from biaslab.distill import Settings, cross_fit, features, train
-from biaslab.distill.encoding import TextEncoder, _shared
+from biaslab.distill.embedding import TextEncoder, _shared
 from biaslab.distill.learning import _split, shared_between_stars
 from biaslab.errors import InputError, TrialsError
 from biaslab.judges.loading import find_model
@@ -204,7 +204,8 @@ def test_special_tokens_in_a_text_are_characters(tiny_encoder):
 KILLED = """
 import json, os, signal, sys
 import pandas as pd
-from biaslab.distill import train, checkpoints, encoding, learning
+from biaslab.distill import train, checkpoints, learning
+from biaslab.distill import embedding
 folder, cases, options = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
 encoding.find_encoder(options["encoder"], None, "cpu", True)  # imported once, not by each child
 taught = pd.read_json(f"{folder}/taught.json", dtype=False)

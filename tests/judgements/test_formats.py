@@ -13,7 +13,7 @@ import pytest
 import biaslab as bl
 from biaslab.errors import InputError, MissingDependencyError, TrialsError
 from biaslab.judgements import available
-from biaslab.judgements.verdicts import bracketed
+from biaslab.judgements.readings import bracketed
 
 PAIR = {"judge": "j", "question": 81, "A": "x", "B": "y", "judgment": "Final verdict: [[A]]"}
 SCORE = {

@@ -15,8 +15,8 @@ from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.probes.score_distribution import ScoreDistribution
 from biaslab.scales import SCALES, find_scale
 from biaslab.stats.correlation import correlation
+from biaslab.stats.distribution import describe_distribution
 from biaslab.stats.drawn import agreement_within, draw_means
-from biaslab.stats.score_spread import describe_distribution
 
 HUNDRED = find_scale("1-100")
 

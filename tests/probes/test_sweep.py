@@ -16,7 +16,7 @@ from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.parsing import parse_score
 from biaslab.probes.sweep import Sweep
 from biaslab.scales import find_scale
-from biaslab.stats.agreement import krippendorff_alpha
+from biaslab.stats.reliability import krippendorff_alpha
 
 
 @pytest.fixture(scope="module")

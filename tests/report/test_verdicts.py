@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from biaslab import report
 from biaslab.core import Metric
 from biaslab.errors import InputError, TrialsError
-from biaslab.metrics import find_metric, is_primary
-from biaslab.probes import available
+from biaslab.probes import available, find_metric, is_primary
 
 PROBES = available()
 

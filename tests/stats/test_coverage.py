@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from biaslab.stats.agreement import krippendorff_alpha
-from biaslab.stats.agreement_intervals import alpha_difference, estimate_alpha
 from biaslab.stats.correlation import correlation
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.effects import odds_ratio, standardised_difference
 from biaslab.stats.estimate import Resampling
 from biaslab.stats.regression import generalised_model, linear_model
+from biaslab.stats.reliability import krippendorff_alpha
+from biaslab.stats.reliability_intervals import alpha_difference, estimate_alpha
 from biaslab.stats.resampling import ratio_difference
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from biaslab.core import Completion, Reply, request_key
 from biaslab.errors import CorruptStoreError, ForeignStoreError, StoreError
 from biaslab.store import Store
-from biaslab.store.layout import APPLICATION_ID, SCHEMA_VERSION, log_of
+from biaslab.store.migrations import APPLICATION_ID, SCHEMA_VERSION, log_of
 
 PAGE = 4096
 

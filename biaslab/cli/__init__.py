@@ -1,0 +1,107 @@
+"""The command line: ``biaslab figures``, ``probe``, ``plan``, ``list``, ``calibrate``, ``batch``, ``store``."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from biaslab.cli import audit, batch, calibrate, figures, plan, probe, report, store
+from biaslab.errors import BiaslabError, InputError, MissingDataWarning
+
+_INTERRUPTED = 130
+_EPILOG = """
+\b
+Start here:
+  biaslab figures --only position --contexts 4
+  biaslab probe position --attribute coherence --out position.csv
+\b
+Exit codes: 0 fine, 2 a wrong command or input, 3 anything else that failed,
+130 stopped with Ctrl-C.
+"""
+
+app = typer.Typer(
+    help="Measure the biases of LLM judges.",
+    epilog=_EPILOG,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(store.app, name="store")
+app.add_typer(batch.app, name="batch")
+for _command in (
+    figures.figures,
+    probe.probe,
+    plan.plan,
+    calibrate.calibrate,
+    audit.audit,
+    report.card,
+    report.table,
+):
+    app.command()(_command)
+app.command("list")(probe.list_everything)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 0 fine, 2 wrong input, 3 another failure, 130 stopped.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What stands after ``biaslab``; taken from the command line by default.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    words = [word for word in given if word != "--debug"]
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning  # type: ignore[assignment]
+        try:
+            code: int = app(words or ["--help"], prog_name="biaslab", standalone_mode=False) or 0
+        except Exception as error:
+            if debug:
+                traceback.print_exc()
+            code, message = _explain(error)
+            typer.echo(message, err=True)
+    if code == _INTERRUPTED:
+        typer.echo("biaslab: stopped; everything answered so far is in the store, run it again to go on", err=True)
+    return code
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"biaslab {metadata.version('biaslab')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")] = False,
+) -> None:
+    pass
+
+
+def _explain(error: Exception) -> tuple[int, str]:
+    """Return the exit code of an error and its one line."""
+    text = " ".join(str(error).split())
+    if isinstance(error, BiaslabError):
+        return (2 if isinstance(error, InputError) else 3), f"biaslab: {text}"
+    if isinstance(error, typer.Abort):
+        return 3, "biaslab: not confirmed, nothing was changed"
+    if isinstance(error, typer.TyperException):
+        if error.message.startswith("Usage:"):  # a group without a command shows its help
+            return 2, error.message
+        return 2, f"biaslab: {' '.join(error.format_message().split())}"
+    return 3, f"biaslab: unexpected {type(error).__name__}: {text}; --debug shows where"
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
+    prefix = "" if issubclass(category, MissingDataWarning) else f"{category.__name__}: "
+    typer.echo(f"biaslab: warning: {prefix}{' '.join(str(message).split())}", err=True)

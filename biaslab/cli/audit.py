@@ -1,0 +1,104 @@
+"""``biaslab audit``: what judgements that somebody already has tell of their judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from biaslab.cli.options import DataPath, Table, require_table
+from biaslab.errors import InputError
+from biaslab.output import replacing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LISTED = 10  # malformed lines that are shown; all are counted
+
+
+def audit(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Logs, archives or folders of them.")],
+    kind: Annotated[str | None, typer.Option("--format", help="Format; seen from the content by default.")] = None,
+    mapped: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map", metavar="NAME=FIELD", help="Column of trials=field, ==constant or =field~regex; may be repeated."
+        ),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line.")] = False,
+    dataset: Annotated[str | None, typer.Option(help="Join human scores of this data set; see `biaslab list`.")] = None,
+    path: DataPath = None,
+    only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Run this probe; may be repeated.")] = None,
+    out: Table = None,
+) -> None:
+    """Audit recorded judgements with every probe that can run.
+
+    Formats are seen from the content: AlpacaEval, MT-Bench, LLMBar, G-Eval, and more;
+    any table with --map, such as --map context_id=question --map scale==1-5.
+    """
+    require_table(out)
+    import pandas as pd
+
+    from biaslab import load_dataset, read_judgements
+    from biaslab.audit import audit as run_audit
+
+    mapping = dict(_entry(text) for text in mapped or [])
+    human = None if dataset is None else load_dataset(dataset, path)
+    parts = []
+    for file in files:
+        parts.append(read_judgements(file, kind, mapping, strict))
+        _say_what_was_read(file, parts[-1])
+        parts[-1].attrs = {}
+    estimates = run_audit(pd.concat(parts, ignore_index=True), human, only or None)
+    _show(estimates)
+    if out is not None:
+        with replacing(out) as partial:
+            estimates.to_csv(partial, index=False)
+        typer.echo(f"{len(estimates)} estimates written to {out}")
+
+
+def _entry(text: str) -> tuple[str, str]:
+    name, equals, expression = text.partition("=")
+    if not (name and equals and expression):
+        raise InputError("map", text, "name=field, name==constant or name=field~regular expression")
+    return name, expression
+
+
+def _say_what_was_read(file: Path, trials: pd.DataFrame) -> None:
+    facts = trials.attrs
+    formats = ", ".join(sorted(set(facts["files"].values())))
+    readable = int(trials["status"].isin(["ok", "tie"]).sum())
+    typer.echo(f"{file}: {len(trials):,} judgements ({formats}), {readable:,} of them readable")
+    if facts["duplicates"]:
+        others = f", {facts['contradictions']:,} of which say something else" if facts["contradictions"] else ""
+        typer.echo(f"  {facts['duplicates']:,} stand twice{others}: the first is kept")
+    for reason, count in facts["left_out"].items():
+        typer.echo(f"  {count:,} left out: {reason}")
+    if facts["skipped"]:
+        typer.echo(f"  {len(facts['skipped']):,} files are no logs: {', '.join(facts['skipped'][:3])}, …")
+    if facts["malformed"]:
+        typer.echo(f"  {facts['malformed']:,} malformed lines:")
+    for name, line, reason in facts["problems"][:_LISTED]:
+        typer.echo(f"    {name}, line {line}: {reason}")
+    if facts["malformed"] > _LISTED:
+        typer.echo(f"    … and {facts['malformed'] - _LISTED:,} more")
+
+
+def _show(estimates: pd.DataFrame) -> None:
+    from biaslab.cli.text import table
+
+    for (probe, judge, dataset), part in estimates.groupby(["probe", "judge", "dataset"], sort=False):
+        typer.echo(f"\n{probe} of {judge} on {dataset}\n\n{table(_without_empty(part))}")
+    for name, note in estimates.attrs["notes"].items():
+        typer.echo(f"\n{name}: {note}")
+    for name, why in estimates.attrs["not_run"].items():
+        typer.echo(f"\n{name}: not run, {why}")
+
+
+def _without_empty(part: pd.DataFrame) -> pd.DataFrame:
+    """Leave out the conditions that this probe does not have."""
+    from biaslab.stats import LEADING, TRAILING
+
+    fixed = (*LEADING, *TRAILING)
+    return part[[name for name in part.columns if name in fixed or part[name].notna().any()]]

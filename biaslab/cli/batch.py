@@ -1,0 +1,106 @@
+"""``biaslab batch``: the open requests of a probe as batch files, at OpenAI's servers or on a cluster, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from biaslab.cli.options import Attributes, Contexts, DataPath, make_probe
+from biaslab.errors import InputError
+
+app = typer.Typer(help="Judge through OpenAI's Batch API or vLLM's run-batch.", no_args_is_help=True)
+
+Out = Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="Where the requests are exported to.")]
+StorePath = Annotated[Path, typer.Option(help="Where replies are kept.")]
+KeyName = Annotated[str | None, typer.Option(help="Environment variable of the API key.", metavar="NAME")]
+
+
+@app.command()
+def export(
+    name: Annotated[str, typer.Argument(metavar="PROBE", help="A probe that `biaslab list` shows, such as position.")],
+    out: Out,
+    judge: Annotated[str, typer.Option(help="Who judges, such as api:gpt-4o-mini.")],
+    dataset: Annotated[str, typer.Option(help="What is judged; see `biaslab list`.")] = "graded",
+    path: DataPath = None,
+    contexts: Contexts = None,
+    attribute: Attributes = None,
+    store: StorePath = Path("judgements.sqlite"),
+    seed: Annotated[int | None, typer.Option(help="Of everything random, as for `biaslab probe`.")] = None,
+) -> None:
+    """Write what a probe would ask and the store does not hold; nothing is asked."""
+    from biaslab import load_dataset, load_judge
+    from biaslab.judges.api import ApiJudge
+    from biaslab.judges.batch_api import export_batch
+    from biaslab.spending.cost import unanswered
+    from biaslab.store import Store
+
+    probe, data = make_probe(name, attribute, seed), load_dataset(dataset, path, limit=contexts)
+    chosen = load_judge(judge, data)
+    if not isinstance(chosen, ApiJudge):
+        raise InputError("judge", judge, "a judge behind a server, such as api:gpt-4o-mini")
+    kept = Store(store, create=False) if store.exists() else None
+    requests = unanswered(chosen, [trial.request for trial in probe.design(data)], kept)
+    if kept is not None:
+        kept.close()
+    if not requests:
+        typer.echo("nothing is open: the store holds every reply")
+        return
+    exported = export_batch(chosen, requests, out)
+    for file in exported.files:
+        typer.echo(f"{file}")
+    typer.echo(
+        f"{exported.requests:,} requests; next: biaslab batch submit {out}, or vllm run-batch -i FILE -o RESULTS"
+    )
+
+
+@app.command()
+def submit(out: Out, key: KeyName = None) -> None:
+    """Upload the files and start their batches, each once. This spends money."""
+    from biaslab.judges.api.batch_jobs import BatchJobs
+
+    new = BatchJobs(out, key).submit()
+    for job in new:
+        typer.echo(f"{job.file}: {job.batch}")
+    typer.echo(f"{len(new)} submitted; next: biaslab batch status {out}" if new else "all files were submitted before")
+
+
+@app.command()
+def status(out: Out, key: KeyName = None) -> None:
+    """Show how far the batches are."""
+    from biaslab.judges.api.batch_jobs import BatchJobs
+
+    jobs = BatchJobs(out, key).update()
+    for job in jobs:
+        typer.echo(f"{job.file}: {job.batch} {job.status}, {job.done:,} of {job.total:,} done")
+    if not jobs:
+        typer.echo(f"nothing was submitted; next: biaslab batch submit {out}")
+
+
+@app.command("import")
+def import_(
+    out: Out,
+    results: Annotated[
+        list[Path] | None, typer.Argument(help="Files of results, such as vllm's; by default they are downloaded.")
+    ] = None,
+    store: StorePath = Path("judgements.sqlite"),
+    key: KeyName = None,
+) -> None:
+    """Put replies into the store; partial results are fine, and importing twice does no harm."""
+    from biaslab.judges.api.batch_jobs import BatchJobs
+    from biaslab.judges.batch_api import import_results, read_keys
+    from biaslab.store import Store
+
+    read_keys(out)
+    files = results or BatchJobs(out, key).fetch()
+    with Store(store) as kept:
+        found = import_results(out, files, kept)
+    typer.echo(
+        f"{found.stored:,} replies stored, {found.present:,} were there, {found.repeated:,} repeated, "
+        f"{found.unknown:,} of other exports, {found.open:,} requests still open"
+    )
+    for words, count in found.failed.most_common():
+        typer.echo(f"  {count:,} × {words}")
+    if found.open:
+        typer.echo("the same `biaslab probe` command asks what is open one by one; a new export asks it as a batch")

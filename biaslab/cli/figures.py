@@ -1,0 +1,54 @@
+"""``biaslab figures``: all figures anew."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from biaslab.cli.options import Contexts, DataPath, DatasetName, Judge, StorePath
+from biaslab.output import count
+
+if TYPE_CHECKING:
+    from biaslab.figures import Run
+
+
+def figures(
+    judge: Judge = None,
+    dataset: DatasetName = None,
+    path: DataPath = None,
+    contexts: Contexts = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Execute this notebook; may be repeated.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Notebooks that run at once.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder of the figures.")] = Path("figures"),
+    store: StorePath = Path("judgements.sqlite"),
+) -> None:
+    """Make all figures: execute the notebooks, and say what it cost.
+
+    What is not given is left to each notebook: the embedded judge, bundled texts.
+    """
+    from biaslab.figures.costs import cost, describe
+    from biaslab.figures.regenerate import regenerate
+
+    started = time.monotonic()
+    runs: list[Run] = []
+
+    def report(run: Run) -> None:
+        runs.append(run)
+        typer.echo(describe(run))
+
+    try:
+        settings: dict[str, Any] = {"judge": judge, "dataset": dataset, "path": path, "contexts": contexts}
+        progress = sys.stderr.isatty()
+        regenerate(only or None, **settings, jobs=jobs, out=out, store=store, progress=progress, report=report)
+    finally:
+        if runs:
+            made = f"{count(sum(len(run.figures) for run in runs), 'figure')} from {count(len(runs), 'notebook')}"
+            if (out / "index.html").exists():
+                typer.echo(f"{out / 'index.html'} shows all figures of the folder")
+            typer.echo(f"{made} in {time.monotonic() - started:.0f} s; {cost(runs)}")

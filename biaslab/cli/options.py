@@ -1,0 +1,50 @@
+"""What several commands share: their options, the checks of these, and the probe that they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from biaslab.errors import InputError
+
+if TYPE_CHECKING:
+    from biaslab.core import Probe
+
+Judge = Annotated[
+    str | None, typer.Option(help="Who judges, such as smollm2-135m, a folder, a .gguf file or simulated:position=1.")
+]
+DatasetName = Annotated[str | None, typer.Option(help="What is judged: a name that `biaslab list` shows.")]
+DataPath = Annotated[Path | None, typer.Option(help="File or folder of a data set that is not bundled.")]
+Contexts = Annotated[int | None, typer.Option(help="Use the first so many contexts of the data set.")]
+StorePath = Annotated[Path, typer.Option(help="Where replies are kept, so that nothing is asked twice.")]
+Attributes = Annotated[
+    list[str] | None, typer.Option("--attribute", metavar="NAME", help="Judge this attribute; may be repeated.")
+]
+Table = Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write the table to this file.")]
+
+
+def require_table(out: Path | None) -> None:
+    """Raise `InputError` unless a table can be written there."""
+    if out is not None and (out.suffix != ".csv" or not out.absolute().parent.is_dir()):
+        raise InputError("out", str(out), "a file that ends in .csv, in a folder that exists")
+
+
+def make_probe(name: str, attributes: list[str] | None, seed: int | None) -> Probe:
+    """Make a probe from what the command line gives."""
+    from dataclasses import fields
+
+    from biaslab.probes import find_probe
+    from biaslab.stats import Resampling
+
+    kind = find_probe(name)
+    given: dict[str, Any] = {}
+    if attributes:
+        given["attributes"] = attributes
+    if seed is not None:
+        given |= {"seed": seed, "resampling": Resampling(seed=seed)}
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    if attributes and "attributes" not in known:
+        raise InputError("attribute", attributes, f"nothing for the probe {name}, which has no attributes")
+    return kind(**{key: value for key, value in given.items() if key in known})

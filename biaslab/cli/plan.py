@@ -1,0 +1,66 @@
+"""``biaslab plan``: how many contexts an effect needs, and what they cost, before anything is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from biaslab.cli.options import Attributes, DataPath, make_probe
+from biaslab.errors import InputError
+
+
+def plan(
+    name: Annotated[str, typer.Argument(metavar="PROBE", help="A probe that `biaslab list` shows, such as position.")],
+    judge: Annotated[str, typer.Option(help="Who would judge; see `biaslab list`.")] = "smollm2-135m",
+    dataset: Annotated[str, typer.Option(help="What would be judged; see `biaslab list`.")] = "graded",
+    path: DataPath = None,
+    attribute: Attributes = None,
+    effect: Annotated[float | None, typer.Option(help="The shift to detect, such as 0.05 of a rate.")] = None,
+    contexts: Annotated[int | None, typer.Option(help="Ask instead what so many contexts detect.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Of which metric; the probe's first by default.")] = None,
+    power: Annotated[float, typer.Option(help="Chance to detect the shift if it is there.")] = 0.8,
+    alpha: Annotated[float, typer.Option(help="Two-sided level of the test.")] = 0.05,
+    price_in: Annotated[float | None, typer.Option(help="Dollars for a million tokens read.")] = None,
+    price_out: Annotated[float | None, typer.Option(help="Dollars for a million tokens written.")] = None,
+    price_cached: Annotated[float | None, typer.Option(help="Dollars for a million tokens read from a cache.")] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Ask the judge two contexts, kept in the store, and time it.")
+    ] = False,
+    store: Annotated[Path, typer.Option(help="What it holds is free.")] = Path("judgements.sqlite"),
+) -> None:
+    """Say what a study would need and cost, before it is run.
+
+    Only --measure asks the judge anything.
+    """
+    from biaslab import load_dataset, load_judge, planning
+    from biaslab.spending.cost import measure as measure_speed
+
+    given = {"input": price_in, "output": price_out, "cached": price_cached}
+    prices = {kind: price for kind, price in given.items() if price is not None}
+    if prices and price_in is None:
+        raise InputError("price-in", price_in, "dollars for a million tokens read, where another price is given")
+    chosen, data = make_probe(name, attribute, None), load_dataset(dataset, path)
+    judged = load_judge(judge, data)
+
+    def planned(seconds: float | None) -> planning.Plan:
+        """Plan with a speed that was measured, or none."""
+        return planning.plan(
+            chosen,
+            judged,
+            data,
+            effect=effect,
+            contexts=contexts,
+            metric=metric,
+            power=power,
+            alpha=alpha,
+            prices=prices or None,
+            store=store,
+            seconds_per_request=seconds,
+        )
+
+    found = planned(None)  # a wrong option is found before the judge is asked
+    if measure:
+        found = planned(measure_speed(chosen, judged, data, store))
+    typer.echo(str(found))

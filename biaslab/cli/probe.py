@@ -1,0 +1,68 @@
+"""``biaslab probe`` and ``biaslab list``: measure one phenomenon, and see what there is to measure with."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from biaslab.checks import require_whole
+from biaslab.cli.options import Attributes, Contexts, DataPath, StorePath, Table, make_probe, require_table
+from biaslab.cli.text import first_line, table
+from biaslab.errors import InputError
+from biaslab.output import count, replacing
+
+
+def probe(
+    name: Annotated[str, typer.Argument(help="A probe that `biaslab list` shows, such as position.")],
+    judge: Annotated[str, typer.Option(help="Who judges; see `biaslab list`.")] = "smollm2-135m",
+    dataset: Annotated[str, typer.Option(help="What is judged; see `biaslab list`.")] = "graded",
+    path: DataPath = None,
+    contexts: Contexts = None,
+    attribute: Attributes = None,
+    store: StorePath = Path("judgements.sqlite"),
+    out: Table = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything random: drawn pairs, resampling.")] = None,
+) -> None:
+    """Measure one phenomenon and print the estimates."""
+    require_table(out)
+    if contexts is not None:
+        require_whole("contexts", contexts, 1)
+    from biaslab import collect, load_dataset, load_judge
+
+    chosen = make_probe(name, attribute, seed)
+    data = load_dataset(dataset, path, limit=contexts)
+    trials = collect(chosen, load_judge(judge, data), data, store=store, progress=sys.stderr.isatty())
+    estimates = chosen.estimate(trials)
+    typer.echo(f"{name} of {trials['judge'].iloc[0]} on {data.name}, {count(data.n_contexts, 'context')}\n")
+    typer.echo(table(estimates))
+    asked, stored = trials.attrs["asked"], trials.attrs["stored"]
+    typer.echo(f"\n{count(asked, 'judge call')}, {count(stored, 'reply')} from the store ({store})")
+    if out is not None:
+        with replacing(out) as partial:
+            estimates.to_csv(partial, index=False)
+        typer.echo(f"{count(len(estimates), 'estimate')} written to {out}")
+
+
+def list_everything() -> None:
+    """Show all probes, data sets, prompts, judges, notebooks."""
+    from biaslab import datasets, judges, probes, prompts
+    from biaslab.figures import list_notebooks
+
+    try:
+        notebooks = {path.stem: str(path) for path in list_notebooks()}
+    except InputError:
+        notebooks = {"(none)": "run it in a checkout of biaslab"}
+    listed = {
+        "Probes": {name: first_line(kind.__doc__) for name, kind in probes.available().items()},
+        "Data sets": datasets.available(),
+        "Prompts": {name: re.split(r"\. (?=[A-Z])", origin)[0] for name, origin in prompts.available().items()},
+        "Judges": judges.available(),
+        "Notebooks": notebooks,
+    }
+    width = max(len(name) for group in listed.values() for name in group)
+    for title, group in listed.items():
+        typer.echo(f"{title}\n" + "\n".join(f"  {name:{width}}  {text}" for name, text in group.items()) + "\n")

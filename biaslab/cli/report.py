@@ -1,0 +1,187 @@
+"""``biaslab card`` and ``biaslab table``: from judges to a verdict, from estimates to a paper."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from biaslab.cli.options import Attributes, Contexts, DataPath
+from biaslab.errors import BiaslabError, InputError, UnsupportedRequestError
+from biaslab.output import count
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from biaslab.core import Judge, Probe
+    from biaslab.datasets import Dataset
+
+_SUFFIXES = (".tex", ".md", ".html", ".csv")
+
+
+def card(
+    judges: Annotated[list[str], typer.Argument(metavar="JUDGE…", help="Who is judged; see `biaslab list`.")],
+    dataset: Annotated[str, typer.Option(help="On what; see `biaslab list`.")] = "graded",
+    path: DataPath = None,
+    contexts: Contexts = None,
+    candidates: Annotated[int, typer.Option(help="Candidates a context that are scored, drawn at random.")] = 2,
+    attribute: Attributes = None,
+    probe: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Measure this bias; may be repeated. Default: all.")
+    ] = None,
+    remedies: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Estimates after remedies: a column `remedy`.")
+    ] = None,
+    store: Annotated[Path, typer.Option(help="Where replies are kept.")] = Path("judgements.sqlite"),
+    out: Annotated[Path, typer.Option(metavar="STEM", help="Write STEM.html, .md, .png and .csv.")] = Path("card"),
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+) -> None:
+    """Say whether judges can be trusted: the bias card.
+
+    Several judges stand side by side. What the store holds is not asked again.
+    """
+    _require_folder("out", out)
+    for name, value in (("contexts", contexts), ("candidates", candidates)):
+        if value is not None and value < 1:
+            raise InputError(name, value, "a whole number of at least 1")
+    from biaslab import load_dataset, load_judge
+    from biaslab.probes import available, find_probe
+    from biaslab.report import card as make_card
+    from biaslab.report.card import STATUS
+
+    measured = read_estimates(remedies) if remedies is not None else None
+    kinds = [find_probe(name) for name in probe] if probe else list(available().values())
+    if all(_has_no_bias(kind) for kind in kinds):
+        biases = [name for name, kind in available().items() if not _has_no_bias(kind)]
+        allowed = f"at least one that measures a bias: {', '.join(biases)}"
+        raise InputError("probe", probe, allowed, "agreement with references stands on a card beside biases")
+    data = load_dataset(dataset, path, limit=contexts)
+    if attribute:
+        data.require_attributes(attribute)
+    frames: list[pd.DataFrame] = []
+    missing: list[tuple[str, str, str]] = []
+    for name in judges:
+        judge = load_judge(name, data)
+        for kind in kinds:
+            try:
+                frames.append(_measure(_make(kind, attribute, candidates, seed), judge, data, store))
+            except (InputError, UnsupportedRequestError) as error:
+                missing.append((judge.id, kind.name, " ".join(str(error).split())))
+                typer.echo(f"{kind.name} of {judge.id}: not measured; {missing[-1][-1]}")
+    if not frames:
+        raise BiaslabError("nothing could be measured")
+    made = make_card(frames, measured, unmeasured=missing)
+    for row in made.biases.to_dict("records"):
+        status = STATUS[row["status"]][1]
+        typer.echo(f"{row['judge']}: {row['probe']}, {row['label']}: {status}: {row['verdict']}")
+    typer.echo(f"written: {', '.join(map(str, made.save(out)))}")
+
+
+def table(
+    estimates: Annotated[Path, typer.Argument(metavar="ESTIMATES.csv", help="Such as `biaslab probe --out` writes.")],
+    metric: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Show this metric; may be repeated. Default: primary ones.")
+    ] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Only these rows; may be repeated.")
+    ] = None,
+    across: Annotated[str | None, typer.Option(metavar="COLUMN", help="Its values become columns.")] = None,
+    stars: Annotated[bool, typer.Option("--stars", help="Mark small q-values.")] = False,
+    digits: Annotated[int, typer.Option(help="Decimals.")] = 3,
+    caption: Annotated[str | None, typer.Option(help="Stands before what every caption states.")] = None,
+    label: Annotated[str | None, typer.Option(help="Of LaTeX's \\label.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A .tex, .md, .html or .csv file; shown as Markdown by default.")
+    ] = None,
+    macros: Annotated[
+        Path | None, typer.Option(metavar="FILE.tex", help="Write the numbers as LaTeX macros, too.")
+    ] = None,
+) -> None:
+    """Lay out estimates for a paper, as a table and macros."""
+    if out is not None and out.suffix not in _SUFFIXES:
+        raise InputError("out", str(out), f"a file that ends in {', '.join(_SUFFIXES)}")
+    if macros is not None and macros.suffix != ".tex":
+        raise InputError("macros", str(macros), "a file that ends in .tex")
+    for name, target in (("out", out), ("macros", macros)):
+        if target is not None:
+            _require_folder(name, target)
+    from biaslab import report
+    from biaslab.probes import is_primary
+
+    frame = _chosen(read_estimates(estimates), where or [])
+    named = dict.fromkeys(zip(frame["metric"], frame["probe"], strict=True))
+    wanted = metric or [one for one, of in named if is_primary(one, of)] or None
+    options: dict[str, Any] = {"metric": wanted, "digits": digits}
+    shape: dict[str, Any] = {"across": across, "stars": stars, "caption": caption}
+    if out is None:
+        typer.echo(report.to_markdown(frame, **options, **shape))
+    else:
+        more = {".csv": {}, ".tex": shape | {"label": label}}.get(out.suffix, shape)
+        report.write(frame, out, **options, **more)
+        typer.echo(f"written to {out}")
+    if macros is not None:
+        text = report.to_macros(frame, wanted, digits=digits)
+        macros.write_text(text, encoding="utf-8")
+        typer.echo(f"{count(text.count('newcommand'), 'macro')} written to {macros}")
+
+
+def read_estimates(path: Path) -> pd.DataFrame:
+    """Read an estimates frame from CSV; only empty cells are missing, so that an attribute may be called "NA"."""
+    import pandas as pd
+
+    if not path.is_file():
+        raise InputError("file", str(path), "a CSV file of estimates", "write one with `biaslab probe --out`")
+    try:
+        return pd.read_csv(path, keep_default_na=False, na_values=[""])
+    except (ValueError, UnicodeError) as error:
+        raise InputError("file", str(path), f"a CSV file of estimates ({error})") from error
+
+
+def _chosen(frame: pd.DataFrame, where: list[str]) -> pd.DataFrame:
+    from biaslab.report.wording import condition_text
+
+    for condition in where:
+        column, equals, value = condition.partition("=")
+        if not equals or column not in frame:
+            raise InputError("where", condition, f"COLUMN=VALUE, the column one of {', '.join(frame.columns)}")
+        known = frame[column].map(condition_text)
+        if value not in set(known):
+            raise InputError("where", condition, f"a value among {', '.join(dict.fromkeys(known))}")
+        frame = frame[known == value]
+    return frame
+
+
+def _make(kind: type[Probe], attributes: list[str] | None, candidates: int, seed: int) -> Probe:
+    from dataclasses import fields
+
+    from biaslab.stats import Resampling
+
+    given = {"attributes": attributes, "n_candidates": candidates, "seed": seed, "resampling": Resampling(seed=seed)}
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in given.items() if name in known and value is not None})
+
+
+def _has_no_bias(kind: type[Probe]) -> bool:
+    from biaslab.probes import find_metric
+
+    return all(find_metric(name, kind.name).quality for name in kind.primary)
+
+
+def _measure(probe: Probe, judge: Judge, data: Dataset, store: Path) -> pd.DataFrame:
+    """Measure what a card shows of one probe: its primary metrics, and how well the judge agrees with references."""
+    from biaslab import collect
+
+    trials = collect(probe, judge, data, store=store, progress=sys.stderr.isatty())
+    quality = [metric.name for metric in getattr(probe, "metrics", ()) if metric.quality]
+    found = probe.estimate(trials, [*probe.primary, *quality])
+    asked, stored = trials.attrs["asked"], trials.attrs["stored"]
+    told = f"{count(asked, 'judge call')}, {count(stored, 'reply')} from the store"
+    typer.echo(f"{probe.name} of {judge.id}: {count(len(found), 'estimate')}; {told}")
+    return found
+
+
+def _require_folder(name: str, target: Path) -> None:
+    if not target.absolute().parent.is_dir():
+        raise InputError(name, str(target), "a file in a folder that exists")

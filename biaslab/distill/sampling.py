@@ -1,0 +1,257 @@
+"""Collect what a generation model writes, several texts a source, by one of four strategies (Wang et al. 2023)."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from biaslab.checks import require_one_of
+from biaslab.datasets.schema import Dataset
+from biaslab.distill.candidates import Output, Truncation, sample, search
+from biaslab.distill.policy import Ids, Policy, load_policy
+from biaslab.errors import InputError, JudgeError, MissingDataWarning
+from biaslab.judges.batches import halving
+
+Strategy = Literal["top-k", "top-p", "beam", "diverse-beam"]
+
+
+def collect_samples(
+    model: str | Policy,
+    sources: Dataset | pd.DataFrame,
+    strategy: Strategy = "top-k",
+    n: int = 4,
+    *,
+    prompt: str | None = None,
+    k: int = 50,
+    p: float = 0.9,
+    temperature: float = 1.0,
+    beams: int | None = None,
+    groups: int | None = None,
+    diversity: float = 0.5,
+    max_tokens: int = 64,
+    seed: int = 0,
+    batch_rows: int = 32,
+    device: str | None = None,
+    progress: bool = True,
+) -> Dataset:
+    r"""Let a model write several texts for each source, as candidates of a data set.
+
+    Parameters
+    ----------
+    model : str or Policy
+        ``"smollm2-135m"`` (embedded), a folder, a ``.gguf`` file or a hub identifier, causal or encoder–decoder; or a
+        policy that is already loaded.
+    sources : Dataset or pandas.DataFrame
+        Its contexts are the sources; of a frame ``context_id, context`` and, if there is one, ``reference``.
+    strategy : {"top-k", "top-p", "beam", "diverse-beam"}
+        Table 6 of the paper: sample from the k likeliest tokens (Fan et al. 2018), from the likeliest tokens that have
+        probability p together (Holtzman et al. 2020; p = 1 samples from the model as it is), beam search, or beam
+        search in groups that avoid one another's tokens (Vijayakumar et al. 2018).
+    n : int
+        Texts a source (Appendix C).
+    prompt : str, optional
+        What is asked, with ``{source}`` where the source goes; by default the source alone, or the policy's own.
+    k, p, temperature
+        Of the sampling strategies.
+    beams : int, optional
+        Of the beam strategies; ``n`` by default. The n best are taken.
+    groups : int, optional
+        Of the diverse beams; by default each beam is a group of its own.
+    diversity : float
+        Nats that an equal token of an earlier group costs; above 0.
+    max_tokens : int
+        Greatest length of a text. Longer ones are cut; the provenance counts them.
+    seed : int
+        Of the random numbers. Text i of a source depends on the model, the settings, the seed, the source and i only,
+        not on ``n``, the batch or the other sources (but for rounding, which batching may change).
+    batch_rows : int
+        Texts that are written at once at most.
+    device : str, optional
+        By default CUDA, else MPS, else the CPU.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    Dataset
+        Candidates of the systems ``"top-k-1"``, ``"top-k-2"``, …, in that order, with the reference of their source and
+        no human scores. Attributes, scale and noun are those of ``sources``. The provenance says model, strategy,
+        settings, prompt and seed. Texts may be equal; blank ones are left out.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range or a column is missing.
+    ModelLoadError
+        If there is no such model.
+    PromptTooLongError
+        Before anything is written, if a source does not fit the context window.
+
+    Warns
+    -----
+    MissingDataWarning
+        If a source is left without a text because the model wrote blank ones only.
+
+    Notes
+    -----
+    transformers 5 searches diverse beams with code from its hub only; here it is biaslab's own (`search`), like plain
+    beam search, which is tested against that of transformers.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> prompt = "Summarise this text in one sentence.\n\n{source}"
+    >>> samples = collect_samples("smollm2-135m", data, "top-k", 4, prompt=prompt)  # doctest: +SKIP
+    """
+    settings = _settings(strategy, n, k, p, temperature, beams, groups, diversity)
+    for name, value in (("n", n), ("max_tokens", max_tokens), ("batch_rows", batch_rows)):
+        if value < 1:
+            raise InputError(name, value, "a whole number of at least 1")
+    given = source_frame(sources)
+    policy = load_policy(model, prompt, device=device)
+    prompts = [policy.read(text, max_tokens) for text in given["context"]]
+    rows = []
+    with tqdm(total=len(given) * n, desc=f"{strategy} samples", unit="text", disable=not progress) as bar:
+        for index, outputs in _write(policy, given, prompts, settings, n, max_tokens, seed, batch_rows):
+            rows += [(index, number, policy.decode(o.ids), o.stopped) for number, o in enumerate(outputs, start=1)]
+            bar.update(n)
+    said = ", ".join(f"{name} {value:g}" for name, value in settings.items() if name != "strategy")
+    how = f"{policy.name}, {strategy} ({said}), {n} texts a source, at most {max_tokens} tokens, seed {seed}"
+    return _dataset(sources, given, sorted(rows), strategy, f"Written by {how}, prompt {policy.prompt!r}")
+
+
+def source_frame(sources: Dataset | pd.DataFrame) -> pd.DataFrame:
+    """Return one row a source: ``context_id, context, reference``.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, a source is blank or there is none.
+    """
+    frame = sources.candidates if isinstance(sources, Dataset) else sources
+    missing = [name for name in ("context_id", "context") if name not in frame]
+    if missing:
+        raise InputError("sources", f"without {', '.join(missing)}", "a Dataset, or a frame with context_id, context")
+    frame = frame.assign(reference=frame.get("reference", ""))
+    frame = frame[["context_id", "context", "reference"]].drop_duplicates("context_id").reset_index(drop=True)
+    blank = frame["context"].str.strip() == ""
+    if blank.any() or frame.empty:
+        what = f"context {frame.loc[blank, 'context_id'].iloc[0]!r} is blank" if len(frame) else "empty"
+        raise InputError("sources", what, "a text for each source")
+    return frame
+
+
+def random_numbers(rows: int, steps: int, *what: object) -> NDArray[np.float64]:
+    """Return numbers in [0, 1), shape (rows, steps), made from what is named; more rows leave the first as they are."""
+    seed = int.from_bytes(hashlib.sha256(repr(what).encode()).digest()[:16], "big")
+    return np.random.default_rng(seed).random((rows, steps))
+
+
+def in_batches(prompts: Sequence[Ids], rows: int, most: int) -> Iterator[list[int]]:
+    """Yield indices of prompts of like length, so many that ``rows`` outputs of each fit a batch; at least one."""
+    order = sorted(range(len(prompts)), key=lambda i: (len(prompts[i]), i))
+    size = max(1, most // rows)
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
+
+
+def _settings(
+    strategy: str,
+    n: int,
+    k: int,
+    p: float,
+    temperature: float,
+    beams: int | None,
+    groups: int | None,
+    diversity: float,
+) -> dict[str, Any]:
+    """Return the settings that the strategy has, checked."""
+    require_one_of("strategy", strategy, get_args(Strategy))
+    if strategy in ("top-k", "top-p"):
+        if not 0 < temperature < float("inf"):
+            raise InputError("temperature", temperature, "a number above 0", "top-k with k=1 is greedy")
+        if strategy == "top-k" and k < 1:
+            raise InputError("k", k, "a whole number of at least 1")
+        if strategy == "top-p" and not 0 < p <= 1:
+            raise InputError("p", p, "a number above 0, at most 1")
+        own = {"k": k} if strategy == "top-k" else {"p": p}
+        return {"strategy": strategy, **own, "temperature": temperature}
+    beams = n if beams is None else beams
+    if beams < n:
+        raise InputError("beams", beams, f"at least n, {n}")
+    if strategy == "beam":
+        return {"strategy": strategy, "beams": beams}
+    groups = beams if groups is None else groups
+    if groups < 1 or beams % groups:
+        raise InputError("groups", groups, f"a divisor of the {beams} beams")
+    if not 0 < diversity < float("inf"):
+        raise InputError("diversity", diversity, "a number above 0", "choose the strategy beam")
+    return {"strategy": strategy, "beams": beams, "groups": groups, "diversity": diversity}
+
+
+def _write(
+    policy: Policy,
+    given: pd.DataFrame,
+    prompts: Sequence[Ids],
+    settings: Mapping[str, Any],
+    n: int,
+    max_tokens: int,
+    seed: int,
+    batch_rows: int,
+) -> Iterator[tuple[int, list[Output]]]:
+    """Yield the index of a source and its outputs, batch by batch."""
+    ids = given["context_id"].tolist()
+
+    def run(batch: Sequence[int]) -> list[list[Output]]:
+        read = [prompts[i] for i in batch]
+        if "beams" in settings:
+            groups, diversity = settings.get("groups", 1), settings.get("diversity", 0.0)
+            return [found[:n] for found in search(policy, read, settings["beams"], max_tokens, groups, diversity)]
+        uniforms = np.concatenate([random_numbers(n, max_tokens, seed, ids[i], prompts[i]) for i in batch])
+        of = [place for place in range(len(batch)) for _ in range(n)]
+        truncation = Truncation(settings.get("k", 0), settings.get("p", 1.0), settings["temperature"])
+        outputs = sample(policy, read, of, uniforms, truncation)
+        return [outputs[start : start + n] for start in range(0, len(outputs), n)]
+
+    for batch in in_batches(prompts, settings.get("beams", n), batch_rows):
+        while batch:
+            done = halving(run, batch, lambda: None, batch[0])
+            yield from zip(batch, done, strict=False)
+            batch = batch[len(done) :]
+
+
+def _dataset(
+    sources: Dataset | pd.DataFrame,
+    given: pd.DataFrame,
+    rows: Sequence[tuple[int, int, str, bool]],
+    strategy: str,
+    how: str,
+) -> Dataset:
+    """Make the data set, and say what was cut and what is missing."""
+    written = pd.DataFrame(rows, columns=["source", "number", "text", "stopped"])
+    blank = written["text"] == ""
+    kept = written[~blank]
+    lost = sorted(set(range(len(given))) - set(kept["source"]))
+    if kept.empty:
+        raise JudgeError(f"all {len(written)} texts are blank; change the prompt or raise max_tokens")
+    if lost:
+        names = ", ".join(given["context_id"].iloc[lost[:5]])
+        warnings.warn(f"{len(lost)} sources have blank texts only: {names}", MissingDataWarning, stacklevel=3)
+    frame = given.iloc[kept["source"]].reset_index(drop=True)
+    systems = [f"{strategy}-{number}" for number in kept["number"]]
+    frame = frame.assign(candidate_id=systems, system=systems, text=kept["text"].to_numpy())
+    cut = int((~written["stopped"]).sum())
+    facts = f"{how}; {cut} of {len(written)} texts cut, {int(blank.sum())} blank ones left out."
+    human = pd.DataFrame({name: [] for name in ("context_id", "candidate_id", "attribute", "annotator", "score")})
+    if isinstance(sources, Dataset):
+        about = (dict(sources.attributes), sources.scale, sources.noun, f"{facts} Sources: {sources.provenance}")
+        return Dataset(f"{strategy} samples of {sources.name}", frame, human, *about)
+    return Dataset(f"{strategy} samples", frame, human, {}, provenance=facts)

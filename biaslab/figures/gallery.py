@@ -1,0 +1,80 @@
+"""The index of a folder of figures: each one beside the estimates that it shows, and what the last run cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import pandas as pd
+
+from biaslab.report.wording import templates, version
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one notebook of a run did, for reading.
+
+    Parameters
+    ----------
+    notebook : str
+        Its name.
+    made : str
+        What it made, from what.
+    seconds : float
+        How long it took.
+    cost : str
+        What was asked, what came from the store, with tokens.
+    """
+
+    notebook: str
+    made: str
+    seconds: float
+    cost: str
+
+
+def write_index(folder: str | PathLike[str], lines: Sequence[Line] = ()) -> Path:
+    """Write ``index.html``, which shows every figure of a folder beside its estimates, and return its path.
+
+    Parameters
+    ----------
+    folder : str or path
+        Holds ``<study>__<name>.png`` with ``.pdf`` and ``.csv`` beside it; see `biaslab.plots.save`.
+    lines : sequence of Line
+        What the last run did.
+
+    Returns
+    -------
+    Path
+    """
+    place = Path(folder)
+    studies: dict[str, list[dict[str, object]]] = {}
+    for picture in sorted(place.glob("*__*.png")):
+        study, _, name = picture.stem.partition("__")
+        others = [
+            picture.with_suffix(suffix).name for suffix in (".pdf", ".csv") if picture.with_suffix(suffix).exists()
+        ]
+        facts = describe_estimates(picture.with_suffix(".csv"))
+        studies.setdefault(study, []).append({"name": name, "png": picture.name, "others": others, "facts": facts})
+    target = place / "index.html"
+    page = templates("biaslab.figures").get_template("index.html.j2")
+    target.write_text(page.render(studies=studies, lines=lines, version=version()), encoding="utf-8")
+    return target
+
+
+def describe_estimates(path: Path) -> str:
+    """Say what the estimates of a CSV file are of: rows, judges, data sets, contexts; empty where there is no file."""
+    try:
+        frame = pd.read_csv(path)
+    except (OSError, ValueError):
+        return ""
+    parts = [f"{len(frame):,} rows"]
+    for column in ("judge", "dataset"):
+        names = list(frame[column].dropna().unique()) if column in frame else []
+        parts += [", ".join(map(str, names[:3])) + (", …" if len(names) > 3 else "")] if names else []
+    contexts: list[float] = list(frame["n_contexts"].dropna()) if "n_contexts" in frame else []
+    if contexts:
+        low, high = int(min(contexts)), int(max(contexts))
+        parts.append(f"n = {low:,} contexts" if low == high else f"n = {low:,} to {high:,} contexts")
+    return " · ".join(parts)

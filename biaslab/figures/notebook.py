@@ -1,0 +1,242 @@
+"""One notebook, executed by papermill in a kernel of its own, with a count of what its judges were asked."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import logging
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import DEVNULL
+from typing import Any
+
+from biaslab.store import Store
+from biaslab.store.stored import StoredJudge
+
+_IMAGES = {".png", ".pdf", ".svg"}
+_TALLY = "BIASLAB_TALLY"  # in a kernel's environment: the file into which it writes what was asked
+_COUNTS = ("asked", "stored", "asked_tokens", "stored_tokens")
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one notebook did.
+
+    Parameters
+    ----------
+    notebook : str
+        Its name, without the suffix.
+    files : tuple of Path
+        What it wrote or wrote again in the folder of the figures, sorted.
+    seconds : float
+        Wall-clock time, the start of the kernel included.
+    asked : int
+        Replies that a judge gave now: by how many the store grew or, with ``jobs`` above 1, as counted in the kernel.
+    stored : int
+        Replies that came from the store.
+    asked_tokens, stored_tokens : int
+        Tokens, read and written, of both.
+    estimates : int
+        Rows of the CSV files among ``files``.
+    ignored : tuple of str
+        Parameters that were given and that the notebook does not have.
+    """
+
+    notebook: str
+    files: tuple[Path, ...]
+    seconds: float
+    asked: int
+    stored: int
+    asked_tokens: int
+    stored_tokens: int
+    estimates: int
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """Names of the figures among the files; one in several formats is one figure."""
+        return tuple(dict.fromkeys(file.stem for file in self.files if file.suffix in _IMAGES))
+
+
+@dataclass(frozen=True)
+class Task:
+    """One notebook to execute.
+
+    Parameters
+    ----------
+    source, target : Path
+        The notebook, and where its executed copy goes.
+    wanted : dict
+        Parameters that a user gave.
+    always : dict
+        Parameters that are always given: ``store`` and ``out``.
+    progress : bool
+        Show a progress bar, where it is the only notebook.
+    jobs : int
+        How many notebooks run at once.
+    """
+
+    source: Path
+    target: Path
+    wanted: dict[str, Any]
+    always: dict[str, Any]
+    progress: bool
+    jobs: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A notebook that failed: in one line, and the traceback of its cell."""
+
+    message: str
+    traceback: str = ""
+
+
+def minutes(source: Path) -> float:
+    """Return how long a notebook says that it takes (``biaslab.minutes`` in its metadata); 0 where it does not say."""
+    try:
+        return float(json.loads(source.read_text(encoding="utf-8"))["metadata"]["biaslab"]["minutes"])
+    except (OSError, ValueError, KeyError, TypeError):  # a notebook that cannot be read fails when it is executed
+        return 0.0
+
+
+def execute(task: Task) -> Run | Failure:
+    """Execute one notebook; a failure of it is returned, never raised."""
+    out, started = Path(task.always["out"]), time.monotonic()
+    files, stored = _files(out), _count(task)
+    task.target.unlink(missing_ok=True)
+    try:
+        with tempfile.TemporaryDirectory() as folder, _quietly():
+            tally = Path(folder) / "tally.json"
+            ignored = _papermill(task, tally)
+            counts = json.loads(tally.read_text(encoding="utf-8")) if tally.exists() else dict.fromkeys(_COUNTS, 0)
+    except Exception as error:  # whatever papermill, the kernel or the notebook raises
+        return _failure(task, error)
+    if task.jobs == 1:
+        counts["asked"] = _count(task) - stored
+    written = tuple(file for file, stamp in _files(out).items() if files.get(file) != stamp and _is_own(task, file))
+    estimates = sum(_n_rows(file) for file in written if file.suffix == ".csv")
+    seconds = time.monotonic() - started
+    return Run(task.source.stem, written, seconds, **counts, estimates=estimates, ignored=ignored)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Count in a notebook's kernel what is asked of judges with a store; IPython loads it, see `_kernel`."""
+    ask, counts, target = StoredJudge.ask, dict.fromkeys(_COUNTS, 0), Path(os.environ[_TALLY])
+
+    def counted(judge: StoredJudge, requests: Any) -> Iterator[Any]:
+        asked = judge.asked
+        with closing(ask(judge, requests)) as answers:  # type: ignore[type-var]
+            for request, reply in answers:
+                kind, asked = "asked" if judge.asked > asked else "stored", judge.asked
+                counts[kind] += 1
+                counts[f"{kind}_tokens"] += reply.usage.prompt_tokens + reply.usage.completion_tokens
+                yield request, reply
+
+    StoredJudge.ask = counted  # type: ignore[method-assign, assignment]
+    shell.events.register("post_run_cell", lambda _: target.write_text(json.dumps(counts), encoding="utf-8"))
+
+
+def _papermill(task: Task, tally: Path) -> tuple[str, ...]:
+    """Execute with the parameters that the notebook has; return the names of those it does not have."""
+    import papermill
+
+    known = _parameters(task.source)
+    given = {name: value for name, value in (task.wanted | task.always).items() if name in known}
+    papermill.execute_notebook(
+        _plain(task.source),
+        _plain(task.target),
+        parameters=given,
+        kernel_name="python3",
+        progress_bar=task.progress and task.jobs == 1,
+        kernel_manager_class=_kernel(tally, task.jobs),
+    )
+    return tuple(name for name in task.wanted if name not in known)
+
+
+def _parameters(notebook: Path) -> set[str]:
+    """Read the names in the tagged cell. Papermill's own reading drops lines with a second "=", as in a comment."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    tagged = next((cell for cell in cells if "parameters" in cell["metadata"].get("tags", ())), {"source": ""})
+    names = (node for node in ast.walk(ast.parse("".join(tagged["source"]))) if isinstance(node, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
+
+
+def _plain(path: Path) -> str:
+    return str(path).replace("{", "{{").replace("}", "}}")  # papermill fills in what stands in braces
+
+
+def _kernel(tally: Path, jobs: int) -> type:
+    """Make the class of a kernel: this interpreter whatever is installed as "python3", silent, with a tally."""
+    from ipykernel.kernelspec import RESOURCES, get_kernel_dict
+    from jupyter_client.kernelspec import KernelSpec
+    from jupyter_client.manager import AsyncKernelManager
+
+    environment = {_TALLY: str(tally)}
+    if jobs > 1:
+        share = str(max(1, (os.cpu_count() or 1) // jobs))
+        environment |= {name: os.environ.get(name, share) for name in _THREADS}
+    options = [f"--InteractiveShellApp.extra_extensions={__name__}"]
+
+    class Kernel(AsyncKernelManager):
+        @property
+        def kernel_spec(self) -> KernelSpec:
+            return KernelSpec(resource_dir=RESOURCES, **get_kernel_dict(options))
+
+        async def start_kernel(self, **settings: Any) -> None:  # type: ignore[override]
+            settings |= {"env": os.environ | environment, "stdout": DEVNULL, "stderr": DEVNULL}
+            await self._async_start_kernel(**settings)
+
+    return Kernel
+
+
+def _failure(task: Task, error: Exception) -> Failure:
+    name, text = getattr(error, "ename", type(error).__name__), getattr(error, "evalue", str(error))
+    where = f"; executed as far as it came: {task.target}" if task.target.exists() else ""
+    return Failure(" ".join(f"{task.source.name} failed with {name}: {text}".split()) + where, str(error))
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep log messages and warnings of papermill and Jupyter off the terminal."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _count(task: Task) -> int:
+    with Store(task.always["store"]) as store:
+        return len(store)
+
+
+def _files(folder: Path) -> dict[Path, tuple[int, int]]:
+    found = sorted(file for file in folder.iterdir() if file.is_file())
+    return {file: (file.stat().st_mtime_ns, file.stat().st_size) for file in found}
+
+
+def _is_own(task: Task, file: Path) -> bool:
+    """Tell files of notebooks apart that run at the same time, by the name before the two underscores."""
+    return task.jobs == 1 or file.name.split("__")[0] in (task.source.stem, short_name(task.source))
+
+
+def short_name(notebook: Path) -> str:
+    """Return a notebook's name without suffix and leading number: "tour" of "00_tour.ipynb"."""
+    return notebook.stem.lstrip("0123456789").lstrip("_") or notebook.stem
+
+
+def _n_rows(table: Path) -> int:
+    with table.open(encoding="utf-8", newline="") as lines:
+        return max(0, sum(1 for _ in csv.reader(lines)) - 1)

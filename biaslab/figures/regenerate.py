@@ -1,0 +1,217 @@
+"""All figures anew: papermill executes ``notebooks/`` into ``papermill_runs/``, and what was asked is counted.
+
+Examples
+--------
+>>> from biaslab.figures.regenerate import regenerate
+>>> runs = regenerate(only=["position"], judge="simulated:position=0.5")  # doctest: +SKIP
+>>> runs[0].figures, runs[0].asked  # doctest: +SKIP
+(('position__by_attribute', 'position__human_gap'), 0)
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from os import PathLike
+from pathlib import Path
+from typing import Any, NoReturn
+
+from biaslab.checks import require_whole
+from biaslab.errors import InputError, NotebookError
+from biaslab.figures.costs import cost
+from biaslab.figures.gallery import Line, write_index
+from biaslab.figures.notebook import Failure, Run, Task, execute, minutes, short_name
+from biaslab.output import count
+from biaslab.store import Store
+
+__all__ = ["Run", "list_notebooks", "regenerate"]
+
+
+def regenerate(
+    only: Sequence[str] | None = None,
+    judge: str | None = None,
+    dataset: str | None = None,
+    path: str | PathLike[str] | None = None,
+    contexts: int | None = None,
+    jobs: int = 1,
+    out: str | PathLike[str] = "figures",
+    runs: str | PathLike[str] = "papermill_runs",
+    store: str | PathLike[str] = "judgements.sqlite",
+    notebooks: str | PathLike[str] | None = None,
+    progress: bool = True,
+    report: Callable[[Run], object] | None = None,
+) -> list[Run]:
+    """Execute notebooks, which write their figures, and write an ``index.html`` of all figures beside them.
+
+    Relative paths are meant from the working directory, inside the notebooks as well.
+
+    Parameters
+    ----------
+    only : sequence of str, optional
+        Names of notebooks, such as ``"position"``; a leading number may be left out ("tour" is "00_tour").
+    judge, dataset, path, contexts : optional
+        Passed to the notebooks that have such a parameter (``contexts`` as ``n_contexts``); a notebook's own default
+        holds otherwise.
+    jobs : int
+        Notebooks that run at once, each in processes of its own; those that say that they take long
+        (``"biaslab": {"minutes": 5}`` in the metadata) start first. Above 1, a script that calls this needs
+        ``if __name__ == "__main__":``.
+    out, runs : str or path
+        Folders of the figures and of the executed notebooks; created if missing.
+    store : str or path
+        The store of replies.
+    notebooks : str or path, optional
+        Their folder; ``notebooks`` in the working directory by default, else the one of the checkout.
+    progress : bool
+        Show a progress bar per notebook (with one job).
+    report : callable, optional
+        Called with each `Run` as soon as it is there.
+
+    Returns
+    -------
+    list of Run
+        In the order of the notebooks' names.
+
+    Raises
+    ------
+    InputError
+        If a parameter is refused; no notebook is started.
+    NotebookError
+        If notebooks failed, after all others have run; what they asked is in the store.
+    """
+    chosen = _choose(list_notebooks(notebooks), only)
+    _check(judge, dataset, path, contexts, jobs)
+    for name, folder in (("out", out), ("runs", runs)):
+        _make_folder(name, Path(folder))
+    if Path(runs).samefile(chosen[0].parent):
+        raise InputError("runs", str(runs), "another folder than that of the notebooks")
+    Store(store).close()
+    given = {"judge": judge, "dataset": dataset, "path": path and str(path), "n_contexts": contexts}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    always = {"store": str(store), "out": str(out)}
+    jobs = min(jobs, len(chosen))
+    tasks = [Task(source, Path(runs) / source.name, wanted, always, progress, jobs) for source in chosen]
+    results: dict[str, Run | Failure] = {}
+    for task, result in _run_all(tasks, jobs):
+        results[task.source.stem] = result
+        if report is not None and isinstance(result, Run):
+            report(result)
+    done = [result for source in chosen if isinstance(result := results[source.stem], Run)]
+    write_index(out, [_line(run) for run in done])
+    failures = [result for result in results.values() if isinstance(result, Failure)]
+    if failures:
+        error = NotebookError("; ".join(failure.message for failure in failures))
+        for failure in failures:
+            error.add_note(failure.traceback)
+        raise error
+    return done
+
+
+def _line(run: Run) -> Line:
+    """Say what a notebook did, for the index."""
+    tables = sum(file.suffix == ".csv" for file in run.files)
+    made = f"{count(len(run.figures), 'figure')} from {count(run.estimates, 'row')} of {count(tables, 'table')}"
+    return Line(run.notebook, made, run.seconds, cost([run]))
+
+
+def list_notebooks(folder: str | PathLike[str] | None = None) -> list[Path]:
+    """Return the notebooks of a folder, sorted by name.
+
+    Parameters
+    ----------
+    folder : str or path, optional
+        ``notebooks`` in the working directory by default, else the one of the checkout this package lies in.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder, or no notebook in it.
+    """
+    places = [Path(folder)] if folder is not None else [Path("notebooks"), Path(__file__).parents[2] / "notebooks"]
+    for place in places:
+        found = sorted(place.glob("*.ipynb"))
+        if found:
+            return found
+    where, remedy = str(folder or "notebooks"), "run it in a checkout of biaslab, or name the folder"
+    raise InputError("notebooks", where, "a folder that holds notebooks (*.ipynb)", remedy)
+
+
+def _choose(found: Sequence[Path], only: Sequence[str] | None) -> list[Path]:
+    if only is None:
+        return list(found)
+    if isinstance(only, str):
+        raise InputError("only", only, "a list of names", f"write [{only!r}]")
+    known = {short_name(path): path for path in found} | {path.stem: path for path in found}
+    wanted = [name.removesuffix(".ipynb") for name in only]
+    for name in wanted:
+        if name not in known:
+            raise InputError("only", name, f"names among {', '.join(path.stem for path in found)}")
+    return [path for path in found if path in {known[name] for name in wanted}]
+
+
+def _check(judge: str | None, dataset: str | None, path: Any, contexts: Any, jobs: Any) -> None:
+    for name, value in (("contexts", contexts), ("jobs", jobs)):
+        if value is not None:
+            require_whole(name, value, 1)
+    if path is not None and not Path(path).exists():
+        raise InputError("path", str(path), "a file or folder that exists")
+    simulated = judge is not None and judge.split(":")[0] == "simulated"
+    if dataset is None and not simulated:
+        return
+    from biaslab.datasets import load_dataset
+    from biaslab.judges import load_judge
+
+    data = load_dataset(dataset, path, limit=1) if dataset is not None else load_dataset("graded", limit=1)
+    if simulated:
+        load_judge(str(judge), data)
+
+
+def _make_folder(name: str, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(name, str(folder), "a folder that exists or can be created") from error
+
+
+def _run_all(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Run | Failure]]:
+    if jobs == 1:
+        yield from ((task, execute(task)) for task in tasks)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupts) as pool:
+        longest_first = sorted(tasks, key=lambda task: minutes(task.source), reverse=True)  # so that none is left alone
+        futures = {pool.submit(_execute_interruptibly, task): task for task in longest_first}
+        try:
+            for future in as_completed(futures):
+                task = futures[future]
+                try:
+                    yield task, future.result()
+                except BrokenProcessPool as error:
+                    yield task, Failure(f"{task.source.name} failed: its process ended ({error})")
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                os.kill(process.pid or 0, signal.SIGINT)
+            raise
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _execute_interruptibly(task: Task) -> Run | Failure:
+    """Execute in a process of a pool, where the first Ctrl-C stops the kernel and a second does not disturb that."""
+
+    def stop(*_: object) -> NoReturn:
+        _ignore_interrupts()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        return execute(task)
+    finally:
+        _ignore_interrupts()

@@ -1,0 +1,42 @@
+"""What leaves the package: counted nouns for people, and files that are written whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+
+
+def count(number: int, noun: str) -> str:
+    """Put a noun after its number.
+
+    Examples
+    --------
+    >>> count(1, "figure"), count(2000, "reply")
+    ('1 figure', '2,000 replies')
+    """
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+@contextmanager
+def replacing(target: str | PathLike[str]) -> Iterator[Path]:
+    """Yield a path beside the target; what was written there becomes the target at the end, and nothing after an error.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(Path(folder) / "table.csv") as partial:
+    ...         _ = partial.write_text("whole")
+    ...     [file.name for file in Path(folder).iterdir()]
+    ['table.csv']
+    """
+    place = Path(target)
+    partial = place.with_name(f".{place.name}.partial")
+    try:
+        yield partial
+        partial.replace(place)
+    finally:
+        partial.unlink(missing_ok=True)

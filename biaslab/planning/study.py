@@ -1,0 +1,284 @@
+"""Plan a study before anything is spent: how many contexts it needs, and what its requests cost."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from biaslab.core import Judge, Probe
+from biaslab.errors import InputError
+from biaslab.planning.pilot import Spread, simulated_pilot, spread_of
+from biaslab.planning.rounds import count_rounds
+from biaslab.spending.cost import check_prices, price
+from biaslab.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from biaslab.datasets import Dataset
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study needs to see an effect, and what it costs; printed as text, in a notebook as HTML.
+
+    Attributes
+    ----------
+    probe, judge, dataset, metric : str
+        Names of what is studied.
+    effect : float
+        Shift of the metric that is detected with the wanted power, in the metric's unit; NaN where the contexts are too
+        few for any test.
+    contexts : int
+        Contexts of the study; more than `available` if the data set has too few.
+    power, alpha : float
+        Power, and two-sided level of the test.
+    spread : Spread
+        How much contexts vary, and where that is known from.
+    available : int
+        Contexts that the data set has.
+    effect_of_all : float
+        Shift that all contexts of the data set detect; NaN where they are too few.
+    requests, stored : int
+        Different requests of the study, and those among them that the store answers.
+    read, written, distinct : int
+        Tokens of the open requests: read, written at most, and read if every shared beginning is read only once.
+    counted : str
+        How tokens were counted.
+    seconds_per_request : float or None
+        Speed of the judge; None if it was not measured.
+    dollars, dollars_cached : float or None
+        Price of the open requests at most, and if every shared beginning is served from the server's cache; None
+        without prices.
+    rounds : str
+        Of a design that goes on with what was answered: what is known of its later rounds, in words.
+    """
+
+    probe: str
+    judge: str
+    dataset: str
+    metric: str
+    effect: float
+    contexts: int
+    power: float
+    alpha: float
+    spread: Spread
+    available: int
+    effect_of_all: float
+    requests: int
+    stored: int
+    read: int
+    written: int
+    distinct: int
+    counted: str
+    seconds_per_request: float | None
+    dollars: float | None
+    dollars_cached: float | None
+    rounds: str = ""
+
+    @property
+    def open(self) -> int:
+        """Requests that the judge has to answer."""
+        return self.requests - self.stored
+
+    @property
+    def minutes(self) -> float | None:
+        """How long the open requests take; None if the speed is not known."""
+        return None if self.seconds_per_request is None else self.open * self.seconds_per_request / 60
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row with every attribute, so that plans can be stacked and compared.
+
+        The spread is its standard deviation; ``spread_from`` says where it is known from.
+        """
+        import pandas as pd
+
+        row = asdict(self) | {"spread": self.spread.deviation, "spread_from": self.spread.origin}
+        return pd.DataFrame([row | {"open": self.open, "minutes": self.minutes}])
+
+    def __str__(self) -> str:
+        first, *others = self._lines()
+        return "\n".join([first, *(f"  {line}" for line in others)])
+
+    def _repr_html_(self) -> str:
+        first, *others = (html.escape(line) for line in self._lines())
+        return f"<p>{first}</p><ul>{''.join(f'<li>{line}</li>' for line in others)}</ul>"
+
+    def _lines(self) -> list[str]:
+        each, few, stored = self.requests / self.contexts, self.contexts > self.available, f"{self.stored:,} stored"
+        about = "" if each.is_integer() else "about "
+        return [
+            f"{self._question()}: {self.contexts:,} contexts",
+            f"{self.probe} on {self.dataset}, judged by {self.judge}",
+            f"{self.contexts:,} contexts × {about}{each:,.5g} requests = {self.requests:,}, {stored}",
+            *([self.rounds] if self.rounds else []),
+            f"{self.read:,} tokens to read ({self.counted})",
+            f"{self.distinct:,} tokens to read if every shared beginning is read once",
+            f"{self.written:,} tokens to write at most",
+            self._time(),
+            *([] if self.dollars is None else [self._price()]),
+            *([f"the data set has only {self.available:,} contexts: {self._all()}"] if few else []),
+            self.spread.origin,
+        ]
+
+    def _question(self) -> str:
+        if math.isnan(self.effect):
+            return f"Too few for any test of {self.metric} at α = {self.alpha:g}"
+        power = f"{100 * self.power:g} % power (two-sided, α = {self.alpha:g})"
+        return f"To detect a shift of {self.effect:.3g} in {self.metric} with {power}"
+
+    def _time(self) -> str:
+        if self.minutes is None:
+            return "time: not measured"
+        return f"{_duration(self.minutes)} at {self.seconds_per_request:.3g} s a request"
+
+    def _price(self) -> str:
+        cached = "" if self.dollars_cached is None else f", ${self.dollars_cached:,.2f} if shared beginnings are cached"
+        return f"at most ${self.dollars:,.2f}{cached}"
+
+    def _all(self) -> str:
+        known = not math.isnan(self.effect_of_all)
+        return f"all of them detect a shift of {self.effect_of_all:.3g}" if known else "too few for any test"
+
+
+def plan(
+    probe: Probe,
+    judge: Judge,
+    dataset: Dataset,
+    *,
+    effect: float | None = None,
+    contexts: int | None = None,
+    metric: str | None = None,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    pilot: pd.DataFrame | None = None,
+    prices: Mapping[str, float] | None = None,
+    store: Store | str | PathLike[str] | None = None,
+    seconds_per_request: float | None = None,
+) -> Plan:
+    """Say how many contexts an effect needs and what they cost, or which effect so many contexts detect. Ask nothing.
+
+    Parameters
+    ----------
+    probe : Probe
+        What would be measured.
+    judge : Judge
+        Who would be asked. It is not asked; a `LocalJudge` counts tokens with its tokenizer.
+    dataset : Dataset
+        What would be judged.
+    effect : float, optional
+        The shift of the metric to detect, above 0, in its unit: 0.05 is five points of a rate.
+    contexts : int, optional
+        Turns the question round: which shift do so many contexts detect? Without `effect` and `contexts`: all contexts
+        of the data set.
+    metric : str, optional
+        By default the probe's first primary metric.
+    power, alpha : float
+        Wanted power, and two-sided level of the test.
+    pilot : pandas.DataFrame, optional
+        Trials of an earlier study with this probe, from which it is read how much contexts vary. By default a simulated
+        pilot, which is an assumption: see `biaslab.planning.pilot.simulated_pilot`.
+    prices : mapping, optional
+        Dollars for a million tokens: ``input``, and if wanted ``output`` and ``cached`` (input that the server has in
+        its cache).
+    store : Store or path, optional
+        Replies that it holds are free. A missing file is not created.
+    seconds_per_request : float, optional
+        Speed of the judge, such as `biaslab.spending.cost.measure` returns.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range, effect and contexts are both given, or the pilot does not say how much
+        contexts vary.
+
+    Notes
+    -----
+    The effect is (t_{1−α/2} + t_{power}) · s / √G with G − 1 degrees of freedom, s the standard deviation between
+    contexts: `biaslab.stats.power.detectable_effect`. Where the metric comes in several cells (attributes, templates),
+    s is that of the cell that varies most, so that the effect is detected in every one of them; α is that of one test.
+
+    What an adaptive design asks in its later rounds depends on the answers. These rounds are counted with answers from
+    the store and, where it holds none, of a fair simulated judge: `biaslab.planning.rounds.count_rounds`.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded")
+    >>> probe = bl.probes.Position(attributes=["coherence"], templates=[1])
+    >>> planned = plan(probe, bl.SimulatedJudge(data), data, contexts=12)
+    >>> planned.requests, planned.open
+    (360, 360)
+    >>> 0.05 < planned.effect < 0.2
+    True
+    """
+    _check(effect, contexts, prices, seconds_per_request)
+    metric = probe.primary[0] if metric is None else metric
+    trials, origin = simulated_pilot(probe, dataset) if pilot is None else (pilot, "")
+    spread = spread_of(probe, trials, metric, origin)
+    available = dataset.n_contexts
+    if effect is not None:
+        contexts = spread.required(effect, power, alpha)
+    contexts = contexts or available
+    found = _open_store(store)
+    try:
+        cost, rounds = count_rounds(probe, judge, dataset, contexts, found)
+    finally:
+        if found is not None and found is not store:
+            found.close()
+    dollars, dollars_cached = price(cost, prices)
+    return Plan(
+        probe=probe.name,
+        judge=judge.id,
+        dataset=dataset.name,
+        metric=metric,
+        effect=spread.detectable(contexts, power, alpha) if effect is None else effect,
+        contexts=contexts,
+        power=power,
+        alpha=alpha,
+        spread=spread,
+        available=available,
+        effect_of_all=spread.detectable(available, power, alpha),
+        **cost._asdict(),
+        seconds_per_request=seconds_per_request,
+        dollars=dollars,
+        dollars_cached=dollars_cached,
+        rounds=rounds,
+    )
+
+
+def _open_store(store: Store | str | PathLike[str] | None) -> Store | None:
+    """Return the store, opened if it is a path; None where there is no file, as planning creates none."""
+    if store is None or isinstance(store, Store):
+        return store
+    path = Path(store).expanduser()
+    return Store(path, create=False) if path.exists() else None
+
+
+def _check(
+    effect: float | None, contexts: int | None, prices: Mapping[str, float] | None, seconds: float | None
+) -> None:
+    if effect is not None and contexts is not None:
+        raise InputError("effect and contexts", (effect, contexts), "one of them", "the plan answers with the other")
+    if contexts is not None and (isinstance(contexts, bool) or not isinstance(contexts, int) or contexts < 1):
+        raise InputError("contexts", contexts, "a whole number of at least 1")
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise InputError("seconds_per_request", seconds, "a number above 0, or None if it is not known")
+    if prices is not None:
+        check_prices(prices)
+
+
+def _duration(minutes: float) -> str:
+    """Write a time for reading: "40 s", "12 min", "3.5 h"."""
+    if minutes < 2:
+        return f"{60 * minutes:.0f} s"
+    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"

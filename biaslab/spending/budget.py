@@ -1,0 +1,141 @@
+"""What a run may spend, and the refusal of a run that cannot be afforded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from biaslab.core import Judge, Request, Trial
+from biaslab.errors import BudgetExceededError, InputError
+from biaslab.spending.cost import check_prices, count_tokens
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run may spend on replies that the store does not hold; None is no limit.
+
+    `biaslab.collect` counts what is missing in the store before it asks, and refuses to start what the budget does not
+    cover. Tokens are estimated where the judge cannot count them, and how long a run takes is known only from
+    `seconds_per_request`, so the limits are watched during the run too.
+
+    Parameters
+    ----------
+    requests : int, optional
+        Replies.
+    tokens : int, optional
+        Tokens read and written.
+    minutes : float, optional
+        Wall-clock time.
+    dollars : float, optional
+        What tokens cost at `prices`, which it needs.
+    prices : mapping, optional
+        Dollars for a million tokens: ``input``, and if wanted ``cached`` and ``output``. With prices, the progress bar
+        shows what is spent.
+    partial : bool
+        Start anyway, and stop at the limit with everything that was answered in the store.
+    seconds_per_request : float, optional
+        Measured speed of the judge. Without it, `minutes` refuses nothing before the run.
+
+    Raises
+    ------
+    InputError
+        If a limit or the speed is not above 0, or prices are not what is allowed.
+
+    Examples
+    --------
+    >>> Budget(requests=500).exceeded(requests=500, tokens=0, seconds=3.0)
+    '500 of 500 requests'
+    """
+
+    requests: int | None = None
+    tokens: int | None = None
+    minutes: float | None = None
+    dollars: float | None = None
+    prices: Mapping[str, float] | None = None
+    partial: bool = False
+    seconds_per_request: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("requests", "tokens", "minutes", "dollars", "seconds_per_request"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"budget.{name}", value, "a number above 0, or None for no limit")
+
+        if self.prices is not None:
+            check_prices(self.prices)
+        elif self.dollars is not None:
+            raise InputError("budget.prices", None, "dollars for a million tokens, where the budget is in dollars")
+
+    def exceeded(self, requests: int, tokens: int, seconds: float, dollars: float = 0.0) -> str:
+        """Return which limit is reached, in words; empty when none is."""
+        spent = (("requests", requests), ("tokens", tokens), ("minutes", seconds / 60), ("dollars", dollars))
+        for name, value in spent:
+            limit = getattr(self, name)
+            if limit is not None and value >= limit:
+                return f"{value:,.4g} of {limit:,g} {name}"
+        return ""
+
+    def require(self, judge: Judge, missing: Sequence[Request], trials: Sequence[Trial]) -> None:
+        """Refuse a run that the budget does not cover, before anything is asked.
+
+        Parameters
+        ----------
+        judge : Judge
+            Who would be asked.
+        missing : sequence of Request
+            What would be asked: see `biaslab.spending.cost.unanswered`.
+        trials : sequence of Trial
+            The whole design, which says to which context a request belongs.
+
+        Raises
+        ------
+        BudgetExceededError
+            If a limit is too low; the message says what the run needs and how many contexts the budget covers.
+        """
+        costs, method = ({}, "") if self.partial or not missing else self._costs(judge, missing)
+        over = {name: sum(cost) for name, cost in costs.items() if sum(cost) > getattr(self, name) * (1 + 1e-9)}
+        if not over:
+            return
+        context_of: dict[Request, str] = {}
+        for trial in trials:
+            context_of.setdefault(trial.request, trial.context_id)
+        contexts = list(dict.fromkeys(trial.context_id for trial in trials))
+        place = {context: index for index, context in enumerate(contexts)}
+        at = [place[context_of[request]] for request in missing]
+        fits = min(
+            int(np.sum(np.cumsum(np.bincount(at, costs[name], len(contexts))) <= getattr(self, name) * (1 + 1e-9)))
+            for name in over
+        )
+        needs = " and ".join(
+            f"{_amount(name, total)} {name}" + method * (name in ("tokens", "dollars")) for name, total in over.items()
+        )
+        limits = " and ".join(f"{getattr(self, name):,g}" for name in over)
+        start = f"dataset.head({fits}), " if fits else ""
+        raise BudgetExceededError(
+            f"the run needs {needs}, the budget allows {limits}: enough for {fits} of {len(contexts)} contexts; "
+            f"nothing was asked. Go on with {start}a larger budget, or Budget(..., partial=True), which starts anyway "
+            "and stops at the limit with everything answered in the store"
+        )
+
+    def _costs(self, judge: Judge, missing: Sequence[Request]) -> tuple[dict[str, list[float]], str]:
+        """Return what each request costs, by limit that can be checked before the run, and how tokens were counted."""
+        costs: dict[str, list[float]] = {}
+        counted = count_tokens(judge, missing) if self.tokens is not None or self.dollars is not None else None
+        method = "" if counted is None else f" ({counted.method})"
+        if self.requests is not None:
+            costs["requests"] = [1.0] * len(missing)
+        if counted is not None and self.tokens is not None:
+            costs["tokens"] = (counted.read + counted.written).tolist()
+        if counted is not None and self.dollars is not None and self.prices is not None:
+            at_most = counted.read * self.prices["input"] + counted.written * self.prices.get("output", 0.0)
+            costs["dollars"] = (at_most / 1e6).tolist()
+        if self.minutes is not None and self.seconds_per_request is not None:
+            costs["minutes"] = [self.seconds_per_request / 60] * len(missing)
+        return costs, method
+
+
+def _amount(name: str, total: float) -> str:
+    return f"{total:,.4g}" if name == "dollars" else f"{math.ceil(total):,}"

@@ -1,0 +1,29 @@
+"""The index shows every figure of a folder beside what it was made from."""
+
+import pandas as pd
+
+from biaslab.figures.gallery import Line, describe_estimates, write_index
+
+
+def test_every_figure_is_shown_with_its_estimates(tmp_path, make_row):
+    for name in ("position__rate", "source__loss & gain", "readme"):
+        (tmp_path / f"{name}.png").write_bytes(b"png")
+    (tmp_path / "position__rate.pdf").write_bytes(b"pdf")
+    pd.DataFrame([make_row(), make_row(attribute="<b>")]).to_csv(tmp_path / "position__rate.csv", index=False)
+    line = Line("position", "1 figure from 2 rows of 1 table", 3.2, "0 judge calls")
+    page = write_index(tmp_path, [line]).read_text(encoding="utf-8")
+    assert page.count("<img") == 2
+    assert 'href="position__rate.pdf"' in page
+    assert "2 rows · a judge · a set · n = 30 contexts" in page
+    assert "loss &amp; gain" in page
+    assert 'src="source__loss%20%26%20gain.png"' in page
+    assert "0 judge calls" in page
+    assert "readme" not in page
+
+
+def test_files_that_are_no_estimates_are_said_in_rows_or_not_at_all(tmp_path):
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    (tmp_path / "b.csv").write_bytes(b"\xff\xfe\x00")
+    assert describe_estimates(tmp_path / "a.csv") == "1 rows"
+    assert describe_estimates(tmp_path / "b.csv") == ""
+    assert describe_estimates(tmp_path / "missing.csv") == ""

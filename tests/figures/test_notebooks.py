@@ -1,0 +1,115 @@
+"""Notebooks run as they are, with parameters, from papermill; they are committed clean, and say clearly what is
+wrong."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SECRET = "sk-nobody-may-read-this"
+#: What would take minutes on any judge, made smaller.
+SMALLER = {"reward": {"steps": 2, "n_samples": 3, "n_taught": 20}, "inheritance": {"n_recorded": 8}}
+PARAMETERS = {"judge", "dataset", "path", "attributes", "n_contexts", "seed", "store", "out"}
+
+
+def papermill(notebook, folder, **parameters):
+    options = [word for name, value in parameters.items() for word in ("-p", name, str(value))]
+    command = [sys.executable, "-m", "papermill", str(notebook), "out.ipynb", "--no-progress-bar", *options]
+    environment = os.environ | {"OPENAI_API_KEY": SECRET}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
+
+
+def unclean(executed, *folders):
+    """Say what somebody who opens an executed notebook should not find in what it shows."""
+    cells = [cell for cell in executed.cells if cell.cell_type == "code"]
+    outputs = [output for cell in cells for output in cell.outputs]
+    shown = json.dumps([[cell.source for cell in cells], outputs])
+    paths = [str(folder) for folder in (*folders, ROOT, Path.home(), sys.prefix) if str(folder) in shown]
+    warned = [o.text for o in outputs if o.output_type == "stream" and o.name == "stderr" and "Warning" in o.text]
+    errors = [o.ename for o in outputs if o.output_type == "error"]
+    return paths + warned + errors + [SECRET] * (SECRET in shown)
+
+
+def test_there_are_notebooks():
+    assert {"00_tour", "position"} <= {path.stem for path in NOTEBOOKS}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_committed_clean_with_a_parameters_cell(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(not cell.outputs and cell.execution_count is None for cell in cells)
+    [tagged] = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
+    assert {line.split(" = ")[0] for line in tagged.source.splitlines()} >= PARAMETERS
+    assert notebook.metadata.kernelspec.name == "python3"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_runs_by_itself_from_papermill(path, tmp_path):
+    done = papermill(path, tmp_path, judge="simulated:position=0.5,noise=1", n_contexts=4, **SMALLER.get(path.stem, {}))
+    assert done.returncode == 0, done.stderr[-3000:]
+    figures = tmp_path / "figures"
+    names = {p.stem for p in figures.glob("*.png")}
+    assert names
+    assert names == {p.stem for p in figures.glob("*.pdf")}
+    for name in names:
+        frame = pd.read_csv(figures / f"{name}.csv")
+        assert len(frame)
+        assert frame["estimate"].notna().any()
+    executed = nbformat.read(tmp_path / "out.ipynb", as_version=4)
+    outputs = [output for cell in executed.cells if cell.cell_type == "code" for output in cell.outputs]
+    assert unclean(executed, tmp_path) == []
+    assert any("image/png" in o.get("data", {}) for o in outputs)
+
+
+def test_what_is_not_clean_is_found(tmp_path):
+    said = [f"{ROOT}/x", f"key {SECRET}"]
+    outputs = [new_output("stream", name="stdout", text=text) for text in said]
+    outputs += [new_output("stream", name="stderr", text="FutureWarning: soon"), new_output("error", ename="KeyError")]
+    found = unclean(new_notebook(cells=[new_code_cell("1", outputs=outputs)]), tmp_path)
+    assert {str(ROOT), SECRET, "FutureWarning: soon", "KeyError"} <= set(found)
+    assert unclean(new_notebook(cells=[new_code_cell("x = 1")]), tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"n_contexts": 0}, "limit is 0, allowed: a whole number of contexts"),
+        ({"dataset": "gradde"}, "dataset is 'gradde', allowed: one of dialogues, graded"),
+        ({"judge": "simulated:charm=1"}, "name=number"),
+        ({"judge": "/no/such/model"}, "there is no model at '/no/such/model'"),
+        ({"path": "/no/such/file"}, "a file or folder that exists"),
+    ],
+)
+def test_a_bad_parameter_gives_a_clear_error(parameters, words, tmp_path):
+    done = papermill(ROOT / "notebooks" / "position.ipynb", tmp_path, **parameters)
+    assert done.returncode != 0
+    assert words in done.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_the_embedded_judge_is_asked_once(tmp_path):
+    """Figures of a real judge; the second run answers from the store and writes the same estimates."""
+    command = [
+        sys.executable, "-c", "import sys; from biaslab.cli import main; sys.exit(main())",
+        "figures", "--only", "position", "--contexts", "1",
+    ]  # fmt: skip
+    results = []
+    for _ in range(2):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+        results.append((done.stdout, pd.read_csv(tmp_path / "figures" / "position__estimates.csv")))
+    assert "128 judge calls" in results[0][0]
+    assert "0 judge calls" in results[1][0].splitlines()[-1]
+    pd.testing.assert_frame_equal(results[0][1], results[1][1])

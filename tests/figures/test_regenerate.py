@@ -1,0 +1,147 @@
+"""Notebooks are really executed, and what they asked is really counted."""
+
+import sys
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from biaslab.errors import InputError, NotebookError, StoreError
+from biaslab.figures.regenerate import list_notebooks, regenerate
+from biaslab.store import Store
+
+PARAMETERS = """
+judge = "simulated:position=1"  # papermill's own inspection loses a line with another = in it
+dataset = "graded"
+path = None
+n_contexts = 2
+store = "elsewhere.sqlite"
+out = "elsewhere"
+"""
+STUDY = """
+import os, sys
+from pathlib import Path
+import biaslab as bl
+
+print("noise")
+os.write(2, b"noise")
+data = bl.load_dataset(dataset, limit=n_contexts)
+probe = bl.probes.Position(attributes=["coherence"], templates=[1])
+estimates = probe.estimate(bl.collect(probe, bl.load_judge(judge, data), data, store=store))
+for suffix in (".png", ".pdf"):
+    Path(out, "NAME__rate").with_suffix(suffix).write_text(f"{sys.executable}\\n{os.getcwd()}\\n{n_contexts}\\n{judge}")
+estimates.to_csv(Path(out) / "NAME__rate.csv", index=False)
+"""
+PER_CONTEXT = 6 * 5  # ordered pairs of six candidates
+
+
+def write_notebook(name, *sources, parameters=PARAMETERS):
+    """Write a notebook into ./notebooks; NAME in its sources is its own name."""
+    cells = [new_code_cell(parameters, metadata={"tags": ["parameters"]})] if parameters else []
+    cells += [new_code_cell(source.replace("NAME", name)) for source in sources]
+    kernel = {"name": "no such kernel", "language": "python", "display_name": "another machine's kernel"}
+    Path("notebooks").mkdir(exist_ok=True)
+    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), f"notebooks/{name}.ipynb")
+
+
+@pytest.fixture(autouse=True)
+def _work_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_second_run_asks_nothing(tmp_path, capfd):
+    write_notebook("01_study", STUDY)
+    first, second = (regenerate(judge="simulated:position=0.5", contexts=3, progress=False)[0] for _ in "ab")
+    assert (first.notebook, first.figures) == ("01_study", ("01_study__rate",))
+    assert [file.suffix for file in first.files] == [".csv", ".pdf", ".png"]
+    assert first.files == second.files  # rewritten
+    assert (first.asked, first.stored, second.asked, second.stored) == (3 * PER_CONTEXT, 0, 0, 3 * PER_CONTEXT)
+    assert first.asked_tokens == second.stored_tokens > 0 == second.asked_tokens
+    assert first.estimates == len(pd.read_csv("figures/01_study__rate.csv"))
+    assert first.ignored == ()
+    assert 0 < first.seconds < 60
+    with Store("judgements.sqlite") as store:
+        assert len(store) == 3 * PER_CONTEXT
+    seen = Path("figures/01_study__rate.png").read_text().splitlines()
+    assert seen == [sys.executable, str(tmp_path), "3", "simulated:position=0.5"]
+    assert Path("papermill_runs/01_study.ipynb").exists()
+    assert not Path("elsewhere").exists()
+    page = Path("figures/index.html").read_text(encoding="utf-8")
+    assert '<img src="01_study__rate.png"' in page
+    assert f"1 figure from {first.estimates} rows of 1 table" in page
+    assert f"0 judge calls, {3 * PER_CONTEXT} replies from the store" in page
+    assert "graded (constructed) · n = 3 contexts" in page
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_failing_notebook_does_not_stop_the_others(capfd):
+    write_notebook("a_fails", "from biaslab.errors import InputError", "raise InputError('level', 95, 'a\\nnumber')")
+    write_notebook("b_lacks", "print(1)", parameters="store = ''\nout: str = ''")
+    done = []
+    with pytest.raises(NotebookError) as caught:
+        regenerate(judge="simulated", contexts=1, progress=False, report=done.append)
+    message = str(caught.value)
+    assert message.startswith("a_fails.ipynb failed with InputError: level is 95, allowed: a number; ")
+    assert "\n" not in message
+    assert str(Path("papermill_runs/a_fails.ipynb")) in message
+    assert Path("papermill_runs/a_fails.ipynb").exists()
+    assert "Traceback" in "".join(caught.value.__notes__)
+    assert [(run.notebook, run.ignored, run.files) for run in done] == [("b_lacks", ("judge", "n_contexts"), ())]
+    assert "b_lacks" in Path("figures/index.html").read_text(encoding="utf-8")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_dying_kernel_and_a_broken_file_are_failures_in_one_line():
+    write_notebook("dies", "import os; os._exit(1)")
+    Path("notebooks/broken.ipynb").write_text("{")
+    with pytest.raises(NotebookError, match=r"broken.ipynb failed with JSONDecodeError.*; dies.ipynb failed with Dead"):
+        regenerate(progress=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"contexts": 0}, "contexts is 0"),
+        ({"contexts": 2.5}, "contexts is 2.5"),
+        ({"jobs": 0}, "jobs is 0"),
+        ({"path": "missing.jsonl"}, "path is 'missing.jsonl'"),
+        ({"dataset": "nope"}, "dataset is 'nope'"),
+        ({"judge": "simulated:posit=1"}, "judge is 'posit=1'"),
+        ({"only": ["tour", "nope"]}, "only is 'nope', allowed: names among 00_tour, position"),
+        ({"only": "tour"}, "write \\['tour'\\]"),
+        ({"runs": "notebooks"}, "another folder"),
+        ({"out": "notebooks/position.ipynb"}, "out is"),
+        ({"notebooks": "missing"}, "notebooks is 'missing'"),
+    ],
+)
+def test_bad_parameters_are_refused_before_anything_runs(given, said):
+    for name in ("position", "00_tour"):
+        write_notebook(name, "open('ran', 'w')")
+    with pytest.raises(InputError, match=said):
+        regenerate(**given)
+    assert not Path("ran").exists()
+
+
+def test_a_foreign_store_is_refused_before_anything_runs():
+    write_notebook("position", "open('ran', 'w')")
+    Path("notes.txt").write_text("not a store" * 99)
+    with pytest.raises(StoreError, match=r"notes\.txt"):
+        regenerate(store="notes.txt")
+    assert not Path("ran").exists()
+
+
+def test_notebooks_are_chosen_by_name_and_sorted():
+    for name in ("position", "00_tour", "01_first"):
+        write_notebook(name, "x = 1")
+    assert [path.stem for path in list_notebooks()] == ["00_tour", "01_first", "position"]
+    runs = regenerate(only=["position", "tour", "00_tour.ipynb"], progress=False)
+    assert [run.notebook for run in runs] == ["00_tour", "position"]
+    assert {path.stem for path in Path("papermill_runs").iterdir()} == {"00_tour", "position"}
+
+
+def test_names_with_braces_are_names():
+    write_notebook("position", "x = 1")
+    regenerate(runs="{runs}", progress=False)
+    assert Path("{runs}/position.ipynb").exists()

@@ -1,0 +1,64 @@
+"""Studies saved by commit ceca2fb, before estimation was rebuilt, give today what they gave then."""
+
+import lzma
+import runpy
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import biaslab as bl
+
+HERE = Path(__file__).parent
+MADE = runpy.run_path(str(HERE / "make.py"))
+NUMBERS = ("estimate", "ci_low", "ci_high", "p_value", "q_value", "mde", "n_contexts", "n_trials", "n_dropped")
+
+
+class Silent:
+    """A judge that answers nothing, so that every reply must come from the store."""
+
+    def __init__(self, judge):
+        self.id, self.kinds, self.check = judge.id, judge.kinds, judge.check
+
+    def ask(self, requests):
+        raise AssertionError(f"asked {next(iter(requests))}")
+
+
+def estimated(study):
+    probe, trials = MADE["probe_of"](study, MADE["STUDIES"][study]), pd.read_parquet(HERE / f"{study}.trials.parquet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return probe.estimate(trials)
+
+
+def keyed(estimates, then):
+    columns = [name for name in then.columns if name not in (*NUMBERS, "ci_level", "method", "seed", "note")]
+    keys = estimates[columns].astype(object).map(lambda value: "" if pd.isna(value) else str(value))
+    return estimates.set_index(pd.MultiIndex.from_frame(keys)).sort_index()
+
+
+@pytest.mark.parametrize("study", sorted(MADE["STUDIES"]))
+def test_saved_trials_give_the_same_estimates(study):
+    then = pd.read_parquet(HERE / f"{study}.estimates.parquet")
+    now, then = keyed(estimated(study), then), keyed(then, then)
+    assert set(then.index) <= set(now.index)
+    now = now.loc[then.index]
+    for name in NUMBERS:
+        values, expected = now[name].to_numpy(float), then[name].to_numpy(float)
+        wrong = ~np.isclose(values, expected, rtol=1e-7, atol=1e-9, equal_nan=True)
+        assert not wrong.any(), f"{name}\n{pd.DataFrame({'now': values, 'then': expected}, then.index)[wrong].head()}"
+
+
+@pytest.mark.parametrize("study", ["position", "position_text", "familiarity", "output_order", "anchoring"])
+def test_a_store_answers_the_same_requests(study, tmp_path):
+    store = tmp_path / "store.sqlite"
+    store.write_bytes(lzma.decompress((HERE / "store.db.xz").read_bytes()))
+    few = bl.load_dataset("graded", limit=1)
+    judge = bl.SimulatedJudge(few, **MADE["JUDGE"])
+    assert judge.id == (HERE / "judge.txt").read_text(encoding="utf-8").splitlines()[0]
+    probe = MADE["probe_of"](study, MADE["STUDIES"][study])
+    trials = bl.collect(probe, Silent(judge), few, store=store, progress=False)
+    then = pd.read_parquet(HERE / f"{study}.stored.parquet")
+    pd.testing.assert_frame_equal(trials[then.columns], then, check_dtype=False)
