@@ -3,83 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-#: Columns that identify a judgement: a second row that is alike in all of them is a duplicate.
-KEYS = (
-    "judge",
-    "dataset",
-    "context_id",
-    "candidate_id",
-    "opponent_id",
-    "attribute",
-    "template",
-    "configuration",
-    "scale",
-    "form",
-    "order",
-    "rules",
-    "replicate",
-)
-_DEFAULTS: dict[str, Any] = {
-    "probe": "recorded",
-    "judge": "unknown",
-    "dataset": "unknown",
-    "opponent_id": None,
-    "attribute": "overall",
-    "template": "recorded",
-    "human_gap": np.nan,
-    "order_known": True,
-    "configuration": "recorded",
-    "scale": None,
-    "answer": "text",
-    "form": None,
-    "order": None,
-    "rules": False,
-    "human": np.nan,
-    "human_scale": "",
-    "ratings": "",
-    "words": np.nan,
-    "replicate": 0,
-    "label_mass": np.nan,
-    "tokens": 0,
-    "reply": None,
+Kind = Literal["text", "name", "number", "flag"]
+
+
+class Column(NamedTuple):
+    """A column of recorded trials.
+
+    Parameters
+    ----------
+    kind : {"text", "name", "number", "flag"}
+        What it holds; a name may be missing in a log that has the column.
+    default : object
+        Where a log says nothing.
+    tells_apart : bool
+        It identifies a judgement: a second row that is alike in all such columns is a duplicate.
+    """
+
+    kind: Kind
+    default: Any
+    tells_apart: bool = False
+
+
+#: The columns of recorded trials, in order: those of `biaslab.collect`, and what probes read of judgements beside them.
+SCHEMA = {
+    "probe": Column("text", "recorded"),
+    "judge": Column("text", "unknown", True),
+    "dataset": Column("text", "unknown", True),
+    "context_id": Column("text", None, True),
+    "candidate_id": Column("text", None, True),
+    "opponent_id": Column("name", None, True),
+    "attribute": Column("text", "overall", True),
+    "template": Column("name", "recorded", True),
+    "human_gap": Column("number", np.nan),
+    "order_known": Column("flag", True),
+    "configuration": Column("name", "recorded", True),
+    "scale": Column("text", None, True),
+    "answer": Column("text", "text"),
+    "form": Column("name", None, True),
+    "order": Column("name", None, True),
+    "rules": Column("flag", False, True),
+    "human": Column("number", np.nan),
+    "human_scale": Column("name", ""),
+    "ratings": Column("name", ""),
+    "words": Column("number", np.nan),
+    "replicate": Column("number", 0, True),
+    "value": Column("number", None),
+    "status": Column("text", None),
+    "label_mass": Column("number", np.nan),
+    "tokens": Column("number", 0),
+    "reply": Column("text", None),
+    "key": Column("text", None),
 }
-COLUMNS = (
-    "probe",
-    "judge",
-    "dataset",
-    "context_id",
-    "candidate_id",
-    "opponent_id",
-    "attribute",
-    "template",
-    "human_gap",
-    "order_known",
-    "configuration",
-    "scale",
-    "answer",
-    "form",
-    "order",
-    "rules",
-    "human",
-    "human_scale",
-    "ratings",
-    "words",
-    "replicate",
-    "value",
-    "status",
-    "label_mass",
-    "tokens",
-    "reply",
-    "key",
-)
-_TEXTUAL = frozenset(COLUMNS) - {
-    "human_gap", "order_known", "rules", "human", "words", "replicate", "value", "label_mass", "tokens",
-}  # fmt: skip
+COLUMNS = tuple(SCHEMA)
 
 
 def trials_of(columns: Mapping[str, Any], index: pd.Index) -> pd.DataFrame:
@@ -94,12 +74,12 @@ def trials_of(columns: Mapping[str, Any], index: pd.Index) -> pd.DataFrame:
     """
     made = {}
     for name in COLUMNS[:-1]:
-        value = columns.get(name, _DEFAULTS.get(name))
-        dtype = "str" if name in _TEXTUAL else None
+        value = columns.get(name, SCHEMA[name].default)
+        dtype = "str" if SCHEMA[name].kind in ("text", "name") else None
         if isinstance(value, pd.Series):
             made[name] = value if dtype is None or value.dtype == "str" else value.astype("str")
-            if isinstance(_DEFAULTS.get(name), str):  # probes read these, and a table has nothing for an empty text
-                made[name] = made[name].fillna(_DEFAULTS[name])
+            if isinstance(SCHEMA[name].default, str):  # probes read these, and a table has nothing for an empty text
+                made[name] = made[name].fillna(SCHEMA[name].default)
         else:
             made[name] = pd.Series(value, index=index, dtype=dtype)
     return pd.DataFrame(made, index=index)
@@ -110,7 +90,7 @@ def without_duplicates(trials: pd.DataFrame) -> tuple[pd.DataFrame, int, int]:
 
     Columns that only some logs have are conditions, and tell judgements apart too.
     """
-    keys = [*KEYS, *(name for name in trials.columns if name not in COLUMNS)]
+    keys = [name for name in trials.columns if name not in SCHEMA or SCHEMA[name].tells_apart]
     repeated = trials.duplicated(keys)
     if not repeated.any():
         return trials, 0, 0

@@ -26,15 +26,15 @@ import pandas as pd
 
 from biaslab.core import Status
 from biaslab.errors import InputError
-from biaslab.judgements.log_columns import COLUMNS, trials_of
+from biaslab.judgements.log_columns import COLUMNS, SCHEMA, trials_of
 from biaslab.judgements.readings import bracketed, compiled, each, lettered, number_on, scored
 from biaslab.judgements.rows import Kind, Rows, Source
 from biaslab.scales import scale_named
 
 OUTCOMES = ("winner", "p_first", "score", "reply")
 NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in ("probe", "value", "status", "key")))))
-_NUMBERS = ("human", "human_gap", "words", "label_mass", "tokens", "replicate")
-_FLAGS = ("order_known", "rules")
+_KINDS: dict[str, Kind] = {name: "id" if column.kind == "text" else column.kind for name, column in SCHEMA.items()}
+_KINDS |= {"p_first": "number", "score": "number", "reply": "text"}
 
 
 def check_mapping(mapping: Mapping[str, str]) -> None:
@@ -88,27 +88,19 @@ def _column(rows: Rows, name: str, expression: str) -> pd.Series:
         raise InputError(f"mapping[{name!r}]", field, f"a field of the file: {listed}")
     if part:
         return _within(rows, field, compiled(pattern, f"mapping[{name!r}]"))
-    kind: Kind = "id"
-    if name in ("p_first", "score", *_NUMBERS):
-        kind = "number"
-    elif name == "reply":
-        kind = "text"
-    elif name in _FLAGS:
-        kind = "flag"
-    elif name == "winner":
+    if name == "winner":
         return rows.take(field, "id", "no winner")
-    elif name in ("opponent_id", "order", "form", "ratings", "human_scale", "template", "configuration"):
-        kind = "name"
-    return rows.take(field, kind)
+    return rows.take(field, _KINDS[name])
 
 
 def _kind_of(name: str, constant: str) -> Any:
-    if name not in _NUMBERS and name not in _FLAGS:
+    kind = _KINDS.get(name)
+    if kind not in ("number", "flag"):
         return constant
     try:
-        return float(constant) if name in _NUMBERS else {"true": True, "false": False}[constant.lower()]
+        return float(constant) if kind == "number" else {"true": True, "false": False}[constant.lower()]
     except (KeyError, ValueError) as error:
-        allowed = "a number" if name in _NUMBERS else "true or false"
+        allowed = "a number" if kind == "number" else "true or false"
         raise InputError(f"mapping[{name!r}]", constant, allowed) from error
 
 

@@ -18,7 +18,7 @@ from biaslab.errors import TrialsError
 Kind = Literal["id", "name", "text", "number", "flag", "list", "object", "any"]
 _WORDS = {"true": True, "false": False, "1": True, "0": False}
 _LARGEST = 2**53  # beyond which not every whole number is a float
-_NUMERAL = re.compile(r"\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")
+NUMERAL = re.compile(r"\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")
 _SAYS: dict[Kind, str] = {
     "id": "a name or a whole number",
     "name": "a name, a whole number or null",
@@ -210,7 +210,7 @@ def _number(value: Any) -> float | None:
         return math.nan
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    if isinstance(value, str) and not _NUMERAL.fullmatch(value):
+    if isinstance(value, str) and not NUMERAL.fullmatch(value):
         return None
     try:
         number = float(value)
