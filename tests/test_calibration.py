@@ -12,27 +12,31 @@ import biaslab as bl
 from biaslab import calibration
 from biaslab.calibration.population import Population, construct_population, estimate_one, studies
 from biaslab.cli import main
-from biaslab.core import Calibration
+from biaslab.core import Calibration, Metric
 from biaslab.errors import InputError
 from biaslab.probes import available
 from biaslab.probes.position import Position
 
-SMALL = {"studies": 100, "population": 600, "contexts": [24], "curve": []}
 METRIC = "first_position_rate"
+SMALL = {"metrics": [METRIC], "studies": 100, "population": 600, "contexts": [24], "curve": []}
+
+
+def with_calibration(calibration):
+    """The metrics of position, the first of them with another calibration."""
+    first, *others = Position.metrics
+    return dataclasses.replace(first, calibration=calibration), *others
 
 
 @dataclasses.dataclass(frozen=True)
 class Clustered(Position):
     """Position, where contexts differ in their bias."""
 
-    calibrations: ClassVar[tuple[Calibration, ...]] = (
+    metrics: ClassVar[tuple[Metric, ...]] = with_calibration(
         Calibration(
-            METRIC,
-            null=0.5,
             fair={"quality": 0.0, "noise": 0.5, "context_noise": 2.0},
             planted={"quality": 0.0, "noise": 0.5, "context_noise": 2.0, "position": 1.0},
             parameters={"templates": (1,)},
-        ),
+        )
     )
 
 
@@ -88,7 +92,7 @@ def test_every_primary_metric_keeps_its_bands(name):
 
 
 def test_the_table_says_what_was_run():
-    found = bl.calibrate([Position], studies=40, population=200, contexts=[8, 12], curve=[16])
+    found = bl.calibrate([Position], [METRIC], studies=40, population=200, contexts=[8, 12], curve=[16])
     shape = found.groupby(["planted", "refusals"])["n_contexts"].agg(lambda g: sorted(set(g)))
     assert shape.to_list() == [[8, 12], [8, 12], [8, 12, 16], [8, 12]]
     assert (found["studies"] == 40).all()
@@ -158,21 +162,22 @@ def test_studies_do_not_depend_on_how_many_there_are(population):
 @pytest.mark.parametrize("planted", [False, True])
 def test_the_truth_of_a_population_is_the_analytic_one(planted):
     """What a metric is over 1500 contexts agrees with what the judge's settings say it is expected to be."""
-    [declared] = [c for c in Position.calibrations if c.metric == METRIC]
+    metric = Position.metrics[0]
+    declared = metric.calibration
     data = construct_population(1500)
     judge = bl.SimulatedJudge(dataset=data, **(declared.planted if planted else declared.fair))
     found = Population.judged(Position(**declared.parameters), METRIC, judge, data)
     expected = judge.truth(METRIC, found.trials)
     assert abs(found.estimate - expected) < 3 * found.spread / np.sqrt(1500)
     if not planted:
-        assert expected == pytest.approx(declared.null)
+        assert expected == pytest.approx(metric.null)
 
 
 def test_a_calibration_must_leave_one_value():
-    careless = dataclasses.replace(Position.calibrations[0], parameters={})
-    kind = type("Careless", (Position,), {"calibrations": (careless,)})
+    careless = dataclasses.replace(Position.metrics[0].calibration, parameters={})
+    kind = type("Careless", (Position,), {"metrics": with_calibration(careless)})
     with pytest.raises(InputError, match="one value of first_position_rate, not 2"):
-        bl.calibrate([kind], studies=1, population=6)
+        bl.calibrate([kind], [METRIC], studies=1, population=6)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +193,8 @@ def test_parameters_are_checked(options, name):
         bl.calibrate([Position], **options)
 
 
-WORDS = ["calibrate", "--probe", "position", "--studies", "60", "--population", "500", "--contexts", "8"]
+WORDS = ["calibrate", "--probe", "position", "--metric", METRIC, "--studies", "60", "--population", "500"]
+WORDS += ["--contexts", "8"]
 
 
 def test_the_command_prints_writes_and_passes(tmp_path, capsys):

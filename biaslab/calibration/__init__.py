@@ -25,7 +25,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from biaslab.calibration.population import Population, estimate_one, population_for, studies
 from biaslab.checks import require_whole
-from biaslab.core import Calibration, Probe
+from biaslab.core import Calibration, Metric, Probe
 from biaslab.errors import InputError
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.probes import available
@@ -45,7 +45,7 @@ class _Task:
     """What one process does at a time: two populations, without and with refusals, and all studies of them."""
 
     kind: type[Probe]
-    calibration: Calibration
+    metric: Metric
     planted: bool
     contexts: tuple[int, ...]
     curve: tuple[int, ...]
@@ -115,8 +115,8 @@ def calibrate(
         require_whole(name, int(value) if isinstance(value, np.integer) else value, least)
     sizes = tuple(sorted(set(contexts))), tuple(sorted(set(curve) - set(contexts)))
     tasks = [
-        _Task(kind, calibration, planted, *sizes, studies, population, seed)
-        for kind, calibration in _declared(probes, metrics)
+        _Task(kind, metric, planted, *sizes, studies, population, seed)
+        for kind, metric in _declared(probes, metrics)
         for planted in (False, True)
     ]
     found: dict[int, pd.DataFrame] = {}
@@ -141,17 +141,17 @@ def describe(row: Any) -> str:
     )
 
 
-def _declared(
-    probes: Sequence[type[Probe]] | None, metrics: Sequence[str] | None
-) -> list[tuple[type[Probe], Calibration]]:
+def _declared(probes: Sequence[type[Probe]] | None, metrics: Sequence[str] | None) -> list[tuple[type[Probe], Metric]]:
     kinds = list(available().values() if probes is None else probes)
-    declared = [(kind, calibration) for kind in kinds for calibration in kind.calibrations]
-    known = sorted({calibration.metric for _, calibration in declared})
+    declared = [(kind, metric) for kind in kinds for metric in kind.metrics if metric.calibration is not None]
+    known = sorted({metric.name for _, metric in declared})
     wanted = known if metrics is None else list(metrics)
     unknown = [name for name in wanted if name not in known]
     if unknown or not wanted:
-        raise InputError("metrics", unknown or wanted, f"some of {', '.join(known)}", "see the probe's calibrations")
-    return [(kind, calibration) for kind, calibration in declared if calibration.metric in wanted]
+        raise InputError(
+            "metrics", unknown or wanted, f"some of {', '.join(known)}", "those that declare a calibration"
+        )
+    return [(kind, metric) for kind, metric in declared if metric.name in wanted]
 
 
 def _run_all(tasks: Sequence[_Task], jobs: int) -> Iterator[tuple[int, pd.DataFrame]]:
@@ -169,7 +169,7 @@ def _run_all(tasks: Sequence[_Task], jobs: int) -> Iterator[tuple[int, pd.DataFr
 
 
 def _run(task: _Task) -> pd.DataFrame:
-    calibration = task.calibration
+    calibration = task.metric.calibration or Calibration({}, {})
     probe = task.kind(**calibration.parameters)
     settings = calibration.planted if task.planted else calibration.fair
     dataset = population_for(calibration, task.population, task.seed)
@@ -177,18 +177,18 @@ def _run(task: _Task) -> pd.DataFrame:
     truth = float("nan")
     for refusals in (False, True):
         judge = SimulatedJudge(dataset, **{"seed": task.seed, **settings, **(REFUSALS if refusals else {})})  # type: ignore[arg-type]
-        population = Population.judged(probe, calibration.metric, judge, dataset)
+        population = Population.judged(probe, task.metric.name, judge, dataset)
         truth = truth if refusals else population.estimate
         for contexts in sorted({*task.contexts, *(task.curve if task.planted and not refusals else ())}):
             where = {"planted": task.planted, "refusals": refusals, "n_contexts": contexts, "truth": truth}
             rows += _point(probe, task, population, where)
-    names = {"probe": probe.name, "metric": calibration.metric}
+    names = {"probe": probe.name, "metric": task.metric.name}
     return pd.DataFrame([names | row for row in rows])
 
 
 def _point(probe: Probe, task: _Task, population: Population, where: dict[str, Any]) -> list[dict[str, Any]]:
     """Run the studies of one size; return the row of the test and that of the interval."""
-    started, metric, truth, contexts = time.perf_counter(), task.calibration.metric, where["truth"], where["n_contexts"]
+    started, metric, truth, contexts = time.perf_counter(), task.metric.name, where["truth"], where["n_contexts"]
     name = f"{probe.name} {metric} {where['planted']} {where['refusals']}"
     found = np.full((task.studies, 3), np.nan)
     drawn = studies(population, contexts, task.studies, (task.seed, zlib.crc32(name.encode())))
@@ -199,7 +199,7 @@ def _point(probe: Probe, task: _Task, population: Population, where: dict[str, A
     test = ("type_i_error", _ALPHA)
     if task.planted:
         error = population.spread / np.sqrt(contexts)
-        test = ("power", expected_power(truth - task.calibration.null, error, contexts, _ALPHA))
+        test = ("power", expected_power(truth - (task.metric.null or 0.0), error, contexts, _ALPHA))
     seconds = time.perf_counter() - started
     return [
         {"quantity": quantity} | where | _share(hits, undefined, quantity, promised) | {"seconds": seconds}

@@ -20,7 +20,6 @@ from biaslab.stats import Resampling, detectable_effect
 
 _ATTRIBUTES = {"coherence": "How well the sentences fit together.", "fluency": "How well each sentence reads."}
 _ANNOTATORS = 3
-_LONGEST = 16  # words
 _DISAGREEMENT = 1.0
 
 
@@ -28,8 +27,9 @@ def construct_population(
     contexts: int,
     candidates: int = 3,
     seed: int = 0,
-    attributes: Sequence[str] = ("coherence",),
+    attributes: int = 1,
     longest: int = 1,
+    systems: Sequence[str] = (),
 ) -> Dataset:
     """Make a data set of tiny texts with random human scores.
 
@@ -39,11 +39,13 @@ def construct_population(
         How many contexts, and candidates of each, at least 2.
     seed : int
         Of the human scores.
-    attributes : sequence of str
+    attributes : {1, 2}
         "coherence", whose mean scores are uniform between 1 and 5, or that and "fluency", whose mean score is half
         coherence and half a uniform number of its own.
     longest : int
         Words of the longest text; the number of doublings up to it is uniform.
+    systems : sequence of str
+        Systems of the candidates of a context, in turn; nameless by default.
 
     Returns
     -------
@@ -54,7 +56,7 @@ def construct_population(
     Raises
     ------
     InputError
-        If a number is too small, or the attributes are others.
+        If a number is too small or too large.
 
     Examples
     --------
@@ -64,9 +66,9 @@ def construct_population(
     for name, value, least in (("contexts", contexts, 2), ("candidates", candidates, 2), ("longest", longest, 1)):
         if value < least:
             raise InputError(f"population.{name}", value, f"a whole number of at least {least}")
-    wanted = tuple(attributes)
-    if wanted not in (("coherence",), tuple(_ATTRIBUTES)):
-        raise InputError("population.attributes", wanted, "coherence, or coherence and fluency")
+    if attributes not in (1, 2):
+        raise InputError("population.attributes", attributes, "1 or 2")
+    wanted = tuple(_ATTRIBUTES)[:attributes]
     context = np.repeat(np.arange(contexts), candidates).astype(str).astype(object)
     candidate = np.tile(np.arange(candidates), contexts).astype(str).astype(object)
     names = {"context_id": context, "candidate_id": candidate}
@@ -74,7 +76,8 @@ def construct_population(
     if longest > 1:
         words = 2 ** np.random.default_rng([seed, longest]).uniform(0, np.log2(longest), len(context))
         text = text + np.array([" word" * round(number - 1) for number in words], object)
-    texts = {"context": "Source " + context, "system": "", "text": text, "reference": ""}
+    system = np.resize(np.array(systems or [""], object), candidates)
+    texts = {"context": "Source " + context, "system": np.tile(system, contexts), "text": text, "reference": ""}
     rng = np.random.default_rng(seed)
     means = {"coherence": rng.uniform(1, 5, len(context))}
     means["fluency"] = (means["coherence"] + rng.uniform(1, 5, len(context))) / 2
@@ -93,13 +96,10 @@ def construct_population(
 
 
 def population_for(calibration: Calibration, contexts: int, seed: int = 0) -> Dataset:
-    """Make the population of a calibration: with all attributes where its parameters name some, else with coherence.
-
-    Texts are one word long, and differ in length where a bias towards length is planted.
-    """
-    attributes = tuple(_ATTRIBUTES) if "attributes" in calibration.parameters else ("coherence",)
-    longest = _LONGEST if "verbosity" in calibration.planted else 1
-    return construct_population(contexts, calibration.candidates, seed, attributes, longest)
+    """Make the population that a calibration declares."""
+    return construct_population(
+        contexts, calibration.candidates, seed, calibration.attributes, calibration.longest, calibration.systems
+    )
 
 
 def _annotators(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:

@@ -44,7 +44,7 @@ def make_probe(name: str, attributes: list[str] | None, seed: int | None) -> Pro
         given["attributes"] = attributes
     if seed is not None:
         given |= {"seed": seed, "resampling": Resampling(seed=seed)}
-    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    known = {field.name for field in fields(kind)}
     if attributes and "attributes" not in known:
         raise InputError("attribute", attributes, f"nothing for the probe {name}, which has no attributes")
     return kind(**{key: value for key, value in given.items() if key in known})

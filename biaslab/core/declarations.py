@@ -1,4 +1,4 @@
-"""What a probe declares: what to plant to see whether a metric keeps its promises, and how the metric is read."""
+"""What a probe declares of its metrics: how each is read, and what to plant to see whether it keeps its promises."""
 
 from __future__ import annotations
 
@@ -11,17 +11,13 @@ from biaslab.core.trials import Scalar
 
 @dataclass(frozen=True)
 class Calibration:
-    """How to see whether one metric of a probe keeps its promises: what to plant in a simulated judge.
+    """How to see whether a metric keeps its promises: what to plant in a simulated judge, and who is judged.
 
-    `biaslab.calibration.calibrate` asks a fair and a biased judge, and counts over many simulated studies how often the
-    test accuses the fair one, how often the interval covers the truth, and how often the bias is found.
+    `biaslab.calibrate` asks a fair and a biased judge, and estimates over many simulated studies the type-I error of
+    the test, the coverage of the interval, and the power.
 
     Parameters
     ----------
-    metric : str
-        Name of the metric.
-    null : float
-        Its value under the null hypothesis of its test.
     fair, planted : mapping
         Settings of `biaslab.SimulatedJudge` by name: without the bias, so that the metric is at its null, and with it.
         A bias that 24 contexts find in 50 to 80 % of studies tells most about the power.
@@ -29,19 +25,26 @@ class Calibration:
         Constructor parameters of the probe, such that the metric has one value.
     candidates : int
         Candidates of a context.
+    attributes : int
+        Attributes of the population, 1 or 2.
+    longest : int
+        Words of the longest text; all texts are one word long by default.
+    systems : tuple of str
+        Systems that the candidates of a context are from, in turn; nameless by default.
     """
 
-    metric: str
-    null: float
     fair: Mapping[str, Scalar]
     planted: Mapping[str, Scalar]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     candidates: int = 3
+    attributes: int = 1
+    longest: int = 1
+    systems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Metric:
-    """How one metric of a probe is read: what plots, tables and cards write beside its numbers.
+    """A metric of a probe, declared once: how it is read, whether it is primary, and how it is calibrated.
 
     Parameters
     ----------
@@ -62,6 +65,10 @@ class Metric:
         finds nothing could have found anything. A card takes other values.
     quality : bool
         It tells how well the judge agrees with reference scores, which is no bias.
+    primary : bool
+        It is tested, and q-values are over such metrics. A primary metric is calibrated.
+    calibration : Calibration, optional
+        What to plant to see whether test and interval keep their promises.
     """
 
     name: str
@@ -73,6 +80,8 @@ class Metric:
     advice: str | tuple[str, str] = ""
     matters: float | None = None
     quality: bool = False
+    primary: bool = False
+    calibration: Calibration | None = None
 
     @property
     def axis(self) -> str:

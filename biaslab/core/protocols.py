@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
-from biaslab.core.declarations import Calibration
+from biaslab.core.declarations import Metric
 from biaslab.core.requests import Request
 from biaslab.core.trials import Reply, Status, Trial
 from biaslab.errors import UnsupportedRequestError
@@ -71,18 +71,18 @@ class Design(Protocol):
 class Probe(Design, Protocol):
     """A frozen dataclass that designs judgements of one phenomenon and estimates it. Pure: it never meets a judge.
 
+    `biaslab.probes.base.Probe` is the class that all probes of the package derive from.
+
     Attributes
     ----------
+    metrics : tuple of Metric
+        Everything that it estimates: how it is read, what is primary, how that is calibrated.
     primary : tuple of str
-        The metrics over which q-values are computed.
-    calibrations : tuple of Calibration
-        What to plant to see whether the primary metrics keep their promises; at least one for each.
-    metrics : tuple of Metric, optional
-        How its metrics are read; plots, tables and cards take labels, nulls and words from here.
+        The names of the primary ones, over which q-values are computed.
     """
 
+    metrics: ClassVar[tuple[Metric, ...]]
     primary: ClassVar[tuple[str, ...]]
-    calibrations: ClassVar[tuple[Calibration, ...]]
 
     def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
         """Turn trials into the estimates frame, one scalar a row; only the named metrics where some are named."""

@@ -143,10 +143,7 @@ def bias_inheritance(
 
 def _require_metrics(probe: Probe, metrics: Sequence[str] | None) -> dict[str, Metric]:
     """Return the wanted metrics by name; each has a null."""
-    known = {
-        promise.metric: Metric(promise.metric, promise.metric, null=promise.null) for promise in probe.calibrations
-    }
-    known |= {metric.name: metric for metric in getattr(probe, "metrics", ())}
+    known = {metric.name: metric for metric in probe.metrics}
     tested = [name for name, metric in known.items() if metric.null is not None and not metric.quality]
     wanted = probe.primary if metrics is None else metrics
     unknown = [wanted] if isinstance(wanted, str) else [name for name in wanted if name not in tested]

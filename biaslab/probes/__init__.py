@@ -9,15 +9,16 @@ import importlib
 import pkgutil
 from functools import cache
 
-from biaslab.core import Metric, Probe
+from biaslab.core import Metric
 from biaslab.errors import InputError
+from biaslab.probes.base import Probe
 
 
 @cache
 def names() -> tuple[str, ...]:
     """Return the names of all probes, those of their modules; nothing is imported."""
-    found = (module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(sorted(name for name in found if not name.startswith("_") and name != "base"))
+    found = (module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
+    return tuple(sorted(name for name in found if not name.startswith("_")))
 
 
 def available() -> dict[str, type[Probe]]:
@@ -53,7 +54,7 @@ def find_metric(name: str, probe: str | None = None) -> Metric:
     if name in own:
         return own[name]
     every = (_declared(module) for module in names())
-    return next((found[name] for found in every if name in found), Metric(name, _words(name)))
+    return next((found[name] for found in every if name in found), Metric(name, name.replace("_", " ")))
 
 
 def is_primary(name: str, probe: str) -> bool:
@@ -63,16 +64,9 @@ def is_primary(name: str, probe: str) -> bool:
 
 @cache
 def _declared(probe: str | None) -> dict[str, Metric]:
-    """Return what a probe declares; of a tested metric without words at least the null."""
+    """Return what a probe declares: its metrics, and those of frames that other functions make of its phenomenon."""
     kind = find_probe(str(probe))
-    found = {metric.name: metric for metric in getattr(kind, "metrics", ())}
-    for promise in kind.calibrations:
-        found.setdefault(promise.metric, Metric(promise.metric, _words(promise.metric), null=promise.null))
-    return found
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
+    return {metric.name: metric for metric in (*kind.metrics, *kind.labels)}
 
 
 def _probe(name: str) -> type[Probe]:

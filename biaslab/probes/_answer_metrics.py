@@ -1,8 +1,6 @@
-"""Estimates that probes of single scores share: agreement, alpha between samples, and what the answers cost."""
+"""Estimates that probes of single scores share: alpha between samples, answers that could be read, what they cost."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -11,7 +9,6 @@ from numpy.typing import NDArray
 from biaslab.probes._answers import Answers
 from biaslab.stats import (
     ITEM,
-    Agreement,
     Estimate,
     Ratio,
     Resampling,
@@ -24,29 +21,6 @@ from biaslab.stats import (
 
 Floats = NDArray[np.float64]
 _TINY = 1e-12
-
-
-def agree(
-    agreement: Agreement, single: Agreement | None, chosen: Sequence[str], resampling: Resampling
-) -> dict[str, Estimate]:
-    """Estimate agreement, what it has over that of single answers, and ties."""
-    found: dict[str, Estimate] = {}
-    if "tie_rate" in chosen and single is not None:
-        found["tie_rate"] = agreement.tie_ratio().estimate(resampling)
-    if "agreement" in chosen:
-        found["agreement"] = agreement.ratio().estimate(resampling)
-    if "agreement_gain" in chosen and single is not None:
-        found["agreement_gain"] = agreement.ratio().difference(single.ratio(), resampling)
-    return found
-
-
-def label_mass(cell: pd.DataFrame, resampling: Resampling) -> Estimate:
-    items = cell.drop_duplicates(list(ITEM))
-    mass = items["label_mass"]
-    missing = "undefined: answers are text"
-    return Ratio(items["context_id"], mass.fillna(0), mass.notna(), bounds=(0.0, 1.0), missing=missing).estimate(
-        resampling
-    )
 
 
 def answer_alpha(given: Answers, resampling: Resampling) -> Estimate:

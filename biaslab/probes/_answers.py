@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.errors import MissingDataWarning
+from biaslab.probes.base import Cell
 from biaslab.scales import Scale
-from biaslab.stats import ITEM, MISSING_SHARE, Agreement, agreement_within, draw_means, number_items, tempered, usable
+from biaslab.stats import ITEM, Agreement, agreement_within, draw_means, number_items, tempered, usable, warn_missing
 
 Floats = NDArray[np.float64]
 _DRAWS = 32  # of each sampled answer: the error they add is small beside that of the contexts
@@ -132,20 +132,20 @@ class Answers:
         """Correlate draws of shape (draws, items) with the human scores, within contexts."""
         return agreement_within(self.context, drawn, self.items["human"].to_numpy(float))
 
-    def warn(self, what: str) -> None:
-        """Warn if more than 5 % of the planned answers are missing."""
-        if self.planned - self.entering > MISSING_SHARE * self.planned:
-            warnings.warn(
-                f"{what}: {self.planned - self.entering} of {self.planned} answers are missing; what is missing may "
-                "bias the rest",
-                MissingDataWarning,
-                stacklevel=3,
-            )
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Answers that enter, and that were planned but do not."""
+        return self.entering, self.planned - self.entering
+
+    def warn(self, cell: Cell, of: str) -> None:
+        """Warn if more than 5 % of the planned answers are missing; ``of`` says which part of the cell they are."""
+        missing = self.planned - self.entering
+        warn_missing(f"{cell.what[:-1]}, {of})", missing, self.planned, "no score could be read")
 
 
-def name_seed(seed: int, cell: dict[str, Any]) -> tuple[int, int]:
+def name_seed(seed: int, where: Mapping[str, Any]) -> tuple[int, int]:
     """Return a seed of the draws of one cell, whatever else is estimated."""
-    return seed, zlib.crc32(" ".join(map(str, cell.values())).encode())
+    return seed, zlib.crc32(" ".join(map(str, where.values())).encode())
 
 
 def _mean(samples: Floats) -> Floats:

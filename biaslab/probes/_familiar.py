@@ -95,12 +95,10 @@ def rated(blocks: pd.DataFrame) -> pd.DataFrame:
     return known.assign(score=np.floor(known["human"] + 0.5), share=1.0)
 
 
-def by_score(given: pd.DataFrame, perplexity: bool) -> Iterator[tuple[float, Ratio]]:
-    """Yield for each score the mean perplexity of what has it, or the share of items that have it."""
-    share = given["share"].to_numpy(float)
+def by_score(given: pd.DataFrame) -> Iterator[tuple[float, Ratio, Ratio]]:
+    """Yield each score, the mean perplexity of what has it, and the share of items that have it."""
+    share, context = given["share"].to_numpy(float), given["context_id"]
+    perplexity = np.exp(given["log_perplexity"].to_numpy(float))
     for score in sorted(given["score"].unique()):
         here = share * (given["score"].to_numpy(float) == score)
-        if perplexity:
-            yield float(score), Ratio(given["context_id"], here * np.exp(given["log_perplexity"].to_numpy(float)), here)
-        else:
-            yield float(score), Ratio(given["context_id"], here, share, bounds=(0.0, 1.0))
+        yield float(score), Ratio(context, here * perplexity, here), Ratio(context, here, share, bounds=(0.0, 1.0))

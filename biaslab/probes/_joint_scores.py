@@ -8,13 +8,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.probes.base import Cell
 from biaslab.scales import Scale
-from biaslab.stats import ITEM, Statistic, number_items, side_by_side, usable, whole_blocks
+from biaslab.stats import ITEM, Statistic, number_items, side_by_side, usable
 
 Floats = NDArray[np.float64]
+Pair = tuple[str, str, int]  # the first attribute of an output, a later one, and its position
 WHERE = ("attribute", "arm", "after", "position", "forced", "replicate")
 _MOMENTS = ("x", "y", "xx", "yy", "xy")
 _ALONE = tuple(f"{moment}_alone" for moment in _MOMENTS)
+_OWN = ("alone x", "alone y", "x")
 _PARTLY = "undefined: the next score is not known after every first score; force all labels, or read text"
 _FLAT = 1e-12
 
@@ -30,7 +33,7 @@ class Joint:
         means of x, y, x², y², xy in one output (``x, y, xx, yy, xy``), and of scores given alone (``x_alone``, …).
     chances : numpy.ndarray, shape (items, labels, labels)
         P(x, y) in one output: exact, or shares of the samples.
-    n_trials, n_dropped : int
+    counts : tuple of int
         Judgements that enter, and that do not.
     note : str
         Why there is nothing; empty otherwise.
@@ -38,8 +41,7 @@ class Joint:
 
     items: pd.DataFrame
     chances: Floats
-    n_trials: int
-    n_dropped: int
+    counts: tuple[int, int]
     note: str = ""
 
     @property
@@ -56,32 +58,26 @@ class Joint:
         return _correlation(sums[:, :6]), _correlation(sums[:, [0, *range(6, 11)]])
 
 
-def judgements(trials: pd.DataFrame, exact: bool) -> pd.DataFrame:
-    """Return one row a judgement, with its (expected) score as ``value`` and that of the square as ``square``.
-
-    Parameters
-    ----------
-    trials : pandas.DataFrame
-        Score trials with the columns `ITEM`, `WHERE`, ``human, value, status``; where ``exact``, one a label.
-    exact : bool
-        Whether a trial is valued with the probability of its ``label``.
-    """
-    if not exact:
+def judgements(cell: Cell) -> pd.DataFrame:
+    """Return one row a judgement, with its (expected) score as ``value`` and that of the square as ``square``."""
+    trials = cell.trials
+    if not _is_exact(cell):
         return trials.assign(square=trials["value"] ** 2)
     codes, first = number_items(trials, [*ITEM, *WHERE])
-    found = trials.iloc[first].reset_index(drop=True)
     label, p = trials["label"].to_numpy(float), trials["value"].to_numpy(float)
     moments = {name: np.bincount(codes, p * label**k) for name, k in (("value", 1), ("square", 2))}
-    return found.assign(**moments)
+    return trials.iloc[first].reset_index(drop=True).assign(**moments)
 
 
-def joint_scores(judged: pd.DataFrame, trials: pd.DataFrame, pair: tuple[str, str, int], scale: Scale) -> Joint:
+def joint_scores(cell: Cell, judged: pd.DataFrame, pair: Pair, scale: Scale) -> Joint:
     """Put x and y of each item side by side; an item that lacks one of the judgements is dropped.
 
     Parameters
     ----------
-    judged, trials : pandas.DataFrame
-        The judgements, and the trials they were made of.
+    cell : Cell
+        Trials of one scale and kind of answer.
+    judged : pandas.DataFrame
+        Its `judgements`.
     pair : tuple of (str, str, int)
         The first attribute of the output, the later one, and its position.
     scale : Scale
@@ -92,31 +88,33 @@ def joint_scores(judged: pd.DataFrame, trials: pd.DataFrame, pair: tuple[str, st
     MissingDataWarning
         If more than 5 % of the judgements do not enter.
     """
-    exact, size = "label" in trials, len(scale.labels)
+    exact, size = _is_exact(cell), len(scale.labels)
     part = _levels(judged, pair, exact)
-    later = [f"y {value}" for value in np.array(scale.values).tolist()] if exact else ["y nan"]
-    _, first = number_items(part, [*ITEM, "level"])
-    planned = np.bincount(number_items(part)[0][first]).max(initial=0)
-    if not {"alone x", "alone y", "x", *later} <= set(part["level"]) or planned < 3 + len(later):
+    levels = [*_OWN, *([f"y {value}" for value in np.array(scale.values).tolist()] if exact else ["y nan"])]
+    most = part.groupby(list(ITEM))["level"].nunique().max() if len(part) else 0
+    if most < len(levels) or not {*levels} <= {*part["level"]}:
         empty = pd.DataFrame(columns=[*ITEM, "human", *_MOMENTS, *_ALONE])
-        return Joint(empty, np.empty((0, size, size)), 0, len(part), _PARTLY)
-    blocks = whole_blocks(part, "level", ["alone x", "alone y", "x", *later], f"anchoring {pair}", keep=())
-    human = part[part["level"] == "alone y"].drop_duplicates(list(ITEM))[[*ITEM, "human"]]
+        return Joint(empty, np.empty((0, size, size)), (0, len(part)), _PARTLY)
+    blocks = cell.blocks("level", levels, (), part, f"{pair[1]} after {pair[0]}, position {pair[2]}")
     index = pd.MultiIndex.from_frame(blocks[list(ITEM)])
-    squares = side_by_side(usable(part), "level", "square")
-    squares = squares.reindex(index, columns=["alone x", "alone y"])
+    both, chances = _exact(cell.trials, pair, scale, index) if exact else _sampled(part, scale, index)
+    squares = side_by_side(usable(part), "level", "square").reindex(index, columns=["alone x", "alone y"])
     x, y = blocks["alone x"].to_numpy(float), blocks["alone y"].to_numpy(float)
-    xx, yy = squares["alone x"].to_numpy(), squares["alone y"].to_numpy()
-    alone = (x, y, xx, yy, x * y)  # given alone, x and y are independent for each item
-    both, chances = _exact(trials, pair, scale, index) if exact else _sampled(part, scale, index)
-    items = blocks[list(ITEM)].merge(human, on=list(ITEM), how="left")
-    items = items.assign(**dict(zip((*_MOMENTS, *_ALONE), (*both, *alone), strict=True)))
+    alone = (x, y, *squares.to_numpy().T, x * y)  # given alone, x and y are independent for each item
+    human = side_by_side(part[part["level"] == "alone y"], "level", "human")["alone y"].reindex(index).to_numpy()
+    moments = dict(zip((*_MOMENTS, *_ALONE), (*both, *alone), strict=True))
+    items = blocks[list(ITEM)].assign(human=human, **moments)
     known = items["xy"].notna().to_numpy()
     counts = (blocks.attrs["n_trials"], blocks.attrs["n_dropped"])
-    return Joint(items[known].reset_index(drop=True), chances[known], *counts)
+    return Joint(items[known].reset_index(drop=True), chances[known], counts)
 
 
-def _levels(judged: pd.DataFrame, pair: tuple[str, str, int], exact: bool) -> pd.DataFrame:
+def _is_exact(cell: Cell) -> bool:
+    """Say whether each trial is valued with the probability of its label."""
+    return bool(cell.where["answer"] == "distribution")
+
+
+def _levels(judged: pd.DataFrame, pair: Pair, exact: bool) -> pd.DataFrame:
     """Name what each judgement is to the pair; leave out those that are nothing to it."""
     first, later, position = pair
     is_x, is_y, inside = judged["attribute"] == first, judged["attribute"] == later, judged["after"] == first
@@ -130,15 +128,12 @@ def _levels(judged: pd.DataFrame, pair: tuple[str, str, int], exact: bool) -> pd
     return named
 
 
-def _exact(
-    trials: pd.DataFrame, pair: tuple[str, str, int], scale: Scale, index: pd.MultiIndex
-) -> tuple[tuple[Floats, ...], Floats]:
+def _exact(trials: pd.DataFrame, pair: Pair, scale: Scale, index: pd.MultiIndex) -> tuple[tuple[Floats, ...], Floats]:
     """Multiply P(x) by P(y | x), and return the moments and the product."""
     found, n, values = trials[trials["after"] == pair[0]], len(scale.labels), np.array(scale.values)
     own = found[(found["arm"] == "joint") & (found["attribute"] == pair[0])]
     then = found[(found["arm"] == "forced") & (found["attribute"] == pair[1])]
-    first = side_by_side(own, "label")
-    p = first.reindex(index, columns=values).to_numpy()
+    p = side_by_side(own, "label").reindex(index, columns=values).to_numpy()
     given = then.pivot_table(index=list(ITEM), columns=["forced", "label"], values="value")
     given = given.reindex(index, columns=pd.MultiIndex.from_product([values, values]))
     chances = p[:, :, None] * given.to_numpy().reshape(len(index), n, n)

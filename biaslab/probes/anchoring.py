@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 
 from biaslab import prompts
-from biaslab.checks import require_attributes_list, require_one_of, require_whole
+from biaslab.checks import require_one_of, require_whole
 from biaslab.core import Calibration, Choice, Message, Messages, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_scores
-from biaslab.probes._anchored import COLUMNS, METRICS, Cell
+from biaslab.probes._anchored import after_low_and_high, correlations, kendalls, pairs_of, slope
+from biaslab.probes._joint_scores import WHERE, Joint, Pair, joint_scores, judgements
+from biaslab.probes.base import Cell, Part, ScoreProbe
 from biaslab.scales import Scale, find_scale
-from biaslab.scoring.pointwise import (
-    Answer,
-    Asking,
-    Item,
-    drawn_items,
-    label_trials,
-    read_score,
-    score_trials,
-)
-from biaslab.stats import Resampling, choose_metrics, estimates_frame, require_columns
+from biaslab.scoring.pointwise import Item, begun, drawn_items, label_trials, read_score, score_trials, spaced
 
-_CONDITIONS = ("attribute", "after", "position", "score", "scale", "answer")
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "noise": 0.5, "context_noise": 0.3, "sharpness": 6.0}
 _TWO: dict[str, Any] = {"attributes": ("coherence", "fluency"), "n_orders": 1, "answer": "text"}
 
 
 @dataclass(frozen=True)
-class Anchoring:
+class Anchoring(ScoreProbe):
     """Ask for several scores in one output, each of them alone too, and force a first score to see the next follow it.
 
     Parameters
@@ -48,8 +39,8 @@ class Anchoring:
         One of `biaslab.scales.SCALES`.
     n_forced : int, optional
         To how many labels of the scale the first score is forced, drawn at random for each item and order; all labels
-        by default. With ``answer="distribution"`` at least 2; with fewer than all, what is said of own first scores is
-        undefined. 0 leaves the forced scores out.
+        by default. With ``answer="distribution"`` at least 2; with fewer than all, whatever depends on
+        the judge's own first scores is undefined. 0 leaves the forced scores out.
     anchor : {"prefix", "transcript"}
         The forced score stands in a message of the judge that it continues ("coherence: 3", "fluency:"), or it is the
         judge's answer to a question of its own before, where a server allows no prefix.
@@ -116,18 +107,12 @@ class Anchoring:
     """
 
     name: ClassVar[str] = "anchoring"
-    primary: ClassVar[tuple[str, ...]] = ("anchor_excess", "anchor_slope")
+    evaluators: ClassVar[bool] = False
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "scale", "answer")
+    conditions: ClassVar[tuple[str, ...]] = ("attribute", "after", "position", "score")
+    columns: ClassVar[tuple[str, ...]] = (*ScoreProbe.columns, *WHERE)
+    needs: ClassVar[str] = "scores of several attributes in one output, in rotated orders, and of each alone"
     metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric(
-            "anchor_slope",
-            "next score per point of the first",
-            "points",
-            null=0.0,
-            above="lets a score follow the one before it",
-            below="moves a score away from the one before it",
-            advice="ask for one attribute in one output",
-            matters=0.1,
-        ),
         Metric(
             "anchor_excess",
             "in one output minus alone",
@@ -137,6 +122,30 @@ class Anchoring:
             below="gives scores that are less alike in one output than alone",
             advice="ask for one attribute in one output",
             matters=0.1,
+            primary=True,
+            calibration=Calibration(
+                fair=_FAIR,
+                planted=_FAIR | {"anchoring": 0.45},
+                parameters=_TWO | {"n_forced": 0},
+                attributes=2,
+            ),
+        ),
+        Metric(
+            "anchor_slope",
+            "next score per point of the first",
+            "points",
+            null=0.0,
+            above="lets a score follow the one before it",
+            below="moves a score away from the one before it",
+            advice="ask for one attribute in one output",
+            matters=0.1,
+            primary=True,
+            calibration=Calibration(
+                fair=_FAIR,
+                planted=_FAIR | {"anchoring": 0.15},
+                parameters=_TWO | {"n_forced": 3, "n_candidates": 2},
+                attributes=2,
+            ),
         ),
         Metric("correlation_joint", "in one output", "correlation of the two scores", null=0.0),
         Metric("correlation_alone", "alone", "correlation of the two scores", null=0.0),
@@ -148,52 +157,24 @@ class Anchoring:
         Metric("kendall_dataset", "agreement with the reference scores", "Kendall's τ-b", null=0.0),
         Metric("kendall_change", "agreement against the first position", "Kendall's τ-b", null=0.0),
     )
-    calibrations: ClassVar[tuple[Calibration, ...]] = (
-        Calibration(
-            "anchor_excess",
-            null=0.0,
-            fair=_FAIR,
-            planted=_FAIR | {"anchoring": 0.45},
-            parameters=_TWO | {"n_forced": 0},
-        ),
-        Calibration(
-            "anchor_slope",
-            null=0.0,
-            fair=_FAIR,
-            planted=_FAIR | {"anchoring": 0.15},
-            parameters=_TWO | {"n_forced": 3, "n_candidates": 2},
-        ),
-    )
 
-    attributes: Sequence[str] | None = None
     n_orders: int | None = None
-    scale: str = "1-5"
     n_forced: int | None = None
     anchor: Literal["prefix", "transcript"] = "prefix"
     n_candidates: int | None = None
-    answer: Answer = "distribution"
-    replicates: int = 1
-    temperature: float = 1.0
-    max_tokens: int = 12
-    seed: int = 0
-    resampling: Resampling = field(default_factory=Resampling)
+    max_tokens: int = field(default=12, kw_only=True)
 
     def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
-        labels = len(find_scale(self.scale).labels)
+        super().__post_init__()
         for name in ("n_orders", "n_candidates"):
             if getattr(self, name) is not None:
                 require_whole(name, getattr(self, name), 1)
         if self.n_forced is not None:
+            labels = len(find_scale(self.scale).labels)
             require_whole("n_forced", self.n_forced, 0 if self.answer == "text" else 2)
             if self.n_forced == 1 or self.n_forced > labels:
                 raise InputError("n_forced", self.n_forced, f"from 2 to the {labels} labels, or 0 with text")
         require_one_of("anchor", self.anchor, ("prefix", "transcript"))
-        _ = self._asking
-
-    @property
-    def _asking(self) -> Asking:
-        return Asking(self.answer, self.replicates, self.temperature, self.max_tokens, self.seed)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every attribute alone, every rotation of them in one output, and forced first scores."""
@@ -206,7 +187,7 @@ class Anchoring:
         for item in drawn_items(dataset, self.n_candidates, self.seed):
             for attribute in wanted:
                 prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context)
-                yield from self._ask(item, attribute, prompt, scale, _where("alone", "", 0))
+                yield from self._trials(item, attribute, prompt, scale, _where("alone", "", 0))
             for order in orders:
                 yield from self._in_one_output(dataset, item, order, scale)
 
@@ -217,55 +198,57 @@ class Anchoring:
         text = f"{trial.attribute}:{reply.text or ''}"
         return parse_scores(text, trial.labels, find_scale(str(trial.condition["scale"])))[trial.attribute]
 
-    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Turn trials into the estimates listed in the notes of this class.
-
-        Raises
-        ------
-        InputError
-            If there is no such metric; the message lists those there are.
-        TrialsError
-            If a column is missing.
-        """
-        chosen = choose_metrics(METRICS, metrics)
-        require_columns(trials, COLUMNS, "trials")
-        cells = ["judge", "dataset", "scale", "answer"]
-        rows: list[dict[str, Any]] = []
-        for names, cell in trials.groupby(cells, sort=False):
-            where = dict(zip(cells, names, strict=True))
-            rows += Cell(cell, find_scale(str(where["scale"])), where, self.resampling).rows(chosen)
-        return estimates_frame(rows, self.name, self.primary, _CONDITIONS)
+    def measure(self, cell: Cell) -> Iterator[Part]:
+        """Yield the metrics of each pair of a first and a later score, then the agreement of every score by place."""
+        scale, joints = find_scale(str(cell.where["scale"])), dict[Pair, Joint]()
+        judged = judgements(cell)
+        for pair in pairs_of(cell.trials):
+            at = dict(zip(("after", "attribute", "position"), pair, strict=True))
+            if {*cell.chosen} != {"anchor_slope"}:
+                joints[pair] = joint = joint_scores(cell, judged, pair, scale)
+                means, shares = after_low_and_high(joint, scale)
+                yield Part(correlations(joint, self.resampling) | means, joint.counts, at)
+                for score, found in shares.items():
+                    yield Part(found, joint.counts, at | {"score": score})
+            if cell.wants("anchor_slope") and pair[2] == 2:
+                estimated, counts = slope(cell, judged, pair)
+                yield Part({"anchor_slope": estimated}, counts, at)
+        if cell.wants("kendall_context", "kendall_dataset", "kendall_change"):
+            yield from kendalls(cell, judged, joints)
 
     def _in_one_output(self, dataset: Dataset, item: Item, order: tuple[str, ...], scale: Scale) -> Iterator[Trial]:
-        first, later = order[:2]
-        prompt = prompts.rate(dataset, order, scale, item.text, item.context)
+        first, prompt = order[0], prompts.rate(dataset, order, scale, item.text, item.context)
         if self.answer == "distribution":
-            begun = (Message("user", prompt), Message("assistant", f"{first}:"))
-            yield from self._ask(item, first, begun, _spaced(scale), _where("joint", first, 1))
+            where = _where("joint", first, 1)
+            yield from self._trials(item, first, begun(prompt, first), spaced(scale), where)
         else:
-            long = replace(self._asking, max_tokens=self.max_tokens * len(order))
+            long = replace(self.asking, max_tokens=self.max_tokens * len(order))
             for position, attribute in enumerate(order, start=1):
                 for trial in score_trials(item, attribute, prompt, scale, long, _where("joint", first, position)):
                     yield replace(trial, labels=order)
         for index in self._forced(item, first, scale):
-            label, value = scale.labels[index], list(scale.values)[index]
-            where = _where("forced", first, 2, value)
-            if self.anchor == "transcript":
-                asked = [prompts.rate(dataset, [name], scale, item.text, item.context) for name in (first, later)]
-                turns = (Message("user", asked[0]), Message("assistant", label), Message("user", asked[1]))
-                yield from self._ask(item, later, turns, scale, where)
-            else:
-                begun = (Message("user", prompt), Message("assistant", f"{first}: {label}\n{later}:"))
-                for trial in self._ask(item, later, begun, _spaced(scale), where):
-                    yield replace(trial, labels=order[1:])
+            yield from self._after(dataset, item, order, scale, index)
 
-    def _ask(
+    def _after(self, dataset: Dataset, item: Item, order: tuple[str, ...], scale: Scale, index: int) -> Iterator[Trial]:
+        """Ask for the second score of an output after a forced first one, the label at an index of the scale."""
+        (first, later), label = order[:2], scale.labels[index]
+        where = _where("forced", first, 2, list(scale.values)[index])
+        if self.anchor == "transcript":
+            asked = [prompts.rate(dataset, [name], scale, item.text, item.context) for name in (first, later)]
+            turns = (Message("user", asked[0]), Message("assistant", label), Message("user", asked[1]))
+            yield from self._trials(item, later, turns, scale, where)
+            return
+        prompt = prompts.rate(dataset, order, scale, item.text, item.context)
+        for trial in self._trials(item, later, begun(prompt, f"{first}: {label}\n{later}"), spaced(scale), where):
+            yield replace(trial, labels=order[1:])
+
+    def _trials(
         self, item: Item, attribute: str, messages: Messages, scale: Scale, where: dict[str, Scalar]
     ) -> Iterator[Trial]:
         if self.answer == "distribution":
             yield from label_trials(item, attribute, messages, scale, where)
         else:
-            yield from score_trials(item, attribute, messages, scale, self._asking, where)
+            yield from score_trials(item, attribute, messages, scale, self.asking, where)
 
     def _forced(self, item: Item, first: str, scale: Scale) -> list[int]:
         """Draw the labels to which a first score is forced; they depend on the seed and the item alone."""
@@ -277,8 +260,3 @@ class Anchoring:
 
 def _where(arm: str, after: str, position: int, forced: float = float("nan")) -> dict[str, Scalar]:
     return {"arm": arm, "after": after, "position": position, "forced": forced}
-
-
-def _spaced(scale: Scale) -> Scale:
-    """Put a space before every label: after "fluency:" that is how a score goes on."""
-    return replace(scale, labels=tuple(f" {label}" for label in scale.labels))

@@ -3,53 +3,40 @@
 from __future__ import annotations
 
 import math
-import warnings
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from biaslab.checks import require_attributes_list, require_one_of, require_whole
-from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
+from biaslab.checks import require_one_of, require_whole
+from biaslab.core import Calibration, Metric, Scalar, Trial
 from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError, MissingDataWarning
-from biaslab.probes._pairwise import Answer, PairAsking, draw_of, read_pair
+from biaslab.errors import InputError
+from biaslab.probes.base import LABEL_MASS, Cell, PairProbe, Part, label_mass
+from biaslab.probes.base.pair_probe import draw_of
 from biaslab.ranking import DEBIASINGS, DECODINGS, STRATEGIES, Comparisons, debias, decode, most_informative, select
 from biaslab.ranking.comparisons import Codes, read_trials
 from biaslab.ranking.debiasing import Debiasing
 from biaslab.ranking.decoding import Decoding
 from biaslab.ranking.measures import MEASURES, Judged, tokens_per_item
 from biaslab.ranking.selection import Strategy
-from biaslab.stats import (
-    MISSING_SHARE,
-    Estimate,
-    Level,
-    Method,
-    Ratio,
-    Resampling,
-    choose_metrics,
-    estimate_correlation,
-    estimate_rows,
-    estimates_frame,
-    require_columns,
-)
+from biaslab.stats import Estimate, Level, Method, estimate_correlation, warn_missing
 
 _CORRELATED: dict[str, tuple[Level, Method]] = {
     "kendall": ("context", "kendall"),
     "dataset_spearman": ("dataset", "spearman"),
     "system_spearman": ("system", "spearman"),
 }
-_METRICS = ("spearman", *_CORRELATED, *MEASURES[1:], "tokens_per_item", "label_mass")
-_CELL = ("judge", "dataset", "attribute", "template", "strategy")
 _SCORED = ("human", "opponent_human", "system", "opponent_system")
 _BOTH_ORDERS = ("full", "symmetric")
 
 
 @dataclass(frozen=True)
-class Comparative:
+class Comparative(PairProbe):
     """Compare pairs, turn the answers into ranks, and see how well these agree with humans and what they cost.
 
     Parameters
@@ -129,7 +116,9 @@ class Comparative:
     """
 
     name: ClassVar[str] = "comparative"
-    primary: ClassVar[tuple[str, ...]] = ("spearman",)
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template", "strategy")
+    conditions: ClassVar[tuple[str, ...]] = ("decoding", "debiasing")
+    columns: ClassVar[tuple[str, ...]] = (*_SCORED, "tokens", "label_mass")
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric(
             "spearman",
@@ -140,6 +129,14 @@ class Comparative:
             advice=("", "do not use its rankings"),
             matters=0.1,
             quality=True,
+            primary=True,
+            calibration=Calibration(
+                fair={"quality": 0.0, "noise": 1.0, "context_noise": 0.5},
+                planted={"quality": 0.06, "noise": 1.0, "context_noise": 0.5},
+                # few candidates often tie in win ratio, and a context that ranks nothing does not enter
+                parameters={"decoding": "mean-probability"},
+                candidates=6,  # of three, ρ takes few values, and the interval from 8 contexts covered .91
+            ),
         ),
         Metric("kendall", "Kendall's τ with the reference scores", null=0.0, quality=True),
         Metric("dataset_spearman", "Spearman's ρ over all candidates", null=0.0, quality=True),
@@ -148,23 +145,14 @@ class Comparative:
         Metric("first_position_rate", "P(A), decisions for the first", "share", null=0.5),
         Metric("order_consistency", "same winner in both orders", "share"),
         Metric("tokens_per_item", "price", "tokens a candidate"),
-        Metric("label_mass", "probability of all labels together"),
+        LABEL_MASS,
+    )
+    #: Of frames of `biaslab.ranking.subset_agreement`.
+    labels: ClassVar[tuple[Metric, ...]] = (
         Metric("final_accuracy", "pairs in the order of all candidates", "share", null=0.5),
         Metric("gold_accuracy", "pairs in the order of the reference scores", "share", null=0.5),
     )
-    calibrations: ClassVar[tuple[Calibration, ...]] = (
-        Calibration(
-            "spearman",
-            null=0.0,
-            fair={"quality": 0.0, "noise": 1.0, "context_noise": 0.5},
-            planted={"quality": 0.06, "noise": 1.0, "context_noise": 0.5},
-            # few candidates often tie in win ratio, and a context that ranks nothing does not enter
-            parameters={"decoding": "mean-probability"},
-            candidates=6,  # of three, ρ takes few values, and the interval from 8 contexts covered .91
-        ),
-    )
 
-    attributes: Sequence[str] | None = None
     template: int = 1
     strategy: Strategy = "full"
     budget: int | None = None
@@ -172,15 +160,9 @@ class Comparative:
     decoding: Decoding | None = None
     debiasing: Debiasing = "none"
     folds: int = 10
-    answer: Answer = "distribution"
-    ties: bool = False
-    replicates: int = 1
-    temperature: float = 1.0
-    seed: int = 0
-    resampling: Resampling = field(default_factory=Resampling)
 
     def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
+        super().__post_init__()
         known = (
             ("template", (1, 2)),
             ("strategy", STRATEGIES),
@@ -197,7 +179,6 @@ class Comparative:
                 raise InputError("budget", self.budget, "None where strategy is full", "take symmetric or random")
         if self.strategy == "adaptive" and self.decoding in ("win-ratio", "mean-probability"):
             raise InputError("decoding", self.decoding, "bradley-terry-position where strategy is adaptive")
-        self._asking()
 
     def design(self, dataset: Dataset, trials: pd.DataFrame | None = None) -> Iterator[Trial]:
         """Plan the comparisons of each context and attribute; of an adaptive design those of the next round.
@@ -213,7 +194,7 @@ class Comparative:
         if trials is not None and self.strategy != "adaptive":
             return
         before = {} if trials is None else dict(iter(trials.groupby(["context_id", "attribute"], sort=False)))
-        asking, means = self._asking(), dataset.human_means.to_dict()
+        means = dataset.human_means.to_dict()
         for context_id, rows in dataset.candidates.groupby("context_id", sort=False):
             names, texts, systems = (rows[column].tolist() for column in ("candidate_id", "text", "system"))
             context = (str(context_id), str(rows["context"].iloc[0]))
@@ -226,45 +207,44 @@ class Comparative:
                     condition: dict[str, Scalar] = {"template": self.template, "strategy": self.strategy}
                     condition |= zip(_SCORED, (human[i], human[j], systems[i], systems[j]), strict=True)
                     pair = (names[i], texts[i]), (names[j], texts[j])
-                    yield from asking.trials(dataset, self.template, attribute, context, pair, condition)
+                    yield from self.ask_pair(dataset, self.template, attribute, context, pair, condition)
 
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the probability that the first wins, and the status."""
-        return read_pair(trial, reply)
+    def measure(self, cell: Cell) -> Iterator[Part]:
+        """Yield the metrics of one cell, after the remedy."""
+        read = read_trials(cell.trials)
+        comparisons, rows = read.comparisons, read.row[read.row >= 0]
+        if cell.where["strategy"] in _BOTH_ORDERS:
+            rows, comparisons = rows[(comparisons.twins >= 0)[rows]], comparisons.paired()
+        dropped = len(cell.trials) - len(rows)
+        warn_missing(cell.what, dropped, len(cell.trials), "they or their twin in the other order are missing")
+        debiased = debias(comparisons, self.debiasing, self.folds)
+        found = self._estimates(cell, debiased, read)
+        if not len(debiased) and len(comparisons):
+            found = {name: _unfitted(make) for name, make in found.items()}
+        yield Part(found, (len(rows), dropped), {"decoding": self._decoding, "debiasing": self.debiasing})
 
-    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Turn trials into the estimates listed in the notes of this class.
+    def _estimates(self, cell: Cell, debiased: Comparisons, read: Any) -> dict[str, Callable[[], Estimate]]:
+        trials, resampling = cell.trials, self.resampling
+        human = read.of_candidates(trials["human"], trials["opponent_human"]).astype(float)
+        system = read.of_candidates(trials["system"].astype(object), trials["opponent_system"].astype(object))
+        judged = Judged(debiased, decode(debiased, self._decoding).scores, human)
+        columns = {"context_id": debiased.context_id, "score": judged.scores, "human": human, "system": system}
+        frame = pd.DataFrame(columns)
 
-        Parameters
-        ----------
-        trials : pandas.DataFrame
-            Made by `biaslab.collect`.
-        metrics : sequence of str, optional
-            Estimate these only; all by default.
+        def correlated(level: Level, method: Method) -> Estimate:
+            return estimate_correlation(frame, "score", "human", resampling, level, method, null=0.0)
 
-        Raises
-        ------
-        InputError
-            If there is no such metric; the message lists those there are.
-        TrialsError
-            If a column is missing.
-        """
-        chosen = choose_metrics(_METRICS, metrics)
-        require_columns(trials, (*_CELL, *_SCORED, "tokens", "label_mass"), "trials")
-        rows: list[dict[str, Any]] = []
-        for values, cell in trials.groupby(list(_CELL), sort=False):
-            where = dict(zip(_CELL, values, strict=True))
-            found, counts = self._estimates(cell, chosen)
-            at = where | {"decoding": self._decoding, "debiasing": self.debiasing}
-            rows += estimate_rows(found, at, self.resampling, *counts)
-        return estimates_frame(rows, self.name, self.primary, (*_CELL[2:], "decoding", "debiasing"))
+        made = {name: partial(judged.estimate, name, resampling) for name in MEASURES}
+        made |= {name: partial(correlated, *options) for name, options in _CORRELATED.items()}
+        return {
+            **made,
+            "tokens_per_item": lambda: tokens_per_item(trials, read).estimate(resampling),
+            "label_mass": lambda: label_mass(trials).estimate(resampling),
+        }
 
     @property
     def _decoding(self) -> Decoding:
         return self.decoding or ("bradley-terry-position" if self.strategy == "adaptive" else "win-ratio")
-
-    def _asking(self) -> PairAsking:
-        return PairAsking(self.answer, self.ties, self.replicates, self.temperature, self.seed)
 
     def _pairs(self, context_id: str, attribute: str, names: list[str], before: pd.DataFrame | None) -> Codes:
         """Return what to ask next of a context and attribute; shape (pairs, 2)."""
@@ -277,47 +257,16 @@ class Comparative:
         key = zlib.crc32(f"{context_id}\0{attribute}".encode())
         return most_informative(so_far, max(batch, 0), np.random.default_rng([self.seed, key, len(so_far)]))
 
-    def _estimates(self, cell: pd.DataFrame, chosen: Sequence[str]) -> tuple[dict[str, Estimate], tuple[int, int]]:
-        """Return the estimates of one cell, and how many trials enter and do not."""
-        read = read_trials(cell)
-        comparisons, rows = read.comparisons, read.row[read.row >= 0]
-        if cell["strategy"].iloc[0] in _BOTH_ORDERS:
-            rows, comparisons = rows[(comparisons.twins >= 0)[rows]], comparisons.paired()
-        dropped = len(cell) - len(rows)
-        if dropped > MISSING_SHARE * len(cell):
-            warnings.warn(
-                f"{self.name} ({cell['attribute'].iloc[0]}): {dropped} of {len(cell)} judgements do not enter, because "
-                "they or their twin in the other order are missing; what is missing may bias the rest",
-                MissingDataWarning,
-                stacklevel=4,
-            )
-        debiased = debias(comparisons, self.debiasing, self.folds)
-        human = read.of_candidates(cell["human"], cell["opponent_human"]).astype(float)
-        judged = Judged(debiased, decode(debiased, self._decoding).scores, human)
-        made = {name: judged.estimate(name, self.resampling) for name in MEASURES if name in chosen}
-        if set(chosen) & set(_CORRELATED):
-            system = read.of_candidates(cell["system"].astype(object), cell["opponent_system"].astype(object))
-            made |= self._correlated(judged, system, chosen)
-        if "tokens_per_item" in chosen:
-            made["tokens_per_item"] = tokens_per_item(cell, read).estimate(self.resampling)
-        if "label_mass" in chosen:
-            mass, missing = cell["label_mass"], "undefined: answers are text"
-            ratio = Ratio(cell["context_id"], mass.fillna(0), mass.notna(), missing=missing)
-            made["label_mass"] = ratio.estimate(self.resampling)
-        if not len(debiased) and len(comparisons):
-            why = "; nothing to fit the debiasing on: one context only"
-            made = {name: replace(e, note=e.note + why) if math.isnan(e.estimate) else e for name, e in made.items()}
-        return {name: made[name] for name in chosen}, (len(rows), dropped)
 
-    def _correlated(self, judged: Judged, system: np.ndarray, chosen: Sequence[str]) -> dict[str, Estimate]:
-        found = judged.comparisons
-        frame = pd.DataFrame({"context_id": found.context_id, "score": judged.scores, "human": judged.human})
-        frame["system"] = system
-        return {
-            name: estimate_correlation(frame, "score", "human", self.resampling, level, method, null=0.0)
-            for name, (level, method) in _CORRELATED.items()
-            if name in chosen
-        }
+def _unfitted(make: Callable[[], Estimate]) -> Callable[[], Estimate]:
+    """Say of what is undefined that the debiasing had nothing to be fitted on."""
+
+    def explained() -> Estimate:
+        found = make()
+        why = f"{found.note}; nothing to fit the debiasing on: one context only"
+        return replace(found, note=why) if math.isnan(found.estimate) else found
+
+    return explained
 
 
 def _asked(names: list[str], before: pd.DataFrame | None) -> Comparisons:

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.checks import require_attributes_list, require_some_of, require_whole
-from biaslab.core import Calibration, Choice, Message, Messages, Metric, Reply, Scalar, Status, Trial, request_key
+from biaslab.checks import require_some_of, require_whole
+from biaslab.core import Calibration, Choice, Messages, Metric, Reply, Scalar, Status, Trial, request_key
 from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
-from biaslab.probes._agreeing import COLUMNS, METRICS, Cell
-from biaslab.scales import Scale, find_scale
-from biaslab.scoring.pointwise import (
-    Answer,
-    Asking,
-    Item,
-    drawn_items,
-    read_score,
-    score_trials,
-)
-from biaslab.stats import ITEM, Measurement, Resampling, choose_metrics, estimates_frame, require_columns, tempered
+from biaslab.probes._agreeing import between, unit_scores, within
+from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, Probe, scored
+from biaslab.scales import SCALES, Scale, find_scale
+from biaslab.scoring.pointwise import Answer, Asking, Item, begun, drawn_items, read_score, score_trials, spaced
+from biaslab.stats import CELL, ITEM, Measurement, tempered
 
 _ONE: dict[str, Any] = {"attributes": ("coherence",), "scales": ("1-5",), "levels": ("interval",)}
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "context_noise": 0.3}
+_MANY_CONTEXTS = 3000  # above, ordinal alpha, whose time grows with the square of the contexts, takes too long
 
 
 @dataclass(frozen=True)
-class Consistency:
+class Consistency(Probe):
     """Draw several samples of each score, ask in several ways, and compare with how well human annotators agree.
 
     Parameters
@@ -69,8 +64,8 @@ class Consistency:
     -----
     A trial is a sample, valued with its score, in one ``configuration``: a scale, or the reference scale with " joint"
     after it. With ``answer="distribution"`` samples are drawn by inverting the distribution at a random number that
-    hangs on the seed, the request and the replicate, and an attribute of a joint output stands first in it; with text,
-    in the data set's order, after what was said of the others.
+    depends on the seed, the request and the replicate, and an attribute of a joint output stands first in it; with
+    text, in the data set's order, after what was said of the others.
 
     Estimates are Krippendorff's alpha at a ``level`` (1: perfect agreement, 0: chance). Scores of different scales are
     put on the unit scale. ``configuration`` is one configuration or "A vs B":
@@ -103,8 +98,16 @@ class Consistency:
     """
 
     name: ClassVar[str] = "consistency"
-    primary: ClassVar[tuple[str, ...]] = ("alpha_gap", "configuration_gap")
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "answer")
+    conditions: ClassVar[tuple[str, ...]] = ("configuration", "level")
+    columns: ClassVar[tuple[str, ...]] = (
+        *(*ITEM, "configuration", "scale", "ratings", "replicate"),
+        *("value", "status", "label_mass"),
+    )
+    needs: ClassVar[str] = "scores on a scale"
     metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("sample_alpha", "between samples", "Krippendorff's α", null=0.0),
+        Metric("human_alpha", "between annotators", "Krippendorff's α", null=0.0),
         Metric(
             "alpha_gap",
             "between samples minus between annotators",
@@ -114,7 +117,15 @@ class Consistency:
             below="agrees with itself less than annotators with one another",
             advice=("", "average several samples, or read the label distribution"),
             matters=0.1,
+            primary=True,
+            calibration=Calibration(
+                fair=_FAIR | {"sharpness": 5.12},
+                planted=_FAIR | {"sharpness": 4.0},
+                parameters=_ONE | {"replicates": 3, "joint": False},
+                attributes=2,
+            ),
         ),
+        Metric("configuration_alpha", "between ways to ask", "Krippendorff's α", null=0.0),
         Metric(
             "configuration_gap",
             "between ways to ask minus between samples",
@@ -124,29 +135,17 @@ class Consistency:
             below="answers otherwise when asked in another way",
             advice=("", "fix one way to ask, and report it"),
             matters=0.1,
+            primary=True,
+            calibration=Calibration(
+                fair=_FAIR | {"sharpness": 4.0},
+                planted=_FAIR | {"sharpness": 4.0, "noise": 0.6},
+                parameters=_ONE | {"replicates": 4},
+                attributes=2,
+            ),
         ),
-        Metric("sample_alpha", "between samples", "Krippendorff's α", null=0.0),
-        Metric("human_alpha", "between annotators", "Krippendorff's α", null=0.0),
-        Metric("configuration_alpha", "between ways to ask", "Krippendorff's α", null=0.0),
-    )
-    calibrations: ClassVar[tuple[Calibration, ...]] = (
-        Calibration(
-            "alpha_gap",
-            null=0.0,
-            fair=_FAIR | {"sharpness": 5.12},
-            planted=_FAIR | {"sharpness": 4.0},
-            parameters=_ONE | {"replicates": 3, "joint": False},
-        ),
-        Calibration(
-            "configuration_gap",
-            null=0.0,
-            fair=_FAIR | {"sharpness": 4.0},
-            planted=_FAIR | {"sharpness": 4.0, "noise": 0.6},
-            parameters=_ONE | {"replicates": 4},
-        ),
+        LABEL_MASS,
     )
 
-    attributes: Sequence[str] | None = None
     scales: Sequence[str] = ("1-5", "1-10", "1-100")
     joint: bool = True
     levels: Sequence[Measurement] = ("interval", "ordinal")
@@ -155,15 +154,10 @@ class Consistency:
     replicates: int = 5
     temperature: float = 1.0
     max_tokens: int = 12
-    seed: int = 0
-    resampling: Resampling = field(default_factory=Resampling)
 
     def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
-        if isinstance(self.scales, str) or not self.scales or len(set(self.scales)) < len(self.scales):
-            raise InputError("scales", self.scales, "a list of different names")
-        for name in self.scales:
-            find_scale(name)
+        super().__post_init__()
+        require_some_of("scales", self.scales, tuple(SCALES))
         require_some_of("levels", self.levels, get_args(Measurement))
         require_whole("replicates", self.replicates, 2)
         if self.n_candidates is not None:
@@ -177,17 +171,16 @@ class Consistency:
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every sample of every item, attribute and configuration."""
-        attributes, everything = dataset.require_attributes(self.attributes), tuple(dataset.attributes)
-        ratings = _ratings(dataset)
-        for item in drawn_items(dataset, self.n_candidates, self.seed):
-            for attribute in attributes:
-                rated = ratings.get((item.context_id, item.candidate_id, attribute), "")
-                for name in self.scales:
-                    scale = find_scale(name)
-                    prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context)
-                    yield from self._samples(item, attribute, prompt, scale, name, rated)
-                if self.joint and len(everything) > 1:
-                    yield from self._in_one_output(dataset, item, attribute, everything, rated)
+        attributes, ratings = dataset.require_attributes(self.attributes), _ratings(dataset)
+        for item, attribute in product(drawn_items(dataset, self.n_candidates, self.seed), attributes):
+            condition = {"ratings": ratings.get((item.context_id, item.candidate_id, attribute), "")}
+            for name in self.scales:
+                scale = find_scale(name)
+                prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context)
+                yield from self._samples(item, attribute, prompt, scale, {"configuration": name, **condition})
+            if self.joint and len(dataset.attributes) > 1:
+                where = {"configuration": f"{self.scales[0]} joint", **condition}
+                yield from self._in_one_output(dataset, item, attribute, where)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the sampled score on its scale, and the status."""
@@ -201,54 +194,49 @@ class Consistency:
         scores = np.array(find_scale(str(trial.condition["scale"])).values)
         return float(scores[min(drawn, len(p) - 1)]), "ok"
 
-    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Turn trials into the estimates listed in the notes of this class.
+    def measure(self, cell: Cell) -> Iterator[Part]:
+        """Yield the metrics of each configuration, then those of the reference against each other one."""
+        names, scores = cell.trials["configuration"].unique(), unit_scores(cell.trials)
+        for name in names:
+            is_reference = name == names[0]
+            if cell.wants("sample_alpha", "label_mass") or (is_reference and cell.wants("human_alpha", "alpha_gap")):
+                yield from within(cell, scores, name, self.levels, is_reference)
+        for name in names[1:] if cell.wants("configuration_alpha", "configuration_gap") else ():
+            yield from between(cell, scores, names[0], name, self.levels)
 
-        Raises
-        ------
-        InputError
-            If there is no such metric; the message lists those there are.
-        TrialsError
-            If a column is missing.
-        """
-        chosen = choose_metrics(METRICS, metrics)
-        require_columns(trials, COLUMNS, "trials")
-        cells = ["judge", "dataset", "attribute", "answer"]
-        rows: list[dict[str, Any]] = []
-        for names, cell in trials.groupby(cells, sort=False):
-            where = dict(zip(cells, names, strict=True))
-            rows += Cell(cell, tuple(self.levels), where, self.resampling).rows(chosen)
-        return estimates_frame(rows, self.name, self.primary, ("attribute", "configuration", "level", "answer"))
+    def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
+        """Take scores with repetitions, several configurations or several annotators."""
+        scores = scored(trials)
+        if scores.empty:
+            return Accepted(scores, f"needs {self.needs}")
+        ways = scores.groupby(list(CELL))[["replicate", "configuration"]].nunique()
+        if not (ways > 1).any(axis=None) and not scores["ratings"].str.contains(" ", regex=False).any():
+            why = "needs repetitions of a judgement, several configurations, or scores of several annotators"
+            return Accepted(scores.iloc[:0], why)
+        contexts = scores["context_id"].nunique()
+        if contexts <= _MANY_CONTEXTS:
+            return Accepted(scores, probe=replace(self, levels=get_args(Measurement)))
+        why = f"without ordinal alpha, whose time grows with the square of the contexts, here {contexts}"
+        return Accepted(scores, why, replace(self, levels=("interval", "nominal")))
 
     def _in_one_output(
-        self, dataset: Dataset, item: Item, attribute: str, everything: tuple[str, ...], rated: str
+        self, dataset: Dataset, item: Item, attribute: str, where: Mapping[str, Scalar]
     ) -> Iterator[Trial]:
-        name = self.scales[0]
-        scale = find_scale(name)
+        scale, everything = find_scale(self.scales[0]), tuple(dataset.attributes)
         if self.answer == "text":
             prompt = prompts.rate(dataset, everything, scale, item.text, item.context)
-            for trial in self._samples(item, attribute, prompt, scale, f"{name} joint", rated, len(everything)):
+            for trial in self._samples(item, attribute, prompt, scale, where, len(everything)):
                 yield replace(trial, labels=everything)
             return
         at = everything.index(attribute)
         prompt = prompts.rate(dataset, everything[at:] + everything[:at], scale, item.text, item.context)
-        begun = (Message("user", prompt), Message("assistant", f"{attribute}:"))
-        spaced = replace(scale, labels=tuple(f" {label}" for label in scale.labels))
-        yield from self._samples(item, attribute, begun, spaced, f"{name} joint", rated)
+        yield from self._samples(item, attribute, begun(prompt, attribute), spaced(scale), where)
 
     def _samples(
-        self,
-        item: Item,
-        attribute: str,
-        messages: Messages,
-        scale: Scale,
-        configuration: str,
-        rated: str,
-        scores: int = 1,
+        self, item: Item, attribute: str, messages: Messages, scale: Scale, where: Mapping[str, Scalar], scores: int = 1
     ) -> Iterator[Trial]:
         asking = replace(self._asking, max_tokens=self.max_tokens * scores)
-        condition: dict[str, Scalar] = {"configuration": configuration, "ratings": rated}
-        for trial in score_trials(item, attribute, messages, scale, asking, condition):
+        for trial in score_trials(item, attribute, messages, scale, asking, where):
             if self.answer == "text":
                 yield trial
             else:
@@ -256,7 +244,7 @@ class Consistency:
 
 
 def _ratings(dataset: Dataset) -> dict[tuple[Any, ...], str]:
-    """Return the single human scores of each item and attribute, parted by blanks."""
+    """Return the single human scores of each item and attribute, separated by blanks."""
     human = dataset.human
     written = human["score"].map(repr).groupby([human[c] for c in (*ITEM, "attribute")]).agg(" ".join)
     return dict(written)

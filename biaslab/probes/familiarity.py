@@ -3,61 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
-from biaslab import prompts
-from biaslab.checks import require_attributes_list, require_one_of
+from biaslab.checks import require_one_of
 from biaslab.core import Calibration, Likelihood, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes._familiar import by_score, excess, judged, rated, slope
+from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, ScoreProbe, label_mass
 from biaslab.scales import find_scale
-from biaslab.scoring.pointwise import (
-    AnyAnswer,
-    Asking,
-    Item,
-    items,
-    label_trials,
-    read_score,
-    score_trials,
-)
-from biaslab.stats import (
-    CELL,
-    ITEM,
-    Estimate,
-    Ratio,
-    Resampling,
-    choose_metrics,
-    estimate_correlation,
-    estimate_rows,
-    estimates_frame,
-    require_columns,
-    whole_blocks,
-)
+from biaslab.scoring.pointwise import Item, label_trials, read_score
+from biaslab.stats import CELL, ITEM, estimate_correlation, require_columns
 
-#: What is estimated of each text, and the column of trials in which its log perplexity stands where it was given.
-_METRICS = {
-    "candidate": (
-        "familiarity_correlation",
-        "familiarity_excess",
-        "familiarity_slope",
-        "mean_perplexity",
-        "score_share",
-        "label_mass",
-    ),
-    "source": ("source_correlation", "source_excess", "source_slope", "source_perplexity"),
-}
+#: The column of trials in which the log perplexity of each text stands where it was given.
 _GIVEN = {"candidate": "log_perplexity", "source": "source_log_perplexity"}
-_CONDITIONS = ("attribute", "likelihood_judge", "scorer", "level", "score")
+_FAIR: dict[str, Scalar] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
 
 
 @dataclass(frozen=True)
-class Familiarity:
+class Familiarity(ScoreProbe):
     """Score every candidate, and see whether scores follow its perplexity more than humans' do.
 
     Parameters
@@ -82,6 +52,8 @@ class Familiarity:
         way for judges that give no `Likelihood`, and for another model than the one that is judged.
     likelihood_judge : str
         With ``log_perplexity``: where it comes from. Stands in the estimates.
+    max_tokens : int
+        With ``answer="text"``: length of an answer at most.
     level : {"context", "dataset"}
         Of the correlations with the candidates' perplexity: within contexts, averaged over them, or pooled.
     seed : int
@@ -138,8 +110,11 @@ class Familiarity:
     """
 
     name: ClassVar[str] = "familiarity"
-    primary: ClassVar[tuple[str, ...]] = ("familiarity_excess", "familiarity_slope")
+    conditions: ClassVar[tuple[str, ...]] = ("likelihood_judge", "scorer", "level", "score")
+    columns: ClassVar[tuple[str, ...]] = (*ScoreProbe.columns, "asked", "label_mass")
+    needs: ClassVar[str] = "log perplexities of the judged texts"
     metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("familiarity_correlation", "score and log perplexity", "Spearman's ρ", null=0.0),
         Metric(
             "familiarity_excess",
             "ρ of the judge minus ρ of the humans",
@@ -149,6 +124,8 @@ class Familiarity:
             below="prefers familiar text more than humans do",
             advice="compare scores only of texts that are alike in perplexity, or adjust for it",
             matters=0.1,
+            primary=True,
+            calibration=Calibration(_FAIR, _FAIR | {"familiarity": -2.3}, {"sources": False}),
         ),
         Metric(
             "familiarity_slope",
@@ -159,43 +136,26 @@ class Familiarity:
             below="scores familiar text higher where humans score alike",
             advice="compare scores only of texts that are alike in perplexity, or adjust for it",
             matters=0.2,
+            primary=True,
+            calibration=Calibration(_FAIR, _FAIR | {"familiarity": -1.1}, {"sources": False}),
         ),
-        Metric("familiarity_correlation", "score and log perplexity", "Spearman's ρ", null=0.0),
         Metric("mean_perplexity", "mean perplexity", "per token"),
         Metric("score_share", "items with this score", "share"),
+        LABEL_MASS,
         Metric("source_correlation", "score and the source's log perplexity", "Spearman's ρ", null=0.0),
         Metric("source_excess", "ρ of the judge minus ρ of the humans, source", "Spearman's ρ", null=0.0),
         Metric("source_slope", "score per nat of the source's log perplexity", "SD", null=0.0),
         Metric("source_perplexity", "mean perplexity of the source", "per token"),
     )
-    calibrations: ClassVar[tuple[Calibration, ...]] = tuple(
-        Calibration(
-            metric,
-            null=0.0,
-            fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
-            planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "familiarity": size},
-            parameters={"sources": False},
-        )
-        for metric, size in (("familiarity_excess", -2.3), ("familiarity_slope", -1.1))
-    )
 
-    attributes: Sequence[str] | None = None
-    scale: str = "1-5"
-    answer: AnyAnswer = "distribution"
-    replicates: int = 1
-    temperature: float = 1.0
     sources: bool = True
     asks: Literal["both", "likelihoods"] = "both"
     log_perplexity: Mapping[str, float] | None = field(default=None, repr=False)
     likelihood_judge: str = "given"
     level: Literal["context", "dataset"] = "context"
-    seed: int = 0
-    resampling: Resampling = field(default_factory=Resampling)
 
     def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
-        find_scale(self.scale)
-        _ = self._asking
+        super().__post_init__()
         for name, allowed in (("asks", ("both", "likelihoods")), ("level", ("context", "dataset"))):
             require_one_of(name, getattr(self, name), allowed)
         if any(value < 0 or math.isinf(value) for value in (self.log_perplexity or {}).values()):
@@ -203,24 +163,14 @@ class Familiarity:
         if self.log_perplexity is not None and self.asks == "likelihoods":
             raise InputError("asks", self.asks, "both where log_perplexity is given")
 
-    @property
-    def _asking(self) -> Asking:
-        return Asking(self.answer, self.replicates, self.temperature, seed=self.seed, evaluators=True)
-
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the score of every candidate on each attribute, and its likelihood and that of its source."""
-        attributes = dataset.require_attributes(self.attributes)
-        for item in items(dataset):
-            known = self._known(item)
-            for attribute in attributes:
-                if self.asks == "both":
-                    yield from self._scores(dataset, item, attribute, known)
-                if self.log_perplexity is None:
-                    for text, shown in self._texts(item).items():
-                        condition: dict[str, Scalar] = {"asked": text, "human": item.human[attribute]}
-                        yield Trial(
-                            Likelihood(shown), item.context_id, attribute, item.candidate_id, condition=condition
-                        )
+        for item, attribute, prompt in self.questions(dataset):
+            if self.asks == "both":
+                yield from self._scores(item, attribute, prompt)
+            for text, shown in self._texts(item).items() if self.log_perplexity is None else ():
+                condition: dict[str, Scalar] = {"asked": text, "human": item.human[attribute]}
+                yield Trial(Likelihood(shown), item.context_id, attribute, item.candidate_id, condition=condition)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score, the probability of a label, or the log perplexity, and the status."""
@@ -229,40 +179,36 @@ class Familiarity:
         value = -float(np.mean(reply.logprobs)) if reply.logprobs else math.nan
         return (value + 0.0, "ok") if math.isfinite(value) else (math.nan, "refused")
 
-    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Turn trials into the estimates listed in the notes of this class.
-
-        Parameters
-        ----------
-        trials : pandas.DataFrame
-            Made by `biaslab.collect`.
-        metrics : sequence of str, optional
-            Estimate these only; by default all, those of sources where sources were read.
+    def measure(self, cell: Cell) -> Iterator[Part]:
+        """Yield what is estimated with the perplexity of candidates and, where they were read, of sources.
 
         Raises
         ------
         InputError
-            If there is no such metric (the message lists those there are), or no text that it is about was read.
+            If a metric was named that is about a text that was not read.
         TrialsError
-            If a column is missing, or no score was asked for.
+            If no score was asked for.
         """
-        chosen = choose_metrics([name for names in _METRICS.values() for name in names], metrics)
-        require_columns(trials, (*CELL, *ITEM, "asked", "human", "value", "status", "label_mass"), "trials")
-        if not (trials["asked"] == "score").any():
-            allowed, remedy = (
-                "trials of scores",
-                "hand log_perplexities(trials, dataset) to a probe that asks for scores",
-            )
-            raise TrialsError("asked", sorted(set(trials["asked"])), allowed, remedy)
-        rows: list[dict[str, Any]] = []
-        for names, cell in _with_given(trials).groupby(list(CELL), sort=False):
-            where = dict(zip(CELL, names, strict=True))
-            where["likelihood_judge"] = where["judge"] if "log_perplexity" not in trials else self.likelihood_judge
-            for text, known in _METRICS.items():
-                wanted = [metric for metric in chosen if metric in known]
-                if wanted and (metrics is not None or (cell["asked"] == text).any()):
-                    rows += self._rows(cell, text, wanted, where)
-        return estimates_frame(rows, self.name, self.primary, _CONDITIONS)
+        asked = cell.trials["asked"]
+        if not (asked == "score").any():
+            remedy = "hand log_perplexities(trials, dataset) to a probe that asks for scores"
+            raise TrialsError("asked", sorted(set(asked)), "trials of scores", remedy)
+        trials = _with_given(cell.trials)
+        given = "log_perplexity" in cell.trials
+        whose = {"likelihood_judge": self.likelihood_judge if given else cell.where["judge"]}
+        for text in _GIVEN:
+            wanted = cell.wants(*(metric.name for metric in self.metrics if _text_of(metric.name) == text))
+            if wanted and (not cell.everything or (trials["asked"] == text).any()):
+                blocks = cell.blocks("asked", ["score", text], trials=trials, of=text)
+                blocks = blocks.rename(columns={text: "log_perplexity"})
+                for found, condition in self._found(text, trials, blocks):
+                    yield Part(found, blocks, whose | condition)
+
+    def _scores(self, item: Item, attribute: str, prompt: str) -> Iterator[Trial]:
+        known = self._known(item)
+        yield from self.ask(item, attribute, prompt, asked="score", **known)
+        if self.answer == "distribution":
+            yield from label_trials(item, attribute, prompt, find_scale(self.scale), {"asked": "label", **known})
 
     def _known(self, item: Item) -> dict[str, Scalar]:
         """Return the columns of what is given, nothing where likelihoods are asked for."""
@@ -279,45 +225,28 @@ class Familiarity:
         with_source = self.sources and item.context.strip()
         return {"candidate": item.text} | ({"source": item.context} if with_source else {})
 
-    def _scores(self, dataset: Dataset, item: Item, attribute: str, known: Mapping[str, Scalar]) -> Iterator[Trial]:
-        scale = find_scale(self.scale)
-        prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context)
-        yield from score_trials(item, attribute, prompt, scale, self._asking, {"asked": "score", **known})
-        if self.answer == "distribution":
-            yield from label_trials(item, attribute, prompt, scale, {"asked": "label", **known})
-
-    def _rows(
-        self, cell: pd.DataFrame, text: str, metrics: Sequence[str], where: Mapping[str, Any]
-    ) -> Iterator[dict[str, Any]]:
-        """Estimate metrics of one cell with the perplexity of candidates or of sources."""
-        blocks = whole_blocks(cell, "asked", ["score", text], f"{self.name} ({where['attribute']}, {text})")
-        blocks = blocks.rename(columns={text: "log_perplexity"})
-        counts = blocks.attrs["n_trials"], blocks.attrs["n_dropped"]
-        for metric in metrics:
-            for condition, found in self._found(metric.rpartition("_")[2], text, cell, blocks):
-                yield from estimate_rows({metric: found}, {**where, **condition}, self.resampling, *counts)
-
     def _found(
-        self, kind: str, text: str, cell: pd.DataFrame, blocks: pd.DataFrame
-    ) -> Iterator[tuple[dict[str, object], Estimate]]:
-        """Yield the estimates of one kind, which is the last word of a metric's name, with their conditions."""
-        resampling, level = self.resampling, self.level if text == "candidate" else "dataset"
-        if kind == "correlation":
-            for scorer, column in (("judge", "score"), ("human", "human")):
-                found = estimate_correlation(blocks, column, "log_perplexity", resampling, level, null=0.0)
-                yield {"scorer": scorer, "level": level}, found
-        elif kind == "excess":
-            yield {"level": level}, excess(blocks, level, resampling)
-        elif kind == "slope":
-            yield {}, slope(blocks, text == "candidate", resampling.level)
-        elif kind == "mass":
-            mass = cell[cell["asked"] == "score"].set_index("context_id")["label_mass"]
-            missing = "undefined: answers are text"
-            yield {}, Ratio(mass.index, mass.fillna(0), mass.notna(), missing=missing).estimate(resampling)
-        else:
-            for scorer, given in (("judge", judged(cell, blocks)), ("human", rated(blocks))):
-                for score, ratio in by_score(given, kind == "perplexity"):
-                    yield {"scorer": scorer, "score": score}, ratio.estimate(resampling)
+        self, text: str, trials: pd.DataFrame, blocks: pd.DataFrame
+    ) -> Iterator[tuple[dict[str, Estimable], dict[str, Any]]]:
+        """Yield the metrics of one text with their conditions."""
+        resampling, own = self.resampling, text == "candidate"
+        name, level = ("familiarity", self.level) if own else ("source", "dataset")
+        yield {f"{name}_slope": lambda: slope(blocks, own, resampling.level)}, {}
+        yield {f"{name}_excess": lambda: excess(blocks, level, resampling)}, {"level": level}
+        if own:
+            yield {"label_mass": label_mass(trials[trials["asked"] == "score"])}, {}
+        for scorer, column in (("judge", "score"), ("human", "human")):
+            found = partial(estimate_correlation, blocks, column, "log_perplexity", resampling, level, null=0.0)
+            yield {f"{name}_correlation": found}, {"scorer": scorer, "level": level}
+        for scorer, shares in (("judge", judged(trials, blocks)), ("human", rated(blocks))):
+            for score, perplexity, share in by_score(shares):
+                found_here: dict[str, Estimable] = {"mean_perplexity" if own else "source_perplexity": perplexity}
+                yield found_here | ({"score_share": share} if own else {}), {"scorer": scorer, "score": score}
+
+
+def _text_of(metric: str) -> str:
+    """Return which text's perplexity a metric is about."""
+    return "source" if metric.startswith("source") else "candidate"
 
 
 def log_perplexities(trials: pd.DataFrame, dataset: Dataset) -> dict[str, float]:

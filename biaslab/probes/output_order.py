@@ -3,48 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, ClassVar, get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.checks import require_attributes_list, require_some_of, require_whole
+from biaslab.checks import require_some_of, require_whole
 from biaslab.core import Calibration, Completion, Message, Metric, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
+from biaslab.probes.base import Accepted, Cell, Estimable, Part, Probe, scored
 from biaslab.scales import Scale, find_scale, scale_named
 from biaslab.scoring import pointwise
-from biaslab.stats import (
-    ITEM,
-    Ratio,
-    Resampling,
-    choose_metrics,
-    estimate_rows,
-    estimates_frame,
-    require_columns,
-    sample_differences,
-    sample_table,
-    score_spread,
-    undefined,
-    usable,
-    whole_blocks,
-)
+from biaslab.stats import ITEM, Ratio, sample_differences, sample_table, score_spread, undefined, usable
 
 _SHIFTS = {"reason_first_shift": ("rs", "sr"), "reason_shift": ("sr", "s")}
 _DIFFERENCES = ("sample_difference", "resampling_difference")
-_OF_ONE = ("mean_score", "score_sd", "resampling_sd", "parse_failure_rate", "score_share")
-_METRICS = (*_SHIFTS, *_DIFFERENCES, *_OF_ONE)
-_CELL = ("judge", "dataset", "attribute", "scale", "form", "rules")
 _SCORE_TOKENS = 16  # a score alone is short; a judge that goes on would only be paid for it
 _OPENINGS = {"ex": ("score:", "reasons:"), "json": ('{"score":', '{"reasons": "')}  # score first, reasons first
 _POINTS = 10  # of the scale, at which `score_share` is given
 
 
 @dataclass(frozen=True)
-class OutputOrder:
+class OutputOrder(Probe):
     """Ask for a score alone, before and after reasons, and see what the order of the output alone decides.
 
     Parameters
@@ -128,7 +112,10 @@ class OutputOrder:
     """
 
     name: ClassVar[str] = "output_order"
-    primary: ClassVar[tuple[str, ...]] = ("reason_first_shift",)
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "scale", "form", "rules")
+    conditions: ClassVar[tuple[str, ...]] = ("order", "score")
+    columns: ClassVar[tuple[str, ...]] = (*ITEM, "order", "replicate", "value", "status")
+    needs: ClassVar[str] = "scores before reasons and after them, by one judge with one form of prompt"
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric(
             "reason_first_shift",
@@ -139,6 +126,12 @@ class OutputOrder:
             below="scores lower after reasons than before them",
             advice="fix one order of score and reasons, and report it",
             matters=0.5,
+            primary=True,
+            calibration=Calibration(
+                fair={"quality": 0.5, "noise": 1.0, "context_noise": 0.5},
+                planted={"quality": 0.5, "noise": 1.0, "context_noise": 0.5, "reason_first": 0.12},
+                parameters={"forms": ("ex",), "orders": ("sr", "rs"), "rules": (True,), "replicates": 1},
+            ),
         ),
         Metric("reason_shift", "score before reasons minus score alone", "points", null=0.0),
         Metric("sample_difference", "samples of two orders", "mean absolute difference, points"),
@@ -149,17 +142,7 @@ class OutputOrder:
         Metric("score_share", "scores at this value", "share"),
         Metric("parse_failure_rate", "replies without a score", "share"),
     )
-    calibrations: ClassVar[tuple[Calibration, ...]] = (
-        Calibration(
-            "reason_first_shift",
-            null=0.0,
-            fair={"quality": 0.5, "noise": 1.0, "context_noise": 0.5},
-            planted={"quality": 0.5, "noise": 1.0, "context_noise": 0.5, "reason_first": 0.12},
-            parameters={"forms": ("ex",), "orders": ("sr", "rs"), "rules": (True,), "replicates": 1},
-        ),
-    )
 
-    attributes: Sequence[str] | None = None
     forms: Sequence[prompts.Form] = ("ex", "json")
     orders: Sequence[prompts.Order] = ("s", "sr", "rs")
     rules: Sequence[bool] = (True,)
@@ -169,11 +152,9 @@ class OutputOrder:
     temperature: float = 1.0
     max_tokens: int = 256
     opened: bool = False
-    seed: int = 0
-    resampling: Resampling = field(default_factory=Resampling)
 
     def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
+        super().__post_init__()
         find_scale(self.scale)
         require_some_of("forms", self.forms, get_args(prompts.Form))
         require_some_of("orders", self.orders, get_args(prompts.Order))
@@ -207,76 +188,54 @@ class OutputOrder:
                 return found
         return pointwise.read_score(trial, reply)
 
-    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return the estimates frame; the metrics are explained above.
+    def measure(self, cell: Cell) -> Iterator[Part]:
+        """Yield the contrasts of two orders, and what is of one configuration."""
+        scale = scale_named(str(cell.where["scale"]))
+        for metric in _SHIFTS:
+            if cell.wants(metric, *_DIFFERENCES):
+                yield _contrast(cell, metric, scale)
+        for order, part in cell.trials.groupby("order", sort=False):
+            yield from _configuration(part, {"order": order}, cell, scale)
 
-        Parameters
-        ----------
-        trials : pandas.DataFrame
-            Made by `biaslab.collect`.
-        metrics : sequence of str, optional
-            Estimate these only; all by default.
-
-        Raises
-        ------
-        InputError
-            If there is no such metric; the message lists all.
-        TrialsError
-            If a column is missing.
-        """
-        chosen = choose_metrics(_METRICS, metrics)
-        require_columns(trials, (*_CELL, "order", *ITEM, "replicate", "value", "status"), "trials")
-        rows: list[dict[str, Any]] = []
-        for names, cell in trials.groupby(list(_CELL), sort=False):
-            where = dict(zip(_CELL, names, strict=True))
-            scale = scale_named(str(where["scale"]))
-            for metric, orders in _SHIFTS.items():
-                rows += self._contrast(cell, where | {"order": "-".join(orders)}, scale, metric, chosen)
-            for order, part in cell.groupby("order", sort=False):
-                rows += self._configuration(part, where | {"order": order}, scale, chosen)
-        return estimates_frame(rows, self.name, self.primary, (*_CELL[2:], "order", "score"))
+    def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
+        """Take scores of judges and forms of prompt that have both orders."""
+        scores = scored(trials)
+        scores = scores[scores["order"].notna() & scores["form"].notna()]
+        cell = [scores[name] for name in self.cell]
+        both = pd.Series(True, index=scores.index)
+        for order in ("sr", "rs"):
+            both &= (scores["order"] == order).groupby(cell).transform("any") if len(scores) else both
+        return Accepted(scores[both], "" if both.any() else f"needs {self.needs}")
 
     def _asking(self, order: prompts.Order) -> pointwise.Asking:
         length = min(self.max_tokens, _SCORE_TOKENS) if order == "s" else self.max_tokens
         return pointwise.Asking("text", self.replicates, self.temperature, length, self.seed)
 
-    def _contrast(
-        self, cell: pd.DataFrame, where: dict[str, Any], scale: Scale, metric: str, chosen: Sequence[str]
-    ) -> list[dict[str, Any]]:
-        """Estimate one shift, and how far samples of its two orders and of one request lie apart."""
-        asked = [name for name in (metric, *_DIFFERENCES) if name in chosen]
-        orders = _SHIFTS[metric]
-        if not asked:
-            return []
-        missing = [order for order in orders if order not in set(cell["order"])]
-        if missing:
-            found = dict.fromkeys(asked, undefined(f"undefined: order {missing[0]} was not judged"))
-            return estimate_rows(found, where, self.resampling, 0, 0)
-        what = f"{self.name} ({where['attribute']}, {where['form']}, {where['order']})"
-        blocks = whole_blocks(cell, "order", orders, what, keep=())
-        width = scale.high - scale.low
-        ratios = {metric: _shift(blocks, orders, width)}
-        if len(asked) > (metric in asked):
-            ratios |= zip(_DIFFERENCES, sample_differences(cell, "order", orders), strict=True)
-        found = {name: ratios[name].estimate(self.resampling) for name in asked}
-        return estimate_rows(found, where, self.resampling, blocks.attrs["n_trials"], blocks.attrs["n_dropped"])
 
-    def _configuration(
-        self, part: pd.DataFrame, where: dict[str, Any], scale: Scale, chosen: Sequence[str]
-    ) -> list[dict[str, Any]]:
-        """Estimate what is of one configuration."""
-        ratios = {name: ratio for name, ratio in _of_one(part, scale).items() if name in chosen}
-        found = {name: ratio.estimate(self.resampling) for name, ratio in ratios.items()}
-        if {"score_sd", "resampling_sd"} & set(chosen):
-            both = score_spread(part, scale.high - scale.low, self.resampling)
-            found |= {name: e for name, e in zip(("score_sd", "resampling_sd"), both, strict=True) if name in chosen}
-        counts = len(usable(part)), len(part) - len(usable(part))
-        rows = estimate_rows(found, where, self.resampling, *counts)
-        if "score_share" in chosen:
-            for value, ratio in _shares(part, scale):
-                share = {"score_share": ratio.estimate(self.resampling)}
-                rows += estimate_rows(share, where | {"score": value}, self.resampling, *counts)
-        return rows
+def _contrast(cell: Cell, metric: str, scale: Scale) -> Part:
+    """Return one shift, and how far samples of its two orders and of one request lie apart."""
+    orders, where = _SHIFTS[metric], {"order": "-".join(_SHIFTS[metric])}
+    missing = [order for order in orders if order not in set(cell.trials["order"])]
+    if missing:
+        nothing = undefined(f"undefined: order {missing[0]} was not judged")
+        return Part(dict.fromkeys((metric, *_DIFFERENCES), nothing), (0, 0), where)
+    blocks = cell.blocks("order", orders, keep=(), of=where["order"])
+    found: dict[str, Estimable] = {metric: _shift(blocks, orders, scale.high - scale.low)}
+    if cell.wants(*_DIFFERENCES):
+        found |= zip(_DIFFERENCES, sample_differences(cell.trials, "order", orders), strict=True)
+    return Part(found, blocks, where)
+
+
+def _configuration(part: pd.DataFrame, where: dict[str, object], cell: Cell, scale: Scale) -> Iterator[Part]:
+    """Yield what is of one configuration."""
+    found: dict[str, Estimable] = {**_of_one(part, scale)}
+    if cell.wants("score_sd", "resampling_sd"):
+        both = score_spread(part, scale.high - scale.low, cell.resampling)
+        found |= zip(("score_sd", "resampling_sd"), both, strict=True)
+    counts = len(usable(part)), len(part) - len(usable(part))
+    yield Part(found, counts, where)
+    for value, ratio in _shares(part, scale) if cell.wants("score_share") else ():
+        yield Part({"score_share": ratio}, counts, where | {"score": value})
 
 
 def _shift(blocks: pd.DataFrame, orders: tuple[str, str], width: float) -> Ratio:

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations, product
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from biaslab.checks import require_attributes_list, require_whole
-from biaslab.core import Calibration, Metric, Reply, Status, Trial
+from biaslab.checks import require_some_of, require_whole
+from biaslab.core import Calibration, Metric, Trial
 from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
-from biaslab.probes._pairwise import Answer, PairAsking, draw_of, read_pair
-from biaslab.stats import Ratio, Resampling, choose_metrics, estimates_frame, pairs, ratio_rows, require_columns
+from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, PairProbe, Part, label_mass, paired
+from biaslab.probes.base.pair_probe import draw_of
+from biaslab.ranking import pairs
+from biaslab.stats import Ratio
 
-_METRICS = (
-    "first_position_rate",
-    "first_position_logit",
-    "order_consistency",
-    "primacy_share",
-    "comparative_accuracy",
-    "tie_rate",
-    "label_mass",
-    "resampling_consistency",
-)
 _BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")
 _TINY = 1e-15  # probabilities are kept off 0 and 1, where a logit is infinite
 
 
 @dataclass(frozen=True)
-class Position:
+class Position(PairProbe):
     """Compare candidates in both orders and see what the order alone decides.
 
     Parameters
@@ -67,11 +58,9 @@ class Position:
 
     Notes
     -----
-    A trial's ``value`` is the probability that the candidate shown first wins, among the two labels: p_ij of Eq. 3, or
-    0, ½ (tie), 1 for text. A tie is "Tie" as the likeliest answer, or two labels exactly as likely.
-
-    Estimates, one a judge × data set × attribute × template, over pairs that were judged in both orders (a refusal in
-    one order drops the pair, counted in ``n_dropped``):
+    A trial's ``value`` is that of `biaslab.probes.base.PairProbe`. Estimates, one a judge × data set × attribute ×
+    template, over pairs that were judged in both orders (a refusal in one order drops the pair, counted in
+    ``n_dropped``):
 
     ``first_position_rate`` (primary; 0–1, null ½)
         P(A) of Eq. 8: share of decisions, ties aside, for the first. Above ½: primacy; below: recency.
@@ -92,9 +81,10 @@ class Position:
     absolute human gap (column ``human_gap``, the bin's mean; NaN for all pairs together): bias grows as the gap
     shrinks.
 
-    Pairs that do not flip say nothing about the order, and they are most. ``first_position_rate`` and ``primacy_share``
-    therefore have a t test, and with fewer than 20 contexts a t interval (`biaslab.stats.t_tests`); everything else has
-    bootstrap intervals and sign-flip tests over contexts. ``method`` says which.
+    Pairs that do not flip say nothing about the order, and they are most. ``first_position_rate``, ``primacy_share``
+    and ``comparative_accuracy`` therefore have a t test, and with fewer than 20 contexts a t interval; everything else
+    has bootstrap intervals and sign-flip tests over contexts. ``method`` says which. The metrics of pairs are those of
+    `biaslab.ranking.pairs`, which rankings and audits call too.
 
     Examples
     --------
@@ -109,7 +99,10 @@ class Position:
     """
 
     name: ClassVar[str] = "position"
-    primary: ClassVar[tuple[str, ...]] = ("first_position_rate",)
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
+    conditions: ClassVar[tuple[str, ...]] = ("human_gap",)
+    columns: ClassVar[tuple[str, ...]] = ("human_gap", *pairs.PAIR, "label_mass")
+    needs: ClassVar[str] = "judgements of two candidates shown one after the other"
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric(
             "first_position_rate",
@@ -120,10 +113,15 @@ class Position:
             below="prefers what stands second",
             advice="ask every pair in both orders and average",
             matters=0.1,
+            primary=True,
+            calibration=Calibration(
+                fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
+                planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "position": 0.4},
+                parameters={"templates": (1,)},
+            ),
         ),
         Metric("first_position_logit", "first-position bias", "logits", null=0.0),
         Metric("order_consistency", "same winner in both orders", "share"),
-        Metric("resampling_consistency", "two samples of one request agree", "share"),
         Metric("primacy_share", "primacy among flipped pairs", "share", null=0.5),
         Metric(
             "comparative_accuracy",
@@ -133,170 +131,108 @@ class Position:
             above="orders pairs as the reference scores do",
             below="orders pairs against the reference scores",
             quality=True,
+            calibration=Calibration(
+                fair={"quality": 0.0, "noise": 1.0, "context_noise": 0.5},
+                planted={"quality": 0.18, "noise": 1.0, "context_noise": 0.5},
+                parameters={"templates": (1,)},
+            ),
         ),
         Metric("tie_rate", "ties", "share"),
-        Metric("label_mass", "probability of all labels together"),
-    )
-    calibrations: ClassVar[tuple[Calibration, ...]] = (
-        Calibration(
-            "first_position_rate",
-            null=0.5,
-            fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
-            planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "position": 0.4},
-            parameters={"templates": (1,)},
-        ),
+        LABEL_MASS,
+        Metric("resampling_consistency", "two samples of one request agree", "share"),
     )
 
-    attributes: Sequence[str] | None = None
     templates: Sequence[int] = (1, 2)
     n_pairs: int | None = None
-    answer: Answer = "distribution"
-    ties: bool = False
-    replicates: int = 1
-    temperature: float = 1.0
     gap_bins: int = 4
-    seed: int = 0
-    resampling: Resampling = field(default_factory=Resampling)
 
     def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
-        if not self.templates or set(self.templates) - {1, 2}:
-            raise InputError("templates", self.templates, "a list of 1 and/or 2")
+        super().__post_init__()
+        require_some_of("templates", self.templates, (1, 2))
         for name in ("n_pairs", "gap_bins"):
             if getattr(self, name) is not None:
                 require_whole(name, getattr(self, name), 1)
-        self._asking()
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every drawn pair in both orders, for each attribute, template and replicate."""
-        attributes, asking = dataset.require_attributes(self.attributes), self._asking()
-        means = dataset.human_means.to_dict()
+        attributes, means = dataset.require_attributes(self.attributes), dataset.human_means.to_dict()
         for context_id, rows in dataset.candidates.groupby("context_id", sort=False):
             name, texts = str(context_id), dict(zip(rows["candidate_id"], rows["text"], strict=True))
             context = (name, str(rows["context"].iloc[0]))
-            pairs = self._draw(name, list(texts))
-            for (first, second), attribute, template in product(_both(pairs), attributes, self.templates):
+            both = [order for pair in self._draw(name, list(texts)) for order in (pair, pair[::-1])]
+            for (first, second), attribute, template in product(both, attributes, self.templates):
                 score = means[attribute]
                 gap = float(score[context_id, first] - score[context_id, second])
                 pair = (first, texts[first]), (second, texts[second])
                 condition = {"template": template, "human_gap": gap}
-                yield from asking.trials(dataset, template, attribute, context, pair, condition)
+                yield from self.ask_pair(dataset, template, attribute, context, pair, condition)
 
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the probability that the first wins, and the status."""
-        return read_pair(trial, reply)
+    def measure(self, cell: Cell) -> Iterator[Part]:
+        """Yield the metrics of all pairs together and, where no metric was named, some by bins of the human gap."""
+        blocks = pairs.both_orders(cell.trials, cell.what)
+        found: dict[str, Estimable] = {**_ratios(blocks)}
+        found["resampling_consistency"] = lambda: _noise_floor(blocks, cell.trials).estimate(self.resampling)
+        yield Part(found, blocks, {"human_gap": np.nan})
+        for gap, part in pairs.by_gap(blocks, self.gap_bins) if cell.everything else ():
+            ratios = _ratios(part)
+            binned = {metric: replace(ratios[metric], null=None) for metric in _BY_GAP}
+            yield Part(binned, part, {"human_gap": gap})
 
-    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Turn trials into the estimates listed in the notes of this class.
-
-        Parameters
-        ----------
-        trials : pandas.DataFrame
-            Made by `biaslab.collect`.
-        metrics : sequence of str, optional
-            Estimate these only, over all pairs together; by default all metrics, and some by bins of the human gap.
-
-        Raises
-        ------
-        InputError
-            If there is no such metric; the message lists those there are.
-        TrialsError
-            If a column is missing, or a pair stands twice in one order.
-        """
-        chosen = choose_metrics(_METRICS, metrics)
-        require_columns(trials, (*pairs.CELL, "template", "human_gap", *pairs.PAIR, "label_mass"), "trials")
-        cells = [*pairs.CELL, "template"]
-        rows: list[dict[str, Any]] = []
-        for names, cell in trials.groupby(cells, sort=False):
-            where = dict(zip(cells, names, strict=True))
-            blocks = pairs.both_orders(cell, f"{self.name} ({where['attribute']}, template {where['template']})")
-            terms = _terms(blocks)
-            if "resampling_consistency" in chosen:
-                terms |= _noise_floor(blocks, cell)
-            asked = {metric: terms[metric] for metric in chosen}
-            rows += ratio_rows(asked, where | {"human_gap": np.nan}, blocks, self.resampling)
-            if metrics is not None:
-                continue
-            for gap, part in pairs.by_gap(blocks, self.gap_bins):
-                terms = _terms(part)
-                binned = {metric: replace(terms[metric], null=None) for metric in _BY_GAP}
-                rows += ratio_rows(binned, where | {"human_gap": gap}, part, self.resampling)
-        return estimates_frame(rows, self.name, self.primary, ("attribute", "template", "human_gap"))
+    def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
+        """Take pairs of which it is known what was shown first, by judges that judged some pair in both orders."""
+        found = paired(trials)
+        if found.empty:
+            return Accepted(found, f"needs {self.needs}")
+        shown = found[found["order_known"].astype(bool)]
+        if shown.empty:
+            return Accepted(shown, "needs to know which candidate was shown first, which the log does not say")
+        cell = [shown[name] for name in self.cell]
+        kept = pairs.in_both_orders(shown, cell).groupby(cell).transform("any")
+        if not kept.any():
+            return Accepted(shown[kept], "needs both orders of a pair; each was judged in one order only")
+        left = shown.loc[~kept, list(self.cell)].drop_duplicates()
+        names = ", ".join(" / ".join(map(str, row)) for row in left.itertuples(index=False))
+        return Accepted(shown[kept], f"without {names}: no pair was judged in both orders" if names else "")
 
     def _draw(self, context_id: str, candidates: list[str]) -> list[tuple[str, str]]:
-        pairs = list(combinations(candidates, 2))
-        if self.n_pairs is None or self.n_pairs >= len(pairs):
-            return pairs
-        chosen = draw_of(self.seed, context_id).choice(len(pairs), self.n_pairs, replace=False)
-        return [pairs[i] for i in sorted(chosen)]
-
-    def _asking(self) -> PairAsking:
-        return PairAsking(self.answer, self.ties, self.replicates, self.temperature, self.seed)
+        known = list(combinations(candidates, 2))
+        if self.n_pairs is None or self.n_pairs >= len(known):
+            return known
+        chosen = draw_of(self.seed, context_id).choice(len(known), self.n_pairs, replace=False)
+        return [known[i] for i in sorted(chosen)]
 
 
-def _both(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [order for pair in pairs for order in (pair, pair[::-1])]
-
-
-def _terms(blocks: pd.DataFrame) -> dict[str, Ratio]:
-    """Say what each metric counts, pair by pair, in both orders."""
-    context = blocks["context_id"]
-    first = blocks[["first_ij", "first_ji"]].to_numpy(float)
-    decided = ~np.isnan(first)
-    wins, n_decided = np.nansum(first, axis=1), decided.sum(axis=1)
-    both = decided.all(axis=1)
-    flips = both & (first[:, 0] == first[:, 1])
-    same = (both & ~flips) | ~decided.any(axis=1)
-    gap = blocks["human_gap"].to_numpy(float)
-    right = (first == np.column_stack([gap > 0, gap < 0])) & decided
-    rated = decided & (np.nan_to_num(gap) != 0)[:, None]
-    ones, unit = np.ones(len(blocks)), (0.0, 1.0)
+def _ratios(blocks: pd.DataFrame) -> dict[str, Ratio]:
+    """Say what the judgements of pairs in both orders add to each metric."""
     p = blocks[["p_ij", "p_ji"]].to_numpy(float)
-    soft = not np.isin(p, (0.0, 0.5, 1.0)).all()
+    both = blocks[["first_ij", "first_ji"]].to_numpy(float)
+    context, won, other = blocks["context_id"].repeat(2), both.ravel(), both[:, ::-1].ravel()
+    gap = np.outer(blocks["human_gap"].to_numpy(float), (1, -1)).ravel()
     return {
-        "first_position_rate": Ratio(context, wins, n_decided, null=0.5, bounds=unit, inference="t"),
-        "first_position_logit": Ratio(
-            context,
-            logit(np.clip(p, _TINY, 1 - _TINY)).mean(axis=1),
-            ones * soft,
-            null=0.0,
-            missing="undefined: answers are text, which has no probabilities",
-        ),
-        "order_consistency": Ratio(context, same, ones, bounds=unit),
-        "primacy_share": Ratio(
-            context,
-            flips & (wins == 2),
-            flips,
-            null=0.5,
-            bounds=unit,
-            missing="undefined: no pair flips",
-            inference="t",
-        ),
-        "comparative_accuracy": Ratio(
-            context,
-            (right & rated).sum(axis=1),
-            rated.sum(axis=1),
-            null=0.5,
-            bounds=unit,
-            missing="undefined: no two candidates with different human scores",
-        ),
-        "tie_rate": Ratio(context, 2 - n_decided, 2 * ones, bounds=unit),
-        "label_mass": Ratio(
-            context,
-            blocks["label_mass"].fillna(0),
-            blocks["label_mass"].notna(),
-            missing="undefined: answers are text",
-        ),
+        "first_position_rate": pairs.first_position_rate(context, won),
+        "first_position_logit": _bias(blocks["context_id"], p),
+        "order_consistency": pairs.order_consistency(context, won, other),
+        "primacy_share": pairs.primacy_share(context, won, other),
+        "comparative_accuracy": pairs.comparative_accuracy(context, won, gap),
+        "tie_rate": pairs.tie_rate(context, won),
+        "label_mass": label_mass(blocks),
     }
 
 
-def _noise_floor(blocks: pd.DataFrame, trials: pd.DataFrame) -> dict[str, Ratio]:
+def _bias(context: pd.Series, p: np.ndarray) -> Ratio:
+    """Return the mean of ½ [logit p_ij + logit p_ji]; undefined where every p is a verdict."""
+    soft = not np.isin(p, (0.0, 0.5, 1.0)).all()
+    missing = "undefined: answers are text, which has no probabilities"
+    logits = logit(np.clip(p, _TINY, 1 - _TINY)).mean(axis=1)
+    return Ratio(context, logits, np.full(len(p), float(soft)), null=0.0, missing=missing)
+
+
+def _noise_floor(blocks: pd.DataFrame, trials: pd.DataFrame) -> Ratio:
     """Say how often two samples of one request agree: exactly from p, or counted between replicates of text answers."""
     p = blocks[["p_ij", "p_ji"]].to_numpy(float)
     if np.isin(p, (0.0, 0.5, 1.0)).all():
         seen = pairs.replicate_agreement(trials)
         missing = "undefined: one replicate only"
-        ratio = Ratio(seen["context_id"], seen["agree"], seen["pairs"], bounds=(0.0, 1.0), missing=missing)
-    else:
-        ratio = Ratio(blocks["context_id"], (p**2 + (1 - p) ** 2).mean(axis=1), np.ones(len(p)), bounds=(0.0, 1.0))
-    return {"resampling_consistency": ratio}
+        return Ratio(seen["context_id"], seen["agree"], seen["pairs"], bounds=(0.0, 1.0), missing=missing)
+    agree = (p**2 + (1 - p) ** 2).mean(axis=1)
+    return Ratio(blocks["context_id"], agree, np.ones(len(p)), bounds=(0.0, 1.0))

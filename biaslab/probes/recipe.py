@@ -2,49 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import product
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
-import pandas as pd
-
-from biaslab.checks import require_attributes_list, require_some_of
+from biaslab.checks import require_some_of
 from biaslab.core import Calibration, Metric, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
-from biaslab.probes._answer_metrics import label_mass, parse_rate, token_count
+from biaslab.probes._answer_metrics import parse_rate, token_count
+from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass
 from biaslab.scales import find_scale
 from biaslab.scoring.g_eval import GEval
 from biaslab.scoring.pointwise import Answer
 from biaslab.scoring.rating import Rating
-from biaslab.stats import (
-    ITEM,
-    Estimate,
-    Level,
-    Method,
-    Resampling,
-    agreement_loss,
-    choose_metrics,
-    estimate_correlation,
-    estimate_rows,
-    estimates_frame,
-    require_columns,
-    whole_blocks,
-)
+from biaslab.stats import ITEM, Level, Method, agreement_loss, estimate_correlation
 
 Rival = Literal["rate_explain", "g_eval"]
 _RECIPE = "recipe"
-_PRICE = ("parse_rate", "label_mass", "tokens")
-_METRICS = ("recipe_gain", "agreement", *_PRICE)
-_CELL = ("judge", "dataset", "attribute", "answer")
-_CONDITIONS = (*_CELL[2:], "scorer", "against", "level", "coefficient")
 _LEVELS: tuple[Level, ...] = ("context", "dataset")
 _COEFFICIENTS: tuple[Method, ...] = ("spearman", "kendall")
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Probe):
     """Score every candidate by the recipe and in older ways, and see whether the recipe agrees better with humans.
 
     Parameters
@@ -119,7 +101,11 @@ class Recipe:
     """
 
     name: ClassVar[str] = "recipe"
-    primary: ClassVar[tuple[str, ...]] = ("recipe_gain",)
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "answer")
+    conditions: ClassVar[tuple[str, ...]] = ("scorer", "against", "level", "coefficient")
+    columns: ClassVar[tuple[str, ...]] = (
+        *ITEM, "scorer", "human", "replicate", "value", "status", "tokens", "label_mass",
+    )  # fmt: skip
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric(
             "recipe_gain",
@@ -133,31 +119,27 @@ class Recipe:
                 "ask in the older way",
             ),
             matters=0.1,
+            primary=True,
+            calibration=Calibration(  # without quality there is nothing to gain; with it a judge loses less unsampled
+                fair={"quality": 0.0, "noise": 0.5, "sharpness": 4.0},
+                planted={"quality": 1.0, "noise": 0.5, "sharpness": 4.0},
+                parameters={
+                    "against": ("rate_explain",),
+                    "scale": "1-100",
+                    "rival_scale": "1-100",
+                    "levels": ("context",),
+                    "coefficients": ("spearman",),
+                    "answer": "text",
+                    "samples": 1,
+                },
+            ),
         ),
         Metric("agreement", "correlation with the reference scores", null=0.0, quality=True),
         Metric("parse_rate", "answers that hold a score", "share"),
-        Metric("label_mass", "probability of all labels together"),
+        LABEL_MASS,
         Metric("tokens", "price", "tokens a score"),
     )
-    calibrations: ClassVar[tuple[Calibration, ...]] = (
-        Calibration(
-            "recipe_gain",  # without quality there is nothing to gain; with it a judge loses less if nothing is sampled
-            null=0.0,
-            fair={"quality": 0.0, "noise": 0.5, "sharpness": 4.0},
-            planted={"quality": 1.0, "noise": 0.5, "sharpness": 4.0},
-            parameters={
-                "against": ("rate_explain",),
-                "scale": "1-100",
-                "rival_scale": "1-100",
-                "levels": ("context",),
-                "coefficients": ("spearman",),
-                "answer": "text",
-                "samples": 1,
-            },
-        ),
-    )
 
-    attributes: Sequence[str] | None = None
     against: Sequence[Rival] = ("rate_explain", "g_eval")
     scale: str = "1-10"
     rival_scale: str = "1-5"
@@ -165,11 +147,9 @@ class Recipe:
     coefficients: Sequence[Method] = _COEFFICIENTS
     answer: Answer = "distribution"
     samples: int = 10
-    seed: int = 0
-    resampling: Resampling = field(default_factory=Resampling)
 
     def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
+        super().__post_init__()
         find_scale(self.scale)
         lists = (("against", get_args(Rival)), ("levels", _LEVELS), ("coefficients", _COEFFICIENTS))
         for name, allowed in lists:
@@ -198,59 +178,26 @@ class Recipe:
         """Return the score as its scorer reads it, and the status."""
         return self._scorers[str(trial.condition["scorer"])].read(trial, reply)
 
-    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Turn trials into the estimates listed in the notes of this class.
+    def measure(self, cell: Cell) -> Iterator[Part]:
+        """Yield gains and agreements by level and coefficient, and what the answers of each scorer hold and cost."""
+        if cell.wants("recipe_gain", "agreement"):
+            yield from self._agreements(cell)
+        for scorer in self._scorers:
+            asked = cell.trials[cell.trials["scorer"] == scorer]
+            price: dict[str, Estimable] = {
+                "parse_rate": partial(parse_rate, asked, self.resampling),
+                "label_mass": label_mass(asked.drop_duplicates(list(ITEM))),
+                "tokens": partial(token_count, asked, asked["replicate"].nunique(), self.resampling),
+            }
+            yield Part(price, (len(asked), 0), {"scorer": scorer})
 
-        Parameters
-        ----------
-        trials : pandas.DataFrame
-            Made by `biaslab.collect`.
-        metrics : sequence of str, optional
-            Estimate these only; all by default.
-
-        Raises
-        ------
-        InputError
-            If there is no such metric (the message lists all), or a scorer did not score.
-        TrialsError
-            If a column is missing.
-        """
-        chosen = choose_metrics(_METRICS, metrics)
-        require_columns(trials, (*_CELL, "scorer", "human", *ITEM, "replicate", "value", "status"), "trials")
-        require_columns(trials, ("tokens", "label_mass"), "trials")
-        rows: list[dict[str, Any]] = []
-        for names, cell in trials.groupby(list(_CELL), sort=False):
-            where = dict(zip(_CELL, names, strict=True))
-            if {"recipe_gain", "agreement"} & {*chosen}:
-                rows += self._correlated(cell, chosen, where)
-            for scorer in self._scorers if {*_PRICE} & {*chosen} else ():
-                asked = cell[cell["scorer"] == scorer]
-                rows += estimate_rows(
-                    self._price(asked, chosen), where | {"scorer": scorer}, self.resampling, len(asked), 0
-                )
-        return estimates_frame(rows, self.name, self.primary, _CONDITIONS)
-
-    def _correlated(
-        self, cell: pd.DataFrame, chosen: Sequence[str], where: Mapping[str, Any]
-    ) -> Iterator[dict[str, Any]]:
-        """Yield gains and agreements of one cell, by level and coefficient."""
-        blocks = whole_blocks(cell, "scorer", list(self._scorers), f"{self.name} ({where['attribute']})")
-        counts = blocks.attrs["n_trials"], blocks.attrs["n_dropped"]
+    def _agreements(self, cell: Cell) -> Iterator[Part]:
+        blocks = cell.blocks("scorer", list(self._scorers))
         for level, coefficient in product(self.levels, self.coefficients):
-            at = {**where, "level": level, "coefficient": coefficient}
-            for rival in self.against if "recipe_gain" in chosen else ():
-                gain = agreement_loss(blocks, _RECIPE, rival, "human", self.resampling, level, coefficient)
-                yield from estimate_rows({"recipe_gain": gain}, at | {"against": rival}, self.resampling, *counts)
-            for scorer in self._scorers if "agreement" in chosen else ():
-                found: Estimate = estimate_correlation(blocks, scorer, "human", self.resampling, level, coefficient)
-                yield from estimate_rows({"agreement": found}, at | {"scorer": scorer}, self.resampling, *counts)
-
-    def _price(self, asked: pd.DataFrame, chosen: Sequence[str]) -> dict[str, Estimate]:
-        """Estimate what the answers of one scorer hold and cost."""
-        samples = asked["replicate"].nunique()
-        made: dict[str, Callable[[], Estimate]] = {
-            "parse_rate": lambda: parse_rate(asked, self.resampling),
-            "label_mass": lambda: label_mass(asked, self.resampling),
-            "tokens": lambda: token_count(asked, samples, self.resampling),
-        }
-        return {name: make() for name, make in made.items() if name in chosen}
+            at, options = {"level": level, "coefficient": coefficient}, (self.resampling, level, coefficient)
+            for rival in self.against:
+                gain = partial(agreement_loss, blocks, _RECIPE, rival, "human", *options)
+                yield Part({"recipe_gain": gain}, blocks, at | {"against": rival})
+            for scorer in self._scorers:
+                found = partial(estimate_correlation, blocks, scorer, "human", *options)
+                yield Part({"agreement": found}, blocks, at | {"scorer": scorer})

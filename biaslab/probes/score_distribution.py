@@ -2,56 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab import prompts
-from biaslab.checks import require_attributes_list, require_whole
+from biaslab.checks import require_some_of, require_whole
 from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
-from biaslab.probes._answer_metrics import agree, label_mass
 from biaslab.probes._answers import Answers, name_seed
+from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, by_configuration, label_mass, scored
 from biaslab.scales import SCALES, find_scale, scale_named, whole_numbers
-from biaslab.scoring.pointwise import (
-    Answer,
-    Asking,
-    drawn_items,
-    label_trials,
-    read_score,
-    score_trials,
-)
-from biaslab.stats import (
-    DISTRIBUTION,
-    ITEM,
-    Estimate,
-    Resampling,
-    choose_metrics,
-    describe_distribution,
-    estimate_rows,
-    estimates_frame,
-    require_columns,
-    score_weights,
-)
+from biaslab.scoring.pointwise import Answer, Asking, drawn_items, label_trials, read_score, score_trials
+from biaslab.stats import DISTRIBUTION, ITEM, Agreement, Resampling, describe_distribution, score_weights
 
-_CELL = ("judge", "dataset", "attribute")
-_AGREEMENT = ("agreement", "agreement_gain")
-_METRICS = (*DISTRIBUTION, *_AGREEMENT, "label_mass")
 _SMOOTH = 0.03  # how far Whipple's index of a smooth distribution may lie from 1: see `biaslab.stats.heaping`
 _FAIR: dict[str, Scalar] = {"quality": 0.6, "noise": 0.5, "context_noise": 0.3}
 
 
-Floats = NDArray[np.float64]
-
-
 @dataclass(frozen=True)
-class ScoreDistribution:
+class ScoreDistribution(Probe):
     """Ask for scores on several scales, and see which scores are given and what they are worth.
 
     Parameters
@@ -63,7 +38,7 @@ class ScoreDistribution:
     answer : {"distribution", "text"}
         Read the exact distribution over the scale's labels, or sample texts and read the scores in them.
     samples : int
-        How many samples are averaged (the paper's N). With ``answer="text"`` so many are asked for.
+        How many samples are averaged (the paper's N), and with ``answer="text"`` asked for.
     temperature : float
         With ``answer="text"``: of the samples. Distributions are at temperature 1.
     max_tokens : int
@@ -102,7 +77,8 @@ class ScoreDistribution:
         Share of scores whose last digit would have to change to make all last digits equally frequent. Not tested:
         a fair judge's is above 0 where scores are few (the note says by how much).
     ``scale_use`` (0–1)
-        exp(entropy) of all scores together over the number of levels: as if so large a share was used evenly.
+        exp(entropy) of all scores together over the number of levels: the share of the levels that, used evenly, would
+        have the same entropy.
     ``range_used`` (0–1)
         Distance between the 1st and the 99th percentile of all scores, as a share of the scale.
     ``pooled_sd``
@@ -129,7 +105,12 @@ class ScoreDistribution:
     """
 
     name: ClassVar[str] = "score_distribution"
-    primary: ClassVar[tuple[str, ...]] = ("round_number_excess_10", "round_number_excess_5")
+    conditions: ClassVar[tuple[str, ...]] = ("scale", "answer")
+    columns: ClassVar[tuple[str, ...]] = (
+        *(*ITEM, "scale", "human", "human_scale", "ratings", "replicate"),
+        *("value", "status", "label_mass"),
+    )
+    needs: ClassVar[str] = "single scores on a scale"
     metrics: ClassVar[tuple[Metric, ...]] = (
         *(
             Metric(
@@ -141,44 +122,35 @@ class ScoreDistribution:
                 below=f"avoids multiples of {base}",
                 advice="take the mean of the label distribution or of several samples, not one score of a fine scale",
                 matters=0.25,  # demography calls data from 125 % on rough (United Nations, Demographic Yearbook)
+                primary=True,
+                calibration=Calibration(
+                    fair=_FAIR,
+                    planted={**_FAIR, "heaping": 0.45},
+                    parameters={"scales": ("1-100",), "answer": "text", "samples": 5},
+                ),
             )
             for base in (10, 5)
         ),
         Metric("myers_index", "last digits that would have to change", "share"),
         Metric("scale_use", "levels in use", "share"),
         Metric("range_used", "range in use", "share"),
-        Metric("tie_rate", "ties", "share"),
         Metric("pooled_sd", "standard deviation of all scores", "points"),
+        Metric("tie_rate", "ties", "share"),
         Metric("agreement", "agreement with the reference scores", "Kendall's τ-b", null=0.0),
         Metric("agreement_gain", "gain over a single sample", "Kendall's τ-b", null=0.0),
-    )
-    calibrations: ClassVar[tuple[Calibration, ...]] = tuple(
-        Calibration(
-            metric,
-            null=1.0,
-            fair=_FAIR,
-            planted={**_FAIR, "heaping": heaping},
-            parameters={"scales": ("1-100",), "answer": "text", "samples": 5},
-        )
-        for metric, heaping in (("round_number_excess_10", 0.45), ("round_number_excess_5", 0.45))
+        LABEL_MASS,
     )
 
-    attributes: Sequence[str] | None = None
     scales: Sequence[str] = tuple(SCALES)
     answer: Answer = "distribution"
     samples: int = 10
     temperature: float = 1.0
     max_tokens: int = 16
     n_candidates: int | None = 3
-    seed: int = 0
-    resampling: Resampling = field(default_factory=Resampling)
 
     def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
-        if isinstance(self.scales, str) or not self.scales or len(set(self.scales)) < len(self.scales):
-            raise InputError("scales", self.scales, f"a list of different names out of {', '.join(SCALES)}")
-        for name in self.scales:
-            find_scale(name)
+        super().__post_init__()
+        require_some_of("scales", self.scales, tuple(SCALES))
         require_whole("samples", self.samples, 1)
         if self.n_candidates is not None:
             require_whole("n_candidates", self.n_candidates, 1)
@@ -191,17 +163,13 @@ class ScoreDistribution:
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the scores of every candidate, for each attribute and scale."""
-        attributes = dataset.require_attributes(self.attributes)
-        ratings = _ratings(dataset)
+        attributes, ratings = dataset.require_attributes(self.attributes), _ratings(dataset)
         low, high = dataset.scale
         for item in drawn_items(dataset, self.n_candidates, self.seed):
-            for attribute, name in product(attributes, self.scales):
-                scale = find_scale(name)
+            for attribute, scale in product(attributes, map(find_scale, self.scales)):
                 prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context)
-                condition: dict[str, Scalar] = {
-                    "human_scale": f"{low:g}-{high:g}",
-                    "ratings": ratings.get((item.context_id, item.candidate_id, attribute), ""),
-                }
+                rated = ratings.get((item.context_id, item.candidate_id, attribute), "")
+                condition: dict[str, Scalar] = {"human_scale": f"{low:g}-{high:g}", "ratings": rated}
                 if self.answer == "distribution":
                     yield from label_trials(item, attribute, prompt, scale, condition)
                 else:
@@ -211,82 +179,72 @@ class ScoreDistribution:
         """Return the probability of the trial's label or, of a text, the score; and the status."""
         return read_score(trial, reply)
 
-    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Turn trials into the estimates listed in the notes of this class.
+    def measure(self, cell: Cell) -> Iterator[Part]:
+        """Yield the metrics of each scale and kind of answer, then those of single human ratings."""
+        for scale, trials in cell.trials.groupby("scale", sort=False):
+            given, where = Answers.of(trials, scale_named(str(scale))), {**cell.where, "scale": scale}
+            given.warn(cell, f"scale {scale}")
+            found = self._of_answers(cell, given, name_seed(self.seed, where))
+            found["single"]["label_mass"] = label_mass(trials.drop_duplicates(list(ITEM)))
+            for answer, metrics in found.items():
+                yield Part(metrics, given.counts, {"scale": scale, "answer": answer})
+        yield from self._of_humans(cell)
 
-        Parameters
-        ----------
-        trials : pandas.DataFrame
-            Made by `biaslab.collect`.
-        metrics : sequence of str, optional
-            Estimate these only.
+    def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
+        """Take single scores that were read from text, and human ratings that are whole numbers."""
+        scores = scored(trials)
+        scores = scores[scores["answer"] == "text"]
+        if scores.empty:
+            return Accepted(scores, f"needs {self.needs}")
+        found = by_configuration(scores)
+        decimal = found["ratings"].str.contains(".", regex=False)
+        return Accepted(found.assign(ratings=found["ratings"].where(~decimal, "")))
 
-        Raises
-        ------
-        InputError
-            If there is no such metric; the message lists those there are.
-        TrialsError
-            If a column is missing.
-        """
-        chosen = choose_metrics(_METRICS, metrics)
-        wanted = (*_CELL, *ITEM, "scale", "human", "human_scale", "ratings", "replicate", "value", "status")
-        require_columns(trials, (*wanted, "label_mass"), "trials")
-        rows: list[dict[str, Any]] = []
-        for names, cell in trials.groupby([*_CELL, "scale"], sort=False):
-            where = dict(zip((*_CELL, "scale"), names, strict=True))
-            given = Answers.of(cell, scale_named(str(where["scale"])))
-            given.warn(f"{self.name} ({where['attribute']}, scale {where['scale']})")
-            counts = (given.entering, given.planned - given.entering)
-            for answer, found in self._judged(given, cell, chosen, where).items():
-                rows += estimate_rows(found, where | {"answer": answer}, self.resampling, *counts)
-        for names, cell in trials.groupby(list(_CELL), sort=False):
-            rows += self._of_humans(cell, chosen, dict(zip(_CELL, names, strict=True)))
-        return estimates_frame(rows, self.name, self.primary, ("attribute", "scale", "answer"))
-
-    def _judged(
-        self, given: Answers, cell: pd.DataFrame, chosen: Sequence[str], where: Mapping[str, Any]
-    ) -> dict[str, dict[str, Estimate]]:
-        """Return the estimates of each kind of answer."""
-        many, exact, levels = f"mean of {self.samples}", given.chances is not None, given.scale.values  # noqa: PD011
-        spread = [m for m in chosen if m in DISTRIBUTION]
-        margin = _SMOOTH if exact else 0.0
-        single = describe_distribution(given.context, given.weights, levels, spread, self.resampling, 1.0, margin)
-        found = {"single": single}
-        drawn: dict[str, Floats] = {}
+    def _of_answers(self, cell: Cell, given: Answers, seed: tuple[int, int]) -> dict[str, dict[str, Estimable]]:
+        """Return the metrics of each kind of answer on one scale."""
+        scale, shape, exact = given.scale, cell.wants(*DISTRIBUTION), given.chances is not None
+        levels, margin = scale.values, _SMOOTH if exact else 0.0  # noqa: PD011
+        single = describe_distribution(given.context, given.weights, levels, shape, self.resampling, 1.0, margin)
+        found: dict[str, dict[str, Estimable]] = {"single": {**single}}
+        drawn: dict[str, NDArray[np.float64]] = {}
         if exact:
             likeliest = given.at_temperature(0)
-            found["greedy"] = describe_distribution(
-                given.context, likeliest.weights, levels, spread, self.resampling, None
-            )
-            drawn |= {"greedy": likeliest.expected[None], "expected": given.expected[None]}
-        if {*_AGREEMENT, "tie_rate"} & {*chosen}:
-            seed = name_seed(self.seed, dict(where))
+            greedy = describe_distribution(given.context, likeliest.weights, levels, shape, self.resampling, None)
+            found["greedy"] = {**greedy}
+            drawn = {"greedy": likeliest.expected[None], "expected": given.expected[None]}
+        if cell.wants("agreement", "agreement_gain", "tie_rate"):
             alone = given.agreement(given.means(1, seed))
-            drawn = ({many: given.means(self.samples, seed)} if self.samples > 1 else {}) | drawn
-            found["single"] |= agree(alone, None, chosen, self.resampling)
+            found["single"]["agreement"] = alone.ratio()
+            if self.samples > 1:
+                drawn[f"mean of {self.samples}"] = given.means(self.samples, seed)
             for answer, scores in drawn.items():
-                agreed = agree(given.agreement(scores), alone, chosen, self.resampling)
-                found[answer] = agreed | found.get(answer, {})
-        if "label_mass" in chosen:
-            found["single"]["label_mass"] = label_mass(cell, self.resampling)
-        return {answer: {m: e[m] for m in chosen if m in e} for answer, e in found.items()}
+                gains = _gains(given.agreement(scores), alone, self.resampling)
+                found[answer] = gains | found.get(answer, {})
+        return found
 
-    def _of_humans(self, cell: pd.DataFrame, chosen: Sequence[str], where: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return rows of single human ratings; none where they are not whole numbers, or no scale of them heaps."""
-        items = cell.drop_duplicates(list(ITEM))
+    def _of_humans(self, cell: Cell) -> Iterator[Part]:
+        """Yield what single human ratings give; nothing where they are not whole numbers."""
+        items = cell.trials.drop_duplicates(list(ITEM))
         items = items[items["ratings"] != ""]
         if items.empty:
-            return []
+            return
         low, high = (int(end) for end in items["human_scale"].iloc[0].split("-"))
         scale = whole_numbers(low, high)
         given = [np.array(ratings.split(), float) for ratings in items["ratings"]]
         weights = np.array([score_weights(one, scale.values).mean(axis=0) for one in given])
-        wanted = [m for m in chosen if m in DISTRIBUTION]
-        found = describe_distribution(items["context_id"], weights, scale.values, wanted, self.resampling, None)
-        found = {m: e for m, e in found.items() if e.n_contexts}
-        return estimate_rows(
-            found, {**where, "scale": scale.name, "answer": "humans"}, self.resampling, sum(map(len, given)), 0
-        )
+        shape = cell.wants(*DISTRIBUTION)
+        found = describe_distribution(items["context_id"], weights, scale.values, shape, self.resampling, None)
+        known: dict[str, Estimable] = {metric: estimate for metric, estimate in found.items() if estimate.n_contexts}
+        yield Part(known, (sum(map(len, given)), 0), {"scale": scale.name, "answer": "humans"})
+
+
+def _gains(agreement: Agreement, alone: Agreement, resampling: Resampling) -> dict[str, Estimable]:
+    """Return agreement, what it has over that of single answers, and ties."""
+    return {
+        "tie_rate": agreement.tie_ratio(),
+        "agreement": agreement.ratio(),
+        "agreement_gain": lambda: agreement.ratio().difference(alone.ratio(), resampling),
+    }
 
 
 def _ratings(dataset: Dataset) -> dict[tuple[str, str, str], str]:

@@ -2,50 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.checks import require_attributes_list, require_some_of
-from biaslab.core import Calibration, Metric, Reply, Status, Trial
+from biaslab.checks import require_some_of
+from biaslab.core import Calibration, Metric, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
+from biaslab.probes.base import Cell, Estimable, Part, ScoreProbe
 from biaslab.scales import Scale, find_scale
-from biaslab.scoring import pointwise
+from biaslab.scoring.pointwise import items
 from biaslab.stats import (
-    ITEM,
-    Estimate,
     Level,
     Method,
     Ratio,
     Resampling,
     agreement_loss,
-    choose_metrics,
     estimate_correlation,
-    estimate_rows,
-    estimates_frame,
     relative_loss,
-    require_columns,
     sample_differences,
-    whole_blocks,
 )
 
 _SOURCES = ("with", "without")
-_CORRELATED = ("agreement_loss", "relative_loss", "agreement")
-_DIFFERENCES = ("sample_difference", "resampling_difference")
-_METRICS = (*_CORRELATED, "source_shift", *_DIFFERENCES, "mean_score")
-_CELL = ("judge", "dataset", "attribute", "scale", "answer")
 _LEVELS: tuple[Level, ...] = ("context", "dataset")
 _COEFFICIENTS: tuple[Method, ...] = ("spearman", "kendall")
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(ScoreProbe):
     """Score with and without the source document, and see what agreement with humans and scores lose.
 
     Parameters
@@ -122,7 +113,10 @@ class Source:
     """
 
     name: ClassVar[str] = "source"
-    primary: ClassVar[tuple[str, ...]] = ("agreement_loss",)
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "scale", "answer")
+    conditions: ClassVar[tuple[str, ...]] = ("level", "coefficient", "source")
+    columns: ClassVar[tuple[str, ...]] = (*ScoreProbe.columns, "source", "replicate")
+    needs: ClassVar[str] = "scores with and without the source in the prompt"
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric(
             "agreement_loss",
@@ -133,6 +127,12 @@ class Source:
             below="agrees less with the reference scores when it sees the source",
             advice=("show the source", "leave the source out"),
             matters=0.1,
+            primary=True,
+            calibration=Calibration(
+                fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
+                planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "source_reliance": 0.8},
+                parameters={"levels": ("context",), "coefficients": ("kendall",)},
+            ),
         ),
         Metric("relative_loss", "agreement lost, of that with the source", "share", null=0.0),
         Metric(
@@ -149,33 +149,15 @@ class Source:
         Metric("resampling_difference", "samples of one request", "mean absolute difference, points"),
         Metric("mean_score", "mean score", "points"),
     )
-    calibrations: ClassVar[tuple[Calibration, ...]] = (
-        Calibration(
-            "agreement_loss",
-            null=0.0,
-            fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
-            planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "source_reliance": 0.8},
-            parameters={"levels": ("context",), "coefficients": ("kendall",)},
-        ),
-    )
 
-    attributes: Sequence[str] | None = None
-    scale: str = "1-10"
+    scale: str = field(default="1-10", kw_only=True)
     levels: Sequence[Level] = _LEVELS
     coefficients: Sequence[Method] = _COEFFICIENTS
-    answer: pointwise.AnyAnswer = "distribution"
-    replicates: int = 1
-    temperature: float = 1.0
-    max_tokens: int = 16
-    seed: int = 0
-    resampling: Resampling = field(default_factory=Resampling)
 
     def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
-        find_scale(self.scale)
+        super().__post_init__()
         for name, allowed in (("levels", _LEVELS), ("coefficients", _COEFFICIENTS)):
             require_some_of(name, getattr(self, name), allowed)
-        self._asking()
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every item with and without its source.
@@ -189,77 +171,43 @@ class Source:
         blank = dataset.candidates.loc[dataset.candidates["context"].str.strip() == "", "context_id"]
         if len(blank):
             raise InputError("dataset", dataset.name, "one with a source text for each context", f"see {blank.iloc[0]}")
-        for item in pointwise.items(dataset):
+        for item in items(dataset):
             for source, attribute in product(_SOURCES, attributes):
-                context = item.context if source == "with" else ""
-                prompt = prompts.rate(dataset, [attribute], scale, item.text, context)
-                shown = replace(item, context=context)
-                yield from pointwise.score_trials(shown, attribute, prompt, scale, self._asking(), {"source": source})
+                shown = replace(item, context=item.context if source == "with" else "")
+                prompt = prompts.rate(dataset, [attribute], scale, shown.text, shown.context)
+                yield from self.ask(shown, attribute, prompt, source=source)
 
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score that the reply gives, and its status."""
-        return pointwise.read_score(trial, reply)
-
-    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return the estimates frame; the metrics are explained above.
-
-        Parameters
-        ----------
-        trials : pandas.DataFrame
-            Made by `biaslab.collect`.
-        metrics : sequence of str, optional
-            Estimate these only; all by default.
-
-        Raises
-        ------
-        InputError
-            If there is no such metric; the message lists all. If one of the two conditions was not judged.
-        TrialsError
-            If a column is missing.
-        """
-        chosen = choose_metrics(_METRICS, metrics)
-        require_columns(trials, (*_CELL, "source", "human", *ITEM, "replicate", "value", "status"), "trials")
-        rows: list[dict[str, Any]] = []
-        for names, cell in trials.groupby(list(_CELL), sort=False):
-            where = dict(zip(_CELL, names, strict=True))
-            blocks = whole_blocks(cell, "source", _SOURCES, f"{self.name} ({where['attribute']})")
-            counts = blocks.attrs["n_trials"], blocks.attrs["n_dropped"]
-            for column, found in (*self._correlated(blocks, chosen), *self._shifted(blocks, cell, chosen)):
-                rows += estimate_rows(found, where | column, self.resampling, *counts)
-        return estimates_frame(rows, self.name, self.primary, (*_CELL[2:], "level", "coefficient", "source"))
-
-    def _asking(self) -> pointwise.Asking:
-        return pointwise.Asking(self.answer, self.replicates, self.temperature, self.max_tokens, self.seed, True)
-
-    def _correlated(
-        self, blocks: pd.DataFrame, chosen: Sequence[str]
-    ) -> Iterator[tuple[dict[str, str], dict[str, Estimate]]]:
-        """Yield agreements and what is lost of them, by level and coefficient."""
+    def measure(self, cell: Cell) -> Iterator[Part]:
+        """Yield agreements and what is lost of them by level and coefficient, and what is in points."""
+        blocks = cell.blocks("source", _SOURCES)
         for level, coefficient in product(self.levels, self.coefficients):
-            where: dict[str, str] = {"level": level, "coefficient": coefficient}
-            for name, compare in (("agreement_loss", agreement_loss), ("relative_loss", relative_loss)):
-                if name in chosen:
-                    yield where, {name: compare(blocks, *_SOURCES, "human", self.resampling, level, coefficient)}
-            if "agreement" in chosen:
-                for source in _SOURCES:
-                    found = estimate_correlation(blocks, source, "human", self.resampling, level, coefficient)
-                    yield where | {"source": source}, {"agreement": found}
-
-    def _shifted(
-        self, blocks: pd.DataFrame, cell: pd.DataFrame, chosen: Sequence[str]
-    ) -> Iterator[tuple[dict[str, str], dict[str, Estimate]]]:
-        """Yield what is in points."""
-        scale = find_scale(str(cell["scale"].iloc[0]))
-        shift = {"source_shift": _mean(blocks, blocks["with"] - blocks["without"], scale, shift=True)}
-        sampled = cell["answer"].iloc[0] == "text"
-        nothing = Ratio([], [], [], missing="undefined: answers are distributions, from which nothing is sampled")
-        both = sample_differences(cell, "source", _SOURCES) if sampled else (nothing, nothing)
-        shift |= zip(_DIFFERENCES, both, strict=True)
-        yield {}, {name: ratio.estimate(self.resampling) for name, ratio in shift.items() if name in chosen}
-        if "mean_score" in chosen:
+            where = {"level": level, "coefficient": coefficient}
+            options: tuple[str, Resampling, Level, Method] = ("human", self.resampling, level, coefficient)
+            losses: dict[str, Estimable] = {
+                "agreement_loss": partial(agreement_loss, blocks, "with", "without", *options),
+                "relative_loss": partial(relative_loss, blocks, "with", "without", *options),
+            }
+            yield Part(losses, blocks, where)
             for source in _SOURCES:
-                found = _mean(blocks, blocks[source], scale).estimate(self.resampling)
-                yield {"source": source}, {"mean_score": found}
+                found = {"agreement": partial(estimate_correlation, blocks, source, *options)}
+                yield Part(found, blocks, where | {"source": source})
+        yield Part(_shifts(blocks, cell), blocks)
+        for source in _SOURCES:
+            yield Part({"mean_score": _mean(blocks, blocks[source], _scale(cell))}, blocks, {"source": source})
+
+
+def _shifts(blocks: pd.DataFrame, cell: Cell) -> Mapping[str, Estimable]:
+    """Return the shift of the score, and how far samples lie apart."""
+    nothing = Ratio([], [], [], missing="undefined: answers are distributions, from which nothing is sampled")
+    both = (nothing, nothing)
+    if cell.where["answer"] == "text" and cell.wants("sample_difference", "resampling_difference"):
+        both = sample_differences(cell.trials, "source", _SOURCES)
+    shift = _mean(blocks, blocks["with"] - blocks["without"], _scale(cell), shift=True)
+    return {"source_shift": shift, "sample_difference": both[0], "resampling_difference": both[1]}
+
+
+def _scale(cell: Cell) -> Scale:
+    return find_scale(str(cell.where["scale"]))
 
 
 def _mean(blocks: pd.DataFrame, values: pd.Series, scale: Scale, shift: bool = False) -> Ratio:

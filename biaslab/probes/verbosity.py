@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
-from biaslab import prompts
-from biaslab.checks import require_attributes_list, require_one_of
-from biaslab.core import Calibration, Metric, Reply, Status, Trial
+from biaslab.checks import require_one_of
+from biaslab.core import Calibration, Metric, Trial
 from biaslab.datasets.schema import Dataset, count_words
 from biaslab.probes._familiar import excess, slope
-from biaslab.scales import find_scale
-from biaslab.scoring.pointwise import AnyAnswer, Asking, items, read_score, score_trials
-from biaslab.stats import (
-    CELL,
-    ITEM,
-    Estimate,
-    Level,
-    Ratio,
-    Resampling,
-    choose_metrics,
-    estimate_correlation,
-    estimate_rows,
-    estimates_frame,
-    require_columns,
-    whole_blocks,
-)
-
-_METRICS = ("verbosity_slope", "verbosity_excess", "verbosity_correlation", "label_mass")
+from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, ScoreProbe, by_configuration, label_mass, rated
+from biaslab.stats import Estimate, estimate_correlation
 
 
 @dataclass(frozen=True)
-class Verbosity:
+class Verbosity(ScoreProbe):
     """Score every candidate, and see whether longer ones score higher than humans would score them.
 
     Parameters
@@ -51,6 +34,8 @@ class Verbosity:
         With ``answer="text"``: samples of each request; their scores are averaged.
     temperature : float
         With ``answer="text"``: 0 is greedy, and then replicates are equal.
+    max_tokens : int
+        With ``answer="text"``: length of an answer at most.
     level : {"context", "dataset"}
         Of the correlations with length: within contexts, averaged over them, or pooled.
     seed : int
@@ -65,7 +50,7 @@ class Verbosity:
 
     Notes
     -----
-    A trial's ``value`` is the score; column ``words`` counts the words of the candidate, which are what blanks part.
+    A trial's ``value`` is the score; column ``words`` counts the words of the candidate, separated by white space.
     Length enters as log2 words: a doubling is one unit, wherever it starts. Prompts are those of `Familiarity`, so that
     a store answers both probes with one reply.
 
@@ -104,7 +89,9 @@ class Verbosity:
     """
 
     name: ClassVar[str] = "verbosity"
-    primary: ClassVar[tuple[str, ...]] = ("verbosity_slope",)
+    conditions: ClassVar[tuple[str, ...]] = ("scorer", "level")
+    columns: ClassVar[tuple[str, ...]] = (*ScoreProbe.columns, "words", "label_mass")
+    needs: ClassVar[str] = "human scores and the lengths of the judged texts: a data set with both, or a column words"
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric(
             "verbosity_slope",
@@ -115,6 +102,12 @@ class Verbosity:
             below="scores shorter text higher where humans score alike",
             advice="compare scores only of texts that are alike in length, or adjust for it",
             matters=0.2,
+            primary=True,
+            calibration=Calibration(
+                fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
+                planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "verbosity": 0.35},
+                longest=16,
+            ),
         ),
         Metric(
             "verbosity_excess",
@@ -127,94 +120,42 @@ class Verbosity:
             matters=0.1,
         ),
         Metric("verbosity_correlation", "score and words", "Spearman's ρ", null=0.0),
-        Metric("label_mass", "probability of all labels together"),
-    )
-    calibrations: ClassVar[tuple[Calibration, ...]] = (
-        Calibration(
-            "verbosity_slope",
-            null=0.0,
-            fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
-            planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "verbosity": 0.35},
-        ),
+        LABEL_MASS,
     )
 
-    attributes: Sequence[str] | None = None
-    scale: str = "1-5"
-    answer: AnyAnswer = "distribution"
-    replicates: int = 1
-    temperature: float = 1.0
-    level: Level = "context"
-    seed: int = 0
-    resampling: Resampling = field(default_factory=Resampling)
+    level: Literal["context", "dataset"] = "context"
 
     def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
-        find_scale(self.scale)
-        _ = self._asking
+        super().__post_init__()
         require_one_of("level", self.level, ("context", "dataset"))
-
-    @property
-    def _asking(self) -> Asking:
-        return Asking(self.answer, self.replicates, self.temperature, seed=self.seed, evaluators=True)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the score of every candidate on each attribute."""
-        attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
-        for item in items(dataset):
-            words = {"words": count_words(item.text)}
-            for attribute in attributes:
-                prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context)
-                yield from score_trials(item, attribute, prompt, scale, self._asking, {"asked": "score", **words})
+        for item, attribute, prompt in self.questions(dataset):
+            yield from self.ask(item, attribute, prompt, asked="score", words=count_words(item.text))
 
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score that the reply gives, and its status."""
-        return read_score(trial, reply)
+    def measure(self, cell: Cell) -> Iterator[Part]:
+        """Yield slope and excess, and the correlations themselves of the judge and of humans."""
+        items = cell.items(keep=("human", "words"))
+        items["doublings"] = np.log2(items["words"].to_numpy(float))
+        yield Part(
+            {
+                "verbosity_slope": lambda: slope(items, True, self.resampling.level, "doublings"),
+                "label_mass": label_mass(cell.trials),
+            },
+            items,
+        )
+        level = {"level": self.level}
+        yield Part({"verbosity_excess": lambda: excess(items, self.level, self.resampling, "doublings")}, items, level)
+        for scorer, column in (("judge", "score"), ("human", "human")):
+            found = {"verbosity_correlation": lambda column=column: self._correlation(items, column)}
+            yield Part(found, items, level | {"scorer": scorer})
 
-    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Turn trials into the estimates listed in the notes of this class.
+    def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
+        """Take scores of texts whose length is known and that humans scored too."""
+        scores = rated(trials)
+        scores = scores[scores["words"] > 0]
+        return Accepted(scores, f"needs {self.needs}") if scores.empty else Accepted(by_configuration(scores))
 
-        Parameters
-        ----------
-        trials : pandas.DataFrame
-            Made by `biaslab.collect`.
-        metrics : sequence of str, optional
-            Estimate these only; all by default.
-
-        Raises
-        ------
-        InputError
-            If there is no such metric; the message lists those there are.
-        TrialsError
-            If a column is missing.
-        """
-        chosen = choose_metrics(_METRICS, metrics)
-        require_columns(trials, (*CELL, *ITEM, "asked", "words", "human", "value", "status", "label_mass"), "trials")
-        rows: list[dict[str, Any]] = []
-        for names, cell in trials.groupby(list(CELL), sort=False):
-            where = dict(zip(CELL, names, strict=True))
-            what = f"{self.name} ({where['attribute']})"
-            blocks = whole_blocks(cell, "asked", ["score"], what, keep=("human", "words"))
-            blocks["doublings"] = np.log2(blocks["words"].to_numpy(float))
-            counts = blocks.attrs["n_trials"], blocks.attrs["n_dropped"]
-            for metric in chosen:
-                for condition, found in self._found(metric, cell, blocks):
-                    rows += estimate_rows({metric: found}, {**where, **condition}, self.resampling, *counts)
-        return estimates_frame(rows, self.name, self.primary, ("attribute", "scorer", "level"))
-
-    def _found(
-        self, metric: str, cell: pd.DataFrame, blocks: pd.DataFrame
-    ) -> Iterator[tuple[dict[str, object], Estimate]]:
-        """Yield the estimates of one metric with their conditions."""
-        resampling, level = self.resampling, self.level
-        if metric == "verbosity_slope":
-            yield {}, slope(blocks, True, resampling.level, "doublings")
-        elif metric == "verbosity_excess":
-            yield {"level": level}, excess(blocks, level, resampling, "doublings")
-        elif metric == "verbosity_correlation":
-            for scorer, column in (("judge", "score"), ("human", "human")):
-                found = estimate_correlation(blocks, column, "doublings", resampling, level, null=0.0)
-                yield {"scorer": scorer, "level": level}, found
-        else:
-            mass = cell.set_index("context_id")["label_mass"]
-            missing = "undefined: answers are text"
-            yield {}, Ratio(mass.index, mass.fillna(0), mass.notna(), missing=missing).estimate(resampling)
+    def _correlation(self, items: pd.DataFrame, column: str) -> Estimate:
+        return estimate_correlation(items, column, "doublings", self.resampling, self.level, null=0.0)

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from biaslab.errors import InputError
+from biaslab.ranking import pairs
 from biaslab.ranking.comparisons import Codes, Comparisons, Floats, Read
 from biaslab.stats import Estimate, Ratio, Resampling, context_correlations, difference_by_t
 
 MEASURES = ("spearman", "comparative_accuracy", "first_position_rate", "order_consistency")
-_UNIT = (0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +38,8 @@ class Judged:
         Parameters
         ----------
         measure : {"spearman", "comparative_accuracy", "first_position_rate", "order_consistency"}
-            Spearman's ρ with the humans within contexts, averaged over those where both vary (null 0); share of
-            decisions between candidates with different human scores that go as the humans do, ties aside (null ½);
-            share of decisions, ties aside, for what stands first (P(A), Eq. 8; null ½); share of comparisons with the
-            same winner, or a tie, in the other order, where there is one.
+            Spearman's ρ with the humans within contexts, averaged over those where both vary (null 0); or a metric of
+            `biaslab.ranking.pairs`, of all comparisons, or of those that were made in both orders.
 
         Raises
         ------
@@ -50,8 +48,8 @@ class Judged:
         """
         made = {
             "spearman": self._spearman,
-            "comparative_accuracy": self._accuracy,
-            "first_position_rate": self._first,
+            "comparative_accuracy": lambda: pairs.comparative_accuracy(self._home, self.comparisons.won, self._gap()),
+            "first_position_rate": lambda: pairs.first_position_rate(self._home, self.comparisons.won),
             "order_consistency": self._consistency,
         }
         if measure not in made:
@@ -76,23 +74,13 @@ class Judged:
         missing = "no context in which both scores vary"
         return Ratio(np.arange(len(rho)), np.where(defined, rho, 0.0), defined, 0.0, (-1.0, 1.0), missing)
 
-    def _accuracy(self) -> Ratio:
-        won = self.comparisons.won
-        gap = np.nan_to_num(self.human[self.comparisons.first] - self.human[self.comparisons.second])
-        counted = (won != 0.5) & (gap != 0)
-        missing = "undefined: no decision between two candidates with different human scores"
-        return Ratio(self._home, counted & ((won == 1) == (gap > 0)), counted, 0.5, _UNIT, missing)
-
-    def _first(self) -> Ratio:
-        won = self.comparisons.won
-        missing = "undefined: no decision that is not a tie"
-        return Ratio(self._home, won == 1, won != 0.5, 0.5, _UNIT, missing, "t")
+    def _gap(self) -> Floats:
+        return self.human[self.comparisons.first] - self.human[self.comparisons.second]
 
     def _consistency(self) -> Ratio:
-        twins, won = self.comparisons.twins, self.comparisons.won
-        both = twins >= 0
-        same = both & (won == 1 - won[twins]) if len(won) else both
-        return Ratio(self._home, same, both, None, _UNIT, "undefined: no pair was judged in both orders")
+        both = self.comparisons.twins >= 0
+        won = self.comparisons.won
+        return pairs.order_consistency(self._home[both], won[both], won[self.comparisons.twins[both]])
 
 
 def estimate_measure(measure: str, ratio: Ratio, resampling: Resampling) -> Estimate:

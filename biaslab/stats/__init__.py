@@ -1,7 +1,7 @@
 """Statistics with the context as the sampling unit; what other rooms use of them is named here."""
 
 from biaslab.stats.agreement_loss import agreement_loss, relative_loss
-from biaslab.stats.blocks import ITEM, number_items, side_by_side, usable, whole_blocks
+from biaslab.stats.blocks import CELL, ITEM, number_items, side_by_side, usable, warn_missing, whole_blocks
 from biaslab.stats.correlation import Level, Method, context_correlations, paired
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution
@@ -22,7 +22,6 @@ from biaslab.stats.intervals import ROUNDING, student
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic
 from biaslab.stats.labels import tempered
 from biaslab.stats.multiplicity import adjust
-from biaslab.stats.pairs import CELL, MISSING_SHARE
 from biaslab.stats.power import detectable_effect, expected_power
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement
@@ -37,7 +36,6 @@ __all__ = [
     "DISTRIBUTION",
     "ITEM",
     "LEADING",
-    "MISSING_SHARE",
     "ROUNDING",
     "TRAILING",
     "Agreement",
@@ -86,5 +84,6 @@ __all__ = [
     "tempered",
     "undefined",
     "usable",
+    "warn_missing",
     "whole_blocks",
 ]

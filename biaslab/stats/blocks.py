@@ -10,9 +10,35 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.errors import InputError, MissingDataWarning
-from biaslab.stats.pairs import MISSING_SHARE
 
+#: Columns of trials that tell apart what estimates are of, at least, and the items of a context.
+CELL = ("judge", "dataset", "attribute")
 ITEM = ("context_id", "candidate_id")
+MISSING_SHARE = 0.05
+
+
+def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
+    """Warn if more than 5 % of the planned judgements do not enter an estimate.
+
+    Parameters
+    ----------
+    what : str
+        What is estimated.
+    missing, planned : int
+        Judgements that do not enter, and that were planned.
+    why : str
+        Why they do not, after "because".
+
+    Warns
+    -----
+    MissingDataWarning
+        Naming what is estimated.
+    """
+    if missing > MISSING_SHARE * planned:
+        message = (
+            f"{what}: {missing} of {planned} judgements do not enter, because {why}; what is missing may bias the rest"
+        )
+        warnings.warn(message, MissingDataWarning, stacklevel=3)
 
 
 def usable(trials: pd.DataFrame) -> pd.DataFrame:
@@ -77,13 +103,8 @@ def whole_blocks(
     blocks = pd.concat([blocks, pd.DataFrame(means[whole], columns=wanted)], axis=1)
     entering = int((found & np.isin(item, whole)).sum())
     blocks.attrs.update(n_trials=entering, n_dropped=len(planned) - entering)
-    if len(planned) - entering > MISSING_SHARE * len(planned):
-        warnings.warn(
-            f"{what}: {len(planned) - entering} of {len(planned)} judgements do not enter, because they or their "
-            "counterpart under another condition are missing; what is missing may bias the rest",
-            MissingDataWarning,
-            stacklevel=3,
-        )
+    why = "they or their counterpart under another condition are missing"
+    warn_missing(what, len(planned) - entering, len(planned), why)
     return blocks
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from mkdocs.structure.files import File
 
 from biaslab.core import Metric
-from biaslab.probes import available, find_metric, find_probe
+from biaslab.probes import available, find_probe
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,10 +31,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def metrics(name: str) -> str:
     """Return the tables of a probe's metrics: those that are tested, and the others."""
     kind = find_probe(name)
-    tested = [find_metric(metric, name) for metric in kind.primary]
+    tested = [one for one in kind.metrics if one.primary]
     rows = ["| tested | what it is | fair | above: the judge | below: the judge | matters from |", "|---" * 6 + "|"]
     rows += [f"| {_said(one)} | {one.above} | {one.below} | {_number(one.matters, '± ')} |" for one in tested]
-    others = [one for one in getattr(kind, "metrics", ()) if one.name not in kind.primary]
+    others = [one for one in kind.metrics if not one.primary]
     rows += ["", "| also estimated | what it is | fair |", "|---" * 3 + "|"] if others else []
     rows += [f"| {_said(one)} |" for one in others]
     return "\n".join([*rows, "", f"Defined at [`{kind.__name__}`][{kind.__module__}.{kind.__qualname__}]."])

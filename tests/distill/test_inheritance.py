@@ -51,7 +51,6 @@ class Mean:
     name: ClassVar[str] = "mean"
     primary: ClassVar[tuple[str, ...]] = ("mean_value",)
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("mean_value", "mean", "logits", null=0.5), Metric("other", "other"))
-    calibrations: ClassVar[tuple] = ()
 
     def estimate(self, trials, metrics=None):
         found = Estimate(trials["value"].mean(), 0.0, 1.0, 0.5, 0.1, len(trials), "mean")

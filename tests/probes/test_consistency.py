@@ -132,7 +132,7 @@ def test_what_depends_on_the_prompt_is_found_and_what_does_not_is_not_accused(gr
 
 
 def test_a_joint_text_is_pulled_by_what_stands_before():
-    data = construct_population(60, attributes=("coherence", "fluency"))
+    data = construct_population(60, attributes=2)
     probe = Consistency(["fluency"], scales=["1-5"], levels=["interval"], answer="text", replicates=2)
     pulled = run(probe, bl.SimulatedJudge(data, anchoring=0.8), data, ["configuration_gap"]).iloc[0]
     fair = run(probe, bl.SimulatedJudge(data), data, ["configuration_gap"]).iloc[0]

@@ -122,12 +122,16 @@ def test_estimates_what_is_asked_and_nothing_else(probe, trials):
 
 
 def test_every_primary_metric_says_how_it_is_calibrated(probe):
-    assert set(probe.primary) <= {calibration.metric for calibration in probe.calibrations}
     known = {field.name for field in dataclasses.fields(bl.SimulatedJudge)}
-    for calibration in probe.calibrations:
-        assert calibration.fair != calibration.planted
-        assert {*calibration.fair, *calibration.planted} <= known
-        type(probe)(**calibration.parameters)
+    assert probe.primary
+    for metric in probe.metrics:
+        assert (metric.calibration is not None) == metric.primary, metric.name
+        if metric.primary:
+            calibration = metric.calibration
+            assert metric.null is not None, metric.name
+            assert calibration.fair != calibration.planted, metric.name
+            assert {*calibration.fair, *calibration.planted} <= known, metric.name
+            type(probe)(**calibration.parameters)
 
 
 def test_repeats_itself(probe, trials):
@@ -151,17 +155,19 @@ def test_warns_of_missing_data(probe, trials):
 
 
 def test_planted_bias_is_found_and_its_absence_not(probe):
-    """What a probe declares as planted is found in a study much larger than it needs; a fair judge is not accused."""
-    for calibration in probe.calibrations:
+    """What a metric declares as planted is found in a study much larger than it needs; a fair judge is not accused."""
+    for metric in probe.metrics:
+        if (calibration := metric.calibration) is None:
+            continue
         population = population_for(calibration, 200)
         chosen = type(probe)(**calibration.parameters)
         p_values = {}
         for name, settings in (("fair", calibration.fair), ("planted", calibration.planted)):
             judge = bl.SimulatedJudge(population, **settings)
-            [row] = estimate(chosen, bl.collect(chosen, judge, population, progress=False), [calibration.metric]).iloc
+            [row] = estimate(chosen, bl.collect(chosen, judge, population, progress=False), [metric.name]).iloc
             p_values[name] = row["p_value"]
-        assert p_values["fair"] > 0.001, calibration
-        assert p_values["planted"] < 0.01, calibration
+        assert p_values["fair"] > 0.001, metric.name
+        assert p_values["planted"] < 0.01, metric.name
 
 
 def test_unknown_probe_lists_those_there_are():

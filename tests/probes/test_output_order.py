@@ -95,7 +95,7 @@ def test_an_item_without_its_counterpart_drops_out():
         for order, v in zip(("sr", "rs"), vs, strict=True)
     ]
     rows += [("c", "x", "sr", 0, 9.0), ("c", "x", "rs", 0, np.nan)]
-    with pytest.warns(MissingDataWarning, match=r"coherence, ex, rs-sr"):
+    with pytest.warns(MissingDataWarning, match=r"coherence, .*form ex, .*rs-sr"):
         found = OutputOrder().estimate(frame(rows))
     shift = row_of(found, "reason_first_shift", "rs-sr")
     assert (shift["estimate"], shift["n_trials"], shift["n_dropped"], shift["n_contexts"]) == (0.5, 4, 2, 2)

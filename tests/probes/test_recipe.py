@@ -126,7 +126,7 @@ def test_refused_items_drop_out_of_every_scorer():
 def test_sampling_noise_is_found_and_its_absence_not():
     """The planted difference: one sample agrees less than a greedy answer of the same judge."""
     data = construct_population(200)
-    calibration = Recipe.calibrations[0]
+    calibration = Recipe.metrics[0].calibration
     probe = Recipe(**calibration.parameters)
     planted = run(probe, bl.SimulatedJudge(data, **calibration.planted), data, ["recipe_gain"]).iloc[0]
     fair = run(probe, bl.SimulatedJudge(data, **calibration.fair), data, ["recipe_gain"]).iloc[0]

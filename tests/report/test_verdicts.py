@@ -81,15 +81,13 @@ def test_no_row_is_no_sentence(make_row):
 @pytest.mark.parametrize("name", sorted(PROBES))
 def test_every_primary_metric_is_declared_with_its_null(name):
     kind = PROBES[name]
-    nulls = {promise.metric: promise.null for promise in kind.calibrations}
-    for metric in kind.primary:
-        found = find_metric(metric, name)
-        assert is_primary(metric, name)
-        assert found.null == nulls[metric]
-    declared_names = [declared.name for declared in getattr(kind, "metrics", ())]
+    declared_names = [declared.name for declared in kind.metrics]
     assert len(set(declared_names)) == len(declared_names)
-    for declared in getattr(kind, "metrics", ()):
-        if declared.name in kind.primary:
+    for declared in kind.metrics:
+        assert find_metric(declared.name, name) is declared
+        assert is_primary(declared.name, name) == declared.primary
+        if declared.primary:
+            assert declared.null is not None
             assert declared.above
             assert declared.below
             assert declared.matters

@@ -1,29 +1,33 @@
-"""What the probes that compare pairs share: how a pair is asked, and how a reply is read."""
+"""What probes that compare pairs share: how a pair is asked for, and how a reply is read."""
 
 from __future__ import annotations
 
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 from scipy.special import expit
 
 from biaslab import prompts
-from biaslab.checks import require_whole
+from biaslab.checks import require_one_of, require_whole
 from biaslab.core import Choice, Completion, Reply, Request, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_choice
+from biaslab.probes.base.probe import Probe
 
 Answer = Literal["distribution", "text"]
 
 
 @dataclass(frozen=True)
-class PairAsking:
-    """How pairs are asked; the parameters of a probe that all pairwise probes have.
+class PairProbe(Probe):
+    """A probe that compares pairs of candidates.
+
+    A trial's ``value`` is the probability that the candidate shown first wins, among the two labels: p_ij of Liusie et
+    al. 2024, Eq. 3, or 0, ½ (tie), 1 for text. A tie is "Tie" as the likeliest answer, or two labels exactly as likely.
 
     Parameters
     ----------
@@ -36,30 +40,21 @@ class PairAsking:
         With ``answer="text"``: samples of each request.
     temperature : float
         With ``answer="text"``: 0 is greedy, and then replicates are equal.
-    seed : int
-        Of the sampled texts.
-
-    Raises
-    ------
-    InputError
-        If a value lies outside its range.
     """
 
-    answer: Answer = "distribution"
-    ties: bool = False
-    replicates: int = 1
-    temperature: float = 1.0
-    seed: int = 0
+    answer: Answer = field(default="distribution", kw_only=True)
+    ties: bool = field(default=False, kw_only=True)
+    replicates: int = field(default=1, kw_only=True)
+    temperature: float = field(default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.answer not in ("distribution", "text"):
-            raise InputError("answer", self.answer, "distribution or text")
+        super().__post_init__()
+        require_one_of("answer", self.answer, ("distribution", "text"))
         require_whole("replicates", self.replicates, 1)
-        require_whole("seed", self.seed, 0)
         if self.answer == "distribution" and self.replicates > 1:
             raise InputError("replicates", self.replicates, '1 where answer is "distribution"', 'choose answer="text"')
 
-    def trials(
+    def ask_pair(
         self,
         dataset: Dataset,
         template: int,
@@ -96,31 +91,22 @@ class PairAsking:
         )
         labels = _labels(dataset.noun, self.ties)
         for replicate in range(self.replicates):
-            yield Trial(
-                request=self._request(prompt, labels, replicate),
-                context_id=context[0],
-                attribute=attribute,
-                candidate_id=first,
-                opponent_id=second,
-                replicate=replicate,
-                condition=condition,
-                labels=labels,
-            )
+            request = self._request(prompt, labels, replicate)
+            yield Trial(request, context[0], attribute, first, second, replicate, condition, labels)
 
     def _request(self, prompt: str, labels: tuple[str, ...], replicate: int) -> Request:
         if self.answer == "distribution":
             return Choice(prompt, labels)
         return Completion(prompt, self.temperature, max_tokens=32, replicate=replicate, seed=self.seed)
 
-
-def read_pair(trial: Trial, reply: Reply) -> tuple[float, Status]:
-    """Return the probability that the first wins, and the status."""
-    if isinstance(trial.request, Choice):
-        return _read_distribution(reply.logprobs or ())
-    chosen, status = parse_choice(reply.text, trial.labels)
-    if chosen is None:
-        return math.nan, status
-    return (0.5, "tie") if chosen == 2 else (1.0 - chosen, "ok")
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the probability that the first wins, and the status."""
+        if isinstance(trial.request, Choice):
+            return _read_distribution(reply.logprobs or ())
+        chosen, status = parse_choice(reply.text, trial.labels)
+        if chosen is None:
+            return math.nan, status
+        return (0.5, "tie") if chosen == 2 else (1.0 - chosen, "ok")
 
 
 def draw_of(seed: int, context_id: str) -> np.random.Generator:

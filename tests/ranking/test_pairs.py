@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from biaslab.errors import MissingDataWarning, TrialsError
-from biaslab.stats.pairs import both_orders
+from biaslab.ranking.pairs import both_orders
 
 NAMES = st.sampled_from(["a", "b", "c10", "c9", "é", ""])
 ROW = st.tuples(

@@ -1,0 +1,271 @@
+"""What all probes share: their parameters, how a reply is read, and the one way from trials to estimates."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from biaslab.checks import require_attributes_list, require_whole
+from biaslab.core import Metric, Reply, Status, Trial
+from biaslab.datasets.schema import Dataset
+from biaslab.stats import (
+    Estimate,
+    Ratio,
+    Resampling,
+    choose_metrics,
+    estimate_rows,
+    estimates_frame,
+    require_columns,
+    whole_blocks,
+)
+
+#: What becomes an estimate when it is asked for; calling it computes what others do not need.
+Estimable = Ratio | Estimate | Callable[[], Estimate]
+#: Probability that all labels of a question have together, which every probe of label distributions reports.
+LABEL_MASS = Metric("label_mass", "probability of all labels together", "probability")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The trials of one cell, such as those of one judge, data set and attribute, and what is asked of them.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Those of the cell.
+    where : mapping of str to object
+        The columns that tell cells apart, with their values.
+    chosen : tuple of str
+        The metrics to estimate.
+    everything : bool
+        No metrics were named, so that breakdowns are wanted too.
+    what : str
+        What is estimated, for warnings: ``"position (coherence, template 1)"``.
+    resampling : Resampling
+        Of the estimates.
+    """
+
+    trials: pd.DataFrame
+    where: Mapping[str, Any]
+    chosen: tuple[str, ...]
+    everything: bool
+    what: str
+    resampling: Resampling
+
+    def wants(self, *metrics: str) -> list[str]:
+        """Return those of some metrics that are asked for."""
+        return [metric for metric in metrics if metric in self.chosen]
+
+    def items(self, keep: Sequence[str] = ("human",)) -> pd.DataFrame:
+        """Return one row an item with its mean ``score`` over replicates; see `biaslab.stats.blocks.whole_blocks`."""
+        return self.blocks("kind", ["score"], keep, self.trials.assign(kind="score"))
+
+    def blocks(
+        self,
+        condition: str,
+        levels: Sequence[object],
+        keep: Sequence[str] = ("human",),
+        trials: pd.DataFrame | None = None,
+        of: str = "",
+    ) -> pd.DataFrame:
+        """Put the conditions of each item side by side; see `biaslab.stats.blocks.whole_blocks`.
+
+        Parameters
+        ----------
+        condition, levels, keep
+            As there.
+        trials : pandas.DataFrame, optional
+            A part of the cell; all of it by default.
+        of : str
+            What the part is, for the warning.
+        """
+        what = f"{self.what[:-1]}, {of})" if of else self.what
+        return whole_blocks(self.trials if trials is None else trials, condition, levels, what, keep)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Metrics of one condition of a cell.
+
+    Parameters
+    ----------
+    metrics : mapping of str to Ratio, Estimate or callable
+        By name. Those that are not asked for are not computed.
+    counts : pandas.DataFrame or tuple of int
+        Judgements that enter and that were planned but do not; or blocks that carry both in ``attrs``.
+    condition : mapping of str to object
+        The condition columns beyond those of the cell.
+    """
+
+    metrics: Mapping[str, Estimable]
+    counts: pd.DataFrame | tuple[int, int]
+    condition: Mapping[str, Any] = field(default_factory=dict)
+
+    def rows(self, cell: Cell) -> list[dict[str, Any]]:
+        """Estimate the chosen metrics, one row each."""
+        found = {name: _estimate(self.metrics[name], cell.resampling) for name in cell.chosen if name in self.metrics}
+        entering, dropped = self.counts if isinstance(self.counts, tuple) else _counted(self.counts)
+        return estimate_rows(found, {**cell.where, **self.condition}, cell.resampling, entering, dropped)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What a probe makes of a log: the trials it can be estimated from, what is left out, and the probe to do it."""
+
+    trials: pd.DataFrame
+    note: str = ""
+    probe: Probe | None = None
+
+
+@dataclass(frozen=True)
+class Probe(ABC):
+    """A phenomenon: a frozen dataclass whose fields are its parameters. Pure: it never meets a judge.
+
+    A subclass says what it measures in class attributes, plans judgements in `design`, reads a reply in `read`, and
+    says in `measure` what the trials of one cell give.
+
+    Parameters
+    ----------
+    attributes : sequence of str, optional
+        What to judge; all attributes of the data set by default.
+    seed : int
+        Of everything drawn at random.
+    resampling : Resampling
+        Of the estimates.
+
+    Attributes
+    ----------
+    name : str
+        The phenomenon; also the name of the module, the notebook and the test.
+    metrics : tuple of Metric
+        Everything that is estimated, in the order of the estimates.
+    primary : tuple of str
+        The names of the primary ones, over which q-values are computed.
+    labels : tuple of Metric
+        How metrics are read that other functions estimate of the phenomenon.
+    cell : tuple of str
+        Columns of trials that tell cells apart, judge and data set first.
+    conditions : tuple of str
+        Condition columns of the estimates beyond those of the cell.
+    columns : tuple of str
+        Other columns of trials that are read.
+    needs : str
+        What a log must hold to be estimated from, after "needs".
+    """
+
+    name: ClassVar[str]
+    metrics: ClassVar[tuple[Metric, ...]] = ()
+    primary: ClassVar[tuple[str, ...]] = ()
+    labels: ClassVar[tuple[Metric, ...]] = ()
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute")
+    conditions: ClassVar[tuple[str, ...]] = ()
+    columns: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[str] = "trials of its own design"
+
+    attributes: Sequence[str] | None = None
+    seed: int = field(default=0, kw_only=True)
+    resampling: Resampling = field(default_factory=Resampling, kw_only=True)
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        cls.primary = tuple(metric.name for metric in cls.metrics if metric.primary)
+
+    def __post_init__(self) -> None:
+        require_attributes_list(self.attributes)
+        require_whole("seed", self.seed, 0)
+
+    @abstractmethod
+    def design(self, dataset: Dataset) -> Iterable[Trial]:
+        """Plan the judgements of a data set."""
+
+    @abstractmethod
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Turn one raw reply into a value and a status; NaN unless the status is ``"ok"`` or ``"tie"``."""
+
+    @abstractmethod
+    def measure(self, cell: Cell) -> Iterator[Part]:
+        """Yield the metrics of one cell, a part for each condition."""
+
+    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+        """Turn trials into the estimates that the notes of the class explain.
+
+        Parameters
+        ----------
+        trials : pandas.DataFrame
+            Made by `biaslab.collect`, or by `biaslab.read_judgements` where `accepts` takes them.
+        metrics : sequence of str, optional
+            Estimate these only; by default all, with their breakdowns.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The estimates frame: see `biaslab.stats.frame.estimates_frame`.
+
+        Raises
+        ------
+        InputError
+            If there is no such metric; the message lists those there are.
+        TrialsError
+            If a column is missing.
+
+        Warns
+        -----
+        MissingDataWarning
+            If more than 5 % of the judgements of an estimate are missing.
+        """
+        chosen = choose_metrics([metric.name for metric in self.metrics], metrics)
+        require_columns(trials, (*self.cell, *self.columns), "trials")
+        rows: list[dict[str, Any]] = []
+        for values, part in trials.groupby(list(self.cell), sort=False):
+            where = dict(zip(self.cell, values, strict=True))
+            cell = Cell(part, where, chosen, metrics is None, self._named(where), self.resampling)
+            rows += [row for found in self.measure(cell) for row in found.rows(cell)]
+        return estimates_frame(rows, self.name, self.primary, (*self.cell[2:], *self.conditions))
+
+    def accepts(self, trials: pd.DataFrame) -> Accepted:
+        """Choose the trials of a log to be estimated from: those of this probe's own design, else recorded ones.
+
+        Parameters
+        ----------
+        trials : pandas.DataFrame
+            Made by `biaslab.read_judgements`, with all its columns.
+
+        Returns
+        -------
+        Accepted
+            Without trials where there are none; then the note says what is needed.
+        """
+        own = trials[trials["probe"] == self.name]
+        if own.empty:
+            return self.accepts_recorded(trials[trials["probe"] == "recorded"])
+        lacking = [column for column in self.columns if column not in own]
+        return Accepted(own.iloc[:0], f"needs {self.needs}") if lacking else Accepted(own)
+
+    def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
+        """Choose among judgements that were not made by any probe's design; none, unless a probe says which."""
+        return Accepted(trials.iloc[:0], f"needs {self.needs}")
+
+    def _named(self, where: Mapping[str, Any]) -> str:
+        parts = [str(where[name]) if name == "attribute" else f"{name} {where[name]}" for name in self.cell[2:]]
+        return f"{self.name} ({', '.join(parts)})"
+
+
+def label_mass(trials: pd.DataFrame) -> Ratio:
+    """Say what each trial adds to the probability that all labels have together."""
+    mass = trials["label_mass"]
+    missing = "undefined: answers are text"
+    return Ratio(trials["context_id"], mass.fillna(0), mass.notna(), bounds=(0.0, 1.0), missing=missing)
+
+
+def _estimate(found: Estimable, resampling: Resampling) -> Estimate:
+    if isinstance(found, Ratio):
+        return found.estimate(resampling)
+    return found if isinstance(found, Estimate) else found()
+
+
+def _counted(blocks: pd.DataFrame) -> tuple[int, int]:
+    return blocks.attrs["n_trials"], blocks.attrs["n_dropped"]

@@ -1,0 +1,75 @@
+"""What probes that ask for single scores share: how a score is asked for, and how a reply is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from biaslab import prompts
+from biaslab.core import Messages, Reply, Scalar, Status, Trial
+from biaslab.datasets.schema import Dataset
+from biaslab.probes.base.probe import Probe
+from biaslab.scales import find_scale
+from biaslab.scoring.pointwise import AnyAnswer, Asking, Item, items, read_score, score_trials
+
+
+@dataclass(frozen=True)
+class ScoreProbe(Probe):
+    """A probe that scores candidates one by one on one scale.
+
+    A trial's ``value`` is the score on the scale: the expected one of a distribution.
+
+    Parameters
+    ----------
+    scale : str
+        One of `biaslab.scales.SCALES`.
+    answer : {"distribution", "text", "score"}
+        Read the exact distribution over the scale's labels, or generate text and read the score in it; or ask an
+        evaluator, which reads no prompt, for one number.
+    replicates : int
+        With ``answer="text"``: samples of each request; their scores are averaged.
+    temperature : float
+        With ``answer="text"``: 0 is greedy, and then replicates are equal.
+    max_tokens : int
+        With ``answer="text"``: length of an answer at most.
+
+    Attributes
+    ----------
+    evaluators : bool
+        Whether an evaluator's number will do, since the phenomenon does not lie in the prompt.
+    """
+
+    evaluators: ClassVar[bool] = True
+    columns: ClassVar[tuple[str, ...]] = ("context_id", "candidate_id", "human", "value", "status")
+
+    scale: str = field(default="1-5", kw_only=True)
+    answer: AnyAnswer = field(default="distribution", kw_only=True)
+    replicates: int = field(default=1, kw_only=True)
+    temperature: float = field(default=1.0, kw_only=True)
+    max_tokens: int = field(default=16, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        find_scale(self.scale)
+        _ = self.asking
+
+    @property
+    def asking(self) -> Asking:
+        """How scores are asked for."""
+        return Asking(self.answer, self.replicates, self.temperature, self.max_tokens, self.seed, self.evaluators)
+
+    def questions(self, dataset: Dataset) -> Iterator[tuple[Item, str, str]]:
+        """Yield every candidate, attribute and the prompt that asks for its score."""
+        attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
+        for item in items(dataset):
+            for attribute in attributes:
+                yield item, attribute, prompts.rate(dataset, [attribute], scale, item.text, item.context)
+
+    def ask(self, item: Item, attribute: str, messages: Messages, **condition: Scalar) -> Iterator[Trial]:
+        """Yield the trials of one question: one, or one a replicate, with columns of the trials frame."""
+        return score_trials(item, attribute, messages, find_scale(self.scale), self.asking, condition)
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the score that the reply gives, and its status."""
+        return read_score(trial, reply)
