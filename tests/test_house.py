@@ -36,7 +36,7 @@ ALLOWED = {
     "probes": {"core", "datasets", "parsing", "prompts", "ranking", "scales", "scoring", "stats"},
     "planning": {"collect", "core", "datasets", "judges", "spending", "stats", "store"},
     "calibration": {"collect", "core", "datasets", "judges", "probes", "stats"},
-    "audit": {"datasets", "judgements", "probes", "stats"},
+    "audit": {"datasets", "judgements", "probes", "ranking", "scoring", "stats"},
     "distill": {"collect", "core", "datasets", "judges", "prompts", "scales", "scoring", "stats", "store"},
     "plots": {"core", "probes", "stats"},
     "report": {"core", "plots", "probes", "stats"},

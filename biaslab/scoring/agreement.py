@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any, get_args
@@ -11,11 +10,10 @@ import pandas as pd
 
 from biaslab.checks import require_some_of
 from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.errors import InputError, TrialsError
 from biaslab.scoring.scored import SCORES
 from biaslab.stats import (
     ITEM,
-    MISSING_SHARE,
     Estimate,
     Level,
     Method,
@@ -25,6 +23,7 @@ from biaslab.stats import (
     estimate_rows,
     estimates_frame,
     require_columns,
+    warn_missing,
 )
 
 _CONDITIONS = ("scorer", "other", "attribute", "template", "level", "coefficient")
@@ -37,6 +36,7 @@ def agreement(
     levels: Sequence[Level] = get_args(Level),
     coefficients: Sequence[Method] = get_args(Method),
     resampling: Resampling | None = None,
+    by: Sequence[str] = ("template",),
 ) -> pd.DataFrame:
     """Correlate scores with the mean human scores of the same candidates.
 
@@ -44,8 +44,7 @@ def agreement(
     ----------
     scores : pandas.DataFrame
         A scores frame (`biaslab.scoring.scores`), a ranking (`biaslab.ranking.rank`), or any other frame with ``judge,
-        dataset, attribute, context_id, candidate_id, score``; ``scorer`` and ``template`` tell rows apart where they
-        are there.
+        dataset, attribute, context_id, candidate_id, score``; ``scorer`` tells rows apart where it is there.
     dataset : Dataset, optional
         The data set that was scored. By default the frame says itself what humans think, in a column ``human``, and
         whose the candidates are, in ``system``.
@@ -56,6 +55,8 @@ def agreement(
         Spearman's ρ, Kendall's τ-b and/or Pearson's r.
     resampling : Resampling, optional
         Of the intervals, which are over contexts.
+    by : sequence of str
+        Further columns that tell rows apart, where they are there.
 
     Returns
     -------
@@ -90,7 +91,7 @@ def agreement(
     _require_options(levels, coefficients)
     require_columns(scores, SCORES[1:], "scores")
     rows: list[dict[str, Any]] = []
-    names = [name for name in (*SCORES[:4], "template") if name in scores.columns]
+    names = [name for name in (*SCORES[:4], *by) if name in scores.columns]
     for values, part in scores.groupby(names, sort=False):
         where = dict(zip(names, values, strict=True))
         frame = _own_human(part) if dataset is None else with_human([part], dataset, str(where["attribute"]))
@@ -100,7 +101,7 @@ def agreement(
             return estimate_correlation(items, "score", "human", given, level, coefficient, null=0.0)
 
         rows += _rows("agreement", frame, what, where, estimate, (levels, coefficients), given)
-    conditions = [name for name in _CONDITIONS if name != "template" or name in names]
+    conditions = [name for name in (*_CONDITIONS[:3], *by, *_CONDITIONS[4:]) if name not in by or name in names]
     return estimates_frame(rows, "agreement", ("agreement",), conditions)
 
 
@@ -242,12 +243,7 @@ def _rows(
     whole = frame[frame[values].notna().all(axis=1)]
     rated = frame["human"].notna()
     missing = int(rated.sum()) - len(whole)
-    if missing > MISSING_SHARE * rated.sum():
-        warnings.warn(
-            f"{what}: {missing} of {rated.sum()} candidates have no score; what is missing may bias the rest",
-            MissingDataWarning,
-            stacklevel=3,
-        )
+    warn_missing(what, missing, int(rated.sum()), "a candidate has no score")
     rows: list[dict[str, Any]] = []
     named = bool((frame["system"].str.strip() != "").all())
     for level, coefficient in product([level for level in options[0] if named or level != "system"], options[1]):

@@ -1,0 +1,141 @@
+"""Audit of recorded judgements: every probe that accepts them, and why the others do not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import pandas as pd
+
+from biaslab import probes
+from biaslab.audit import halo, human_agreement, replies
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import BiaslabError, InputError
+from biaslab.judgements.humans import with_humans
+from biaslab.judgements.log_columns import trials_of
+from biaslab.probes.base import Accepted
+from biaslab.stats import LEADING, TRAILING, Resampling, require_columns
+
+_READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value", "status")
+
+
+class Measure(Protocol):
+    """What an audit runs: it takes the trials that it can be estimated from, and estimates them."""
+
+    def accepts(self, trials: pd.DataFrame) -> Accepted:
+        """Choose the trials, or say why there are none."""
+
+    def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
+        """Return the estimates frame."""
+
+
+def audit(
+    trials: pd.DataFrame,
+    human: Dataset | None = None,
+    only: Sequence[str] | None = None,
+    resampling: Resampling | None = None,
+) -> pd.DataFrame:
+    r"""Estimate all that recorded judgements can tell.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Made by `biaslab.read_judgements`, or several such frames put together by `pandas.concat`.
+    human : Dataset, optional
+        Human scores to join by context, candidate and attribute.
+    only : sequence of str, optional
+        Probes to run; all, and "replies", "human_agreement" and "halo", by default.
+    resampling : Resampling, optional
+        Of the estimates.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The estimates of all probes that could run, one below the other; a condition that a probe does not have is NaN.
+        ``attrs["not_run"]`` says of each other probe why, in one line; ``attrs["notes"]`` what was left out of one that
+        ran.
+
+    Raises
+    ------
+    InputError
+        If a probe is unknown, or the data set rates nothing of what was judged.
+    TrialsError
+        If a column is missing.
+
+    Warns
+    -----
+    MissingDataWarning
+        If more than 5 % of the judgements of an estimate are missing.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
+    >>> pairs = [f"{c},{a},{b},{a}" for c in range(20) for a, b in ("xy", "yx")]
+    >>> _ = file.write_text("\n".join(["context_id,candidate_id,opponent_id,winner", *pairs]))
+    >>> import biaslab as bl
+    >>> found = audit(bl.read_judgements(file), only=["position", "source"])
+    >>> float(found.set_index("metric").loc["order_consistency", "estimate"]), found.attrs["not_run"]
+    (0.0, {'source': 'needs scores with and without the source in the prompt'})
+    """
+    require_columns(trials, _READ, "trials")
+    measures = _measures(resampling or Resampling())
+    unknown = [name for name in only or () if name not in measures]
+    if unknown or isinstance(only, str):
+        raise InputError("only", unknown or only, f"a list of some of {', '.join(measures)}")
+    given = _prepared(trials if human is None else with_humans(trials, human))
+    parts: list[pd.DataFrame] = []
+    not_run: dict[str, str] = {}
+    notes: dict[str, str] = {}
+    for name in measures if only is None else [name for name in measures if name in only]:
+        try:
+            found, note = _run(measures[name], given)
+        except BiaslabError as error:
+            not_run[name] = str(error).partition("\n")[0]
+            continue
+        if found.empty:
+            not_run[name] = note or "no trial is left"
+            continue
+        parts.append(found)
+        if note:
+            notes[name] = note
+    estimates = _stacked(parts)
+    estimates.attrs = {"not_run": not_run, "notes": notes}
+    return estimates
+
+
+def _measures(resampling: Resampling) -> dict[str, Measure]:
+    """Return every probe, and what is said of judgements whatever the design."""
+    found: dict[str, Measure] = {name: kind(resampling=resampling) for name, kind in probes.available().items()}
+    others = (replies.Replies(resampling), human_agreement.HumanAgreement(resampling), halo.Halo(resampling))
+    return found | {measure.name: measure for measure in others}
+
+
+def _run(measure: Measure, trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    accepted = measure.accepts(trials)
+    if accepted.trials.empty:
+        return accepted.trials, accepted.note
+    return (accepted.probe or measure).estimate(accepted.trials), accepted.note
+
+
+def _prepared(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials with every column that is read here, and without attrs, which pandas would copy each time."""
+    given = trials.drop(columns="reply", errors="ignore").reset_index(drop=True)
+    given.attrs = {}
+    missing = trials_of({name: given[name] for name in _READ}, given.index)
+    wanted = {str(name): column for name, column in missing.items() if name not in given and name != "reply"}
+    return given.assign(**wanted)
+
+
+def _stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    conditions = list(dict.fromkeys(name for part in parts for name in _conditions(part)))
+    columns = [*LEADING, *conditions, *TRAILING]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        whole = [part.reindex(columns=columns) for part in parts if len(part)]
+        return pd.concat(whole, ignore_index=True) if whole else pd.DataFrame(columns=columns)
+
+
+def _conditions(part: pd.DataFrame) -> Iterator[str]:
+    return (name for name in part.columns if name not in (*LEADING, *TRAILING))
