@@ -9,6 +9,7 @@ Examples
 'af4ca9f8ceea'
 """
 
+from biaslab.core.about import About
 from biaslab.core.declarations import Calibration, Metric
 from biaslab.core.protocols import Design, Judge, Probe, parameters, require_kinds
 from biaslab.core.requests import (
@@ -33,6 +34,7 @@ __all__ = [
     "DECLINED",
     "KINDS",
     "STATUSES",
+    "About",
     "Calibration",
     "Choice",
     "Completion",

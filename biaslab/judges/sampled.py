@@ -107,7 +107,8 @@ class Sampled:
         if not isinstance(request, Choice):
             return [request]
         length = self.max_tokens or math.ceil(max(map(len, request.labels)) / _CHARACTERS) + _SPARE
-        return [Completion(request.messages, self.temperature, length, n, self.seed) for n in range(self.k)]
+        how = (request.messages, self.temperature, length)
+        return [Completion(*how, replicate, self.seed, request.about) for replicate in range(self.k)]
 
 
 def count(request: Choice, replies: Sequence[Reply]) -> Reply:

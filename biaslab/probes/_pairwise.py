@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from biaslab import prompts
 from biaslab.checks import require_whole
-from biaslab.core import Choice, Completion, Reply, Request, Scalar, Status, Trial
+from biaslab.core import About, Choice, Completion, Reply, Request, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_choice
@@ -95,9 +95,11 @@ class PairAsking:
             ties=self.ties,
         )
         labels = _labels(dataset.noun, self.ties)
+        source = bool(context[1].strip())
+        about = About(context[0], (first, second), (shown, shown_second), (attribute,), source, labels)
         for replicate in range(self.replicates):
             yield Trial(
-                request=self._request(prompt, labels, replicate),
+                request=self._request(prompt, about, replicate),
                 context_id=context[0],
                 attribute=attribute,
                 candidate_id=first,
@@ -107,10 +109,10 @@ class PairAsking:
                 labels=labels,
             )
 
-    def _request(self, prompt: str, labels: tuple[str, ...], replicate: int) -> Request:
+    def _request(self, prompt: str, about: About, replicate: int) -> Request:
         if self.answer == "distribution":
-            return Choice(prompt, labels)
-        return Completion(prompt, self.temperature, max_tokens=32, replicate=replicate, seed=self.seed)
+            return Choice(prompt, about.labels, about)
+        return Completion(prompt, self.temperature, 32, replicate, self.seed, about)
 
 
 def read_pair(trial: Trial, reply: Reply) -> tuple[float, Status]:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from biaslab import prompts
 from biaslab.checks import require_attributes_list, require_one_of, require_whole
-from biaslab.core import Calibration, Choice, Message, Messages, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import About, Calibration, Choice, Message, Messages, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_scores
@@ -22,6 +22,7 @@ from biaslab.scoring.pointwise import (
     Answer,
     Asking,
     Item,
+    about_scores,
     drawn_items,
     label_trials,
     read_score,
@@ -239,13 +240,15 @@ class Anchoring:
     def _in_one_output(self, dataset: Dataset, item: Item, order: tuple[str, ...], scale: Scale) -> Iterator[Trial]:
         first, later = order[:2]
         prompt = prompts.rate(dataset, order, scale, item.text, item.context)
+        about = about_scores(item, order, scale, "lines")
         if self.answer == "distribution":
             begun = (Message("user", prompt), Message("assistant", f"{first}:"))
-            yield from self._ask(item, first, begun, _spaced(scale), _where("joint", first, 1))
+            yield from self._ask(item, first, begun, _spaced(scale), _where("joint", first, 1), about)
         else:
             long = replace(self._asking, max_tokens=self.max_tokens * len(order))
             for position, attribute in enumerate(order, start=1):
-                for trial in score_trials(item, attribute, prompt, scale, long, _where("joint", first, position)):
+                where = _where("joint", first, position)
+                for trial in score_trials(item, attribute, prompt, scale, long, where, about):
                     yield replace(trial, labels=order)
         for index in self._forced(item, first, scale):
             label, value = scale.labels[index], list(scale.values)[index]
@@ -253,19 +256,27 @@ class Anchoring:
             if self.anchor == "transcript":
                 asked = [prompts.rate(dataset, [name], scale, item.text, item.context) for name in (first, later)]
                 turns = (Message("user", asked[0]), Message("assistant", label), Message("user", asked[1]))
-                yield from self._ask(item, later, turns, scale, where)
+                alone = about_scores(item, [later], scale, previous=value)
+                yield from self._ask(item, later, turns, scale, where, alone)
             else:
                 begun = (Message("user", prompt), Message("assistant", f"{first}: {label}\n{later}:"))
-                for trial in self._ask(item, later, begun, _spaced(scale), where):
+                rest = replace(about, attributes=order[1:], previous=value)
+                for trial in self._ask(item, later, begun, _spaced(scale), where, rest):
                     yield replace(trial, labels=order[1:])
 
     def _ask(
-        self, item: Item, attribute: str, messages: Messages, scale: Scale, where: dict[str, Scalar]
+        self,
+        item: Item,
+        attribute: str,
+        messages: Messages,
+        scale: Scale,
+        where: dict[str, Scalar],
+        about: About | None = None,
     ) -> Iterator[Trial]:
         if self.answer == "distribution":
-            yield from label_trials(item, attribute, messages, scale, where)
+            yield from label_trials(item, attribute, messages, scale, where, about)
         else:
-            yield from score_trials(item, attribute, messages, scale, self._asking, where)
+            yield from score_trials(item, attribute, messages, scale, self._asking, where, about)
 
     def _forced(self, item: Item, first: str, scale: Scale) -> list[int]:
         """Draw the labels to which a first score is forced; they depend on the seed and the item alone."""

@@ -12,7 +12,19 @@ import pandas as pd
 
 from biaslab import prompts
 from biaslab.checks import require_attributes_list, require_some_of, require_whole
-from biaslab.core import Calibration, Choice, Message, Messages, Metric, Reply, Scalar, Status, Trial, request_key
+from biaslab.core import (
+    About,
+    Calibration,
+    Choice,
+    Message,
+    Messages,
+    Metric,
+    Reply,
+    Scalar,
+    Status,
+    Trial,
+    request_key,
+)
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes._agreeing import COLUMNS, METRICS, Cell
@@ -21,6 +33,7 @@ from biaslab.scoring.pointwise import (
     Answer,
     Asking,
     Item,
+    about_scores,
     drawn_items,
     read_score,
     score_trials,
@@ -227,14 +240,17 @@ class Consistency:
         scale = find_scale(name)
         if self.answer == "text":
             prompt = prompts.rate(dataset, everything, scale, item.text, item.context)
-            for trial in self._samples(item, attribute, prompt, scale, f"{name} joint", rated, len(everything)):
+            about = about_scores(item, everything, scale, "lines")
+            for trial in self._samples(item, attribute, prompt, scale, f"{name} joint", rated, about):
                 yield replace(trial, labels=everything)
             return
         at = everything.index(attribute)
-        prompt = prompts.rate(dataset, everything[at:] + everything[:at], scale, item.text, item.context)
+        order = everything[at:] + everything[:at]
+        prompt = prompts.rate(dataset, order, scale, item.text, item.context)
         begun = (Message("user", prompt), Message("assistant", f"{attribute}:"))
         spaced = replace(scale, labels=tuple(f" {label}" for label in scale.labels))
-        yield from self._samples(item, attribute, begun, spaced, f"{name} joint", rated)
+        about = about_scores(item, order, scale, "lines")
+        yield from self._samples(item, attribute, begun, spaced, f"{name} joint", rated, about)
 
     def _samples(
         self,
@@ -244,11 +260,11 @@ class Consistency:
         scale: Scale,
         configuration: str,
         rated: str,
-        scores: int = 1,
+        about: About | None = None,
     ) -> Iterator[Trial]:
-        asking = replace(self._asking, max_tokens=self.max_tokens * scores)
+        asking = replace(self._asking, max_tokens=self.max_tokens * (len(about.attributes) if about else 1))
         condition: dict[str, Scalar] = {"configuration": configuration, "ratings": rated}
-        for trial in score_trials(item, attribute, messages, scale, asking, condition):
+        for trial in score_trials(item, attribute, messages, scale, asking, condition, about):
             if self.answer == "text":
                 yield trial
             else:
