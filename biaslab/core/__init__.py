@@ -11,7 +11,17 @@ Examples
 
 from biaslab.core.about import About
 from biaslab.core.declarations import Calibration, Metric
-from biaslab.core.protocols import Design, Judge, Probe, parameters, require_kinds
+from biaslab.core.protocols import (
+    Closable,
+    Design,
+    Encoding,
+    Expanding,
+    Judge,
+    Probe,
+    Stoppable,
+    parameters,
+    require_kinds,
+)
 from biaslab.core.requests import (
     KINDS,
     Choice,
@@ -37,8 +47,11 @@ __all__ = [
     "About",
     "Calibration",
     "Choice",
+    "Closable",
     "Completion",
     "Design",
+    "Encoding",
+    "Expanding",
     "Judge",
     "Likelihood",
     "Message",
@@ -52,6 +65,7 @@ __all__ = [
     "Scalar",
     "Score",
     "Status",
+    "Stoppable",
     "Trial",
     "Usage",
     "as_messages",
