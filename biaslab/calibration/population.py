@@ -70,11 +70,12 @@ def construct_population(
     context = np.repeat(np.arange(contexts), candidates).astype(str).astype(object)
     candidate = np.tile(np.arange(candidates), contexts).astype(str).astype(object)
     names = {"context_id": context, "candidate_id": candidate}
+    system = np.where(candidate == "0", "own", "other").astype(object)  # whose texts a judge may prefer as its own
     text = context + "-" + candidate
     if longest > 1:
         words = 2 ** np.random.default_rng([seed, longest]).uniform(0, np.log2(longest), len(context))
         text = text + np.array([" word" * round(number - 1) for number in words], object)
-    texts = {"context": "Source " + context, "system": "", "text": text, "reference": ""}
+    texts = {"context": "Source " + context, "system": system, "text": text, "reference": ""}
     rng = np.random.default_rng(seed)
     means = {"coherence": rng.uniform(1, 5, len(context))}
     means["fluency"] = (means["coherence"] + rng.uniform(1, 5, len(context))) / 2

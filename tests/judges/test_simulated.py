@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import biaslab as bl
+from biaslab.calibration.population import construct_population
 from biaslab.core import Choice, Completion, Likelihood
 from biaslab.errors import InputError, JudgeError, UnsupportedRequestError
 from biaslab.judges import available
@@ -238,3 +239,15 @@ def test_id_names_everything_planted(graded):
     assert all(f"{name}=" in judge.id for name, judge in zip(names, judges, strict=False))
     assert bl.SimulatedJudge(graded).id.count("=") == 1
     assert bl.SimulatedJudge(graded, position=0.5).id == bl.SimulatedJudge(graded.head(8), position=0.5).id
+
+
+def test_a_judge_of_the_calibration_population_can_prefer_its_own_texts():
+    data = construct_population(10)
+    judge = bl.SimulatedJudge(data, self_preference=0.8)
+    system = data.candidates.set_index(["context_id", "candidate_id"])["system"]
+    assert "own_system" not in judge.id
+    assert "self_preference=0.8" in judge.id
+    for trial, reply in answers(judge, data):
+        own = [system[trial.context_id, name] == "own" for name in (trial.candidate_id, trial.opponent_id)]
+        gap = trial.condition["human_gap"] + 0.8 * (own[0] - own[1])
+        assert reply.logprobs[0] - reply.logprobs[1] == pytest.approx(gap)

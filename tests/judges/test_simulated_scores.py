@@ -91,6 +91,13 @@ def test_without_the_source_quality_is_seen_less(graded, rate, item):
     assert centre(judge, rate(["coherence"], shown=replace(item, context=""))) == pytest.approx(0.5 + 0.6 * 0.5 / 4)
 
 
+def test_own_texts_gain_what_is_planted(graded, rate):
+    judge = bl.SimulatedJudge(graded, self_preference=0.8, own_system="clean")
+    for item in itertools.islice(items(graded), 12):
+        expected = unit(item.human["fluency"]) + 0.2 * (item.system == "clean")
+        assert centre(judge, rate(shown=item)) == pytest.approx(expected)
+
+
 def test_a_score_is_drawn_towards_the_one_before(graded, rate):
     """In a prefix, and in a transcript: by 0.3 of the way from its own mean."""
     judge = bl.SimulatedJudge(graded, anchoring=0.3)
