@@ -10,12 +10,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from inspect import signature
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import pandas as pd
 from tqdm.auto import tqdm
 
-from biaslab.core import DECLINED, Choice, Design, Judge, Reply, Request, Status, Trial, Usage, request_key
+from biaslab.core import (
+    DECLINED,
+    Choice,
+    Closable,
+    Design,
+    Judge,
+    Reply,
+    Request,
+    Status,
+    Stoppable,
+    Trial,
+    Usage,
+    request_key,
+)
 from biaslab.errors import BudgetExceededError, InputError, JudgeError, ModelChangedWarning
 from biaslab.spending.budget import Budget
 from biaslab.spending.cost import dollars, unanswered
@@ -123,8 +136,9 @@ class _Counted:
         self.usage = Usage()
         self.id, self.kinds, self.check = judge.id, judge.kinds, judge.check
 
-    def ask(self, requests: Iterable[Request]) -> Any:
-        return _Counting(self, self.judge.ask(requests))
+    def ask(self, requests: Iterable[Request]) -> _Counting:
+        answers = self.judge.ask(requests)
+        return _Paid(self, answers) if isinstance(answers, Stoppable) else _Counting(self, answers)
 
     def count(self, reply: Reply) -> None:
         self.replies += 1
@@ -138,12 +152,12 @@ class _Counted:
 
 
 class _Counting:
-    """What it answers, counted; the judge's own iterator can be stopped and closed through it."""
+    """What it answers, counted; the judge's own iterator can be closed through it."""
 
     def __init__(self, counted: _Counted, answers: Iterator[tuple[Request, Reply]]) -> None:
         self._counted, self._answers = counted, answers
 
-    def __iter__(self) -> Iterator[tuple[Request, Reply]]:
+    def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> tuple[Request, Reply]:
@@ -151,13 +165,19 @@ class _Counting:
         self._counted.count(reply)
         return request, reply
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._answers, name)
-
     def close(self) -> None:
-        close = getattr(self._answers, "close", None)
-        if close is not None:
-            close()
+        if isinstance(self._answers, Closable):
+            self._answers.close()
+
+
+class _Paid(_Counting):
+    """Answers of which several may be on their way: they can be stopped too."""
+
+    _answers: Any
+
+    def stop(self) -> Iterator[tuple[Request, Reply]]:
+        coming: Iterator[tuple[Request, Reply]] = self._answers.stop()
+        return coming
 
 
 def _next_trials(probe: Design, dataset: Dataset, frames: Sequence[pd.DataFrame]) -> list[Trial]:

@@ -9,8 +9,19 @@ Examples
 'af4ca9f8ceea'
 """
 
+from biaslab.core.about import About
 from biaslab.core.declarations import Calibration, Metric
-from biaslab.core.protocols import Design, Judge, Probe, parameters, require_kinds
+from biaslab.core.protocols import (
+    Closable,
+    Design,
+    Encoding,
+    Expanding,
+    Judge,
+    Probe,
+    Stoppable,
+    parameters,
+    require_kinds,
+)
 from biaslab.core.requests import (
     KINDS,
     Choice,
@@ -33,10 +44,14 @@ __all__ = [
     "DECLINED",
     "KINDS",
     "STATUSES",
+    "About",
     "Calibration",
     "Choice",
+    "Closable",
     "Completion",
     "Design",
+    "Encoding",
+    "Expanding",
     "Judge",
     "Likelihood",
     "Message",
@@ -50,6 +65,7 @@ __all__ = [
     "Scalar",
     "Score",
     "Status",
+    "Stoppable",
     "Trial",
     "Usage",
     "as_messages",

@@ -46,6 +46,48 @@ class Judge(Protocol):
 
 
 @runtime_checkable
+class Expanding(Protocol):
+    """What a judge may also offer that asks another one, often several times a request, so that a plan counts that.
+
+    Attributes
+    ----------
+    judge : Judge
+        Who is asked.
+    """
+
+    @property
+    def judge(self) -> Judge:
+        """Who is asked."""
+
+    def expand(self, request: Request) -> Sequence[Request]:
+        """Return what the other judge is asked for a request."""
+
+
+@runtime_checkable
+class Encoding(Protocol):
+    """What a judge may also offer that has a tokenizer, so that a plan counts tokens instead of estimating them."""
+
+    def encode(self, request: Request) -> list[tuple[int, ...]]:
+        """Return the token sequences that a request makes the judge read, one a label of a `Choice`."""
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """What the iterator that ``ask`` returns may also offer, where replies are on their way that will be paid for."""
+
+    def stop(self) -> Iterator[tuple[Request, Reply]]:
+        """Begin nothing new, and yield what still comes in."""
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """What the iterator that ``ask`` returns may also offer, as every generator does."""
+
+    def close(self) -> None:
+        """Let go of what is held; nothing is yielded any more."""
+
+
+@runtime_checkable
 class Design(Protocol):
     """What `biaslab.collect` needs: judgements to ask, and how to read a reply. Probes are such, and scorers. Pure.
 

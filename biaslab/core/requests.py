@@ -6,9 +6,10 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
+from biaslab.core.about import About
 from biaslab.errors import InputError, UnsupportedRequestError
 
 Role = Literal["system", "user", "assistant"]
@@ -34,6 +35,8 @@ class Choice:
         The conversation; a plain string is one user message.
     labels : tuple of str
         At least two different answers, each a literal continuation of the conversation.
+    about : About, optional
+        What the words are about; no part of the key, of equality or of the hash.
 
     Raises
     ------
@@ -44,9 +47,11 @@ class Choice:
     kind: ClassVar[str] = "choice"
     messages: tuple[Message, ...]
     labels: tuple[str, ...]
+    about: About | None = field(default=None, compare=False, repr=False)
 
-    def __init__(self, messages: Messages, labels: Sequence[str]) -> None:
+    def __init__(self, messages: Messages, labels: Sequence[str], about: About | None = None) -> None:
         object.__setattr__(self, "messages", as_messages(messages))
+        object.__setattr__(self, "about", about)
         object.__setattr__(self, "labels", tuple(labels))
         if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels) or not all(self.labels):
             raise InputError("labels", self.labels, "at least two different, non-empty strings")
@@ -68,6 +73,8 @@ class Completion:
         Which of several samples of one conversation this is; every replicate has its own random numbers.
     seed : int
         Moves the random numbers of all replicates; the same request always has the same reply.
+    about : About, optional
+        What the words are about; no part of the key, of equality or of the hash.
 
     Raises
     ------
@@ -81,6 +88,7 @@ class Completion:
     max_tokens: int
     replicate: int
     seed: int
+    about: About | None = field(default=None, compare=False, repr=False)
 
     def __init__(
         self,
@@ -89,6 +97,7 @@ class Completion:
         max_tokens: int = 256,
         replicate: int = 0,
         seed: int = 0,
+        about: About | None = None,
     ) -> None:
         if not (math.isfinite(temperature) and 0 <= temperature <= 10):
             raise InputError("temperature", temperature, "a number from 0 to 10")
@@ -100,6 +109,7 @@ class Completion:
         object.__setattr__(self, "max_tokens", int(max_tokens))
         object.__setattr__(self, "replicate", int(replicate))
         object.__setattr__(self, "seed", int(seed))
+        object.__setattr__(self, "about", about)
 
 
 @dataclass(frozen=True)
@@ -112,6 +122,8 @@ class Likelihood:
         The text whose tokens are scored; not empty.
     given : str
         Plain text that stands before it and is not scored. No chat template is applied.
+    about : About, optional
+        What the words are about; no part of the key, of equality or of the hash.
 
     Raises
     ------
@@ -122,6 +134,7 @@ class Likelihood:
     kind: ClassVar[str] = "likelihood"
     text: str
     given: str = ""
+    about: About | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.text:
@@ -142,6 +155,8 @@ class Score:
         What a good one looks like; empty where it is not shown.
     attribute : str
         What is judged of it, such as ``"coherence"``; empty for quality as a whole.
+    about : About, optional
+        What the words are about; no part of the key, of equality or of the hash.
 
     Raises
     ------
@@ -154,6 +169,7 @@ class Score:
     source: str = ""
     reference: str = ""
     attribute: str = ""
+    about: About | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.text:

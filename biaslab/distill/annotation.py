@@ -14,7 +14,7 @@ from biaslab.datasets.schema import Dataset
 from biaslab.distill.aspects import MULTIPLE, Aspect, aspects, find_aspect
 from biaslab.errors import InputError
 from biaslab.scales import Scale, whole_numbers
-from biaslab.scoring.pointwise import Answer, Asking, Item, items, read_score, score_trials
+from biaslab.scoring.pointwise import Answer, Asking, Item, about_scores, items, read_score, score_trials
 
 StarScale = Literal["stars", "0-100"]
 _SCALES: Mapping[str, Scale] = {"stars": whole_numbers(1, 5), "0-100": whole_numbers(0, 100)}
@@ -104,7 +104,9 @@ class Stars:
             for aspect in chosen:
                 prompt = prompts.render("stars", **shown, stars=self.scale == "stars", **_about(aspect))
                 human = {**item.human, aspect.name: item.human.get(aspect.name, math.nan)}
-                yield from score_trials(replace(item, human=human), aspect.name, prompt, scale, self._asking(), {})
+                asked = replace(item, context=shown["source"], human=human)
+                about = about_scores(asked, _named(aspect, dataset), scale)
+                yield from score_trials(asked, aspect.name, prompt, scale, self._asking(), {}, about)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the stars, or the score from 0 to 100, of a distribution the expected one; and the status."""
@@ -124,6 +126,12 @@ class Stars:
 
     def _asking(self) -> Asking:
         return Asking(self.answer, self.replicates, self.temperature, self.max_tokens, self.seed)
+
+
+def _named(aspect: Aspect, dataset: Dataset) -> list[str]:
+    """Return the attributes that one number is about: of the multi-aspect prompt all that its definition names."""
+    several = [name for name in dataset.attributes if name in aspect.definition]
+    return several if aspect.name == MULTIPLE and several else [aspect.name]
 
 
 def _about(aspect: Aspect) -> dict[str, str]:

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.collect import collect
-from biaslab.core import Judge, Reply, Score, Status, Trial
+from biaslab.core import About, Judge, Reply, Score, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.distill.line_search import mean_goal, search_weights
 from biaslab.errors import InputError
@@ -57,8 +57,11 @@ class Reward:
         for row in dataset.candidates.itertuples():
             reference = str(row.reference) if self.reference else ""
             for attribute in self.attributes:
-                request = Score(str(row.text), str(row.context), reference, attribute)
-                yield Trial(request, str(row.context_id), attribute, str(row.candidate_id))
+                context_id, candidate_id, text, source = map(
+                    str, (row.context_id, row.candidate_id, row.text, row.context)
+                )
+                about = About(context_id, (candidate_id,), (text,), (attribute,), bool(source.strip()))
+                yield Trial(Score(text, source, reference, attribute, about), context_id, attribute, candidate_id)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:  # noqa: ARG002
         """Return the evaluator's number as it is."""

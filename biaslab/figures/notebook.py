@@ -11,18 +11,17 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any
 
 from biaslab.store import Store
-from biaslab.store.stored import StoredJudge
+from biaslab.store.tally import PROCESS, Tally
 
 _IMAGES = {".png", ".pdf", ".svg"}
 _TALLY = "BIASLAB_TALLY"  # in a kernel's environment: the file into which it writes what was asked
-_COUNTS = ("asked", "stored", "asked_tokens", "stored_tokens")
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -117,7 +116,7 @@ def execute(task: Task) -> Run | Failure:
         with tempfile.TemporaryDirectory() as folder, _quietly():
             tally = Path(folder) / "tally.json"
             ignored = _papermill(task, tally)
-            counts = json.loads(tally.read_text(encoding="utf-8")) if tally.exists() else dict.fromkeys(_COUNTS, 0)
+            counts = json.loads(tally.read_text(encoding="utf-8")) if tally.exists() else asdict(Tally())
     except Exception as error:  # whatever papermill, the kernel or the notebook raises
         return _failure(task, error)
     if task.jobs == 1:
@@ -129,20 +128,9 @@ def execute(task: Task) -> Run | Failure:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Count in a notebook's kernel what is asked of judges with a store; IPython loads it, see `_kernel`."""
-    ask, counts, target = StoredJudge.ask, dict.fromkeys(_COUNTS, 0), Path(os.environ[_TALLY])
-
-    def counted(judge: StoredJudge, requests: Any) -> Iterator[Any]:
-        asked = judge.asked
-        with closing(ask(judge, requests)) as answers:  # type: ignore[type-var]
-            for request, reply in answers:
-                kind, asked = "asked" if judge.asked > asked else "stored", judge.asked
-                counts[kind] += 1
-                counts[f"{kind}_tokens"] += reply.usage.prompt_tokens + reply.usage.completion_tokens
-                yield request, reply
-
-    StoredJudge.ask = counted  # type: ignore[method-assign, assignment]
-    shell.events.register("post_run_cell", lambda _: target.write_text(json.dumps(counts), encoding="utf-8"))
+    """Write in a notebook's kernel what judges with a store were asked; IPython loads it, see `_kernel`."""
+    target = Path(os.environ[_TALLY])
+    shell.events.register("post_run_cell", lambda _: target.write_text(json.dumps(asdict(PROCESS)), encoding="utf-8"))
 
 
 def _papermill(task: Task, tally: Path) -> tuple[str, ...]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
+from importlib import import_module
 
 from biaslab.core import Judge
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
+
+_EVALUATOR = "biaslab.distill.evaluator_judge:load_judge"  # found by name: students stand above judges, not below
 
 
 def available() -> dict[str, str]:
@@ -72,9 +75,9 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
             raise InputError("dataset", dataset, "the data set whose texts were judged")
         return RecordedJudge(file, dataset, where)
     if name.startswith("evaluator:"):
-        from biaslab.distill.evaluator_judge import load_judge as load_evaluator_judge
-
-        return load_evaluator_judge(name.removeprefix("evaluator:"))
+        module, _, function = _EVALUATOR.partition(":")
+        judge: Judge = getattr(import_module(module), function)(name.removeprefix("evaluator:"))
+        return judge
     if name.startswith("sampled:"):
         from biaslab.judges.sampled import Sampled
 

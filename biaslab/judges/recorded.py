@@ -17,8 +17,8 @@ from biaslab.datasets._files import text_key
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, JudgeError, TrialsError
 from biaslab.judgements import read_judgements
-from biaslab.judges.simulated.knowledge import Knowledge, Shown
-from biaslab.judges.simulated.reading import PairQuestion, Reader, ScoreQuestion
+from biaslab.judges.simulated.knowledge import Knowledge
+from biaslab.judges.simulated.questions import PairQuestion, Questions, ScoreQuestion
 from biaslab.scales import Scale, scale_named
 
 _ORDERS = {"none": "s", "after": "sr", "before": "rs"}
@@ -46,7 +46,7 @@ class RecordedJudge:
     log : path or pandas.DataFrame
         A file or folder for `biaslab.read_judgements`, or the trials it returned.
     dataset : Dataset
-        Whose texts stand in the prompts: they tell what a request is about.
+        Whose texts stand in the prompts.
     where : mapping of str to str, optional
         Column of the trials → the value to keep, such as ``{"configuration": "rts"}``, where a log has several judges
         or several ways to ask.
@@ -61,7 +61,7 @@ class RecordedJudge:
     Notes
     -----
     A request is answered when the log holds a judgement of the same context, candidates in the same order, and
-    attribute. Which they are is read in the prompt as `biaslab.SimulatedJudge` does, by the texts of the data set.
+    attribute. Which they are the request says itself (`biaslab.core.About`), as those of probes and scorers do.
     Identifiers must be those of the data set; logs that hold texts instead are matched by the text of the context.
     Candidates of one context with the same text are one candidate, the first.
 
@@ -101,7 +101,7 @@ class RecordedJudge:
         if missing:
             raise TrialsError("log", f"without {', '.join(missing)}", f"a frame with {', '.join(_READ)}")
         trials = _chosen(trials, where or {})
-        self.partial, self._reader = partial, _Unrated(Knowledge(dataset))
+        self.partial, self._questions = partial, Questions(Knowledge(dataset), rated=False)
         self._contexts = _contexts(trials, dataset)
         names = sorted(set(trials["scale"].dropna())) if "scale" in trials else []
         self._scales = {_levels(scale_named(name)): name for name in names}
@@ -150,7 +150,7 @@ class RecordedJudge:
     def _question(self, request: Request) -> PairQuestion | ScoreQuestion:
         if not isinstance(request, Choice | Completion):
             raise JudgeError("a recorded judge answers choices and completions only", request)
-        return self._reader.read(request)
+        return self._questions.of(request)
 
     def _keys(self, question: PairQuestion | ScoreQuestion) -> list[Key]:
         if isinstance(question, PairQuestion):
@@ -185,13 +185,6 @@ class RecordedJudge:
         if isinstance(request, Choice):
             return Reply(logprobs=(-math.inf,) * len(request.labels))
         return Reply(text="", finish_reason="stop")
-
-
-class _Unrated(Reader):
-    """Reads prompts about candidates whether anybody rated them or not."""
-
-    def _require_score(self, shown: Shown, attribute: str) -> None:
-        """Let every candidate pass: the log has the scores."""
 
 
 def _levels(scale: Scale) -> tuple[float, ...]:

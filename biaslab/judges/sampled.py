@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from biaslab.checks import require_whole
-from biaslab.core import DECLINED, Choice, Completion, Judge, Reply, Request, Usage, require_kinds
+from biaslab.core import DECLINED, Choice, Closable, Completion, Judge, Reply, Request, Usage, require_kinds
 from biaslab.errors import InputError
 from biaslab.parsing import parse_choice
 
@@ -98,16 +98,16 @@ class Sampled:
                         replies = given.pop(request)
                         yield request, (count(request, replies) if isinstance(request, Choice) else replies[0])
         finally:
-            close: Callable[[], object] | None = getattr(answers, "close", None)
-            if close is not None:
-                close()
+            if isinstance(answers, Closable):
+                answers.close()
 
     def expand(self, request: Request) -> list[Request]:
         """Return what the judge of text is asked for a request."""
         if not isinstance(request, Choice):
             return [request]
         length = self.max_tokens or math.ceil(max(map(len, request.labels)) / _CHARACTERS) + _SPARE
-        return [Completion(request.messages, self.temperature, length, n, self.seed) for n in range(self.k)]
+        how = (request.messages, self.temperature, length)
+        return [Completion(*how, replicate, self.seed, request.about) for replicate in range(self.k)]
 
 
 def count(request: Choice, replies: Sequence[Reply]) -> Reply:

@@ -11,7 +11,7 @@ import numpy as np
 
 from biaslab import prompts
 from biaslab.checks import require_one_of, require_whole
-from biaslab.core import Calibration, Choice, Message, Messages, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import About, Calibration, Choice, Message, Messages, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_scores
@@ -19,7 +19,16 @@ from biaslab.probes._anchored import after_low_and_high, correlations, kendalls,
 from biaslab.probes._joint_scores import WHERE, Joint, Pair, joint_scores, judgements
 from biaslab.probes.base import Cell, Part, ScoreProbe
 from biaslab.scales import Scale, find_scale
-from biaslab.scoring.pointwise import Item, begun, drawn_items, label_trials, read_score, score_trials, spaced
+from biaslab.scoring.pointwise import (
+    Item,
+    about_scores,
+    begun,
+    drawn_items,
+    label_trials,
+    read_score,
+    score_trials,
+    spaced,
+)
 
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "noise": 0.5, "context_noise": 0.3, "sharpness": 6.0}
 _TWO: dict[str, Any] = {"attributes": ("coherence", "fluency"), "n_orders": 1, "answer": "text"}
@@ -218,13 +227,15 @@ class Anchoring(ScoreProbe):
 
     def _in_one_output(self, dataset: Dataset, item: Item, order: tuple[str, ...], scale: Scale) -> Iterator[Trial]:
         first, prompt = order[0], prompts.rate(dataset, order, scale, item.text, item.context)
+        about = about_scores(item, order, scale, "lines")
         if self.answer == "distribution":
             where = _where("joint", first, 1)
-            yield from self._trials(item, first, begun(prompt, first), spaced(scale), where)
+            yield from self._trials(item, first, begun(prompt, first), spaced(scale), where, about)
         else:
             long = replace(self.asking, max_tokens=self.max_tokens * len(order))
             for position, attribute in enumerate(order, start=1):
-                for trial in score_trials(item, attribute, prompt, scale, long, _where("joint", first, position)):
+                where = _where("joint", first, position)
+                for trial in score_trials(item, attribute, prompt, scale, long, where, about):
                     yield replace(trial, labels=order)
         for index in self._forced(item, first, scale):
             yield from self._after(dataset, item, order, scale, index)
@@ -232,23 +243,33 @@ class Anchoring(ScoreProbe):
     def _after(self, dataset: Dataset, item: Item, order: tuple[str, ...], scale: Scale, index: int) -> Iterator[Trial]:
         """Ask for the second score of an output after a forced first one, the label at an index of the scale."""
         (first, later), label = order[:2], scale.labels[index]
-        where = _where("forced", first, 2, list(scale.values)[index])
+        value = list(scale.values)[index]
+        where = _where("forced", first, 2, value)
         if self.anchor == "transcript":
             asked = [prompts.rate(dataset, [name], scale, item.text, item.context) for name in (first, later)]
             turns = (Message("user", asked[0]), Message("assistant", label), Message("user", asked[1]))
-            yield from self._trials(item, later, turns, scale, where)
+            alone = about_scores(item, [later], scale, previous=value)
+            yield from self._trials(item, later, turns, scale, where, alone)
             return
         prompt = prompts.rate(dataset, order, scale, item.text, item.context)
-        for trial in self._trials(item, later, begun(prompt, f"{first}: {label}\n{later}"), spaced(scale), where):
+        after = begun(prompt, f"{first}: {label}\n{later}")
+        rest = about_scores(item, order[1:], scale, "lines", previous=value)
+        for trial in self._trials(item, later, after, spaced(scale), where, rest):
             yield replace(trial, labels=order[1:])
 
     def _trials(
-        self, item: Item, attribute: str, messages: Messages, scale: Scale, where: dict[str, Scalar]
+        self,
+        item: Item,
+        attribute: str,
+        messages: Messages,
+        scale: Scale,
+        where: dict[str, Scalar],
+        about: About | None = None,
     ) -> Iterator[Trial]:
         if self.answer == "distribution":
-            yield from label_trials(item, attribute, messages, scale, where)
+            yield from label_trials(item, attribute, messages, scale, where, about)
         else:
-            yield from score_trials(item, attribute, messages, scale, self.asking, where)
+            yield from score_trials(item, attribute, messages, scale, self.asking, where, about)
 
     def _forced(self, item: Item, first: str, scale: Scale) -> list[int]:
         """Draw the labels to which a first score is forced; they depend on the seed and the item alone."""

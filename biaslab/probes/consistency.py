@@ -13,12 +13,22 @@ import pandas as pd
 
 from biaslab import prompts
 from biaslab.checks import require_some_of, require_whole
-from biaslab.core import Calibration, Choice, Messages, Metric, Reply, Scalar, Status, Trial, request_key
+from biaslab.core import About, Calibration, Choice, Messages, Metric, Reply, Scalar, Status, Trial, request_key
 from biaslab.datasets.schema import Dataset
 from biaslab.probes._agreeing import between, unit_scores, within
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, Probe, scored
 from biaslab.scales import SCALES, Scale, find_scale
-from biaslab.scoring.pointwise import Answer, Asking, Item, begun, drawn_items, read_score, score_trials, spaced
+from biaslab.scoring.pointwise import (
+    Answer,
+    Asking,
+    Item,
+    about_scores,
+    begun,
+    drawn_items,
+    read_score,
+    score_trials,
+    spaced,
+)
 from biaslab.stats import CELL, ITEM, Measurement, tempered
 
 _ONE: dict[str, Any] = {"attributes": ("coherence",), "scales": ("1-5",), "levels": ("interval",)}
@@ -225,18 +235,31 @@ class Consistency(Probe):
         scale, everything = find_scale(self.scales[0]), tuple(dataset.attributes)
         if self.answer == "text":
             prompt = prompts.rate(dataset, everything, scale, item.text, item.context)
-            for trial in self._samples(item, attribute, prompt, scale, where, len(everything)):
+            about = about_scores(item, everything, scale, "lines")
+            for trial in self._samples(item, attribute, prompt, scale, where, about):
                 yield replace(trial, labels=everything)
             return
         at = everything.index(attribute)
-        prompt = prompts.rate(dataset, everything[at:] + everything[:at], scale, item.text, item.context)
-        yield from self._samples(item, attribute, begun(prompt, attribute), spaced(scale), where)
+        order = everything[at:] + everything[:at]
+        prompt, about = (
+            prompts.rate(dataset, order, scale, item.text, item.context),
+            about_scores(item, order, scale, "lines"),
+        )
+        yield from self._samples(item, attribute, begun(prompt, attribute), spaced(scale), where, about)
 
     def _samples(
-        self, item: Item, attribute: str, messages: Messages, scale: Scale, where: Mapping[str, Scalar], scores: int = 1
+        self,
+        item: Item,
+        attribute: str,
+        messages: Messages,
+        scale: Scale,
+        where: Mapping[str, Scalar],
+        about: About | None = None,
     ) -> Iterator[Trial]:
-        asking = replace(self._asking, max_tokens=self.max_tokens * scores)
-        for trial in score_trials(item, attribute, messages, scale, asking, where):
+        asking = self._asking
+        if about is not None and self.answer == "text":
+            asking = replace(asking, max_tokens=self.max_tokens * len(about.attributes))
+        for trial in score_trials(item, attribute, messages, scale, asking, where, about):
             if self.answer == "text":
                 yield trial
             else:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.checks import require_one_of
-from biaslab.core import Calibration, Likelihood, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import About, Calibration, Likelihood, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes._familiar import by_score, excess, judged, rated, slope
@@ -170,7 +170,10 @@ class Familiarity(ScoreProbe):
                 yield from self._scores(item, attribute, prompt)
             for text, shown in self._texts(item).items() if self.log_perplexity is None else ():
                 condition: dict[str, Scalar] = {"asked": text, "human": item.human[attribute]}
-                yield Trial(Likelihood(shown), item.context_id, attribute, item.candidate_id, condition=condition)
+                own = (item.candidate_id,) if text == "candidate" else ()
+                about = About(item.context_id, own, (shown,) if own else (), (attribute,), source=not own)
+                request = Likelihood(shown, about=about)
+                yield Trial(request, item.context_id, attribute, item.candidate_id, condition=condition)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score, the probability of a label, or the log perplexity, and the status."""

@@ -13,6 +13,7 @@ import pandas as pd
 from biaslab import prompts
 from biaslab.checks import require_some_of, require_whole
 from biaslab.core import Calibration, Completion, Message, Metric, Reply, Status, Trial
+from biaslab.core.about import Form, Reasons
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes.base import Accepted, Cell, Estimable, Part, Probe, scored
@@ -24,6 +25,8 @@ _SHIFTS = {"reason_first_shift": ("rs", "sr"), "reason_shift": ("sr", "s")}
 _DIFFERENCES = ("sample_difference", "resampling_difference")
 _SCORE_TOKENS = 16  # a score alone is short; a judge that goes on would only be paid for it
 _OPENINGS = {"ex": ("score:", "reasons:"), "json": ('{"score":', '{"reasons": "')}  # score first, reasons first
+_FORMS: dict[prompts.Form, Form] = {"ex": "text", "json": "json"}
+_REASONS: dict[prompts.Order, Reasons] = {"s": "none", "sr": "after", "rs": "before"}
 _POINTS = 10  # of the scale, at which `score_share` is given
 
 
@@ -177,7 +180,8 @@ class OutputOrder(Probe):
                 if self.opened:
                     messages.append(Message("assistant", _OPENINGS[form][order == "rs"]))
                 where = {"form": form, "order": order, "rules": rules}
-                yield from pointwise.score_trials(item, attribute, messages, scale, self._asking(order), where)
+                about = pointwise.about_scores(item, [attribute], scale, _FORMS[form], _REASONS[order])
+                yield from pointwise.score_trials(item, attribute, messages, scale, self._asking(order), where, about)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score that the reply gives, after what was begun for it, and its status."""

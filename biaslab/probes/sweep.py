@@ -20,7 +20,16 @@ from biaslab.probes._answer_metrics import answer_alpha, parse_rate, token_count
 from biaslab.probes._answers import Answers, name_seed
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass
 from biaslab.scales import find_scale
-from biaslab.scoring.pointwise import Answer, Asking, Item, drawn_items, label_trials, read_score, score_trials
+from biaslab.scoring.pointwise import (
+    Answer,
+    Asking,
+    Item,
+    about_scores,
+    drawn_items,
+    label_trials,
+    read_score,
+    score_trials,
+)
 from biaslab.stats import ITEM, Estimate, Ratio, undefined
 
 _PLAIN, _COT = "no CoT", "CoT"
@@ -189,13 +198,14 @@ class Sweep(Probe):
         scale = find_scale(self.scale)
         reasons: prompts.Reasons = "before" if cot else "none"
         prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context, reasons)
+        about = about_scores(item, [attribute], scale, "lines" if cot else "bare", reasons)
         condition: dict[str, Scalar] = {"cot": _COT if cot else _PLAIN, "temperature": _NONE}
         if self.answer == "distribution" and not cot:
             yield from label_trials(item, attribute, prompt, scale, condition)
             return
         for temperature in self.temperatures:
             where = {**condition, "temperature": float(temperature), "label": _NONE}
-            for trial in score_trials(item, attribute, prompt, scale, self._asking(temperature, cot), where):
+            for trial in score_trials(item, attribute, prompt, scale, self._asking(temperature, cot), where, about):
                 yield replace(trial, labels=(attribute,))
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from biaslab import prompts
 from biaslab.checks import require_attributes_list
-from biaslab.core import Likelihood, Reply, Status, Trial
+from biaslab.core import About, Likelihood, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.scoring.pointwise import items
 
@@ -50,16 +50,18 @@ class GPTScore:
         attributes = dataset.require_attributes(self.attributes)
         for item in items(dataset):
             for attribute in attributes:
-                about = prompts.describe(dataset, attribute)
+                described = prompts.describe(dataset, attribute)
                 given = prompts.render(
                     "gpt_score",
                     context=item.context,
                     noun=dataset.noun,
                     attribute=attribute,
-                    definition=about["definition"],
+                    definition=described["definition"],
                 )
+                own, source = (item.candidate_id,), bool(item.context.strip())
+                about = About(item.context_id, own, (item.text,), (attribute,), source)
                 yield Trial(
-                    Likelihood(item.text, f"{given}\n"),
+                    Likelihood(item.text, f"{given}\n", about),
                     item.context_id,
                     attribute,
                     item.candidate_id,

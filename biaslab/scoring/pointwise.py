@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from biaslab.checks import require_one_of, require_whole
-from biaslab.core import Choice, Completion, Message, Messages, Reply, Request, Scalar, Score, Status, Trial
+from biaslab.core import About, Choice, Completion, Message, Messages, Reply, Request, Scalar, Score, Status, Trial
+from biaslab.core.about import Form, Reasons
 from biaslab.datasets.schema import CANDIDATE_COLUMNS, Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_score, parse_scores
@@ -115,26 +116,56 @@ class Asking:
                 "replicates", self.replicates, f'1 where answer is "{self.answer}"', 'choose answer="text"'
             )
 
-    def requests(self, item: Item, attribute: str, messages: Messages, scale: Scale) -> Iterator[Request]:
+    def requests(self, item: Item, messages: Messages, scale: Scale, about: About) -> Iterator[Request]:
         """Yield what to ask about an item, one request a replicate."""
         if self.answer == "score":
-            yield Score(item.text, item.context, item.reference, attribute)
+            yield Score(item.text, item.context, item.reference, about.attributes[0], about)
             return
         if self.answer == "distribution":
-            yield Choice(messages, scale.labels)
+            yield Choice(messages, scale.labels, about)
             return
         for replicate in range(self.replicates):
-            yield Completion(messages, self.temperature, self.max_tokens, replicate, self.seed)
+            yield Completion(messages, self.temperature, self.max_tokens, replicate, self.seed, about)
+
+
+def about_scores(
+    item: Item,
+    attributes: Sequence[str],
+    scale: Scale,
+    form: Form = "bare",
+    reasons: Reasons = "none",
+    previous: float | None = None,
+) -> About:
+    """Say what a request for scores of an item is about, in the words of `biaslab.core.About`."""
+    return About(
+        item.context_id,
+        (item.candidate_id,),
+        (item.text,),
+        tuple(attributes),
+        bool(item.context.strip()),
+        scale=scale.name,
+        form=form,
+        reasons=reasons,
+        previous=previous,
+    )
 
 
 def score_trials(
-    item: Item, attribute: str, messages: Messages, scale: Scale, asking: Asking, condition: Mapping[str, Scalar]
+    item: Item,
+    attribute: str,
+    messages: Messages,
+    scale: Scale,
+    asking: Asking,
+    condition: Mapping[str, Scalar],
+    about: About | None = None,
 ) -> Iterator[Trial]:
     """Yield the trials of one item, attribute and prompt: one, or one a replicate.
 
-    Their condition holds the given columns, ``scale``, ``answer`` and ``human``, the mean human score.
+    Their condition holds the given columns, ``scale``, ``answer`` and ``human``, the mean human score. The requests are
+    about the attribute's score alone unless `about_scores` says something else.
     """
-    for replicate, request in enumerate(asking.requests(item, attribute, messages, scale)):
+    about = about or about_scores(item, [attribute], scale)
+    for replicate, request in enumerate(asking.requests(item, messages, scale, about)):
         yield Trial(
             request=request,
             context_id=item.context_id,
@@ -146,13 +177,18 @@ def score_trials(
 
 
 def label_trials(
-    item: Item, attribute: str, messages: Messages, scale: Scale, condition: Mapping[str, Scalar]
+    item: Item,
+    attribute: str,
+    messages: Messages,
+    scale: Scale,
+    condition: Mapping[str, Scalar],
+    about: About | None = None,
 ) -> Iterator[Trial]:
     """Yield one trial a label of a single `Choice`, each valued with the probability of its label.
 
     Their condition holds ``label``, the label's worth on the scale, besides what `score_trials` puts there.
     """
-    [trial] = score_trials(item, attribute, messages, scale, Asking(), condition)
+    [trial] = score_trials(item, attribute, messages, scale, Asking(), condition, about)
     for label in scale.values:
         yield Trial(**{**trial.__dict__, "condition": {**trial.condition, "label": label}})
 

@@ -9,12 +9,14 @@ from typing import get_args
 from biaslab import prompts
 from biaslab.checks import require_attributes_list, require_one_of
 from biaslab.core import Reply, Status, Trial
+from biaslab.core.about import Form
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.scales import find_scale
 from biaslab.scoring.pointwise import (
     Answer,
     Asking,
+    about_scores,
     begun,
     items,
     read_score,
@@ -100,11 +102,13 @@ class Rating:
         for item in items(dataset):
             for attribute in attributes:
                 prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context, self.reasons)
+                form: Form = "bare" if self.reasons == "none" else "lines"
+                about = about_scores(item, [attribute], scale, form, self.reasons)
                 if self.reasons == "after" and self.answer == "distribution":
                     started = begun(prompt, attribute)
-                    yield from score_trials(item, attribute, started, spaced(scale), self._asking(), {})
+                    yield from score_trials(item, attribute, started, spaced(scale), self._asking(), {}, about)
                     continue
-                for trial in score_trials(item, attribute, prompt, scale, self._asking(), {}):
+                for trial in score_trials(item, attribute, prompt, scale, self._asking(), {}, about):
                     yield replace(trial, labels=(attribute,))
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import Choice, Completion, Judge, Likelihood, Probe, Request, Score, Usage, request_key
+from biaslab.core import (
+    Choice,
+    Completion,
+    Encoding,
+    Expanding,
+    Judge,
+    Likelihood,
+    Probe,
+    Request,
+    Score,
+    Usage,
+    request_key,
+)
 from biaslab.errors import InputError
 from biaslab.store import Store
 
@@ -168,11 +180,11 @@ def unanswered(judge: Judge, requests: Sequence[Request], store: Store | None) -
 
 
 def count_tokens(judge: Judge, requests: Sequence[Request]) -> TokenCount:
-    """Count the tokens of requests: by a judge that can ``encode`` them, as a `LocalJudge` can, else from characters.
+    """Count the tokens of requests: by the judge, if it is `biaslab.core.Encoding`, else from characters.
 
     Such a judge counts the first 2000 requests; the others are scaled by their characters. All labels of a `Choice`
-    share one prompt, which counts once, as it does in `biaslab.core.Usage`. A judge that asks another one, as `Sampled`
-    does, has an ``expand`` that says what.
+    share one prompt, which counts once, as it does in `biaslab.core.Usage`. Of a judge that is
+    `biaslab.core.Expanding`, as `Sampled` is, what it asks the other one is counted.
 
     Parameters
     ----------
@@ -189,15 +201,13 @@ def count_tokens(judge: Judge, requests: Sequence[Request]) -> TokenCount:
     >>> counted.read.tolist(), counted.method
     ([5.0], 'estimated at 4 characters a token')
     """
-    expand: Callable[[Request], Sequence[Request]] | None = getattr(judge, "expand", None)
-    if expand is not None:
-        return _expanded(judge.judge, [expand(request) for request in requests])  # type: ignore[attr-defined]
+    if isinstance(judge, Expanding):
+        return _expanded(judge.judge, [judge.expand(request) for request in requests])
     characters = np.array([float(len(_text(request))) for request in requests])
     written = np.array([_written(request) for request in requests], float)
     few = requests[:_COUNTED]
-    encode: Callable[[Request], list[tuple[int, ...]]] | None = getattr(judge, "encode", None)
-    if encode is not None:
-        encoded = [[np.array(sequence) for sequence in encode(request)] for request in few]
+    if isinstance(judge, Encoding):
+        encoded = [[np.array(sequence) for sequence in judge.encode(request)] for request in few]
         read = np.array([float(max(map(len, sequences))) for sequences in encoded])
         distinct = _distinct([sequence for sequences in encoded for sequence in sequences])
         written[[isinstance(request, Choice) for request in requests]] = 0  # labels are read, not generated

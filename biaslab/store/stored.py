@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from biaslab.core import Judge, Reply, Request, request_key
+from biaslab.core import Closable, Judge, Reply, Request, Stoppable, request_key
 from biaslab.errors import InputError, JudgeError, StoreError
 from biaslab.store.reserve import Reserve
+from biaslab.store.tally import PROCESS, Tally
 
 if TYPE_CHECKING:
     from biaslab.store import Store
@@ -29,10 +30,8 @@ class StoredJudge:
 
     Attributes
     ----------
-    hits : int
-        Requests answered so far without the judge: from the store, or as a repetition of another request.
-    asked : int
-        Replies that the judge gave so far.
+    tally : biaslab.store.tally.Tally
+        What came from the store so far and what the judge gave, replies and tokens.
 
     Raises
     ------
@@ -46,7 +45,17 @@ class StoredJudge:
         except UnicodeEncodeError as error:
             raise InputError("judge.id", judge.id, "text without lone surrogates") from error
         self.store, self.judge = store, judge
-        self.hits = self.asked = 0
+        self.tally = Tally()
+
+    @property
+    def hits(self) -> int:
+        """Requests answered so far without the judge: from the store, or as a repetition of another request."""
+        return self.tally.stored
+
+    @property
+    def asked(self) -> int:
+        """Replies that the judge gave so far."""
+        return self.tally.asked
 
     @property
     def id(self) -> str:
@@ -76,7 +85,7 @@ class StoredJudge:
         Equal requests are asked once. Every reply is on the disk before it is yielded and before the judge is
         asked for the next one. If another process stored a reply to the same request meanwhile, that one is
         yielded. When the asking ends early, by an error, Ctrl-C or a full disk, what a judge that is paid for
-        still has on its way is kept too: its iterator has a ``stop`` that yields it.
+        still has on its way is kept too: its answers are `biaslab.core.Stoppable`.
 
         Raises
         ------
@@ -92,14 +101,16 @@ class StoredJudge:
             if reply is None:
                 waiting.setdefault(key, []).append(request)
             else:
-                self.hits += 1
+                self._count(reply, asked=False)
                 yield request, reply
         if not waiting:
             return
         answers = self.judge.ask([copies[0] for copies in waiting.values()])
         with Reserve(self.store.path) as reserve:
             try:
-                if hasattr(answers, "stop"):  # several replies may be on their way, and paid for, when the disk is full
+                if isinstance(
+                    answers, Stoppable
+                ):  # several replies may be on their way, and paid for, when the disk is full
                     reserve.take()
                 for request, reply in answers:
                     copies = waiting.get(request_key(request, judge_id))
@@ -107,9 +118,8 @@ class StoredJudge:
                         raise JudgeError(f"the judge {judge_id!r} answered twice, or what it was not asked", request)
                     kept = self._keep(request, judge_id, reply)
                     del waiting[request_key(request, judge_id)]
-                    self.asked += 1
-                    self.hits += len(copies) - 1
-                    for copy in copies:
+                    for place, copy in enumerate(copies):
+                        self._count(kept, asked=place == 0)
                         yield copy, kept
             finally:
                 reserve.release()
@@ -121,16 +131,19 @@ class StoredJudge:
     def _let_go(self, answers: Iterator[tuple[Request, Reply]], waiting: Mapping[str, object]) -> None:
         """Keep what a judge still hands on when it is stopped, and let it go; nothing is raised."""
         try:
-            for request, reply in getattr(answers, "stop", tuple)():
+            for request, reply in answers.stop() if isinstance(answers, Stoppable) else ():
                 if request_key(request, self.judge.id) in waiting:
                     with contextlib.suppress(InputError):
                         self.store.put(request, self.judge.id, reply)
         except StoreError:
             pass  # the first error says it
         finally:
-            close = getattr(answers, "close", None)  # a generator lets go of what it holds
-            if close is not None:
-                close()
+            if isinstance(answers, Closable):  # a generator lets go of what it holds
+                answers.close()
+
+    def _count(self, reply: Reply, asked: bool) -> None:
+        for tally in (self.tally, PROCESS):
+            tally.count(reply, asked)
 
     def _keep(self, request: Request, judge_id: str, reply: Reply) -> Reply:
         try:

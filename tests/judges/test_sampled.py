@@ -55,7 +55,7 @@ def test_it_is_the_share_of_the_judges_own_samples(graded):
     inner = bl.SimulatedJudge(graded, position=0.3, noise=1)
     requests = list(dict.fromkeys(trial.request for trial in PROBE.design(graded.head(1))))[:5]
     for request, reply in Sampled(inner, 40, temperature=0.8, seed=3).ask(requests):
-        samples = [Completion(request.messages, 0.8, 15, n, 3) for n in range(40)]
+        samples = [Completion(request.messages, 0.8, 15, n, 3, request.about) for n in range(40)]
         chosen = Counter(parse_choice(r.text, request.labels)[0] for _, r in inner.ask(samples))
         assert np.exp(reply.logprobs) == pytest.approx([chosen[0] / 40, chosen[1] / 40])
 

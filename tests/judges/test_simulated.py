@@ -8,8 +8,9 @@ import pytest
 from scipy import stats
 
 import biaslab as bl
+from biaslab.calibration.population import construct_population
 from biaslab.core import Choice, Completion, Likelihood
-from biaslab.errors import InputError, JudgeError
+from biaslab.errors import InputError, JudgeError, UnsupportedRequestError
 from biaslab.judges import available
 from biaslab.probes.position import Position
 
@@ -58,7 +59,7 @@ def test_replies_depend_on_seed_and_request_alone(graded):
     assert [r for _, r in plain] != [r for _, r in other]
 
 
-def test_every_attribute_and_template_is_recognised(graded):
+def test_every_attribute_and_template_is_answered(graded):
     judge = bl.SimulatedJudge(graded, quality=1.0)
     for trial in Position().design(graded):
         [(_, reply)] = judge.ask([trial.request])
@@ -66,9 +67,10 @@ def test_every_attribute_and_template_is_recognised(graded):
 
 
 def test_says_what_it_cannot_judge(graded):
-    with pytest.raises(JudgeError, match="0 candidates") as caught:
-        bl.SimulatedJudge(graded).check([Choice("Which is better?", ("A", "B"))])
-    assert caught.value.request is not None
+    request = Choice("Which is better?", ("A", "B"))
+    with pytest.raises(UnsupportedRequestError, match="field about") as caught:
+        bl.SimulatedJudge(graded).check([request])
+    assert caught.value.request == request
     with pytest.raises(JudgeError):
         list(bl.SimulatedJudge(graded).ask([Completion("hello")]))
 
@@ -141,21 +143,34 @@ def test_garbage_is_as_often_as_planted_and_cannot_be_read(graded):
     assert stats.binomtest(int((status == "unparsable").sum()), len(status), 0.25).pvalue > 0.01
 
 
-def test_a_padded_candidate_is_recognised_and_its_length_counts(graded):
-    rows = graded.candidates[graded.candidates["context_id"] == "news-1"]
-    text, padding = rows["text"].iloc[0], " Needless to say, this is what it is."
-    prompt = "Summary A: {}\n\nSummary B: {}\n\nWhich summary is more fluent, Summary A or Summary B?"
+def test_the_length_of_a_padded_candidate_counts(graded):
+    trial = next(iter(Position(["fluency"], [1]).design(graded)))
+    first, second = trial.request.about.texts
+    padded = f"{first} Needless to say, this is what it is."
+    about = dataclasses.replace(trial.request.about, texts=(padded, second))
+    told = trial.request.messages[0].content.replace(first, padded)
     judge = bl.SimulatedJudge(graded, verbosity=2.0)
-    [(_, reply)] = judge.ask([Choice(prompt.format(text + padding, text), ("Summary A", "Summary B"))])
-    gain = math.log2(len((text + padding).split()) / len(text.split()))
-    assert reply.logprobs[0] - reply.logprobs[1] == pytest.approx(2 * gain)
+    requests = [trial.request, Choice(told, trial.request.labels, about)]
+    plain, longer = (reply.logprobs[0] - reply.logprobs[1] for _, reply in judge.ask(requests))
+    assert longer - plain == pytest.approx(2 * math.log2(len(padded.split()) / len(first.split())))
 
 
-def test_paragraphs_within_texts_are_no_obstacle(graded):
-    candidates = graded.candidates.assign(text=graded.candidates["text"].str.replace(". ", ".\n\n", regex=False))
-    data = bl.Dataset("long", candidates, graded.human, graded.attributes, graded.scale, graded.noun)
-    for trial, reply in answers(bl.SimulatedJudge(data), data):
-        assert reply.logprobs[0] - reply.logprobs[1] == pytest.approx(trial.condition["human_gap"])
+def test_candidates_that_no_prompt_tells_apart_are_one(graded):
+    """Equal requests have equal replies, whichever of two candidates with one text they are about."""
+    texts = graded.candidates["text"].where(graded.candidates["candidate_id"] != "c3", None)
+    first = graded.candidates[graded.candidates["candidate_id"] == "c1"].set_index("context_id")["text"]
+    candidates = graded.candidates.assign(text=texts.fillna(graded.candidates["context_id"].map(first)))
+    data = bl.Dataset("twins", candidates, graded.human, graded.attributes, graded.scale, graded.noun)
+    judge = bl.SimulatedJudge(data)
+    asked = [
+        t for t in Position(["fluency"], [1]).design(data) if {"c1", "c3"} & {t.candidate_id} and t.opponent_id == "c2"
+    ]
+    found = {}
+    for trial in asked:
+        [(_, reply)] = judge.ask([trial.request])
+        found.setdefault(trial.request, set()).add(reply.logprobs)
+    assert len(found) == len(asked) / 2
+    assert all(len(replies) == 1 for replies in found.values())
 
 
 BAD = [
@@ -224,3 +239,15 @@ def test_id_names_everything_planted(graded):
     assert all(f"{name}=" in judge.id for name, judge in zip(names, judges, strict=False))
     assert bl.SimulatedJudge(graded).id.count("=") == 1
     assert bl.SimulatedJudge(graded, position=0.5).id == bl.SimulatedJudge(graded.head(8), position=0.5).id
+
+
+def test_a_judge_of_the_calibration_population_can_prefer_its_own_texts():
+    data = construct_population(10, systems=("own", "another", "a third"))
+    judge = bl.SimulatedJudge(data, self_preference=0.8)
+    system = data.candidates.set_index(["context_id", "candidate_id"])["system"]
+    assert "own_system" not in judge.id
+    assert "self_preference=0.8" in judge.id
+    for trial, reply in answers(judge, data):
+        own = [system[trial.context_id, name] == "own" for name in (trial.candidate_id, trial.opponent_id)]
+        gap = trial.condition["human_gap"] + 0.8 * (own[0] - own[1])
+        assert reply.logprobs[0] - reply.logprobs[1] == pytest.approx(gap)

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,9 @@ from biaslab.core import Choice, Completion, Trial
 from biaslab.errors import InputError, MissingDataWarning
 from biaslab.judges.simulated.quadrature import normal_rule
 from biaslab.probes import position
+from biaslab.ranking import pairs
 from biaslab.scales import find_scale
-from biaslab.stats import pairs
+from biaslab.scoring.pointwise import about_scores, items
 
 METRICS = (
     "first_position_rate",
@@ -82,7 +84,7 @@ def test_the_probe_finds_the_truth_on_average(graded, name):
     data = graded.head(2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MissingDataWarning)
-        terms = position._terms(pairs.both_orders(judged(data, probe, planted), name))
+        terms = position._ratios(pairs.both_orders(judged(data, probe, planted), name))
     judge = bl.SimulatedJudge(data, **planted)
     trials = bl.collect(probe, judge, data, progress=False)
     for metric in METRICS:
@@ -152,14 +154,15 @@ def test_labels_are_as_often_as_expected(graded, name, temperature):
     """The last of three scores in one text, or the distribution of the second after a forced first one."""
     planted = SCORES[name]
     scale = find_scale("1-100" if name == "heaping" else "1-5 float")
-    row = graded.candidates.iloc[1]
-    names = ["coherence", "fluency", "relevance"]
-    prompt = prompts.rate(graded, names, scale, row["text"], row["context"], "before")
+    item, names = list(items(graded))[1], ["coherence", "fluency", "relevance"]
+    prompt = prompts.rate(graded, names, scale, item.text, item.context, "before")
+    about = about_scores(item, names, scale, "lines", "before")
     if temperature is None:
         prefix = ("assistant", f"coherence: {scale.labels[-1]}\nfluency:")
-        trial = Trial(Choice([("user", prompt), prefix], scale.labels), "news-1", "fluency", "c2")
+        about = replace(about, attributes=("fluency", "relevance"), previous=scale.high)
+        trial = Trial(Choice([("user", prompt), prefix], scale.labels, about), "news-1", "fluency", "c2")
     else:
-        trial = Trial(Completion(prompt, temperature), "news-1", "relevance", "c2")
+        trial = Trial(Completion(prompt, temperature, about=about), "news-1", "relevance", "c2")
     draws = np.array([_shares(bl.SimulatedJudge(graded, seed=seed, **planted), trial, scale) for seed in range(600)])
     judge = bl.SimulatedJudge(graded, **planted)
     [expected], [mean] = judge.expected_distributions([trial]), judge.expected_scores([trial])
@@ -192,15 +195,23 @@ def _fits(counts, expected):
 
 def test_mean_shifts_follow_from_expected_scores(graded):
     """What reasons-first, familiarity and the missing source do to the mean, off the ends of the scale."""
-    scale, row = find_scale("1-100"), graded.candidates.iloc[1]
+    scale, item = find_scale("1-100"), list(items(graded))[1]
     judge = bl.SimulatedJudge(graded, reason_first=0.08, source_reliance=0.5, sharpness=16.0, noise=0.2)
-    prompt = [prompts.rate(graded, ["coherence"], scale, row["text"], row["context"], r) for r in ("after", "before")]
-    prompt.append(prompts.rate(graded, ["coherence"], scale, row["text"], "", "after"))
-    given = {row["text"]: 3.4, "another": 2.6}
-    after, before, without = judge.expected_scores(Completion(p, 1.0) for p in prompt)
+    asked = [
+        Completion(
+            prompts.rate(graded, ["coherence"], scale, item.text, shown.context, reasons),
+            1.0,
+            about=about_scores(shown, ["coherence"], scale, "lines", reasons),
+        )
+        for shown, reasons in ((item, "after"), (item, "before"), (replace(item, context=""), "after"))
+    ]
+    given = {item.text: 3.4, "another": 2.6}
+    after, before, without = judge.expected_scores(asked)
     assert before - after == pytest.approx(0.08 * 99, abs=0.02)
     assert after - without == pytest.approx(0.5 * 0.5 / 4 * 99, abs=0.02)
     known = bl.SimulatedJudge(graded, familiarity=-0.6, sharpness=16.0, noise=0.2, log_perplexity=given)
     plain = bl.SimulatedJudge(graded, sharpness=16.0, noise=0.2)
-    [moved], [still] = (j.expected_scores([Choice(prompt[0], scale.labels)]) for j in (known, plain))
+    [moved], [still] = (
+        j.expected_scores([Choice(asked[0].messages, scale.labels, asked[0].about)]) for j in (known, plain)
+    )
     assert moved - still == pytest.approx(-0.6 * (3.4 - 3.0) / 4 * 99, abs=0.02)

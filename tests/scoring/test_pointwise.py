@@ -17,6 +17,7 @@ from biaslab.errors import InputError
 from biaslab.scales import SCALES, find_scale
 from biaslab.scoring.pointwise import (
     Asking,
+    about_scores,
     items,
     label_trials,
     read_score,
@@ -82,9 +83,10 @@ def test_how_to_ask_is_checked(parameters, words):
 
 
 def test_a_distribution_is_asked_once_and_text_once_a_replicate(item):
-    [choice] = Asking().requests(item, "fluency", "Rate it.", SCALE)
+    about = about_scores(item, ["fluency"], SCALE)
+    [choice] = Asking().requests(item, "Rate it.", SCALE, about)
     assert choice == Choice("Rate it.", SCALE.labels)
-    asked = list(Asking("text", 3, 0.5, 20, 7).requests(item, "fluency", "Rate it.", SCALE))
+    asked = list(Asking("text", 3, 0.5, 20, 7).requests(item, "Rate it.", SCALE, about))
     assert asked == [Completion("Rate it.", 0.5, 20, replicate, 7) for replicate in range(3)]
 
 

@@ -1,3 +1,4 @@
+import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
@@ -11,6 +12,7 @@ from biaslab.core import Choice, Completion, Judge, Likelihood, Reply, Request, 
 from biaslab.errors import InputError, JudgeError, StoreError
 from biaslab.store import Store
 from biaslab.store.codec import reply_from_json, request_to_json
+from biaslab.store.tally import PROCESS, Tally
 
 INF = float("inf")
 
@@ -111,6 +113,19 @@ def test_equal_requests_are_asked_once_and_each_answered(path: Path) -> None:
         assert len(answers) == 7
         assert [request for request, _ in answers].count(requests[0]) == 3
         assert (judge.seen, stored.asked, stored.hits) == (requests, 4, 3)
+
+
+def test_the_tally_counts_replies_and_tokens_of_both(path: Path) -> None:
+    judge, requests, before = HashJudge(), make_requests(4), dataclasses.replace(PROCESS)
+    with Store(path) as store:
+        list(store.wrap(judge).ask(requests[:3]))
+        stored = store.wrap(judge)
+        answers = list(stored.ask(requests + requests[3:]))
+    tokens = [reply.usage.prompt_tokens + reply.usage.completion_tokens for _, reply in answers]
+    new, old = dict(answers)[requests[3]].usage, sum(tokens)
+    paid = new.prompt_tokens + new.completion_tokens
+    assert stored.tally == Tally(1, 4, paid, old - paid)
+    assert (PROCESS.asked - before.asked, PROCESS.stored - before.stored) == (4, 4)
 
 
 def test_failure_is_not_stored_and_everything_before_stays(path: Path) -> None:

@@ -20,7 +20,7 @@ from biaslab.judges.simulated.draws import digest_of, normal, uniforms
 from biaslab.judges.simulated.knowledge import LOG_PERPLEXITY, Knowledge, knowledge_of
 from biaslab.judges.simulated.pair_truth import pair_truth
 from biaslab.judges.simulated.planted import Planted
-from biaslab.judges.simulated.reading import Reader
+from biaslab.judges.simulated.questions import Questions
 from biaslab.judges.simulated.score_truth import label_distributions
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class SimulatedJudge(Planted):
     Parameters
     ----------
     dataset : Dataset
-        Where the true scores come from; a candidate is recognised by its text.
+        Where the true scores come from. Requests say which candidates they are about (`biaslab.core.About`).
     **planted
         What is planted, by name: see `Planted`.
 
@@ -100,14 +100,14 @@ class SimulatedJudge(Planted):
         require_kinds(self, requests)
         for request in map(as_prompt, requests):
             if not isinstance(request, Likelihood):
-                self.reader.read(request)
+                self.questions.of(request)
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
         """Answer every request in order."""
         for request in requests:
             require_kinds(self, [request])
             asked = as_prompt(request)
-            yield request, answer(self, asked, None if isinstance(asked, Likelihood) else self.reader.read(asked))
+            yield request, answer(self, asked, None if isinstance(asked, Likelihood) else self.questions.of(asked))
 
     def truth(self, metric: str, trials: pd.DataFrame, temperature: float | None = None) -> float:
         """Return what a metric of pair trials is expected to be.
@@ -166,11 +166,9 @@ class SimulatedJudge(Planted):
         --------
         >>> import biaslab as bl
         >>> data = bl.load_dataset("graded", limit=1)
-        >>> judge = bl.SimulatedJudge(data, reason_first=0.1)
-        >>> summary = data.candidates["text"].iloc[1]
-        >>> prompt = f"Summary: {summary}\n\nHow fluent is the summary, from 1 to 5?"
-        >>> judge.expected_scores([bl.Choice(prompt, ("1", "2", "3", "4", "5"))]).round(3)
-        array([3.])
+        >>> trials = bl.scoring.PromptScoring(["fluency"], scale="1-5").design(data)
+        >>> bl.SimulatedJudge(data).expected_scores(trials).round(1)[:3]
+        array([5., 3., 2.])
         """
         found = label_distributions(self, asked)
         return np.array([float(np.dot(scale.values, probabilities)) for scale, probabilities in found])
@@ -181,9 +179,9 @@ class SimulatedJudge(Planted):
         return knowledge_of(self.dataset)
 
     @cached_property
-    def reader(self) -> Reader:
-        """Who reads its prompts."""
-        return Reader(self.known)
+    def questions(self) -> Questions:
+        """What requests ask of it."""
+        return Questions(self.known)
 
     @cached_property
     def mean_log_perplexity(self) -> float:

@@ -13,7 +13,7 @@ from biaslab.core import Choice, Completion, Likelihood, Reply, Usage
 from biaslab.datasets.schema import count_words
 from biaslab.judges.simulated.draws import normal, uniforms
 from biaslab.judges.simulated.knowledge import Knowledge, Shown, doublings
-from biaslab.judges.simulated.reading import PairQuestion, Question, ScoreQuestion
+from biaslab.judges.simulated.questions import PairQuestion, Question, ScoreQuestion
 
 if TYPE_CHECKING:
     from biaslab.judges.simulated import SimulatedJudge

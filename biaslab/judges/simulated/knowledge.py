@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from functools import cached_property
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from biaslab.core import About
 from biaslab.datasets.schema import Dataset, count_words
+from biaslab.errors import JudgeError
 from biaslab.judges.simulated.draws import digest_of, uniforms
 
 if TYPE_CHECKING:
-    from biaslab.judges.simulated.reading import Question
+    from biaslab.judges.simulated.questions import Question
 
 LOG_PERPLEXITY = NormalDist(3.0, 0.35)
 """Of texts whose log perplexity nobody gave; every 52-bit uniform keeps it above 0."""
-
-_BREAK = re.compile(r"\n[ \t]*\n")
 
 
 class Shown(NamedTuple):
@@ -31,7 +30,7 @@ class Shown(NamedTuple):
 
 
 class Knowledge:
-    """The texts and human scores of a data set, indexed for recognition; shared by all judges of the data set.
+    """The texts and human scores of a data set, shared by all judges of the data set.
 
     Parameters
     ----------
@@ -42,23 +41,16 @@ class Knowledge:
     def __init__(self, dataset: Dataset) -> None:
         frame = dataset.candidates
         self.attributes, self.noun, self.scale = tuple(dataset.attributes), dataset.noun, dataset.scale
-        self.named = re.compile(rf"^{re.escape(dataset.noun)}(?: [A-Z])?: ", re.IGNORECASE)
         self.texts: dict[tuple[str, str], str] = {}
         self.systems: dict[tuple[str, str], str] = {}
         self.owners: dict[str, dict[str, str]] = {}
         self.sources: dict[str, str] = {}
-        self.openings: dict[str, list[tuple[tuple[str, ...], str]]] = {}
         rows: Any = frame[["context_id", "context", "candidate_id", "system", "text"]].itertuples(index=False)
         for context_id, context, candidate_id, system, text in rows:
             self.sources[context_id] = context.strip()
             self.texts[context_id, candidate_id] = text = text.strip()
             self.systems[context_id, candidate_id] = system
-            if text not in self.owners:
-                parts = paragraphs_of(text)
-                self.openings.setdefault(parts[0], []).append((parts, text))
             self.owners.setdefault(text, {}).setdefault(context_id, candidate_id)
-        self.source_parts = {c: paragraphs_of(source) for c, source in self.sources.items()}
-        self.source_paragraphs = {part for parts in self.source_parts.values() for part in parts}
         self.scores: dict[str, dict[tuple[str, str], float]] = dataset.human_means.to_dict()  # type: ignore[assignment]
         self.mean_doublings = math.fsum(map(doublings, self.texts.values())) / len(self.texts)
         self.questions: dict[object, Question] = {}
@@ -71,6 +63,27 @@ class Knowledge:
         known = (self.noun, self.scale, self.attributes, self.sources, self.texts, self.systems, scored)
         return hashlib.sha256(repr(known).encode()).hexdigest()[:8]
 
+    def shown(self, about: About) -> tuple[Shown, ...]:
+        """Return the candidates as shown; those that no prompt can tell apart, since their texts are alike, are one.
+
+        Raises
+        ------
+        JudgeError
+            If the data set has no such candidates.
+        """
+        try:
+            texts = [self.texts[about.context_id, name] for name in about.candidate_ids]
+            source = self.sources[about.context_id]
+        except KeyError as error:
+            raise JudgeError(f"the data set that the judge knows has no candidate {error}") from None
+        alike = [c for c in self.owners[texts[0]] if all(c in self.owners[text] for text in texts)]
+        seen = (c for c in alike if self.sources[c] in (("", source) if about.source else ("",)))
+        context_id = next(seen, alike[0])
+        return tuple(
+            Shown(context_id, self.owners[text][context_id], shown.strip())
+            for text, shown in zip(texts, about.texts, strict=True)
+        )
+
     def score(self, shown: Shown | tuple[str, str], attribute: str) -> float:
         """Return the mean human score of a candidate; NaN where nobody rated it."""
         return self.scores[attribute][shown[0], shown[1]]
@@ -80,11 +93,6 @@ class Knowledge:
         if text not in self._log_perplexities:
             self._log_perplexities[text] = LOG_PERPLEXITY.inv_cdf(uniforms(0, digest_of("perplexity", text))[0])
         return self._log_perplexities[text]
-
-
-def paragraphs_of(text: str) -> tuple[str, ...]:
-    """Split a text at blank lines; an empty text has no paragraph."""
-    return tuple(part.strip() for part in _BREAK.split(text) if part.strip())
 
 
 def doublings(text: str) -> float:

@@ -28,9 +28,9 @@ class Planted:
     verbosity : float
         Points per doubling of the number of words.
     self_preference : float
-        Points for candidates whose ``system`` is ``own_system``.
+        Points for the judge's own texts: candidates whose ``system`` is ``own_system``, in pairs and in scores.
     own_system : str
-        See there.
+        The system whose texts are the judge's own; "own" in the population of `biaslab.calibration`.
     source_reliance : float
         Share of ``quality`` that is lost where the prompt does not show the source: 0 is a judge that never looks at
         it, 1 one that sees no quality without it.
@@ -74,7 +74,7 @@ class Planted:
     familiarity: float = 0.0
     verbosity: float = 0.0
     self_preference: float = 0.0
-    own_system: str = ""
+    own_system: str = "own"
     source_reliance: float = 0.0
     anchoring: float = 0.0
     reason_first: float = 0.0

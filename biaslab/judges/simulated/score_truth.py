@@ -14,7 +14,7 @@ from biaslab.core import Choice, Likelihood, Request, Trial, as_prompt
 from biaslab.errors import JudgeError
 from biaslab.judges.simulated.answering import label_logits, own_mean
 from biaslab.judges.simulated.quadrature import normal_rule
-from biaslab.judges.simulated.reading import ScoreQuestion
+from biaslab.judges.simulated.questions import ScoreQuestion
 from biaslab.scales import Scale
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def label_distributions(judge: SimulatedJudge, asked: Iterable[Trial | Request])
     known: dict[object, Array] = {}
     for each in asked:
         request = as_prompt(each.request if isinstance(each, Trial) else each)
-        question = None if isinstance(request, Likelihood) else judge.reader.read(request)
+        question = None if isinstance(request, Likelihood) else judge.questions.of(request)
         if isinstance(request, Likelihood) or not isinstance(question, ScoreQuestion):
             raise JudgeError("only requests for a score have an expected score", request)
         attribute = each.attribute if isinstance(each, Trial) else question.attributes[0]

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from biaslab import prompts
 from biaslab.checks import require_one_of, require_whole
-from biaslab.core import Choice, Completion, Reply, Request, Scalar, Status, Trial
+from biaslab.core import About, Choice, Completion, Reply, Request, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_choice
@@ -90,14 +90,16 @@ class PairProbe(Probe):
             ties=self.ties,
         )
         labels = _labels(dataset.noun, self.ties)
+        source = bool(context[1].strip())
+        about = About(context[0], (first, second), (shown, shown_second), (attribute,), source, labels)
         for replicate in range(self.replicates):
-            request = self._request(prompt, labels, replicate)
+            request = self._request(prompt, about, replicate)
             yield Trial(request, context[0], attribute, first, second, replicate, condition, labels)
 
-    def _request(self, prompt: str, labels: tuple[str, ...], replicate: int) -> Request:
+    def _request(self, prompt: str, about: About, replicate: int) -> Request:
         if self.answer == "distribution":
-            return Choice(prompt, labels)
-        return Completion(prompt, self.temperature, max_tokens=32, replicate=replicate, seed=self.seed)
+            return Choice(prompt, about.labels, about)
+        return Completion(prompt, self.temperature, 32, replicate, self.seed, about)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the probability that the first wins, and the status."""

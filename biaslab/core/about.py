@@ -1,0 +1,72 @@
+"""What a request is about: which candidates stand in it and what is asked of them, for judges that do not read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from biaslab.errors import InputError
+
+#: A label alone, lines "attribute: label", lines "score: label", or a JSON object.
+Form = Literal["bare", "lines", "text", "json"]
+#: Where reasons are asked.
+Reasons = Literal["none", "before", "after"]
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the words of a request say, for a simulated or recorded judge, which does not read them.
+
+    It is no part of the request's key: what a language model answers hangs on the words alone.
+
+    Parameters
+    ----------
+    context_id : str
+        The context.
+    candidate_ids : tuple of str
+        The candidates in the order shown: one of a score, two of a pair, none where the source itself is judged.
+    texts : tuple of str
+        Their texts as shown.
+    attributes : tuple of str
+        What is judged, in the order to answer; of scores those that are still to be given. With the form ``bare`` one
+        number is for all of them.
+    source : bool
+        Whether the source is shown.
+    labels : tuple of str
+        Of a pair: the answers offered, for the first, for the second, and perhaps for a tie.
+    scale : str
+        Of scores: the name of the scale, as `biaslab.scales.scale_named` knows it.
+    form : {"bare", "lines", "text", "json"}
+        Of scores: the label alone, lines ``attribute: label``, lines ``score: label``, or a JSON object.
+    reasons : {"none", "before", "after"}
+        Of scores: whether reasons are asked, before or after the score.
+    previous : float, optional
+        Of scores: the score, on the scale, that stands just before the one asked.
+
+    Raises
+    ------
+    InputError
+        If there is not one text for each candidate.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> trial = next(iter(bl.probes.Position(["fluency"]).design(bl.load_dataset("graded", limit=1))))
+    >>> trial.request.about.candidate_ids, trial.request.about.attributes
+    (('c1', 'c2'), ('fluency',))
+    """
+
+    context_id: str
+    candidate_ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    attributes: tuple[str, ...]
+    source: bool = True
+    labels: tuple[str, ...] = ()
+    scale: str = ""
+    form: Form = "bare"
+    reasons: Reasons = "none"
+    previous: float | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.texts) != len(self.candidate_ids):
+            raise InputError("texts", self.texts, f"one for each of {', '.join(self.candidate_ids) or 'no candidates'}")

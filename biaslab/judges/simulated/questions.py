@@ -1,0 +1,156 @@
+"""What a request asks of a simulated judge, as its `about` says and the data set completes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from biaslab.core import About, Choice, Completion
+from biaslab.core.about import Form, Reasons
+from biaslab.errors import InputError, JudgeError, UnsupportedRequestError
+from biaslab.judges.simulated.draws import digest_of
+from biaslab.judges.simulated.knowledge import Knowledge, Shown
+from biaslab.scales import Scale, scale_named
+
+_CACHED = 100_000  # questions that are remembered, so that judges of one data set look up each but once
+
+
+@dataclass(frozen=True, slots=True)
+class PairQuestion:
+    """Which of two candidates is better; ``labels`` are the answers in text, "Tie" among them where it is offered."""
+
+    digest: bytes
+    first: Shown
+    second: Shown
+    attribute: str
+    source: bool
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreQuestion:
+    """How good one candidate is, on one attribute or on several in one output.
+
+    Parameters
+    ----------
+    digest : bytes
+        Stands for the messages.
+    shown : Shown
+        The candidate.
+    attributes : tuple of str
+        Still to be scored, in order.
+    source : bool
+        Whether the source stands in the prompt, or there is none.
+    scale : Scale
+        Labels and values.
+    units, heaps : ndarray, shape (labels,)
+        The values on the unit scale; 1 for multiples of 10, ½ for other multiples of 5, where labels can heap.
+    reasons : {"none", "before", "after"}
+        Where reasons are asked.
+    layout : {"bare", "lines", "text", "json"}
+        Form of the answer, as in `biaslab.core.About`.
+    previous : float or None
+        The score that already stands just before, on the unit scale.
+    opened : bool
+        Whether the first line already stands in the prompt up to its score.
+    """
+
+    digest: bytes
+    shown: Shown
+    attributes: tuple[str, ...]
+    source: bool
+    scale: Scale
+    units: NDArray[np.float64]
+    heaps: NDArray[np.float64]
+    reasons: Reasons
+    layout: Form
+    previous: float | None
+    opened: bool
+
+
+Question = PairQuestion | ScoreQuestion
+
+
+class Questions:
+    """Completes what requests are about with what is known of one data set, once for all judges of it.
+
+    Parameters
+    ----------
+    known : Knowledge
+        The data set.
+    rated : bool
+        Refuse candidates that nobody rated.
+    """
+
+    def __init__(self, known: Knowledge, rated: bool = True) -> None:
+        self.known, self.rated = known, rated
+
+    def of(self, request: Choice | Completion) -> Question:
+        """Return what a request asks.
+
+        Raises
+        ------
+        UnsupportedRequestError
+            If the request does not say what it is about.
+        JudgeError
+            If that is not one candidate on a scale, or two, of the data set, or nobody rated it.
+        """
+        about = request.about
+        if about is None:
+            raise UnsupportedRequestError(
+                "the request does not say what it is about, and this judge reads no prompts; "
+                "give it the field about, a biaslab.core.About, as probes and scorers do",
+                request,
+            )
+        key = (request.messages, about)
+        question = self.known.questions.get(key)
+        if question is None:
+            try:
+                question = self._of(request, about)
+            except (InputError, JudgeError) as error:
+                raise JudgeError(str(error), request) from None
+            if len(self.known.questions) >= _CACHED:
+                self.known.questions.clear()
+            self.known.questions[key] = question
+        return question
+
+    def _of(self, request: Choice | Completion, about: About) -> Question:
+        if len(about.candidate_ids) not in (1, 2) or not about.attributes:
+            raise JudgeError(f"the judge scores one candidate or compares two on an attribute, not {about}")
+        shown = self.known.shown(about)
+        source, digest = about.source or not self.known.sources[shown[0].context_id], digest_of(request.messages)
+        if self.rated:
+            for one in shown:
+                self._require_scores(one, about.attributes)
+        if len(shown) == 2:
+            return PairQuestion(digest, *shown, about.attributes[0], source, about.labels)
+        scale = scale_named(about.scale)
+        units, heaps = levels(scale)
+        previous = None if about.previous is None else scale.unit(about.previous)
+        # reasons that come first are what an answer that was begun goes on with
+        opened = request.messages[-1].role == "assistant" and about.reasons != "before"
+        how = (about.reasons, about.form, previous, opened)
+        return ScoreQuestion(digest, shown[0], about.attributes, source, scale, units, heaps, *how)
+
+    def _require_scores(self, shown: Shown, attributes: tuple[str, ...]) -> None:
+        for attribute in attributes:
+            if attribute not in self.known.scores or math.isnan(self.known.score(shown, attribute)):
+                what = f"context {shown.context_id!r}, candidate {shown.candidate_id!r} on {attribute}"
+                raise JudgeError(f"nobody rated {what}, so the simulated judge cannot either")
+
+
+@cache
+def levels(scale: Scale) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the values on the unit scale, and where they heap: 1 at multiples of 10, ½ at other multiples of 5.
+
+    Only scales of more than 10 whole numbers heap.
+    """
+    values = np.array(scale.values)
+    heaps = np.where(values % 10 == 0, 1.0, np.where(values % 5 == 0, 0.5, 0.0))
+    if len(values) <= 10 or (values % 1).any():
+        heaps = np.zeros(len(values))
+    return (values - scale.low) / (scale.high - scale.low), heaps

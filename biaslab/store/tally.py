@@ -1,0 +1,45 @@
+"""What judges with a memory were asked, and what came from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from biaslab.core import Reply
+
+
+@dataclass
+class Tally:
+    """Replies and their tokens, read and written: those that a judge gave now, and those that were stored.
+
+    Parameters
+    ----------
+    asked, stored : int
+        Replies that the judge gave, and that came from the store or as a repetition of another request.
+    asked_tokens, stored_tokens : int
+        Their tokens.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> tally = Tally()
+    >>> tally.count(bl.Reply(text="yes", usage=bl.Usage(10, 0, 1)), asked=True)
+    >>> tally
+    Tally(asked=1, stored=0, asked_tokens=11, stored_tokens=0)
+    """
+
+    asked: int = 0
+    stored: int = 0
+    asked_tokens: int = 0
+    stored_tokens: int = 0
+
+    def count(self, reply: Reply, asked: bool) -> None:
+        """Count one reply, which the judge gave now or not."""
+        tokens = reply.usage.prompt_tokens + reply.usage.completion_tokens
+        if asked:
+            self.asked, self.asked_tokens = self.asked + 1, self.asked_tokens + tokens
+        else:
+            self.stored, self.stored_tokens = self.stored + 1, self.stored_tokens + tokens
+
+
+#: What all judges with a memory were asked since the process began.
+PROCESS = Tally()

@@ -1,0 +1,146 @@
+"""What every judge owes: each judge class of the package is found here by itself and held to the protocol."""
+
+import ast
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import biaslab as bl
+from biaslab.core import KINDS, Choice, Completion, Judge, Likelihood, Score, Stoppable
+from biaslab.distill import EvaluatorJudge, train
+from biaslab.errors import UnsupportedRequestError
+from biaslab.judges.api import ApiJudge, Patience
+from biaslab.judges.exported import ExportedJudge
+from biaslab.judges.recorded import RecordedJudge
+from biaslab.judges.sampled import Sampled
+
+HERE = Path(__file__).parent
+FaultServer = runpy.run_path(str(HERE / "fault_server.py"))["FaultServer"]
+STUDENTS = runpy.run_path(str(HERE.parent / "distill" / "conftest.py"))
+tiny_encoder, taught = STUDENTS["tiny_encoder"], STUDENTS["taught"]
+QUESTIONS = [Choice(f"Is {n} even, A: yes or B: no?", ("A", "B")) for n in range(4)]
+TEXTS = [Completion(f"Say {n}.", max_tokens=4) for n in range(4)]
+OTHERS = {Choice: QUESTIONS[0], Completion: TEXTS[0], Likelihood: Likelihood("a text"), Score: Score("a text")}
+
+
+def judge_classes():
+    """Name every public class of the package with methods `ask` and `check`, protocols aside."""
+    for path in sorted(Path(bl.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                methods = {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)}
+                protocol = any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
+                if {"ask", "check"} <= methods and not protocol:
+                    yield node.name
+
+
+@pytest.fixture(scope="module")
+def pairs(graded):
+    probe = bl.probes.Position(["fluency"], [1], n_pairs=2)
+    return [trial.request for trial in probe.design(graded.head(1))]
+
+
+@pytest.fixture(scope="module")
+def pair_trials(graded):
+    probe = bl.probes.Position(["fluency"], [1], n_pairs=2)
+    return bl.collect(probe, bl.SimulatedJudge(graded), graded.head(1), progress=False)
+
+
+class Known:
+    """How to make one judge of each class, and requests that it answers."""
+
+    def SimulatedJudge(self, get):  # noqa: N802 - the name of the class
+        yield bl.SimulatedJudge(get("graded"), noise=1.0), [*get("pairs"), Likelihood("a text")]
+
+    def RecordedJudge(self, get):  # noqa: N802
+        yield RecordedJudge(get("pair_trials"), get("graded")), get("pairs")
+
+    def Sampled(self, get):  # noqa: N802
+        yield Sampled(bl.SimulatedJudge(get("graded")), 3), get("pairs")
+
+    def StoredJudge(self, get):  # noqa: N802
+        with bl.Store(get("tmp_path") / "s.sqlite") as store:
+            yield store.wrap(bl.SimulatedJudge(get("graded"))), get("pairs")
+
+    def ExportedJudge(self, get):  # noqa: N802
+        folder = get("tmp_path")
+        with bl.Store(folder / "s.sqlite") as store:
+            list(store.wrap(bl.SimulatedJudge(get("graded"))).ask(get("pairs")))
+            store.export(folder / "e.jsonl")
+        yield ExportedJudge(folder / "e.jsonl"), get("pairs")
+
+    def LocalJudge(self, get):  # noqa: N802
+        yield get("make_judge")(), [*QUESTIONS, *TEXTS, Likelihood("a text")]
+
+    def ApiJudge(self, get):  # noqa: N802
+        with FaultServer() as server:
+            judge = ApiJudge("judge", server.url, patience=Patience(retries=2, first_wait=0.001, grace=5), timeout=5.0)
+            yield judge, [*QUESTIONS, *TEXTS]
+            judge.close()
+
+    def EvaluatorJudge(self, get):  # noqa: N802
+        taught = get("taught")
+        made = train(taught, encoder=get("tiny_encoder"), epochs=1, hidden=(4,), progress=False)
+        shown = zip(*(taught[name][:3] for name in ("text", "source", "reference")), strict=True)
+        yield EvaluatorJudge(made), [Score(*parts, "merit") for parts in shown]
+
+
+@pytest.fixture(params=sorted(judge_classes()))
+def known(request):
+    """A judge and what it answers; a class that `Known` lacks fails."""
+    yield from getattr(Known(), request.param)(request.getfixturevalue)
+
+
+def test_every_judge_that_is_known_is_found():
+    assert {name for name in vars(Known) if not name.startswith("_")} == set(judge_classes())
+
+
+def numbers(reply):
+    return np.array([*(reply.logprobs or ()), np.nan if reply.score is None else reply.score])
+
+
+def test_it_keeps_the_promises_of_a_judge(known):
+    judge, requests = known
+    name = judge.id
+    assert isinstance(judge, Judge)
+    assert isinstance(name, str)
+    assert name.strip()
+    assert judge.kinds
+    assert {type(request) for request in requests} <= judge.kinds <= set(KINDS)
+    judge.check(requests)
+    first, again = (list(judge.ask(requests)) for _ in range(2))
+    assert len(first) == len(requests)
+    assert {request for request, _ in first} == set(requests)
+    assert judge.id == name
+    for request, reply in first:
+        same = dict(again)[request]
+        assert reply.text == same.text
+        np.testing.assert_allclose(numbers(reply), numbers(same), rtol=1e-5)
+        if isinstance(request, Choice):
+            assert len(reply.logprobs) == len(request.labels)
+        if isinstance(request, Choice | Likelihood):
+            assert max(reply.logprobs) <= 1e-6
+        assert (reply.text is None) == (not isinstance(request, Completion))
+        assert (reply.score is None) == (not isinstance(request, Score))
+
+
+def test_it_refuses_other_kinds_before_it_asks(known):
+    judge, requests = known
+    others = [request for kind, request in OTHERS.items() if kind not in judge.kinds]
+    assert others
+    for other in others:
+        with pytest.raises(UnsupportedRequestError) as caught:
+            judge.check([*requests, other])
+        assert caught.value.request == other
+
+
+def test_what_can_be_stopped_hands_on_only_what_was_asked(known):
+    judge, requests = known
+    answers = judge.ask(requests)
+    first, _ = next(answers)
+    late = [request for request, _ in answers.stop()] if isinstance(answers, Stoppable) else []
+    answers.close()
+    assert {first, *late} <= set(requests)
+    assert list(answers) == []
