@@ -18,7 +18,7 @@ from biaslab.stats.frame import (
     require_columns,
     sum_by_context,
 )
-from biaslab.stats.intervals import ROUNDING, student
+from biaslab.stats.intervals import ROUNDING, is_above, student
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic
 from biaslab.stats.labels import tempered
 from biaslab.stats.multiplicity import adjust
@@ -68,6 +68,7 @@ __all__ = [
     "estimates_frame",
     "expected_power",
     "in_order",
+    "is_above",
     "judged_by_t",
     "linear_model",
     "number_items",

@@ -105,7 +105,7 @@ def test_the_jackknife_covariance_of_a_mean_is_the_sample_covariance_over_n():
     both = rng.normal(size=(12, 2))
     left_out = (both.sum(axis=0) - both) / 11
     pair = Pair.jackknifed(np.vstack([both.mean(axis=0), left_out]), 12, 0.95)
-    np.testing.assert_allclose(pair.covariance, np.cov(both.T) / 12)
+    np.testing.assert_allclose(pair.errors.T @ pair.errors, np.cov(both.T) / 12)
 
 
 def test_points_are_those_of_a_regression_of_the_score_itself(population):
