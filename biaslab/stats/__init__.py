@@ -18,7 +18,7 @@ from biaslab.stats.frame import (
     require_columns,
     sum_by_context,
 )
-from biaslab.stats.intervals import ROUNDING, is_above, student
+from biaslab.stats.intervals import ROUNDING, student
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic
 from biaslab.stats.labels import tempered
 from biaslab.stats.multiplicity import adjust
@@ -27,6 +27,7 @@ from biaslab.stats.power import detectable_effect, expected_power
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement
 from biaslab.stats.reliability_intervals import alpha_difference, estimate_alpha
+from biaslab.stats.rounding import is_above
 from biaslab.stats.samples import sample_differences, sample_table, score_spread
 from biaslab.stats.scale_use import score_weights
 from biaslab.stats.smooth import in_order

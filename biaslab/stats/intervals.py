@@ -11,24 +11,6 @@ Floats = NDArray[np.float64]
 ROUNDING = 1e-12
 
 
-def is_above(value: float, other: float, size: float = 0.0) -> bool:
-    """Return whether a value is above another by more than rounding, so that no verdict hangs on the last bit.
-
-    Parameters
-    ----------
-    value, other : float
-        Where either is NaN, it is not.
-    size : float
-        How large the numbers are that both come of, where that is more than they themselves: beside a bound of 0.
-
-    Examples
-    --------
-    >>> is_above(0.1 + 0.2, 0.3), is_above(0.31, 0.3)
-    (False, True)
-    """
-    return value - other > ROUNDING * max(abs(value), abs(other), size)
-
-
 def percentile(replicates: Floats, level: float) -> tuple[float, float]:
     """Return the quantiles of the replicates (Efron & Tibshirani 1993, §13.3).
 
