@@ -64,13 +64,13 @@ def left(probe, **options):
     return set(zip(rows["quantity"], rows["planted"], rows["refusals"], strict=True))
 
 
-@pytest.mark.parametrize("probe", [Position, Clustered])
-def test_the_shipped_estimator_keeps_its_bands(probe):
-    assert left(probe) == set()
+def test_the_shipped_estimator_keeps_its_bands():
+    """Where contexts differ; the probes' own calibrations are run by the slow tests."""
+    assert left(Clustered) == set()
 
 
 def test_judgements_treated_as_contexts_are_caught():
-    found = left(JudgementsAsContexts)
+    found = left(JudgementsAsContexts, studies=50)
     assert {("type_i_error", False, False), ("coverage", False, False), ("coverage", True, False)} <= found
 
 
@@ -92,10 +92,10 @@ def test_every_primary_metric_keeps_its_bands(name):
 
 
 def test_the_table_says_what_was_run():
-    found = bl.calibrate([Position], [METRIC], studies=40, population=200, contexts=[8, 12], curve=[16])
+    found = bl.calibrate([Position], [METRIC], studies=15, population=200, contexts=[8, 12], curve=[16])
     shape = found.groupby(["planted", "refusals"])["n_contexts"].agg(lambda g: sorted(set(g)))
     assert shape.to_list() == [[8, 12], [8, 12], [8, 12, 16], [8, 12]]
-    assert (found["studies"] == 40).all()
+    assert (found["studies"] == 15).all()
     assert (found["ci_low"] <= found["estimate"]).all()
     assert (found["estimate"] <= found["ci_high"]).all()
     power = found[found["quantity"] == "power"]
@@ -193,8 +193,19 @@ def test_parameters_are_checked(options, name):
         bl.calibrate([Position], **options)
 
 
-WORDS = ["calibrate", "--probe", "position", "--metric", METRIC, "--studies", "60", "--population", "500"]
-WORDS += ["--contexts", "8"]
+WORDS = [
+    "calibrate",
+    "--probe",
+    "position",
+    "--metric",
+    METRIC,
+    "--studies",
+    "20",
+    "--population",
+    "200",
+    "--contexts",
+    "8",
+]
 
 
 def test_the_command_prints_writes_and_passes(tmp_path, capsys):
@@ -205,13 +216,12 @@ def test_the_command_prints_writes_and_passes(tmp_path, capsys):
 
 def test_the_command_fails_and_names_what_left_its_band(monkeypatch, capsys):
     shipped = Position.estimate
-    losses = {"status": "ok", "value": lambda trials: trials["value"].fillna(0.0)}
-    monkeypatch.setattr(Position, "estimate", lambda self, trials, m=None: shipped(self, trials.assign(**losses), m))
-    words = [*WORDS[:-1], "100", "--check"]
-    assert main(words) == 3
+    first = {"value": lambda trials: trials["value"] ** 0.3}  # nearly everything is a vote for the first
+    monkeypatch.setattr(Position, "estimate", lambda self, trials, m=None: shipped(self, trials.assign(**first), m))
+    assert main([*WORDS, "--check"]) == 3
     said = capsys.readouterr().err
-    assert "first_position_rate, fair judge with refusals, 100 contexts: type_i_error" in said
-    assert main(words[:-1]) == 0
+    assert "first_position_rate, fair judge, 8 contexts: type_i_error" in said
+    assert main(WORDS) == 0
 
 
 def test_the_command_refuses_a_wrong_file_before_anything_runs(capsys):

@@ -34,6 +34,8 @@ WRITE = bool(os.environ.get("BIASLAB_WRITE_DOCS"))
 #: What a block may need that is not there in a test; it begins with a comment, "# needs a server".
 NEEDS = {"a server", "a model", "a published data set"}
 FETCHED = re.compile(r'<(?:script|img|iframe)[^>]* src="https?:[^"]+"|<link rel="stylesheet" href="https?:[^"]+"')
+#: What only the embedded model can do, which takes half a minute to load: such blocks are run by the slow tests.
+EMBEDDED = '"encoder": "smollm2-135m"'
 #: The README's table, for the block that loads it.
 RATINGS = "doc,article,summary,quality\n1,It rained all day.,Rain.,4\n1,It rained all day.,Sun.,1\n"
 
@@ -100,14 +102,25 @@ def rewritten(text, block, printed):
     return text.replace(code + old, f"{code}\n\n```text\n{printed}```")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_code_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):
+def named(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+SLOW = [
+    pytest.param(page, True, id=f"{named(page)}-embedded", marks=pytest.mark.slow)
+    for page in PAGES
+    if EMBEDDED in page.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize(("page", "embedded"), [*(pytest.param(page, False, id=named(page)) for page in PAGES), *SLOW])
+def test_code_runs_and_prints_what_the_page_says(page, embedded, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if page.parent == ROOT:
         Path("ratings.csv").write_text(RATINGS, encoding="utf-8")
     namespace, text = {"__name__": f"docs_{page.stem}"}, page.read_text(encoding="utf-8")
     for block in blocks(page):
-        if not is_run(block, page):
+        if not is_run(block, page) or (EMBEDDED in block.code and not embedded):
             continue
         printed = executed(block, page, namespace)
         said = re.sub(r"\\\n", "", block.code) if block.language == "console" else block.output
@@ -141,7 +154,7 @@ def test_every_probe_has_a_page(name):
     assert any(f"bl.probes.{kind}(" in block.code for block in code), f"{page.name} lacks an example with its output"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links_and_names_lead_somewhere(page):
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     for target in filter(None, LINK.findall(text)):

@@ -1,8 +1,7 @@
-"""Scripted degradations of the two constructed sets, and the command that builds both anew.
+"""Scripted degradations of the two constructed sets.
 
 Every degradation is a deterministic function of a draft, the annotations of its source and a level; `LOSSES`
-says what each level costs on each attribute. Run ``python -m biaslab.datasets._degrade`` after a change of a
-source file or of this script: it rewrites ``graded_built.csv`` and ``dialogues_built.csv``.
+says what each level costs on each attribute. After a change here `biaslab.datasets._build` builds both sets anew.
 """
 
 from __future__ import annotations
@@ -191,14 +190,6 @@ def read_built(name: str, attributes: Mapping[str, str], folder: Path | None, **
     return Dataset(f"{name} (constructed)", built, human, attributes, **fields)
 
 
-def main(folder: Path = FOLDER) -> None:
-    """Write the built files of both constructed sets."""
-    from biaslab.datasets import dialogues, graded
-
-    for name, built in (("graded", graded.build()), ("dialogues", dialogues.build())):
-        built.to_csv(folder / f"{name}_built.csv", index=False, lineterminator="\n", encoding="utf-8")
-
-
 def _file(folder: Path, name: str) -> Path:
     if not (folder / name).is_file():
         raise InputError("path", str(folder), f"a folder with the file {name}", "leave it out for the bundled set")
@@ -228,7 +219,3 @@ def _jumble(sentence: str) -> str:
     for left, right in ((1, 2), (len(words) - 3, len(words) - 2)):
         words[left], words[right] = words[right], words[left]
     return " ".join(words)
-
-
-if __name__ == "__main__":
-    main()

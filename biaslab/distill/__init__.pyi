@@ -7,7 +7,7 @@ from .crossfit import cross_fit as cross_fit
 from .crossfit import load_evaluators as load_evaluators
 from .embedding import features as features
 from .evaluator import Evaluator as Evaluator
-from .evaluator_files import load_evaluator as load_evaluator
+from .evaluator import load_evaluator as load_evaluator
 from .evaluator_judge import EvaluatorJudge as EvaluatorJudge
 from .examples import examples as examples
 from .inheritance import bias_inheritance as bias_inheritance

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from biaslab.stats import ROUNDING, Estimate, effect_or_why_not, undefined
+from biaslab.stats import ROUNDING, Estimate, effect_or_why_not, is_above, undefined
 from biaslab.stats import student as by_student
 
 Floats = NDArray[np.float64]
@@ -25,8 +25,9 @@ class Pair:
     ----------
     values : ndarray, shape (2,)
         The distances, teacher's first.
-    covariance : ndarray, shape (2, 2)
-        Of their errors; NaN where a single context decides whether there is a value.
+    errors : ndarray, shape (left-out contexts, 2)
+        Their products are the covariance of both distances; NaN where a single context decides whether there is a
+        value. Kept instead of the covariance, in which two judges that vary alike differ by rounding alone.
     contexts : int
         How many contexts enter.
     level : float
@@ -34,7 +35,7 @@ class Pair:
     """
 
     values: Floats
-    covariance: Floats
+    errors: Floats
     contexts: int
     level: float
 
@@ -43,7 +44,7 @@ class Pair:
         """Make one of values of shape (1 + left-out contexts, 2), those of all contexts first."""
         shifts = values[1:] - values[0]
         shifts[np.abs(shifts) <= ROUNDING * np.abs(values[0])] = 0.0
-        return cls(values[0], (contexts - 1) / max(contexts, 1) * shifts.T @ shifts, contexts, level)
+        return cls(values[0], math.sqrt((contexts - 1) / max(contexts, 1)) * shifts, contexts, level)
 
     @property
     def _t(self) -> float:
@@ -53,7 +54,7 @@ class Pair:
         """Say why nothing can be estimated of both; nothing where it can."""
         if np.isnan(self.values).any():
             return f"undefined: the {'teacher' if np.isnan(self.values[0]) else 'student'} has no estimate"
-        if self.contexts < 2 or not np.isfinite(self.covariance).all():
+        if self.contexts < 2 or not np.isfinite(self.errors).all():
             return "no interval: one context decides whether there is an estimate"
         return ""
 
@@ -63,7 +64,7 @@ class Pair:
         if missing:
             return undefined(missing, self.contexts)
         w = np.array(weights)
-        value, error = float(w @ self.values), math.sqrt(max(float(w @ self.covariance @ w), 0.0))
+        value, error = float(w @ self.values), float(np.linalg.norm(self.errors @ w))
         if error <= ROUNDING * float(np.abs(self.values).max()):
             note = "contexts do not vary: the interval has no width"
             return Estimate(value, value, value, math.nan, math.nan, self.contexts, "none", note)
@@ -76,17 +77,19 @@ class Pair:
         difference = self.combined((-1.0, 1.0))
         if math.isnan(difference.estimate):
             return difference
-        (t, s), ((v_t, c), (_, v_s)) = self.values, self.covariance
-        q = self._t**2
+        t, s = self.values.tolist()
+        q, v_t = self._t**2, float(np.sum(self.errors[:, 0] ** 2))
         g = q * v_t / t**2 if t else math.inf
         if g >= 1:
             return undefined(_NO_SHARE.format(g), self.contexts)
-        ratio = float(s / t)
-        # all r with (s − r t)² ≤ q (v_s − 2 r c + r² v_t): a quadratic that opens upwards, as g < 1
-        a, b, d = t * t - q * v_t, s * t - q * c, s * s - q * v_s
-        half = math.sqrt(max(b * b - a * d, 0.0))
-        effect, points, method, note = self._effect(math.sqrt(max(v_s - 2 * ratio * c + ratio**2 * v_t, 0.0)) / abs(t))
-        low, high = float((b - half) / a), float((b + half) / a)
+        ratio = s / t
+        # All r with (s − r t)² ≤ q var(s − r t), a quadratic that opens upwards, as g < 1. Written around the ratio,
+        # with what is left there of the student's errors, it takes no small difference of large numbers.
+        left = self.errors @ np.array([-ratio, 1.0])
+        a, c, v = t * t - q * v_t, float(self.errors[:, 0] @ left), float(left @ left)
+        half = math.sqrt(q * (a * v + q * c * c))
+        effect, points, method, note = self._effect(math.sqrt(v) / abs(t))
+        low, high = ratio - (q * c + half) / a, ratio - (q * c - half) / a
         method = method.replace(METHOD, "Fieller, " + METHOD)
         return Estimate(ratio, low, high, difference.p_value, effect, points, method, note)
 
@@ -106,12 +109,13 @@ def in_a_word(share: Estimate) -> str:
     ('cannot be told', 'keeps')
     """
     low, high = share.ci_low, share.ci_high
-    if math.isnan(low) or low <= 0 <= 1 <= high:
+    some, part = is_above(low, 0, size=1), is_above(1, high)
+    if math.isnan(low) or not (some or part):
         return "cannot be told"
-    if low > 1:
+    if is_above(low, 1):
         return "amplifies"
-    if high < 0:
+    if is_above(0, high, size=1):
         return "reverses"
-    if low <= 0:
+    if not some:
         return "loses"
-    return "keeps" if high >= 1 else "keeps a part"
+    return "keeps a part" if part else "keeps"

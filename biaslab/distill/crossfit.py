@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from biaslab.checks import is_whole, require_whole
-from biaslab.distill.evaluator import Evaluator
-from biaslab.distill.evaluator_files import load_evaluator
+from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.learning import groups
 from biaslab.distill.settings import Settings
 from biaslab.distill.training import choose_examples, train

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from os import PathLike
@@ -16,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from biaslab.distill.embedding import features, find_encoder
+from biaslab.distill.evaluator_files import read_files, write_files
 from biaslab.distill.settings import BLOCKS, Settings
 from biaslab.errors import InputError, ModelLoadError
 from biaslab.judges.loading import choose_device
@@ -26,7 +28,7 @@ _CHUNK = 1024
 class Evaluator:
     """Scores texts from 0 (the worst its teacher said) to 1 (the best); a regression may go a little beyond.
 
-    Made by `biaslab.distill.train` or `biaslab.distill.load_evaluator`.
+    Made by `biaslab.distill.train` or `load_evaluator`.
 
     Parameters
     ----------
@@ -166,9 +168,14 @@ class Evaluator:
         Path
             The folder.
         """
-        from biaslab.distill.evaluator_files import save_evaluator
-
-        return save_evaluator(self, folder)
+        card = {
+            "attribute": self.attribute,
+            "revision": self.encoder.source.revision,
+            "layer": self.encoder.layer,
+            "settings": self.settings.as_json(),
+            "training": self.training,
+        }
+        return write_files(folder, self.weights(), card)
 
     def _learning(self) -> dict[str, torch.Tensor]:
         found: dict[str, torch.Tensor] = {f"encoder.{name}": p for name, p in self.encoder.trained().items()}
@@ -184,6 +191,42 @@ class Evaluator:
                     raise InputError(f"{name}s", values, f"a {name} for each text: the evaluator was taught with it")
                 given.append(list(values))
         return given
+
+
+def load_evaluator(folder: str | PathLike[str], encoder: str | None = None, device: str | None = None) -> Evaluator:
+    """Load an evaluator from safetensors and JSON; nothing is unpickled and no code of others is run.
+
+    Parameters
+    ----------
+    folder : path
+        Where `Evaluator.save` or `biaslab.distill.train` wrote it.
+    encoder : str, optional
+        Where the encoder lies on this machine, if not where it lay.
+    device : str, optional
+        Of torch.
+
+    Raises
+    ------
+    ModelLoadError
+        If the folder has no evaluator, or one in another form than safetensors; if a file is damaged or was changed; or
+        if the encoder is not the one that it was trained on.
+
+    Examples
+    --------
+    >>> load_evaluator("evaluators/coherence").attribute  # doctest: +SKIP
+    'coherence'
+    """
+    settings, weights, card = read_files(folder)
+    if encoder is not None:
+        settings = replace(settings, encoder=encoder)
+    found = Evaluator(card["attribute"], settings, device, card["training"])
+    if (found.encoder.source.revision, found.encoder.layer) != (card["revision"], card["layer"]):
+        raise ModelLoadError(
+            f"the encoder {settings.encoder!r} is not the one that the evaluator in {str(folder)!r} was trained "
+            "on; give the right one as encoder"
+        )
+    found.load_weights(weights)
+    return found
 
 
 def _head(settings: Settings, width: int) -> torch.nn.Sequential:

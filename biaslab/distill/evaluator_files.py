@@ -10,10 +10,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from biaslab.distill.evaluator import Evaluator
 from biaslab.distill.settings import Settings
 from biaslab.errors import InputError, ModelLoadError
 
@@ -23,48 +23,25 @@ _FIELDS = {"format", "attribute", "revision", "layer", "weights", "settings", "t
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib")
 
 
-def save_evaluator(evaluator: Evaluator, folder: str | PathLike[str]) -> Path:
-    """Write an evaluator; see `Evaluator.save`."""
+def write_files(folder: str | PathLike[str], weights: Mapping[str, torch.Tensor], card: Mapping[str, Any]) -> Path:
+    """Write weights and what describes them, all fields but ``format`` and ``weights``; return the folder."""
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    save_file(evaluator.weights(), path / f"{WEIGHTS}.writing")
-    card = {
-        "format": _FORMAT,
-        "attribute": evaluator.attribute,
-        "revision": evaluator.encoder.source.revision,
-        "layer": evaluator.encoder.layer,
-        "weights": _digest(path / f"{WEIGHTS}.writing"),
-        "settings": evaluator.settings.as_json(),
-        "training": evaluator.training,
-    }
-    (path / f"{CARD}.writing").write_text(json.dumps(card, indent=1), encoding="utf-8")
+    save_file(dict(weights), path / f"{WEIGHTS}.writing")
+    whole = {"format": _FORMAT, "weights": _digest(path / f"{WEIGHTS}.writing"), **card}
+    (path / f"{CARD}.writing").write_text(json.dumps(whole, indent=1), encoding="utf-8")
     for name in (WEIGHTS, CARD):
         (path / f"{name}.writing").replace(path / name)
     return path
 
 
-def load_evaluator(folder: str | PathLike[str], encoder: str | None = None, device: str | None = None) -> Evaluator:
-    """Load an evaluator from safetensors and JSON; nothing is unpickled and no code of others is run.
-
-    Parameters
-    ----------
-    folder : path
-        Where `Evaluator.save` or `biaslab.distill.train` wrote it.
-    encoder : str, optional
-        Where the encoder lies on this machine, if not where it lay.
-    device : str, optional
-        Of torch.
+def read_files(folder: str | PathLike[str]) -> tuple[Settings, dict[str, torch.Tensor], dict[str, Any]]:
+    """Return settings, weights and the whole card of what `write_files` wrote.
 
     Raises
     ------
     ModelLoadError
-        If the folder has no evaluator, or one in another form than safetensors; if a file is damaged or was changed; or
-        if the encoder is not the one that it was trained on.
-
-    Examples
-    --------
-    >>> load_evaluator("evaluators/coherence").attribute  # doctest: +SKIP
-    'coherence'
+        If there is none, one in another form than safetensors, or a file is damaged or was changed.
     """
     path = Path(folder)
     card = _read_card(path)
@@ -72,17 +49,9 @@ def load_evaluator(folder: str | PathLike[str], encoder: str | None = None, devi
         settings = Settings.from_json(card["settings"])
         if _digest(path / WEIGHTS) != card["weights"]:
             raise ModelLoadError(f"{WEIGHTS} in {str(folder)!r} is not the file that {CARD} describes")
-        weights = load_file(path / WEIGHTS)
+        return settings, load_file(path / WEIGHTS), card
     except (OSError, SafetensorError, InputError) as error:
         raise ModelLoadError(f"the evaluator in {str(folder)!r} cannot be read: {error}") from error
-    found = Evaluator(card["attribute"], _placed(settings, encoder), device, card["training"])
-    if (found.encoder.source.revision, found.encoder.layer) != (card["revision"], card["layer"]):
-        raise ModelLoadError(
-            f"the encoder {found.settings.encoder!r} is not the one that the evaluator in {str(folder)!r} was trained "
-            "on; give the right one as encoder"
-        )
-    found.load_weights(weights)
-    return found
 
 
 def _read_card(path: Path) -> dict[str, Any]:
@@ -113,10 +82,6 @@ def _plain(values: Mapping[str, object]) -> Iterator[bool]:
         for row in rows:
             cells = row if isinstance(row, list) else [None]
             yield all(isinstance(c, str) or (isinstance(c, int | float) and math.isfinite(c)) for c in cells)
-
-
-def _placed(settings: Settings, encoder: str | None) -> Settings:
-    return settings if encoder is None else Settings(**{**settings.as_json(), "encoder": encoder})
 
 
 def _digest(path: Path) -> str:

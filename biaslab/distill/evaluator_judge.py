@@ -9,8 +9,8 @@ from pathlib import Path
 from biaslab.core import Reply, Request, Score, require_kinds
 from biaslab.distill.aspects import MULTIPLE
 from biaslab.distill.crossfit import FOLDS, Evaluators, load_evaluators
-from biaslab.distill.evaluator import Evaluator
-from biaslab.distill.evaluator_files import CARD, load_evaluator
+from biaslab.distill.evaluator import Evaluator, load_evaluator
+from biaslab.distill.evaluator_files import CARD
 from biaslab.errors import InputError, JudgeError, ModelLoadError
 
 AnyEvaluator = Evaluator | Evaluators

@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 from tqdm.auto import tqdm
 
-from biaslab.distill.evaluator import Evaluator
-from biaslab.distill.evaluator_files import CARD, load_evaluator
+from biaslab.distill.evaluator import Evaluator, load_evaluator
+from biaslab.distill.evaluator_files import CARD
 from biaslab.distill.examples import EXAMPLES
 from biaslab.distill.learning import Learning, State
 from biaslab.distill.settings import Settings

@@ -11,7 +11,7 @@ import numpy as np
 from biaslab.errors import InputError
 from biaslab.probes import find_metric, is_primary
 from biaslab.report.wording import cell, conditions, interval, number, probability, varying
-from biaslab.stats import LEADING, require_columns
+from biaslab.stats import LEADING, is_above, require_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +91,7 @@ def findings(estimates: pd.DataFrame, matters: Mapping[str, float] | None = None
         finding = _finding(record, metric.null, size)
         where = cell(record, names[record["judge"], record["probe"], record["metric"]])
         shift = abs(record["estimate"] - metric.null) if metric.null is not None else math.nan
-        slight = finding in ("above", "below") and size is not None and shift < size
+        slight = finding in ("above", "below") and size is not None and is_above(size, shift)
         what = f"{where}, {metric.label}" if several and where else metric.label if several else where
         sentence = f"{what}: {_evidence(record)}{_words(record, finding, slight, size)}".removeprefix(": ")
         null, least = (math.nan if value is None else value for value in (metric.null, size))
@@ -112,12 +112,13 @@ def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) 
     tested = _tested(record)
     if np.isnan(tested) or null is None:
         return "untested"
-    if tested < _ALPHA:
+    if is_above(_ALPHA, tested):
         return "above" if record["estimate"] > null else "below"
     if not record["mde"] > 0:  # unknown, or contexts that do not vary
         return "blind"
-    near = size is None or (record["mde"] <= size and abs(record["estimate"] - null) < size)
-    return "none" if near else "blind"
+    if size is None or (not is_above(record["mde"], size) and is_above(size, abs(record["estimate"] - null))):
+        return "none"
+    return "blind"
 
 
 def _evidence(record: Mapping[Any, Any]) -> str:
@@ -144,7 +145,7 @@ def _words(record: Mapping[Any, Any], finding: Finding, slight: bool, size: floa
         return f"nothing found; a shift of {number(record['mde'], 2)} would have been, with 80 % power"
     if not record["mde"] > 0:
         return f"could not have been found ({reason})"
-    if size is not None and record["mde"] <= size:
+    if size is not None and not is_above(record["mde"], size):
         return f"not shown, though farther from {number(metric.null, 1)} than what matters ({number(size, 2)})"
     needed = "" if size is None else f", and {number(size, 2)} matters"
     return f"could not have been found: it takes a shift of {number(record['mde'], 2)} for 80 % power{needed}"

@@ -54,13 +54,16 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|&~$])")
 def number(value: Any, digits: int = 3) -> str:
     """Write a number with a real minus sign, an en dash where there is none, and no negative zero.
 
+    What lies halfway between two digits but for its last bits is written as if it lay there.
+
     Examples
     --------
-    >>> number(-0.12345), number(-0.0001), number(float("nan"))
-    ('−0.123', '0.000', '–')
+    >>> number(-0.12345), number(-0.0001), number(float("nan")), number(0.9375 - 1e-15)
+    ('−0.123', '0.000', '–', '0.938')
     """
     if value is None or math.isnan(value):
         return MISSING
+    value = float(f"{value:.12g}")
     text = f"{value:,.{digits}f}" if abs(value) < 1e6 else f"{value:.{digits}g}"
     return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
 

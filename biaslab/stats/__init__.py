@@ -26,6 +26,7 @@ from biaslab.stats.power import detectable_effect, expected_power
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement
 from biaslab.stats.reliability_intervals import alpha_difference, estimate_alpha
+from biaslab.stats.rounding import is_above
 from biaslab.stats.samples import sample_differences, sample_table, score_spread
 from biaslab.stats.scale_use import score_weights
 from biaslab.stats.smooth import in_order
@@ -66,6 +67,7 @@ __all__ = [
     "estimates_frame",
     "expected_power",
     "in_order",
+    "is_above",
     "judged_by_t",
     "linear_model",
     "number_items",

@@ -134,6 +134,7 @@ def test_errors_are_one_line_with_an_exit_code(words, code, said, capsys):
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_figures_says_what_it_made_and_that_nothing_was_asked(capfd):
     write_notebook("00_tour", STUDY)
     write_notebook("fails", "1 / 0")

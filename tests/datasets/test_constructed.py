@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from biaslab.datasets import _degrade, dialogues, graded, load_dataset
+from biaslab.datasets import _build, _degrade, dialogues, graded, load_dataset
 from biaslab.datasets.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS
 from biaslab.errors import DatasetError, InputError
 
@@ -39,7 +39,7 @@ def test_stored_file_is_what_the_script_builds(name: str) -> None:
 
 @both
 def test_command_rewrites_both_files_byte_for_byte(name: str, tmp_path: Path) -> None:
-    _degrade.main(tmp_path)
+    _build.main(tmp_path)
     assert (tmp_path / f"{name}_built.csv").read_bytes() == (FOLDER / f"{name}_built.csv").read_bytes()
 
 

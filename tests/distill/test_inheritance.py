@@ -1,6 +1,7 @@
 """Inheritance: intervals by other means, what units do, words, and simulated studies whose true share is known."""
 
 import dataclasses
+import itertools
 import math
 from typing import ClassVar
 
@@ -15,11 +16,11 @@ from scipy import stats
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import Metric
-from biaslab.distill._shares import Pair
+from biaslab.distill._shares import Pair, in_a_word
 from biaslab.distill.inheritance import bias_inheritance
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes import Familiarity, Position, Source, Verbosity
-from biaslab.stats.estimate import Estimate
+from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.frame import LEADING, TRAILING, estimate_rows, estimates_frame
 
 NOISY = {"noise": 1.0, "context_noise": 0.5}
@@ -104,7 +105,7 @@ def test_the_jackknife_covariance_of_a_mean_is_the_sample_covariance_over_n():
     both = rng.normal(size=(12, 2))
     left_out = (both.sum(axis=0) - both) / 11
     pair = Pair.jackknifed(np.vstack([both.mean(axis=0), left_out]), 12, 0.95)
-    np.testing.assert_allclose(pair.covariance, np.cov(both.T) / 12)
+    np.testing.assert_allclose(pair.errors.T @ pair.errors, np.cov(both.T) / 12)
 
 
 def test_points_are_those_of_a_regression_of_the_score_itself(population):
@@ -178,6 +179,23 @@ def test_each_verdict_has_its_word(population, planted, word):
     row = share(inherit(Position(templates=[1]), teacher, student, ["first_position_logit"]))
     assert row["verdict"] == word
     assert row["estimate"] == pytest.approx(planted, abs=0.25)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (1.0, 1.2, "keeps"),
+        (0.4, 1.0, "keeps"),
+        (0.0, 0.6, "loses"),
+        (-0.5, 0.0, "loses"),
+        (0.0, 1.0, "cannot be told"),
+    ],
+)
+def test_words_do_not_hang_on_the_last_bit(low, high, word):
+    """An end at 0 or 1 is there, too, where rounding leaves it a little above or below."""
+    for by, other in itertools.product((0.0, 1e-15, -1e-15), repeat=2):
+        share = dataclasses.replace(undefined(""), ci_low=low + by, ci_high=high + other)
+        assert in_a_word(share) == word
 
 
 def test_a_bias_that_the_teacher_does_not_have_is_not_inherited(population):

@@ -207,7 +207,7 @@ import pandas as pd
 from biaslab.distill import train, checkpoints, learning
 from biaslab.distill import embedding
 folder, cases, options = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
-encoding.find_encoder(options["encoder"], None, "cpu", True)  # imported once, not by each child
+embedding.find_encoder(options["encoder"], None, "cpu", True)  # imported once, not by each child
 taught = pd.read_json(f"{folder}/taught.json", dtype=False)
 for name, (when, settings) in cases.items():
     child = os.fork()

@@ -136,12 +136,6 @@ def test_notebooks_are_chosen_by_name_and_sorted():
     for name in ("position", "00_tour", "01_first"):
         write_notebook(name, "x = 1")
     assert [path.stem for path in list_notebooks()] == ["00_tour", "01_first", "position"]
-    runs = regenerate(only=["position", "tour", "00_tour.ipynb"], progress=False)
+    runs = regenerate(only=["position", "tour", "00_tour.ipynb"], runs="{runs}", progress=False)
     assert [run.notebook for run in runs] == ["00_tour", "position"]
-    assert {path.stem for path in Path("papermill_runs").iterdir()} == {"00_tour", "position"}
-
-
-def test_names_with_braces_are_names():
-    write_notebook("position", "x = 1")
-    regenerate(runs="{runs}", progress=False)
-    assert Path("{runs}/position.ipynb").exists()
+    assert {path.stem for path in Path("{runs}").iterdir()} == {"00_tour", "position"}  # braces are a name's, too

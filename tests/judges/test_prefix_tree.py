@@ -139,14 +139,19 @@ def test_every_family_agrees_with_one_prompt_at_a_time(family, name):
     agree()
 
 
-@settings(max_examples=120, deadline=None)
-@given(sequences=trees(most=16), size=st.integers(1, 64))
-def test_any_tree_with_any_pack_size(family, sequences, size):
-    for name in ("llama", "gemma3"):
-        model = family(name)
+@pytest.mark.parametrize("examples", [30, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["llama", "gemma3"])
+def test_any_tree_with_any_pack_size(family, name, examples):
+    model = family(name)
+
+    @settings(max_examples=examples, deadline=None)
+    @given(sequences=trees(most=16), size=st.integers(1, 64))
+    def agree(sequences, size):
         tree = TreeScorer(model, size)
         assert worst(dict(tree.score(sequences)), [by_hand(model, s) for s in sequences]) <= 1e-4
         assert tree.computed == distinct(sequences)
+
+    agree()
 
 
 @pytest.mark.parametrize("name", UNFIT)

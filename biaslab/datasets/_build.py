@@ -1,0 +1,20 @@
+"""Builds the two constructed sets anew.
+
+Run ``python -m biaslab.datasets._build`` after a change of a source file or of ``_degrade.py``: it rewrites
+``graded_built.csv`` and ``dialogues_built.csv``.
+"""
+
+from pathlib import Path
+
+from biaslab.datasets import dialogues, graded
+from biaslab.datasets._degrade import FOLDER
+
+
+def main(folder: Path = FOLDER) -> None:
+    """Write the built files of both sets."""
+    for name, built in (("graded", graded.build()), ("dialogues", dialogues.build())):
+        built.to_csv(folder / f"{name}_built.csv", index=False, lineterminator="\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

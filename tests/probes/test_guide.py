@@ -1,0 +1,74 @@
+"""The probe of the guide, put in its place as the guide says: found, short, within its bands, without another edit."""
+
+import ast
+import importlib
+import io
+import re
+import sys
+import tokenize
+from pathlib import Path
+
+import pytest
+
+import biaslab as bl
+from biaslab import calibration, probes
+from biaslab.probes import available, find_metric, find_probe, names
+
+ROOT = Path(__file__).resolve().parents[2]
+CODE = re.search(r"```python\n(.*?)```", (ROOT / "docs/guides/add_a_probe.md").read_text(encoding="utf-8"), re.DOTALL)[
+    1
+]
+
+
+@pytest.fixture
+def in_place(tmp_path, monkeypatch):
+    """The package as it is, with one file more in the folder of the probes."""
+    (tmp_path / "self_preference.py").write_text(CODE, encoding="utf-8")
+    monkeypatch.setattr(probes, "__path__", [*probes.__path__, str(tmp_path)])
+    for found in (names, find_metric):
+        found.cache_clear()
+    importlib.invalidate_caches()
+    yield
+    sys.modules.pop("biaslab.probes.self_preference", None)
+    for found in (names, find_metric):
+        found.cache_clear()
+
+
+def code_lines(text):
+    """How many lines hold code: neither blank nor a comment nor a docstring, which stands alone in its statement."""
+    alone = [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Expr)]
+    docstrings = [node for node in alone if isinstance(node, ast.Constant)]
+    documented = {line for node in docstrings for line in range(node.lineno, node.end_lineno + 1)}
+    told = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    spans = (range(token.start[0], token.end[0] + 1) for token in tokens if token.type not in told)
+    return len({line for span in spans for line in span} - documented)
+
+
+def test_it_is_short_and_needs_few_rooms():
+    imported = {node.module for node in ast.walk(ast.parse(CODE)) if isinstance(node, ast.ImportFrom)}
+    assert len([module for module in imported if module.startswith("biaslab")]) <= 4
+    assert code_lines(CODE) <= 45
+
+
+@pytest.mark.usefixtures("in_place")
+def test_it_is_found_and_measures():
+    kind = find_probe("self_preference")
+    assert available()["self_preference"] is kind is bl.probes.SelfPreference
+    assert find_metric("self_preference", "self_preference").advice
+    data = bl.load_dataset("graded", limit=8)
+    judge = bl.SimulatedJudge(data, noise=0.5, self_preference=1.0, own_system="clean")
+    probe = kind(attributes=["coherence"], own="clean")
+    [row] = probe.estimate(bl.collect(probe, judge, data, progress=False)).to_dict("records")
+    assert row["ci_low"] > 0
+    assert row["q_value"] == row["p_value"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("in_place")
+def test_it_keeps_its_promises_without_another_edit():
+    found = bl.calibrate([find_probe("self_preference")], studies=400, contexts=[24, 100], population=3000)
+    left = calibration.outside(found)
+    assert left.empty, "\n".join(map(calibration.describe, left.itertuples()))
+    power = found[(found["quantity"] == "power") & ~found["refusals"]].set_index("n_contexts")["estimate"]
+    assert 0.4 < power[24] < power[100]
