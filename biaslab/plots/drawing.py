@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Metric
+from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
 from biaslab.plots.style import LINES, MARKERS, PALETTE, PUBLISHED, note, panels, share_legend, styled
 from biaslab.probes import find_metric
@@ -35,7 +36,7 @@ def intervals(
     Parameters
     ----------
     estimates : pandas.DataFrame
-        The estimates frame. Rows that belong to a bin of ``human_gap`` are left out: they are for `against`.
+        The estimates frame. Estimates of single bins, such as those of ``human_gap``, are for `against` and left out.
     metric : str or sequence of str, optional
         Which metric; the first of the frame by default. Several are told apart like a ``hue``; their common unit labels
         the axis.
@@ -61,7 +62,7 @@ def intervals(
     --------
     >>> ax = intervals(estimates, "first_position_rate", by="attribute", hue="template")  # doctest: +SKIP
     """
-    whole = estimates[estimates["human_gap"].isna()] if "human_gap" in estimates else estimates
+    whole = over_all_items(estimates)
     chosen = _rows(whole, metric)
     several = _varies(chosen, "metric")
     varying = [c for c in _conditions(chosen) if _varies(chosen, c)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes import find_metric, is_primary
 from biaslab.report.summary import agreements, sum_up
@@ -194,7 +195,7 @@ def card(
     whole = pd.concat([frame.dropna(axis=1, how="all") for frame in frames], ignore_index=True)
     needed = [c for c in frames[0].columns if c not in whole]  # columns that are empty everywhere
     whole[needed] = float("nan")
-    whole = whole[whole["human_gap"].isna()] if "human_gap" in whole else whole
+    whole = over_all_items(whole)
     named = list(zip(whole["metric"], whole["probe"], strict=True))
     good = [find_metric(*pair).quality for pair in named]
     kinds = [is_primary(*pair) and not quality for pair, quality in zip(named, good, strict=True)]
