@@ -23,6 +23,7 @@ from biaslab.distill.learning import groups
 from biaslab.distill.settings import Settings
 from biaslab.distill.training import choose_examples, train
 from biaslab.errors import InputError, ModelLoadError
+from biaslab.output import replacing
 
 FOLDS = "folds.json"
 _FORMAT = "biaslab cross-fitted evaluators 1"
@@ -111,10 +112,9 @@ class Evaluators:
         path = Path(folder)
         for number, evaluator in enumerate(self.folds):
             evaluator.save(path / f"fold-{number}")
-        written = path / f"{FOLDS}.writing"
         card = {"format": _FORMAT, "folds": len(self.folds), "held_out": self.held_out}
-        written.write_text(json.dumps(card), encoding="utf-8")
-        written.replace(path / FOLDS)
+        with replacing(path / FOLDS) as partial:
+            partial.write_text(json.dumps(card), encoding="utf-8")
         return path
 
 

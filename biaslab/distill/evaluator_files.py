@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from biaslab.distill.evaluator import Evaluator
 from biaslab.distill.settings import Settings
 from biaslab.errors import InputError, ModelLoadError
+from biaslab.output import replacing
 
 WEIGHTS, CARD = "evaluator.safetensors", "evaluator.json"
 _FORMAT = "biaslab evaluator 1"
@@ -27,19 +28,18 @@ def save_evaluator(evaluator: Evaluator, folder: str | PathLike[str]) -> Path:
     """Write an evaluator; see `Evaluator.save`."""
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    save_file(evaluator.weights(), path / f"{WEIGHTS}.writing")
-    card = {
-        "format": _FORMAT,
-        "attribute": evaluator.attribute,
-        "revision": evaluator.encoder.source.revision,
-        "layer": evaluator.encoder.layer,
-        "weights": _digest(path / f"{WEIGHTS}.writing"),
-        "settings": evaluator.settings.as_json(),
-        "training": evaluator.training,
-    }
-    (path / f"{CARD}.writing").write_text(json.dumps(card, indent=1), encoding="utf-8")
-    for name in (WEIGHTS, CARD):
-        (path / f"{name}.writing").replace(path / name)
+    with replacing(path / CARD) as described, replacing(path / WEIGHTS) as weights:
+        save_file(evaluator.weights(), weights)
+        card = {
+            "format": _FORMAT,
+            "attribute": evaluator.attribute,
+            "revision": evaluator.encoder.source.revision,
+            "layer": evaluator.encoder.layer,
+            "weights": _digest(weights),
+            "settings": evaluator.settings.as_json(),
+            "training": evaluator.training,
+        }
+        described.write_text(json.dumps(card, indent=1), encoding="utf-8")
     return path
 
 

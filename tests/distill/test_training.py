@@ -10,8 +10,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.stats import spearmanr
 
 from biaslab.distill import Settings, cross_fit, features, train
@@ -148,8 +147,8 @@ def test_vectors_are_kept_for_other_runs(tiny_encoder, taught, tmp_path, monkeyp
     _shared.cache_clear()  # as in another process
     first = cross_fit(taught, "merit", 2, **options)
     [folder] = tmp_path.iterdir()
-    assert not list(folder.glob("*.writing"))
-    (folder / "half.writing").write_bytes(b"killed here")
+    assert not list(folder.glob(".*.partial"))
+    (folder / ".half.safetensors.1.partial").write_bytes(b"killed here")
     (folder / "damaged.safetensors").write_bytes(b"not what was written")
     _shared.cache_clear()
     computed = []
@@ -207,7 +206,7 @@ import pandas as pd
 from biaslab.distill import train, checkpoints, learning
 from biaslab.distill import embedding
 folder, cases, options = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
-encoding.find_encoder(options["encoder"], None, "cpu", True)  # imported once, not by each child
+embedding.find_encoder(options["encoder"], None, "cpu", True)  # imported once, not by each child
 taught = pd.read_json(f"{folder}/taught.json", dtype=False)
 for name, (when, settings) in cases.items():
     child = os.fork()
