@@ -21,7 +21,7 @@ from biaslab.distill.evaluator import Evaluator
 from biaslab.distill.evaluator_files import load_evaluator
 from biaslab.distill.learning import groups
 from biaslab.distill.settings import Settings
-from biaslab.distill.training import choose_examples, train
+from biaslab.distill.training import choose_examples, keep_where, run_digest, train
 from biaslab.errors import InputError, ModelLoadError
 from biaslab.output import replacing
 
@@ -127,6 +127,7 @@ def cross_fit(
     *,
     folder: str | PathLike[str] | None = None,
     states: str | PathLike[str] | None = None,
+    store: str | PathLike[str] | None = None,
     device: str | None = None,
     progress: bool = True,
     **changes: Any,
@@ -135,7 +136,7 @@ def cross_fit(
 
     Parameters
     ----------
-    examples, attribute, settings, states, device, progress, **changes
+    examples, attribute, settings, states, store, device, progress, **changes
         As for `biaslab.distill.train`. The seed draws the folds too.
     folds : int
         At least 2.
@@ -168,6 +169,7 @@ def cross_fit(
         raise InputError("folds", folds, f"a whole number from 2 to {len(contexts)}, the contexts of the examples")
     require_whole("repeats", repeats, 1)
     given = replace(settings or Settings(), **changes)
+    folder, states = keep_where(store, folder, states, given.encoder, folds, repeats, run_digest(frame, given))
     made: list[Evaluator] = []
     held_out: dict[str, list[int]] = {}
     for number in tqdm(range(folds * repeats), desc="folds", disable=not progress, leave=False):
