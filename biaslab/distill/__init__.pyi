@@ -13,5 +13,5 @@ from .rerank import Reward as Reward, evaluate as evaluate, rerank as rerank, tu
 from .risk import MinimumRisk as MinimumRisk
 from .sampling import collect_samples as collect_samples
 from .settings import Settings as Settings
-from .text_measures import compare_texts as compare_texts
+from .text_measures import compare_texts as compare_texts, unigram_log_perplexity as unigram_log_perplexity
 from .training import train as train

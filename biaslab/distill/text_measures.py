@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 
 import numpy as np
 import pandas as pd
@@ -77,3 +80,26 @@ def compare_texts(
 def _mean(values: pd.Series, null: float | None = None) -> Ratio:
     known = values.dropna()
     return Ratio(known.index.to_numpy(), known.to_numpy(float), np.ones(len(known)), null=null)
+
+
+def unigram_log_perplexity(texts: Iterable[str]) -> dict[str, float]:
+    """Return each text's log perplexity by a unigram model of all of them: familiarity without a language model.
+
+    Returns
+    -------
+    dict of str to float
+        By text: minus the mean log frequency of its words, in nats a word; NaN for a text without words.
+
+    Examples
+    --------
+    >>> found = unigram_log_perplexity(["rain rain", "rain snow"])
+    >>> {text: round(value, 2) for text, value in found.items()}
+    {'rain rain': 0.29, 'rain snow': 0.84}
+    """
+    words = {text: text.lower().split() for text in texts}
+    counts = Counter(word for split in words.values() for word in split)
+    total = counts.total()
+    return {
+        text: -fmean(math.log(counts[word] / total) for word in split) if split else math.nan
+        for text, split in words.items()
+    }

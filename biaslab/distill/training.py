@@ -101,10 +101,8 @@ def train(
         done = load_evaluator(folder, given.encoder, device)
         if done.training.get("run") != run:
             raise InputError("folder", str(folder), "an empty folder", "it holds an evaluator of another run")
-        return done
-    evaluator = Evaluator(name, given, device)
-    if states is not None and not given.trainable:
-        evaluator.encoder.keep(Path(states))
+        return _with_states(done, states)
+    evaluator = _with_states(Evaluator(name, given, device), states)
     learning = Learning(evaluator, frame, given)
     state = State()
     if folder is not None:
@@ -123,6 +121,13 @@ def train(
         for old in Path(folder).glob("step-*"):
             shutil.rmtree(old)
     return learning.evaluator
+
+
+def _with_states(evaluator: Evaluator, states: str | PathLike[str] | None) -> Evaluator:
+    """Let the encoder of an evaluator read and keep vectors, where it is frozen."""
+    if states is not None and not evaluator.settings.trainable:
+        evaluator.encoder.keep(Path(states))
+    return evaluator
 
 
 def choose_examples(examples: pd.DataFrame, attribute: str | None) -> pd.DataFrame:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from biaslab.core import Metric
 from biaslab.errors import InputError
 from biaslab.probes import find_metric, is_primary
 from biaslab.report.wording import cell, conditions, interval, number, probability, varying
@@ -21,7 +23,9 @@ _ALPHA = 0.05
 _NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "p_value", "q_value", "mde")
 
 
-def verdicts(estimates: pd.DataFrame, matters: Mapping[str, float] | None = None) -> list[str]:
+def verdicts(
+    estimates: pd.DataFrame, matters: Mapping[str, float] | None = None, null: float | None = None
+) -> list[str]:
     """Say each estimate in one sentence, in the words that its probe declares.
 
     Parameters
@@ -30,6 +34,8 @@ def verdicts(estimates: pd.DataFrame, matters: Mapping[str, float] | None = None
         The estimates frame.
     matters : mapping of str to float, optional
         By metric: the smallest distance from the null that matters, in place of the one that the probe declares.
+    null : float, optional
+        Null of metrics for which no probe declares one: 0 for differences.
 
     Returns
     -------
@@ -46,15 +52,17 @@ def verdicts(estimates: pd.DataFrame, matters: Mapping[str, float] | None = None
     >>> verdicts(estimates)[0]
     'coherence: 0.927 [0.926, 0.928], q <0.001: prefers what stands first'
     """
-    return [str(sentence) for sentence in findings(estimates, matters)["sentence"]]
+    return [str(sentence) for sentence in findings(estimates, matters, null)["sentence"]]
 
 
-def findings(estimates: pd.DataFrame, matters: Mapping[str, float] | None = None) -> pd.DataFrame:
+def findings(
+    estimates: pd.DataFrame, matters: Mapping[str, float] | None = None, null: float | None = None
+) -> pd.DataFrame:
     """Say of each estimate what it shows.
 
     Parameters
     ----------
-    estimates, matters
+    estimates, matters, null
         As in `verdicts`.
 
     Returns
@@ -87,15 +95,16 @@ def findings(estimates: pd.DataFrame, matters: Mapping[str, float] | None = None
     rows = []
     for record in estimates.to_dict("records"):
         metric = find_metric(record["metric"], record["probe"])
+        metric = metric if metric.null is not None else replace(metric, null=null)
         size = wanted.get(record["metric"], metric.matters)
         finding = _finding(record, metric.null, size)
         where = cell(record, names[record["judge"], record["probe"], record["metric"]])
         shift = abs(record["estimate"] - metric.null) if metric.null is not None else math.nan
         slight = finding in ("above", "below") and size is not None and shift < size
         what = f"{where}, {metric.label}" if several and where else metric.label if several else where
-        sentence = f"{what}: {_evidence(record)}{_words(record, finding, slight, size)}".removeprefix(": ")
-        null, least = (math.nan if value is None else value for value in (metric.null, size))
-        rows.append((finding, slight, null, least, where, sentence))
+        sentence = f"{what}: {_evidence(record)}{_words(record, metric, finding, slight, size)}".removeprefix(": ")
+        where_null, least = (math.nan if value is None else value for value in (metric.null, size))
+        rows.append((finding, slight, where_null, least, where, sentence))
     columns = zip(("finding", "slight", "null", "matters", "cell", "sentence"), zip(*rows, strict=True), strict=True)
     return (
         estimates.assign(**{name: list(values) for name, values in columns}) if rows else estimates.assign(sentence=[])
@@ -131,8 +140,7 @@ def _evidence(record: Mapping[Any, Any]) -> str:
     return f"{number(record['estimate'])} {bounds}{test}: "
 
 
-def _words(record: Mapping[Any, Any], finding: Finding, slight: bool, size: float | None) -> str:
-    metric = find_metric(record["metric"], record["probe"])
+def _words(record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: bool, size: float | None) -> str:
     note = record.get("note")
     reason = note if isinstance(note, str) and note else "no test"
     if finding in ("above", "below"):

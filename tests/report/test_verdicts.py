@@ -100,3 +100,11 @@ def test_metrics_of_one_name_are_those_of_their_probe():
     assert find_metric("charm", "no probe") == Metric("charm", "charm")
     assert not is_primary("charm", "no probe")
     assert dataclasses.replace(Metric("a", "b"), unit="c").axis == "b (c)"
+
+
+def test_a_null_can_be_given_to_metrics_that_no_probe_declares(biased):
+    rows = biased[(biased["metric"] == "first_position_rate") & biased["human_gap"].isna()].head(1)
+    rows = rows.assign(metric="some_difference", estimate=0.3, p_value=0.001, q_value=float("nan"))
+    assert "not tested" in report.verdicts(rows)[0]
+    assert report.verdicts(rows, null=0.0)[0].endswith("above 0.0")
+    assert report.verdicts(rows, null=1.0)[0].endswith("below 1.0")
