@@ -15,7 +15,7 @@ import pandas as pd
 from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes import find_metric, is_primary
-from biaslab.report.summary import agreements, sum_up
+from biaslab.report.summary import STATUS, agreements, sum_up
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import findings
 from biaslab.report.wording import percent, templates, version
@@ -24,15 +24,6 @@ from biaslab.stats import adjust
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-#: What a card says of a bias: its mark, which needs no colour, and the words.
-STATUS = {
-    "bias": ("●", "found"),
-    "slight": ("◐", "found, but slight"),
-    "none": ("○", "no bias found"),
-    "unclear": ("?", "could not have found it"),
-    "untested": ("–", "not tested"),
-}
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,11 +68,10 @@ def findings(
     Returns
     -------
     pandas.DataFrame
-        The estimates with ``finding``: *above* or *below* (q, or p where a metric has no q, is below .05: shown to lie
-        above or below the null), *none* (nearer to the null than what matters, and a shift that matters would have been
-        found with 80 % power), *blind* (anything else) or *untested*; with ``slight`` (shown, but nearer to the null
-        than what matters), ``null``, ``matters``, ``cell`` (the attribute and what else tells rows apart) and
-        ``sentence``.
+        The estimates with ``finding``: *above* or *below* the null (significant: q, or p where a metric has no q, is
+        below .05), *none* (nearer to the null than what matters, and the power for a shift that matters is 80 %),
+        *blind* (inconclusive: anything else) or *untested*; with ``slight`` (significant, but nearer to the null than
+        what matters), ``null``, ``matters``, ``cell`` (the attribute and what else tells rows apart) and ``sentence``.
 
     Raises
     ------
@@ -149,10 +148,10 @@ def _words(record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: 
     if finding == "untested":
         return f"not tested ({reason})"
     if finding == "none":
-        return f"nothing found; a shift of {number(record['mde'], 2)} would have been, with 80 % power"
+        return f"no effect detected; one of {number(record['mde'], 2)} would have been, with 80 % power"
     if not record["mde"] > 0:
-        return f"could not have been found ({reason})"
+        return f"inconclusive ({reason})"
     if size is not None and record["mde"] <= size:
-        return f"not shown, though farther from {number(metric.null, 1)} than what matters ({number(size, 2)})"
+        return f"not significant, though farther from {number(metric.null, 1)} than what matters ({number(size, 2)})"
     needed = "" if size is None else f", and {number(size, 2)} matters"
-    return f"could not have been found: it takes a shift of {number(record['mde'], 2)} for 80 % power{needed}"
+    return f"inconclusive: 80 % power takes a shift of {number(record['mde'], 2)}{needed}"

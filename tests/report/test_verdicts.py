@@ -25,11 +25,11 @@ def finding(row, **options):
         ({"estimate": 0.7}, ("above", False), "prefers what stands first"),
         ({"estimate": 0.3}, ("below", False), "prefers what stands second"),
         ({"estimate": 0.52}, ("above", True), "prefers what stands first, but less than what matters (0.10)"),
-        ({"q_value": 0.4, "estimate": 0.48}, ("none", False), "nothing found; a shift of 0.05 would have been"),
-        ({"q_value": 0.4, "mde": 0.3}, ("blind", False), "could not have been found: it takes a shift of 0.30"),
-        ({"q_value": 0.4}, ("blind", False), "not shown, though farther from 0.5 than what matters (0.10)"),
-        ({"q_value": 0.4, "estimate": 1.0, "mde": 0.0}, ("blind", False), "could not have been found"),
-        ({"q_value": 1.0, "mde": float("nan"), "note": "few"}, ("blind", False), "could not have been found (few)"),
+        ({"q_value": 0.4, "estimate": 0.48}, ("none", False), "no effect detected; one of 0.05 would have been"),
+        ({"q_value": 0.4, "mde": 0.3}, ("blind", False), "inconclusive: 80 % power takes a shift of 0.30"),
+        ({"q_value": 0.4}, ("blind", False), "not significant, though farther from 0.5 than what matters (0.10)"),
+        ({"q_value": 0.4, "estimate": 1.0, "mde": 0.0}, ("blind", False), "inconclusive"),
+        ({"q_value": 1.0, "mde": float("nan"), "note": "few"}, ("blind", False), "inconclusive (few)"),
         ({"q_value": float("nan"), "p_value": float("nan"), "note": "odd"}, ("untested", False), "not tested (odd)"),
     ],
 )
@@ -47,7 +47,7 @@ def test_no_bias_is_said_only_where_it_would_have_been_found(make_row, estimate,
     )
     assert (found in ("above", "below")) == (q < 0.05)
     assert (found == "none") == (q >= 0.05 and mde <= size and abs(estimate - 0.5) < size)
-    assert ("nothing found" in sentence) == (found == "none")
+    assert ("no effect detected" in sentence) == (found == "none")
     assert slight == (q < 0.05 and abs(estimate - 0.5) < size)
 
 
