@@ -138,7 +138,7 @@ class Dataset:
 
 
 def count_words(text: str) -> int:
-    """Return how many words a text has, which are what blanks part; at least 1, so that it has a logarithm."""
+    """Return the number of words of a text, split at white space; at least 1, so that it has a logarithm."""
     return max(len(text.split()), 1)
 
 

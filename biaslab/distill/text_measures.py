@@ -96,10 +96,9 @@ def unigram_log_perplexity(texts: Iterable[str]) -> dict[str, float]:
     >>> {text: round(value, 2) for text, value in found.items()}
     {'rain rain': 0.29, 'rain snow': 0.84}
     """
-    words = {text: text.lower().split() for text in texts}
-    counts = Counter(word for split in words.values() for word in split)
+    words = [(text, text.lower().split()) for text in texts]
+    counts = Counter(word for _, split in words for word in split)
     total = counts.total()
     return {
-        text: -fmean(math.log(counts[word] / total) for word in split) if split else math.nan
-        for text, split in words.items()
+        text: -fmean(math.log(counts[word] / total) for word in split) if split else math.nan for text, split in words
     }
