@@ -112,9 +112,7 @@ class Evaluators:
         path = Path(folder)
         for number, evaluator in enumerate(self.folds):
             evaluator.save(path / f"fold-{number}")
-        card = {"format": _FORMAT, "folds": len(self.folds), "held_out": self.held_out}
-        with replacing(path / FOLDS) as partial:
-            partial.write_text(json.dumps(card), encoding="utf-8")
+        _save_folds(self, path)
         return path
 
 
@@ -184,7 +182,7 @@ def cross_fit(
                     held_out.setdefault(_mark(kind, shown), []).append(number)
     found = Evaluators(made, held_out)
     if folder is not None:
-        found.save(folder)
+        _save_folds(found, Path(folder))  # the evaluators are there already
     return found
 
 
@@ -219,3 +217,10 @@ def _known(numbers: object, count: int) -> bool:
 
 def _mark(kind: str, text: str) -> str:
     return hashlib.blake2b(f"{kind}\n{text}".encode(), digest_size=12).hexdigest()
+
+
+def _save_folds(evaluators: Evaluators, path: Path) -> None:
+    """Write which evaluator saw no example of which source."""
+    card = {"format": _FORMAT, "folds": len(evaluators.folds), "held_out": evaluators.held_out}
+    with replacing(path / FOLDS) as partial:
+        partial.write_text(json.dumps(card), encoding="utf-8")

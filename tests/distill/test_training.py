@@ -308,3 +308,18 @@ def test_examples_that_cannot_be_learnt(tiny_encoder, taught):
     for folds in (1, 13, 2.0):
         with pytest.raises(InputError, match="folds"):
             cross_fit(taught, folds=folds, **options)
+
+
+def test_evaluators_beside_a_store_are_read_by_the_same_run_only(tiny_encoder, taught, tmp_path):
+    options = {"encoder": tiny_encoder, "inputs": "output", "store": tmp_path / "replies.sqlite", **QUICK}
+    first, folds = train(taught, "merit", **options), cross_fit(taught, "merit", 2, **options)
+    kept = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("evaluator.safetensors")}
+    assert len(kept) == 3
+    assert {file.relative_to(tmp_path).parts[0] for file in kept} == {"replies.tables"}
+    assert same(train(taught, "merit", **options), first)
+    texts = taught["text"].tolist()
+    assert cross_fit(taught, "merit", 2, **options).score(texts) == pytest.approx(folds.score(texts))
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("evaluator.safetensors")} == kept
+    train(taught, "merit", seed=1, **options)
+    train(taught.head(40), "merit", **options)
+    assert len(list(tmp_path.rglob("evaluator.safetensors"))) == 5
