@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -34,7 +35,7 @@ def replacing(target: str | PathLike[str]) -> Iterator[Path]:
     ['table.csv']
     """
     place = Path(target)
-    partial = place.with_name(f".{place.name}.partial")
+    partial = place.with_name(f".{place.name}.{os.getpid()}.partial")  # two processes may write the same target
     try:
         yield partial
         partial.replace(place)

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
+from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes.position import Position
 
@@ -155,3 +156,26 @@ def test_lines_and_marks_differ_without_colour(estimates):
 def test_names_from_data_are_no_mathematics(estimates):
     ax = bl.plots.intervals(estimates.assign(attribute="$x^2$ _a_"), "first_position_rate", by="attribute")
     assert all(not text.get_parse_math() for text in (*ax.get_yticklabels(), ax._left_title))
+
+
+def test_facets_have_a_panel_for_each_value_that_has_rows(estimates):
+    one = over_all_items(estimates)
+    titles = {1: "first prompt", 2: "second prompt", 3: "nobody's prompt"}
+    axes = bl.plots.facets(one, "template", titles, "first_position_rate", by="attribute", label="share", null=0.4)
+    assert [ax.get_title(loc="left").split("\n")[0] for ax in axes] == ["first prompt", "second prompt"]
+    assert {ax.get_xlabel() for ax in axes} == {"share"}
+    assert all(0.4 in {line.get_xdata()[0] for line in ax.lines} for ax in axes)
+    with pytest.raises(TrialsError, match="template"):
+        bl.plots.facets(one, "template", {3: "nobody's prompt"}, "first_position_rate")
+
+
+def test_facets_of_metrics_have_their_own_axes(estimates, tmp_path):
+    titles = {"first_position_rate": "decisions", "first_position_logit": "logits"}
+    rows = over_all_items(estimates)
+    axes = bl.plots.facets(rows, "metric", titles, by="attribute", hue="template", labels=titles)
+    assert [ax.get_xlabel() for ax in axes] == ["decisions", "logits"]
+    assert axes[0].get_xlim() != axes[1].get_xlim()
+    assert not axes[0].figure.legends
+    bl.plots.save(axes, rows, "position", "both", tmp_path)
+    assert len(axes[0].figure.legends) == 1
+    assert {file.suffix for file in tmp_path.iterdir()} == {".png", ".pdf", ".csv"}

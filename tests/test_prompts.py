@@ -4,12 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from biaslab import prompts
-from biaslab.datasets import dialogues, summeval, topicalchat
-from biaslab.datasets import graded as graded_set
+from biaslab.datasets import dialogues, graded as graded_set, summeval, topicalchat
 from biaslab.errors import InputError
 from biaslab.parsing import parse_scores
 from biaslab.scales import SCALES, find_scale, stated_scale

@@ -4,8 +4,7 @@ import math
 from itertools import permutations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from biaslab.errors import InputError
 from biaslab.scales import SCALES, Scale, find_scale, stated_scale, whole_numbers

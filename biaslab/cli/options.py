@@ -17,7 +17,7 @@ Judge = Annotated[
 ]
 DatasetName = Annotated[str | None, typer.Option(help="What is judged: a name that `biaslab list` shows.")]
 DataPath = Annotated[Path | None, typer.Option(help="File or folder of a data set that is not bundled.")]
-Contexts = Annotated[int | None, typer.Option(help="Use the first so many contexts of the data set.")]
+Contexts = Annotated[int | None, typer.Option(help="Use only the first contexts of the data set, this many.")]
 StorePath = Annotated[Path, typer.Option(help="Where replies are kept, so that nothing is asked twice.")]
 Attributes = Annotated[
     list[str] | None, typer.Option("--attribute", metavar="NAME", help="Judge this attribute; may be repeated.")

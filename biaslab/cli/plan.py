@@ -18,7 +18,7 @@ def plan(
     path: DataPath = None,
     attribute: Attributes = None,
     effect: Annotated[float | None, typer.Option(help="The shift to detect, such as 0.05 of a rate.")] = None,
-    contexts: Annotated[int | None, typer.Option(help="Ask instead what so many contexts detect.")] = None,
+    contexts: Annotated[int | None, typer.Option(help="Say instead what this number of contexts detects.")] = None,
     metric: Annotated[str | None, typer.Option(help="Of which metric; the probe's first by default.")] = None,
     power: Annotated[float, typer.Option(help="Chance to detect the shift if it is there.")] = 0.8,
     alpha: Annotated[float, typer.Option(help="Two-sided level of the test.")] = 0.05,

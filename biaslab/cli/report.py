@@ -49,7 +49,7 @@ def card(
     from biaslab import load_dataset, load_judge
     from biaslab.probes import available, find_probe
     from biaslab.report import card as make_card
-    from biaslab.report.card import STATUS
+    from biaslab.report.summary import STATUS
 
     measured = read_estimates(remedies) if remedies is not None else None
     kinds = [find_probe(name) for name in probe] if probe else list(available().values())

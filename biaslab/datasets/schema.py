@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pandas as pd
@@ -114,16 +114,13 @@ class Dataset:
             return self
         if not is_whole(n, 1):
             raise InputError("limit", n, "a whole number of contexts, at least 1, or None for all")
-        kept = self.candidates["context_id"].drop_duplicates().head(n)
-        return Dataset(
-            self.name,
-            self.candidates[self.candidates["context_id"].isin(kept)],
-            self.human[self.human["context_id"].isin(kept)],
-            self.attributes,
-            self.scale,
-            self.noun,
-            self.provenance,
-        )
+        return self.of_contexts(self.candidates["context_id"].drop_duplicates().head(n))
+
+    def of_contexts(self, contexts: Iterable[str]) -> Dataset:
+        """Return the contexts of these ids, in the order of this data set, with all their candidates and scores."""
+        kept = set(contexts)
+        candidates, human = (part[part["context_id"].isin(kept)] for part in (self.candidates, self.human))
+        return replace(self, candidates=candidates, human=human)
 
     def require_attributes(self, names: Sequence[str] | None) -> tuple[str, ...]:
         """Return the attributes asked for, all of them when ``names`` is None.
@@ -141,7 +138,7 @@ class Dataset:
 
 
 def count_words(text: str) -> int:
-    """Return how many words a text has, which are what blanks part; at least 1, so that it has a logarithm."""
+    """Return the number of words of a text, split at white space; at least 1, so that it has a logarithm."""
     return max(len(text.split()), 1)
 
 

@@ -1,24 +1,16 @@
 from .annotation import Stars as Stars
-from .aspects import Aspect as Aspect
-from .aspects import aspects as aspects
-from .aspects import find_aspect as find_aspect
-from .crossfit import Evaluators as Evaluators
-from .crossfit import cross_fit as cross_fit
-from .crossfit import load_evaluators as load_evaluators
+from .aspects import Aspect as Aspect, aspects as aspects, find_aspect as find_aspect
+from .crossfit import Evaluators as Evaluators, cross_fit as cross_fit, load_evaluators as load_evaluators
 from .embedding import features as features
-from .evaluator import Evaluator as Evaluator
-from .evaluator import load_evaluator as load_evaluator
+from .evaluator import Evaluator as Evaluator, load_evaluator as load_evaluator
 from .evaluator_judge import EvaluatorJudge as EvaluatorJudge
 from .examples import examples as examples
 from .inheritance import bias_inheritance as bias_inheritance
-from .policy import Policy as Policy
-from .policy import load_policy as load_policy
+from .policy import Policy as Policy, load_policy as load_policy
 from .reinforce import reinforce as reinforce
-from .rerank import Reward as Reward
-from .rerank import evaluate as evaluate
-from .rerank import rerank as rerank
-from .rerank import tune_weights as tune_weights
+from .rerank import Reward as Reward, evaluate as evaluate, rerank as rerank, tune_weights as tune_weights
 from .risk import MinimumRisk as MinimumRisk
 from .sampling import collect_samples as collect_samples
 from .settings import Settings as Settings
+from .text_measures import compare_texts as compare_texts, unigram_log_perplexity as unigram_log_perplexity
 from .training import train as train

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from biaslab.stats import ROUNDING, Estimate, effect_or_why_not, is_above, undefined
-from biaslab.stats import student as by_student
+from biaslab.stats import ROUNDING, Estimate, effect_or_why_not, is_above, student as by_student, undefined
 
 Floats = NDArray[np.float64]
 METHOD = "jackknife t over contexts"

@@ -20,8 +20,9 @@ from biaslab.checks import is_whole, require_whole
 from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.learning import groups
 from biaslab.distill.settings import Settings
-from biaslab.distill.training import choose_examples, train
+from biaslab.distill.training import choose_examples, keep_where, run_digest, train
 from biaslab.errors import InputError, ModelLoadError
+from biaslab.output import replacing
 
 FOLDS = "folds.json"
 _FORMAT = "biaslab cross-fitted evaluators 1"
@@ -110,10 +111,7 @@ class Evaluators:
         path = Path(folder)
         for number, evaluator in enumerate(self.folds):
             evaluator.save(path / f"fold-{number}")
-        written = path / f"{FOLDS}.writing"
-        card = {"format": _FORMAT, "folds": len(self.folds), "held_out": self.held_out}
-        written.write_text(json.dumps(card), encoding="utf-8")
-        written.replace(path / FOLDS)
+        _save_folds(self, path)
         return path
 
 
@@ -126,6 +124,7 @@ def cross_fit(
     *,
     folder: str | PathLike[str] | None = None,
     states: str | PathLike[str] | None = None,
+    store: str | PathLike[str] | None = None,
     device: str | None = None,
     progress: bool = True,
     **changes: Any,
@@ -134,7 +133,7 @@ def cross_fit(
 
     Parameters
     ----------
-    examples, attribute, settings, states, device, progress, **changes
+    examples, attribute, settings, states, store, device, progress, **changes
         As for `biaslab.distill.train`. The seed draws the folds too.
     folds : int
         At least 2.
@@ -167,6 +166,7 @@ def cross_fit(
         raise InputError("folds", folds, f"a whole number from 2 to {len(contexts)}, the contexts of the examples")
     require_whole("repeats", repeats, 1)
     given = replace(settings or Settings(), **changes)
+    folder, states = keep_where(store, folder, states, given.encoder, folds, repeats, run_digest(frame, given))
     made: list[Evaluator] = []
     held_out: dict[str, list[int]] = {}
     for number in tqdm(range(folds * repeats), desc="folds", disable=not progress, leave=False):
@@ -181,7 +181,7 @@ def cross_fit(
                     held_out.setdefault(_mark(kind, shown), []).append(number)
     found = Evaluators(made, held_out)
     if folder is not None:
-        found.save(folder)
+        _save_folds(found, Path(folder))  # the evaluators are there already
     return found
 
 
@@ -216,3 +216,10 @@ def _known(numbers: object, count: int) -> bool:
 
 def _mark(kind: str, text: str) -> str:
     return hashlib.blake2b(f"{kind}\n{text}".encode(), digest_size=12).hexdigest()
+
+
+def _save_folds(evaluators: Evaluators, path: Path) -> None:
+    """Write which evaluator saw no example of which source."""
+    card = {"format": _FORMAT, "folds": len(evaluators.folds), "held_out": evaluators.held_out}
+    with replacing(path / FOLDS) as partial:
+        partial.write_text(json.dumps(card), encoding="utf-8")

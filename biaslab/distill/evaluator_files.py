@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from biaslab.distill.settings import Settings
 from biaslab.errors import InputError, ModelLoadError
+from biaslab.output import replacing
 
 WEIGHTS, CARD = "evaluator.safetensors", "evaluator.json"
 _FORMAT = "biaslab evaluator 1"
@@ -27,11 +28,10 @@ def write_files(folder: str | PathLike[str], weights: Mapping[str, torch.Tensor]
     """Write weights and what describes them, all fields but ``format`` and ``weights``; return the folder."""
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    save_file(dict(weights), path / f"{WEIGHTS}.writing")
-    whole = {"format": _FORMAT, "weights": _digest(path / f"{WEIGHTS}.writing"), **card}
-    (path / f"{CARD}.writing").write_text(json.dumps(whole, indent=1), encoding="utf-8")
-    for name in (WEIGHTS, CARD):
-        (path / f"{name}.writing").replace(path / name)
+    with replacing(path / CARD) as described, replacing(path / WEIGHTS) as tensors:
+        save_file(dict(weights), tensors)
+        whole = {"format": _FORMAT, "weights": _digest(tensors), **card}
+        described.write_text(json.dumps(whole, indent=1), encoding="utf-8")
     return path
 
 

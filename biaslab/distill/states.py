@@ -12,6 +12,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from biaslab.output import replacing
+
 
 class States:
     """The vectors of one encoder in a folder.
@@ -51,12 +53,11 @@ class States:
         """Keep vectors of texts."""
         if not fresh:
             return
-        part = self.folder / f"{uuid.uuid4().hex}.writing"
         marks = " ".join(map(_mark, fresh))
         with suppress(OSError, SafetensorError):
             self.folder.mkdir(parents=True, exist_ok=True)
-            save_file({"vectors": torch.stack(list(fresh.values())).cpu().contiguous()}, part, {"texts": marks})
-            part.rename(part.with_suffix(".safetensors"))
+            with replacing(self.folder / f"{uuid.uuid4().hex}.safetensors") as partial:
+                save_file({"vectors": torch.stack(list(fresh.values())).cpu().contiguous()}, partial, {"texts": marks})
 
 
 def _mark(text: str) -> str:

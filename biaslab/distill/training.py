@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from dataclasses import replace
+from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ def train(
     *,
     folder: str | PathLike[str] | None = None,
     states: str | PathLike[str] | None = None,
+    store: str | PathLike[str] | None = None,
     device: str | None = None,
     progress: bool = True,
     **changes: Any,
@@ -47,7 +49,10 @@ def train(
         Where the state is kept after each epoch, and the evaluator at the end. A run that was killed is taken up again
         from there and ends with the same weights; one that had ended is read.
     states : path, optional
-        Folder where the vectors of a frozen encoder are kept for other runs, such as the ``.tables`` beside a store.
+        Folder where the vectors of a frozen encoder are kept for other runs.
+    store : path, optional
+        A store of replies: evaluator and vectors are kept in the ``.tables`` beside it, unless ``folder`` or ``states``
+        say where, under a name that all they depend on determines. The same run again reads them.
     device : str, optional
         Of torch: CUDA, MPS or the CPU by default. On CUDA layers that learn are computed in mixed precision.
     progress : bool
@@ -90,15 +95,14 @@ def train(
     given = replace(settings or Settings(), **changes)
     frame = choose_examples(examples, attribute)
     name = str(frame["attribute"].iloc[0])
-    run = _run_digest(frame, given)
+    run = run_digest(frame, given)
+    folder, states = keep_where(store, folder, states, given.encoder, run)
     if folder is not None and (Path(folder) / CARD).is_file():
         done = load_evaluator(folder, given.encoder, device)
         if done.training.get("run") != run:
             raise InputError("folder", str(folder), "an empty folder", "it holds an evaluator of another run")
-        return done
-    evaluator = Evaluator(name, given, device)
-    if states is not None and not given.trainable:
-        evaluator.encoder.keep(Path(states))
+        return _with_states(done, states)
+    evaluator = _with_states(Evaluator(name, given, device), states)
     learning = Learning(evaluator, frame, given)
     state = State()
     if folder is not None:
@@ -117,6 +121,13 @@ def train(
         for old in Path(folder).glob("step-*"):
             shutil.rmtree(old)
     return learning.evaluator
+
+
+def _with_states(evaluator: Evaluator, states: str | PathLike[str] | None) -> Evaluator:
+    """Let the encoder of an evaluator read and keep vectors, where it is frozen."""
+    if states is not None and not evaluator.settings.trainable:
+        evaluator.encoder.keep(Path(states))
+    return evaluator
 
 
 def choose_examples(examples: pd.DataFrame, attribute: str | None) -> pd.DataFrame:
@@ -140,7 +151,21 @@ def choose_examples(examples: pd.DataFrame, attribute: str | None) -> pd.DataFra
     return frame
 
 
-def _run_digest(frame: pd.DataFrame, settings: Settings) -> str:
+def keep_where(
+    store: str | PathLike[str] | None,
+    folder: str | PathLike[str] | None,
+    states: str | PathLike[str] | None,
+    *depends: object,
+) -> tuple[str | PathLike[str] | None, str | PathLike[str] | None]:
+    """Return where evaluators and vectors are kept: where somebody said, else beside the store."""
+    if store is None:
+        return folder, states
+    tables = Path(store).with_suffix(".tables")
+    digest = hashlib.sha256(repr((version("biaslab"), *depends)).encode()).hexdigest()[:16]
+    return folder or tables / f"evaluator-{digest}", states or tables
+
+
+def run_digest(frame: pd.DataFrame, settings: Settings) -> str:
     """Return what tells one run from another: examples and settings, but not where the encoder lies."""
     values = {name: value for name, value in settings.as_json().items() if name != "encoder"}
     rows = frame[[*EXAMPLES[:-1]]].to_json(orient="values", double_precision=15)

@@ -26,6 +26,7 @@ from biaslab.core import Choice, Completion, Message, Reply, Request, request_fi
 from biaslab.errors import InputError, JudgeError, UnsupportedRequestError
 from biaslab.judges.api import ApiJudge, faults
 from biaslab.judges.api.wire import CHAT, Wire, check, declined, prefix_order
+from biaslab.output import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -196,10 +197,8 @@ def read_keys(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Requ
 
 def write_whole(path: Path, lines: Iterable[str]) -> None:
     """Write a file so that it is there as a whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("w", encoding="utf-8") as stream:
+    with replacing(path) as partial, partial.open("w", encoding="utf-8") as stream:
         stream.writelines(lines)
-    partial.replace(path)
 
 
 def _line(judge: ApiJudge, request: Request) -> str:

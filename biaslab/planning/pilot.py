@@ -54,7 +54,7 @@ class Spread:
     origin: str
 
     def detectable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
-        """Return the shift that so many contexts detect; NaN where they are too few for a sign-flip test to reach α."""
+        """Return the shift that this many contexts detect; NaN where too few for a sign-flip test to reach α."""
         entering = int(contexts * self.share + 1e-9)
         found = detectable_effect(self.deviation / math.sqrt(max(entering, 1)), entering, power, alpha)
         return found if 2.0 ** (1 - entering) <= alpha else math.nan

@@ -161,7 +161,7 @@ def plan(
     store: Store | str | PathLike[str] | None = None,
     seconds_per_request: float | None = None,
 ) -> Plan:
-    """Say how many contexts an effect needs and what they cost, or which effect so many contexts detect. Ask nothing.
+    """Say how many contexts an effect needs and what they cost, or which effect a given number detects.
 
     Parameters
     ----------
@@ -174,8 +174,8 @@ def plan(
     effect : float, optional
         The shift of the metric to detect, above 0, in its unit: 0.05 is five points of a rate.
     contexts : int, optional
-        Turns the question round: which shift do so many contexts detect? Without `effect` and `contexts`: all contexts
-        of the data set.
+        Turns the question round: which shift does this number of contexts detect? Without `effect` and `contexts`: all
+        contexts of the data set.
     metric : str, optional
         By default the probe's first primary metric.
     power, alpha : float

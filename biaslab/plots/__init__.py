@@ -7,6 +7,7 @@ probes declare (`biaslab.core.Metric`).
 from biaslab.plots.drawing import against, hollow, intervals
 from biaslab.plots.inherited import inherited
 from biaslab.plots.saving import save
+from biaslab.plots.side_by_side import facets
 from biaslab.plots.style import MARKERS, PALETTE, STYLE, note, panels, share_legend, styled
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "PALETTE",
     "STYLE",
     "against",
+    "facets",
     "hollow",
     "inherited",
     "intervals",

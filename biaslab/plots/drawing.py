@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Metric
+from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
 from biaslab.plots.style import LINES, MARKERS, PALETTE, PUBLISHED, note, panels, share_legend, styled
 from biaslab.probes import find_metric
@@ -29,13 +30,15 @@ def intervals(
     hue: str | None = None,
     ax: Axes | None = None,
     title: str | None = None,
+    label: str | None = None,
+    null: float | None = None,
 ) -> Axes:
     """Plot a metric as dots with intervals, a row a condition.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        The estimates frame. Rows that belong to a bin of ``human_gap`` are left out: they are for `against`.
+        The estimates frame. Estimates of single bins, such as those of ``human_gap``, are for `against` and left out.
     metric : str or sequence of str, optional
         Which metric; the first of the frame by default. Several are told apart like a ``hue``; their common unit labels
         the axis.
@@ -47,6 +50,8 @@ def intervals(
         Where to draw, without a legend (see `share_legend`); new Axes of a column's width (8 cm) by default.
     title : str, optional
         Stands above n; by default the data set's name stands before it.
+    label, null : optional
+        Label of the axis and where the dashed line stands, in place of what the probe declares of the metric.
 
     Returns
     -------
@@ -61,7 +66,7 @@ def intervals(
     --------
     >>> ax = intervals(estimates, "first_position_rate", by="attribute", hue="template")  # doctest: +SKIP
     """
-    whole = estimates[estimates["human_gap"].isna()] if "human_gap" in estimates else estimates
+    whole = over_all_items(estimates)
     chosen = _rows(whole, metric)
     several = _varies(chosen, "metric")
     varying = [c for c in _conditions(chosen) if _varies(chosen, c)]
@@ -71,12 +76,12 @@ def intervals(
     own, ax = ax is None, ax or panels(1, 3.0 + 0.8 * len(levels))[0]
     groups = [(None, chosen)] if hue is None else list(chosen.groupby(hue, sort=False))
     offsets = np.linspace(-0.18, 0.18, len(groups)) if len(groups) > 1 else [0.0]
-    for index, ((label, rows), offset) in enumerate(zip(groups, offsets, strict=True)):
+    for index, ((value, rows), offset) in enumerate(zip(groups, offsets, strict=True)):
         places = np.array([levels.index(level) for level in rows[by]]) + offset
-        _dots(ax, rows, places, index, None if label is None else _legend(hue, label, rows))
+        _dots(ax, rows, places, index, None if value is None else _legend(hue, value, rows))
     ax.set_yticks(range(len(levels)), [str(level) for level in levels], parse_math=False)
     ax.set_ylim(len(levels) - 0.5, -0.5)
-    _finish(ax, chosen, "x", title)
+    _finish(ax, chosen, "x", title, label, null)
     if own and hue is not None:
         share_legend([ax])
     return ax
@@ -244,15 +249,23 @@ def _dots(
         ax.errorbar(values, places, xerr=spread, **look)
 
 
-def _finish(ax: Axes, rows: pd.DataFrame, axis: Literal["x", "y"], title: str | None) -> None:
-    line, label = (ax.axvline, ax.set_xlabel) if axis == "x" else (ax.axhline, ax.set_ylabel)
+def _finish(
+    ax: Axes,
+    rows: pd.DataFrame,
+    axis: Literal["x", "y"],
+    title: str | None,
+    label: str | None = None,
+    null: float | None = None,
+) -> None:
+    line, write = (ax.axvline, ax.set_xlabel) if axis == "x" else (ax.axhline, ax.set_ylabel)
     metrics = _metrics(rows)
     nulls, units = {metric.null for metric in metrics}, {metric.unit for metric in metrics}
-    null = metrics[0].null
-    if null is not None and len(nulls) == 1:
+    if null is None and len(nulls) == 1:
+        null = metrics[0].null
+    if null is not None:
         line(null, color="0.4", linestyle="--", linewidth=1, zorder=0)
     text = metrics[0].axis if len(metrics) == 1 else units.pop() if len(units) == 1 else "estimate"
-    label(text if axis == "x" else textwrap.fill(text, _UPRIGHT))
+    write(label or (text if axis == "x" else textwrap.fill(text, _UPRIGHT)))
     ax.locator_params(axis=axis, nbins=5)
     note(ax, _caption(rows, title))
 

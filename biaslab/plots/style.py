@@ -45,7 +45,7 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 
 
 @styled
-def panels(columns: int, height: float = 6.0) -> list[Axes]:
+def panels(columns: int, height: float = 6.0, sharex: bool = True) -> list[Axes]:
     """Return Axes side by side with a common vertical axis, to be drawn into and closed with `share_legend`.
 
     Parameters
@@ -54,10 +54,12 @@ def panels(columns: int, height: float = 6.0) -> list[Axes]:
         Number of panels; one is a journal column wide (8 cm), two or more fill a page (17 cm).
     height : float
         In centimetres.
+    sharex : bool
+        Have one horizontal scale; panels of different metrics have none in common.
     """
     width = 8.0 if columns == 1 else 17.0
     size = (width / _INCH, height / _INCH)
-    figure, axes = plt.subplots(1, columns, figsize=size, sharex=True, sharey=True, squeeze=False)
+    figure, axes = plt.subplots(1, columns, figsize=size, sharex=sharex, sharey=True, squeeze=False)
     figure.set_layout_engine("constrained", wspace=0.06)
     return list(axes[0])
 
@@ -72,9 +74,10 @@ def share_legend(axes: Sequence[Axes]) -> None:
     labels = sorted(found, key=lambda label: label.startswith(PUBLISHED))  # ours first
     widest = max(map(len, labels), default=0)
     columns = max(1, min(len(labels), int((len(axes) * 60 if len(axes) > 1 else 50) / (widest + 6))))
-    axes[0].figure.legend(
-        [found[label] for label in labels], labels, loc="outside lower center", frameon=False, ncols=columns
-    )
+    if found:
+        axes[0].figure.legend(
+            [found[label] for label in labels], labels, loc="outside lower center", frameon=False, ncols=columns
+        )
     for ax in axes[1:]:
         ax.set_ylabel("")
 

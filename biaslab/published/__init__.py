@@ -44,10 +44,11 @@ def load(paper: str | None = None, table: str | int | None = None) -> pd.DataFra
     -------
     pandas.DataFrame
         ``paper``, ``table`` and ``page_or_section``: where it is printed. ``row``, ``column``: the labels in the table,
-        outer label first, parted by `` | ``. ``metric``, ``attribute``, ``dataset``, ``judge``: what it is of, in the
-        words of biaslab where it has them, empty where it does not apply. ``value`` (float) in ``unit``: *fraction*,
-        *percent*, *x100* (a correlation or metric times 100), *correlation*, *alpha*, *perplexity*, *levels* or *points
-        of 1-10*. ``printed``: the value as a string, with the digits that the paper gives. ``note``: what to know.
+        outer label first, separated by `` | ``. ``metric``, ``attribute``, ``dataset``, ``judge``: what was measured,
+        in the words of biaslab where it has them, empty where it does not apply. ``value`` (float) in ``unit``:
+        *fraction*, *percent*, *x100* (a correlation or metric times 100), *correlation*, *alpha*, *perplexity*,
+        *levels* or *points of 1-10*. ``printed``: the value as a string, with the digits that the paper gives.
+        ``note``: what to know.
 
     Raises
     ------

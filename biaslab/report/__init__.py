@@ -15,6 +15,7 @@ from biaslab.report.card import Card, card
 from biaslab.report.macros import to_macros
 from biaslab.report.tables import to_csv, to_html, to_latex, to_markdown, write
 from biaslab.report.verdicts import findings, verdicts
+from biaslab.report.wording import with_intervals
 
 __all__ = [
     "Card",
@@ -26,5 +27,6 @@ __all__ = [
     "to_macros",
     "to_markdown",
     "verdicts",
+    "with_intervals",
     "write",
 ]

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes import find_metric, is_primary
-from biaslab.report.summary import agreements, sum_up
+from biaslab.report.summary import STATUS, agreements, sum_up
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import findings
 from biaslab.report.wording import percent, templates, version
@@ -23,15 +24,6 @@ from biaslab.stats import adjust
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-#: What a card says of a bias: its mark, which needs no colour, and the words.
-STATUS = {
-    "bias": ("●", "found"),
-    "slight": ("◐", "found, but slight"),
-    "none": ("○", "no bias found"),
-    "unclear": ("?", "could not have found it"),
-    "untested": ("–", "not tested"),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +186,7 @@ def card(
     whole = pd.concat([frame.dropna(axis=1, how="all") for frame in frames], ignore_index=True)
     needed = [c for c in frames[0].columns if c not in whole]  # columns that are empty everywhere
     whole[needed] = float("nan")
-    whole = whole[whole["human_gap"].isna()] if "human_gap" in whole else whole
+    whole = over_all_items(whole)
     named = list(zip(whole["metric"], whole["probe"], strict=True))
     good = [find_metric(*pair).quality for pair in named]
     kinds = [is_primary(*pair) and not quality for pair, quality in zip(named, good, strict=True)]

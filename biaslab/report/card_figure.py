@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from biaslab.plots import MARKERS, PALETTE, note, panels, styled
+from biaslab.report.summary import STATUS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,12 +17,6 @@ if TYPE_CHECKING:
 
 _INCH = 2.54
 _WIDTH, _NAME = 60, 90  # letters of a line of a verdict, and of a judge's name
-_SAYS = {
-    "bias": "● found",
-    "slight": "◐ found, but slight",
-    "none": "○ no bias found",
-    "unclear": "? could not have found it",
-}
 
 
 @styled
@@ -82,7 +77,7 @@ def _write(ax: Axes, row: pd.Series, place: int, number: str, first: bool) -> No
     else:
         ax.text(-0.03, place, "\n".join(name), ha="right", **at)
     evidence = [f"{row['estimate']} {row['interval']}, q {row['q']}"] if row["status"] in ("bias", "slight") else []
-    words = textwrap.wrap(f"{_SAYS.get(row['status'], '– not tested')}: {row['verdict']}", _WIDTH)
+    words = textwrap.wrap(f"{' '.join(STATUS[row['status']])}: {row['verdict']}", _WIDTH)
     ax.text(1.03, place, "\n".join([*words, *evidence]), ha="left", **at)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from biaslab.core import Metric
+from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes import find_metric
 from biaslab.report.wording import (
@@ -45,9 +46,9 @@ class Layout:
 
 
 def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.DataFrame:
-    """Return the rows of the metrics, without bins of the human gap; raise `TrialsError` where none is left."""
+    """Return the rows of the metrics, without those of single bins; raise `TrialsError` where none is left."""
     require_columns(estimates, [*LEADING, "estimate", "ci_low", "ci_high", "n_contexts"], "estimates")
-    whole = estimates[estimates["human_gap"].isna()] if "human_gap" in estimates else estimates
+    whole = over_all_items(estimates)
     wanted = [metric] if isinstance(metric, str) else metric
     unknown = [name for name in wanted or () if name not in set(whole["metric"])]
     if unknown or whole.empty:

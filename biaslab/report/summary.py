@@ -13,6 +13,14 @@ from biaslab.report.verdicts import findings
 from biaslab.report.wording import interval, number, probability
 
 _FEW = 4  # cells of agreement that a page has room for
+#: What a card says of a bias: its mark, which needs no colour, and the words.
+STATUS = {
+    "bias": ("●", "found"),
+    "slight": ("◐", "found, but slight"),
+    "none": ("○", "no bias found"),
+    "unclear": ("?", "inconclusive"),
+    "untested": ("–", "not tested"),
+}
 
 
 def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None) -> dict[str, Any]:
@@ -74,16 +82,17 @@ def _verdict(part: pd.DataFrame, shown: pd.DataFrame, metric: Metric, status: st
     if status == "untested":
         return _why(part)
     if status == "none":
-        return f"a shift of {number(part['mde'].max(), 2)} would have been found with 80 % power"
+        return f"a shift of {number(part['mde'].max(), 2)} would have been detected with 80 % power"
     blind = part[part["finding"] == "blind"]
     where = f" in {len(blind)}{of}" if of else ""
     if not (blind["mde"] > 0).any():
-        return f"no shift would have been found{where}: {_why(blind)}"
+        return f"no shift would have been detected{where}: {_why(blind)}"
     size, least = part["matters"].iloc[0], number(blind["mde"].max(), 2)
     if blind["mde"].max() <= size:
-        return f"not shown{where}, though farther from {number(metric.null, 1)} than what matters ({number(size, 2)})"
+        null = number(metric.null, 1)
+        return f"not significant{where}, though farther from {null} than what matters ({number(size, 2)})"
     wanted = "" if pd.isna(size) else f", and {number(size, 2)} matters"
-    return f"only a shift of {least} would have been found{where}{wanted}"
+    return f"only a shift of {least} would have been detected{where}{wanted}"
 
 
 def _why(part: pd.DataFrame) -> str:

@@ -34,7 +34,7 @@ def to_latex(
     Parameters
     ----------
     estimates : pandas.DataFrame
-        The estimates frame. Rows that belong to a bin of ``human_gap`` are left out.
+        The estimates frame. Estimates of single bins, such as those of ``human_gap``, are left out.
     metric : str or sequence of str, optional
         Which metrics; all of the frame by default.
     across : str, optional

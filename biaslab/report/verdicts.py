@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from biaslab.core import Metric
 from biaslab.errors import InputError
 from biaslab.probes import find_metric, is_primary
 from biaslab.report.wording import cell, conditions, interval, number, probability, varying
@@ -21,7 +23,9 @@ _ALPHA = 0.05
 _NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "p_value", "q_value", "mde")
 
 
-def verdicts(estimates: pd.DataFrame, matters: Mapping[str, float] | None = None) -> list[str]:
+def verdicts(
+    estimates: pd.DataFrame, matters: Mapping[str, float] | None = None, null: float | None = None
+) -> list[str]:
     """Say each estimate in one sentence, in the words that its probe declares.
 
     Parameters
@@ -30,6 +34,8 @@ def verdicts(estimates: pd.DataFrame, matters: Mapping[str, float] | None = None
         The estimates frame.
     matters : mapping of str to float, optional
         By metric: the smallest distance from the null that matters, in place of the one that the probe declares.
+    null : float, optional
+        Null of metrics for which no probe declares one: 0 for differences.
 
     Returns
     -------
@@ -46,25 +52,26 @@ def verdicts(estimates: pd.DataFrame, matters: Mapping[str, float] | None = None
     >>> verdicts(estimates)[0]
     'coherence: 0.927 [0.926, 0.928], q <0.001: prefers what stands first'
     """
-    return [str(sentence) for sentence in findings(estimates, matters)["sentence"]]
+    return [str(sentence) for sentence in findings(estimates, matters, null)["sentence"]]
 
 
-def findings(estimates: pd.DataFrame, matters: Mapping[str, float] | None = None) -> pd.DataFrame:
+def findings(
+    estimates: pd.DataFrame, matters: Mapping[str, float] | None = None, null: float | None = None
+) -> pd.DataFrame:
     """Say of each estimate what it shows.
 
     Parameters
     ----------
-    estimates, matters
+    estimates, matters, null
         As in `verdicts`.
 
     Returns
     -------
     pandas.DataFrame
-        The estimates with ``finding``: *above* or *below* (q, or p where a metric has no q, is below .05: shown to lie
-        above or below the null), *none* (nearer to the null than what matters, and a shift that matters would have been
-        found with 80 % power), *blind* (anything else) or *untested*; with ``slight`` (shown, but nearer to the null
-        than what matters), ``null``, ``matters``, ``cell`` (the attribute and what else tells rows apart) and
-        ``sentence``.
+        The estimates with ``finding``: *above* or *below* the null (significant: q, or p where a metric has no q, is
+        below .05), *none* (nearer to the null than what matters, and the power for a shift that matters is 80 %),
+        *blind* (inconclusive: anything else) or *untested*; with ``slight`` (significant, but nearer to the null than
+        what matters), ``null``, ``matters``, ``cell`` (the attribute and what else tells rows apart) and ``sentence``.
 
     Raises
     ------
@@ -87,15 +94,16 @@ def findings(estimates: pd.DataFrame, matters: Mapping[str, float] | None = None
     rows = []
     for record in estimates.to_dict("records"):
         metric = find_metric(record["metric"], record["probe"])
+        metric = metric if metric.null is not None else replace(metric, null=null)
         size = wanted.get(record["metric"], metric.matters)
         finding = _finding(record, metric.null, size)
         where = cell(record, names[record["judge"], record["probe"], record["metric"]])
         shift = abs(record["estimate"] - metric.null) if metric.null is not None else math.nan
         slight = finding in ("above", "below") and size is not None and is_above(size, shift)
         what = f"{where}, {metric.label}" if several and where else metric.label if several else where
-        sentence = f"{what}: {_evidence(record)}{_words(record, finding, slight, size)}".removeprefix(": ")
-        null, least = (math.nan if value is None else value for value in (metric.null, size))
-        rows.append((finding, slight, null, least, where, sentence))
+        sentence = f"{what}: {_evidence(record)}{_words(record, metric, finding, slight, size)}".removeprefix(": ")
+        where_null, least = (math.nan if value is None else value for value in (metric.null, size))
+        rows.append((finding, slight, where_null, least, where, sentence))
     columns = zip(("finding", "slight", "null", "matters", "cell", "sentence"), zip(*rows, strict=True), strict=True)
     return (
         estimates.assign(**{name: list(values) for name, values in columns}) if rows else estimates.assign(sentence=[])
@@ -132,8 +140,7 @@ def _evidence(record: Mapping[Any, Any]) -> str:
     return f"{number(record['estimate'])} {bounds}{test}: "
 
 
-def _words(record: Mapping[Any, Any], finding: Finding, slight: bool, size: float | None) -> str:
-    metric = find_metric(record["metric"], record["probe"])
+def _words(record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: bool, size: float | None) -> str:
     note = record.get("note")
     reason = note if isinstance(note, str) and note else "no test"
     if finding in ("above", "below"):
@@ -142,10 +149,10 @@ def _words(record: Mapping[Any, Any], finding: Finding, slight: bool, size: floa
     if finding == "untested":
         return f"not tested ({reason})"
     if finding == "none":
-        return f"nothing found; a shift of {number(record['mde'], 2)} would have been, with 80 % power"
+        return f"no effect detected; one of {number(record['mde'], 2)} would have been, with 80 % power"
     if not record["mde"] > 0:
-        return f"could not have been found ({reason})"
+        return f"inconclusive ({reason})"
     if size is not None and not is_above(record["mde"], size):
-        return f"not shown, though farther from {number(metric.null, 1)} than what matters ({number(size, 2)})"
+        return f"not significant, though farther from {number(metric.null, 1)} than what matters ({number(size, 2)})"
     needed = "" if size is None else f", and {number(size, 2)} matters"
-    return f"could not have been found: it takes a shift of {number(record['mde'], 2)} for 80 % power{needed}"
+    return f"inconclusive: 80 % power takes a shift of {number(record['mde'], 2)}{needed}"

@@ -81,6 +81,22 @@ def interval(low: Any, high: Any, digits: int = 3) -> str:
     return f"[{number(low, digits)}, {number(high, digits)}]"
 
 
+def with_intervals(estimates: pd.DataFrame, digits: int = 2) -> list[str]:
+    """Write each estimate of a frame with its interval, an en dash where there is none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> with_intervals(pd.DataFrame({"estimate": [0.4712, None], "ci_low": [0.43, None], "ci_high": [0.51, None]}))
+    ['0.47 [0.43, 0.51]', '–']
+    """
+    rows = zip(estimates["estimate"], estimates["ci_low"], estimates["ci_high"], strict=True)
+    return [
+        f"{number(value, digits)} {interval(low, high, digits)}".removesuffix(f" {MISSING}")
+        for value, low, high in rows
+    ]
+
+
 def probability(value: float) -> str:
     """Write a p- or q-value: three digits, the smallest as "<0.001".
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import secrets
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from biaslab.errors import InputError, StoreError
+from biaslab.output import replacing
 from biaslab.store.file import Row, StoreFile
 
 if TYPE_CHECKING:
@@ -55,19 +55,14 @@ def export_rows(file: StoreFile, path: Path) -> int:
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
         raise InputError("path", str(path), "a name that ends in " + ", ".join(_WRITERS))
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:
         if path.exists() and path.samefile(file.path):
             raise InputError("path", str(path), "another file than the store itself")
-        try:
-            count = writer(_chunks(file), draft)
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+        with replacing(path) as partial:
+            return writer(_chunks(file), partial)
     except OSError as error:
         remedy = "check that its folder exists, may be written and has space"
         raise StoreError(f"{path} cannot be written ({error}); {remedy}", path) from error
-    return count
 
 
 def _chunks(file: StoreFile) -> Chunks:

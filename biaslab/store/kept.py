@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from biaslab.errors import InputError
+from biaslab.output import replacing
 
 
 def kept(
@@ -51,16 +52,15 @@ def kept(
     """
     if not name or Path(name).name != name:
         raise InputError("name", name, "a name for a file")
-    said = {key: _told(value) for key, value in depends.items()} | {"biaslab": version("biaslab")}
-    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+    described = {key: _described(value) for key, value in depends.items()} | {"biaslab": version("biaslab")}
+    digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
     file = Path(store).with_suffix(".tables") / f"{name}-{digest}.csv"
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(".writing")
-        make().to_csv(part, index=False)
-        part.replace(file)
+        with replacing(file) as partial:
+            make().to_csv(partial, index=False)
     return pd.read_csv(file, keep_default_na=False, na_values=[""])
 
 
-def _told(value: object) -> str:
+def _described(value: object) -> str:
     return str(value.to_csv()) if isinstance(value, pd.DataFrame) else repr(value)

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from biaslab.core import Reply, Score
 from biaslab.distill.checkpoints import load_checkpoint, save_checkpoint

@@ -5,8 +5,7 @@ from itertools import pairwise, product
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import biaslab as bl
 from biaslab.core import Reply, Score

@@ -10,8 +10,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.stats import spearmanr
 
 from biaslab.distill import Settings, cross_fit, features, train
@@ -148,8 +147,8 @@ def test_vectors_are_kept_for_other_runs(tiny_encoder, taught, tmp_path, monkeyp
     _shared.cache_clear()  # as in another process
     first = cross_fit(taught, "merit", 2, **options)
     [folder] = tmp_path.iterdir()
-    assert not list(folder.glob("*.writing"))
-    (folder / "half.writing").write_bytes(b"killed here")
+    assert not list(folder.glob(".*.partial"))
+    (folder / ".half.safetensors.1.partial").write_bytes(b"killed here")
     (folder / "damaged.safetensors").write_bytes(b"not what was written")
     _shared.cache_clear()
     computed = []
@@ -309,3 +308,18 @@ def test_examples_that_cannot_be_learnt(tiny_encoder, taught):
     for folds in (1, 13, 2.0):
         with pytest.raises(InputError, match="folds"):
             cross_fit(taught, folds=folds, **options)
+
+
+def test_evaluators_beside_a_store_are_read_by_the_same_run_only(tiny_encoder, taught, tmp_path):
+    options = {"encoder": tiny_encoder, "inputs": "output", "store": tmp_path / "replies.sqlite", **QUICK}
+    first, folds = train(taught, "merit", **options), cross_fit(taught, "merit", 2, **options)
+    kept = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("evaluator.safetensors")}
+    assert len(kept) == 3
+    assert {file.relative_to(tmp_path).parts[0] for file in kept} == {"replies.tables"}
+    assert same(train(taught, "merit", **options), first)
+    texts = taught["text"].tolist()
+    assert cross_fit(taught, "merit", 2, **options).score(texts) == pytest.approx(folds.score(texts))
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("evaluator.safetensors")} == kept
+    train(taught, "merit", seed=1, **options)
+    train(taught.head(40), "merit", **options)
+    assert len(list(tmp_path.rglob("evaluator.safetensors"))) == 5

@@ -3,8 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from biaslab.judges.api import faults
 from biaslab.judges.api.label_mass import Place, read_labels

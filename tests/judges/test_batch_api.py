@@ -5,8 +5,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import biaslab as bl
 from biaslab.core import Choice, Completion, Likelihood, request_key

@@ -1,8 +1,7 @@
 """Text from the data is data: no special token ever comes from content, and nothing is lost on the way."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from biaslab.core import Choice, Likelihood, Message, as_messages
 from biaslab.errors import JudgeError

@@ -1,7 +1,6 @@
 """Sizes follow free memory: never beyond their limits, smaller where less is free, and at least one token."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from biaslab.judges.memory import batch_tokens, most_logits, pack_tokens, window_tokens
 from biaslab.judges.scorers import choose_scorer

@@ -4,8 +4,7 @@ import logging
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from biaslab.core import Choice, Likelihood
 from biaslab.errors import OutOfMemoryError

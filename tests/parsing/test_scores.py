@@ -5,8 +5,7 @@ import math
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from biaslab.parsing import parse_score, parse_scores
 from biaslab.scales import SCALES, find_scale, whole_numbers

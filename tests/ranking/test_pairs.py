@@ -5,8 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from biaslab.errors import MissingDataWarning, TrialsError
 from biaslab.ranking.pairs import both_orders

@@ -42,7 +42,7 @@ def test_a_biased_and_a_fair_judge_are_told_apart(estimates):
     assert verdicts.loc[card.judges[0], "verdict"].startswith("prefers what stands first (in 4 of 4)")
     assert verdicts.loc[card.judges[0], "advice"] == "ask every pair in both orders and average"
     assert verdicts.loc[card.judges[1], "status"] == "none"
-    assert "would have been found with 80 % power" in verdicts.loc[card.judges[1], "verdict"]
+    assert "would have been detected with 80 % power" in verdicts.loc[card.judges[1], "verdict"]
     assert (card.quality["label"] == "pairs ordered as the reference scores do (share)").all()
 
 
@@ -50,10 +50,10 @@ def test_no_bias_and_could_not_have_found_it_read_differently(make_row):
     rows = [make_row(judge=name, p_value=0.4, estimate=0.48, mde=mde) for name, mde in (("able", 0.05), ("blind", 0.4))]
     card = report.card(pd.DataFrame(rows))
     assert card.biases["status"].tolist() == ["none", "unclear"]
-    assert "only a shift of 0.40 would have been found, and 0.10 matters" in card.biases["verdict"].iloc[1]
+    assert "only a shift of 0.40 would have been detected, and 0.10 matters" in card.biases["verdict"].iloc[1]
     text = card.to_markdown()
     assert "○ **no bias found**" in text
-    assert "? **could not have found it**" in text
+    assert "? **inconclusive**" in text
 
 
 def test_q_values_are_over_all_tests_of_a_judge(make_row):

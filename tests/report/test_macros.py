@@ -4,8 +4,7 @@ import re
 
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from biaslab import report
 from biaslab.errors import InputError, TrialsError

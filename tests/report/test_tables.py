@@ -5,8 +5,7 @@ import io
 
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from jinja2 import Environment
 
 import biaslab as bl

@@ -5,8 +5,7 @@ import math
 
 import pandas as pd
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from biaslab import report
 from biaslab.core import Metric
@@ -27,14 +26,14 @@ def finding(row, **options):
         ({"estimate": 0.7}, ("above", False), "prefers what stands first"),
         ({"estimate": 0.3}, ("below", False), "prefers what stands second"),
         ({"estimate": 0.52}, ("above", True), "prefers what stands first, but less than what matters (0.10)"),
-        ({"q_value": 0.4, "estimate": 0.48}, ("none", False), "nothing found; a shift of 0.05 would have been"),
-        ({"q_value": 0.4, "mde": 0.3}, ("blind", False), "could not have been found: it takes a shift of 0.30"),
-        ({"q_value": 0.4}, ("blind", False), "not shown, though farther from 0.5 than what matters (0.10)"),
+        ({"q_value": 0.4, "estimate": 0.48}, ("none", False), "no effect detected; one of 0.05 would have been"),
+        ({"q_value": 0.4, "mde": 0.3}, ("blind", False), "inconclusive: 80 % power takes a shift of 0.30"),
+        ({"q_value": 0.4}, ("blind", False), "not significant, though farther from 0.5 than what matters (0.10)"),
         ({"estimate": 0.5 + 0.1 - 1e-15}, ("above", False), "prefers what stands first"),
-        ({"q_value": 0.05 - 1e-17, "estimate": 0.48}, ("none", False), "nothing found"),
-        ({"q_value": 0.4, "estimate": 0.48, "mde": 0.1 + 1e-16}, ("none", False), "nothing found"),
-        ({"q_value": 0.4, "estimate": 1.0, "mde": 0.0}, ("blind", False), "could not have been found"),
-        ({"q_value": 1.0, "mde": float("nan"), "note": "few"}, ("blind", False), "could not have been found (few)"),
+        ({"q_value": 0.05 - 1e-17, "estimate": 0.48}, ("none", False), "no effect detected"),
+        ({"q_value": 0.4, "estimate": 0.48, "mde": 0.1 + 1e-16}, ("none", False), "no effect detected"),
+        ({"q_value": 0.4, "estimate": 1.0, "mde": 0.0}, ("blind", False), "inconclusive"),
+        ({"q_value": 1.0, "mde": float("nan"), "note": "few"}, ("blind", False), "inconclusive (few)"),
         ({"q_value": float("nan"), "p_value": float("nan"), "note": "odd"}, ("untested", False), "not tested (odd)"),
     ],
 )
@@ -53,7 +52,7 @@ def test_no_bias_is_said_only_where_it_would_have_been_found(make_row, estimate,
     assume(not any(math.isclose(*pair) for pair in ((q, 0.05), (mde, size), (abs(estimate - 0.5), size))))
     assert (found in ("above", "below")) == (q < 0.05)
     assert (found == "none") == (q >= 0.05 and mde <= size and abs(estimate - 0.5) < size)
-    assert ("nothing found" in sentence) == (found == "none")
+    assert ("no effect detected" in sentence) == (found == "none")
     assert slight == (q < 0.05 and abs(estimate - 0.5) < size)
 
 
@@ -104,3 +103,11 @@ def test_metrics_of_one_name_are_those_of_their_probe():
     assert find_metric("charm", "no probe") == Metric("charm", "charm")
     assert not is_primary("charm", "no probe")
     assert dataclasses.replace(Metric("a", "b"), unit="c").axis == "b (c)"
+
+
+def test_a_null_can_be_given_to_metrics_that_no_probe_declares(biased):
+    rows = biased[(biased["metric"] == "first_position_rate") & biased["human_gap"].isna()].head(1)
+    rows = rows.assign(metric="some_difference", estimate=0.3, p_value=0.001, q_value=float("nan"))
+    assert "not tested" in report.verdicts(rows)[0]
+    assert report.verdicts(rows, null=0.0)[0].endswith("above 0.0")
+    assert report.verdicts(rows, null=1.0)[0].endswith("below 1.0")

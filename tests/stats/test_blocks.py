@@ -4,8 +4,7 @@ import warnings
 
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from biaslab.errors import InputError, MissingDataWarning
 from biaslab.stats.blocks import number_items, side_by_side, whole_blocks

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from biaslab.errors import InputError
 from biaslab.stats.labels import expected_score, mean_of_samples, tempered

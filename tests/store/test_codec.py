@@ -1,8 +1,7 @@
 import tempfile
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from biaslab.core import Choice, Completion, Likelihood, Message, Reply, Request, Score, Usage, request_key
 from biaslab.errors import InputError

@@ -2,8 +2,7 @@
 
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from biaslab.errors import InputError
 from biaslab.store.kept import kept

@@ -1,0 +1,104 @@
+"""What different ways to write or to choose texts do to their measures: reward, overlap, length, familiarity."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+
+import numpy as np
+import pandas as pd
+
+from biaslab.errors import InputError
+from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame
+
+
+def compare_texts(
+    ways: Mapping[str, pd.DataFrame],
+    measures: Sequence[str],
+    baseline: str,
+    *,
+    study: str,
+    condition: str = "written",
+    primary: Sequence[str] = (),
+    resampling: Resampling | None = None,
+    **cell: str,
+) -> pd.DataFrame:
+    """Estimate the mean of each measure by way of writing, and its change against a baseline, paired by context.
+
+    Parameters
+    ----------
+    ways : mapping of str to pandas.DataFrame
+        By name: one row a text with ``context_id`` and the measures. Measures are averaged within contexts first.
+    measures : sequence of str
+        Columns of the frames; missing values do not enter.
+    baseline : str
+        One of the ways; contexts that it lacks do not enter the changes.
+    study : str
+        What stands in the column ``probe``.
+    condition : str
+        Name of the column that says the way.
+    primary : sequence of str
+        Metrics that are tested together, such as ``"reward_change"``.
+    resampling : Resampling, optional
+        Of the estimates.
+    **cell
+        Columns that are alike in all rows, such as ``judge`` and ``dataset``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        An estimates frame: per way the measures and, but for the baseline, ``<measure>_change`` with a test of 0.
+
+    Raises
+    ------
+    InputError
+        If the baseline is none of the ways.
+
+    Examples
+    --------
+    >>> one = pd.DataFrame({"context_id": ["a", "a", "b"], "words": [4.0, 6.0, 9.0]})
+    >>> found = compare_texts({"before": one, "after": one.assign(words=10.0)}, ["words"], "before", study="length")
+    >>> found[["written", "metric", "estimate"]].to_numpy().tolist()
+    [['before', 'words', 7.0], ['after', 'words', 10.0], ['after', 'words_change', 3.0]]
+    """
+    if baseline not in ways:
+        raise InputError("baseline", baseline, f"one of {', '.join(ways)}")
+    how = resampling or Resampling()
+    means = {name: texts.groupby("context_id")[list(measures)].mean() for name, texts in ways.items()}
+    rows = []
+    for name, here in means.items():
+        found = {measure: _mean(here[measure]).estimate(how) for measure in measures}
+        if name != baseline:
+            changes = (here - means[baseline]).loc[here.index.intersection(means[baseline].index)]
+            found |= {f"{measure}_change": _mean(changes[measure], 0.0).estimate(how) for measure in measures}
+        rows += estimate_rows(found, cell | {condition: name}, how, len(ways[name]), 0)
+    return estimates_frame(rows, study, primary, [condition])
+
+
+def _mean(values: pd.Series, null: float | None = None) -> Ratio:
+    known = values.dropna()
+    return Ratio(known.index.to_numpy(), known.to_numpy(float), np.ones(len(known)), null=null)
+
+
+def unigram_log_perplexity(texts: Iterable[str]) -> dict[str, float]:
+    """Return each text's log perplexity by a unigram model of all of them: familiarity without a language model.
+
+    Returns
+    -------
+    dict of str to float
+        By text: minus the mean log frequency of its words, in nats a word; NaN for a text without words.
+
+    Examples
+    --------
+    >>> found = unigram_log_perplexity(["rain rain", "rain snow"])
+    >>> {text: round(value, 2) for text, value in found.items()}
+    {'rain rain': 0.29, 'rain snow': 0.84}
+    """
+    words = [(text, text.lower().split()) for text in texts]
+    counts = Counter(word for _, split in words for word in split)
+    total = counts.total()
+    return {
+        text: -fmean(math.log(counts[word] / total) for word in split) if split else math.nan for text, split in words
+    }

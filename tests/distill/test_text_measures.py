@@ -1,0 +1,50 @@
+"""Measures of texts: levels and paired changes by way of writing, and familiarity without a language model."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from biaslab.distill import compare_texts, unigram_log_perplexity
+from biaslab.errors import InputError
+
+
+def texts(shift, contexts=30, seed=0):
+    rng = np.random.default_rng(seed)
+    names = np.repeat([f"c{i}" for i in range(contexts)], 2)
+    level = np.repeat(rng.normal(size=contexts), 2)
+    return pd.DataFrame({"context_id": names, "words": 10 + 5 * level + shift, "reward": level + rng.normal(size=60)})
+
+
+def test_changes_are_paired_by_context():
+    ways = {"before": texts(0), "after": texts(2.0), "without the last": texts(1.0).iloc[:-2]}
+    found = compare_texts(ways, ["words"], "before", study="s", primary=["words_change"], judge="j", dataset="d")
+    found = found.set_index(["written", "metric"])
+    assert set(found.index) == {(way, "words") for way in ways} | {
+        ("after", "words_change"),
+        ("without the last", "words_change"),
+    }
+    change = found.loc[("after", "words_change")]
+    assert (change["ci_low"], change["estimate"], change["ci_high"]) == pytest.approx((2.0, 2.0, 2.0))
+    assert change["q_value"] < 0.01
+    assert found.loc[("after", "words"), "ci_high"] - found.loc[("after", "words"), "ci_low"] > 1
+    assert found.loc[("without the last", "words_change"), "n_contexts"] == 29
+    assert found.loc[("before", "words"), "n_trials"] == 60
+    assert set(found["judge"]) == {"j"}
+
+
+def test_missing_measures_do_not_enter():
+    holes = texts(0).assign(words=lambda frame: frame["words"].where(frame["context_id"] != "c0"))
+    found = compare_texts({"one": texts(0), "two": holes}, ["words", "reward"], "one", study="s")
+    counts = found[found["written"] == "two"].set_index("metric")["n_contexts"]
+    assert counts.to_dict() == {"words": 29, "reward": 30, "words_change": 29, "reward_change": 30}
+    with pytest.raises(InputError, match="baseline"):
+        compare_texts({"one": texts(0)}, ["words"], "nobody", study="s")
+
+
+def test_unigrams_count_every_text():
+    found = unigram_log_perplexity(["a a", "a b", "a b", ""])
+    assert found["a a"] == pytest.approx(-math.log(4 / 6))
+    assert found["a b"] == pytest.approx(-(math.log(4 / 6) + math.log(2 / 6)) / 2)
+    assert math.isnan(found[""])
