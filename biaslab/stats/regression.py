@@ -1,9 +1,8 @@
-"""Cluster-robust regression: linear models, also within contexts, and generalised linear ones, through statsmodels."""
+"""Cluster-robust regression: linear models, also within contexts."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Literal, get_args
 
 import numpy as np
@@ -19,7 +18,6 @@ from biaslab.stats.intervals import ROUNDING, student
 
 Floats = NDArray[np.float64]
 Covariance = Literal["jackknife", "cluster"]
-Family = Literal["binomial", "gaussian", "poisson"]
 
 
 def linear_model(
@@ -94,66 +92,6 @@ def linear_model(
             names[k]: _estimate(value, error, contexts, level, method)
             for k, value, error in zip(kept, b, errors, strict=True)
         }
-    return {name: found[name] for name in names}
-
-
-def generalised_model(
-    frame: pd.DataFrame,
-    formula: str,
-    family: Family = "binomial",
-    context: str = "context_id",
-    level: float = 0.95,
-) -> dict[str, Estimate]:
-    """Fit a generalised linear model with statsmodels' cluster-robust covariance over contexts (CR1).
-
-    Parameters
-    ----------
-    frame, formula, context, level
-        As for `linear_model`. Write ``C(context_id)`` into the formula for an intercept a context, where contexts are
-        few and large: with small ones these bias the other coefficients away from 0 (Neyman & Scott 1948).
-    family : {"binomial", "gaussian", "poisson"}
-        With its canonical link: logistic, linear, or log-linear regression.
-
-    Returns
-    -------
-    dict of str to Estimate
-        Coefficients, on the scale of the link (log odds, say), as for `linear_model`. NaN, with a note, for all terms
-        where the fit does not converge, as where a term separates the outcomes.
-
-    References
-    ----------
-    Liang & Zeger 1986, *Longitudinal data analysis using generalized linear models*, Biometrika 73(1).
-
-    Examples
-    --------
-    >>> frame = pd.DataFrame({"context_id": [*"aabbccdd"], "x": [0, 1] * 4, "won": [0, 1, 1, 1, 0, 0, 0, 1]})
-    >>> found = generalised_model(frame, "won ~ x")["x"]
-    >>> round(found.estimate, 3)
-    2.197
-    """
-    import statsmodels.api as sm
-    from statsmodels.tools.sm_exceptions import ConvergenceWarning, PerfectSeparationWarning
-
-    require_one_of("family", family, get_args(Family))
-    _check("cluster", level)
-    y, x, names, codes = read_formula(frame, formula, context)
-    contexts = len(np.unique(codes))
-    kept, reasons = identified(y, x, names, contexts)
-    found = {name: undefined(reason, contexts) for name, reason in reasons.items()}
-    if not kept:
-        return {name: found[name] for name in names}
-    model = sm.GLM(y, x[:, kept], family=getattr(sm.families, family.capitalize())())
-    try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("error", ConvergenceWarning)
-            warnings.simplefilter("error", PerfectSeparationWarning)
-            fit = model.fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
-    except (ConvergenceWarning, PerfectSeparationWarning, np.linalg.LinAlgError):
-        reason = "undefined: the fit does not converge; a term may separate the outcomes"
-        return {name: found.get(name, undefined(reason, contexts)) for name in names}
-    method = f"{family} model, {_NAMES['cluster']}"
-    pairs = zip(kept, fit.params, fit.bse, strict=True)
-    found |= {names[k]: _estimate(value, error, contexts, level, method) for k, value, error in pairs}
     return {name: found[name] for name in names}
 
 

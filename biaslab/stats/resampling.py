@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.errors import InputError
 from biaslab.stats.estimate import Estimate, Resampling
 from biaslab.stats.permutation import sign_flip, swap_test
-from biaslab.stats.power import detectable, standard_error
 from biaslab.stats.smooth import in_order, smooth_estimate
 
-__all__ = ["Estimate", "Resampling", "cluster_ratio", "detectable", "ratio_difference", "sign_flip", "standard_error"]
+__all__ = ["Estimate", "Resampling", "cluster_ratio", "ratio_difference", "sign_flip"]
 
 Floats = NDArray[np.float64]
 

@@ -1,34 +1,22 @@
-"""Effect sizes, regressions and corrections against statsmodels and scipy."""
+"""Regressions and corrections against statsmodels and scipy, and sums of items."""
 
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.contingency_tables import StratifiedTable
 from statsmodels.stats.multitest import multipletests
 
 from biaslab.errors import InputError, TrialsError
-from biaslab.stats.effects import cliffs_delta, odds_ratio, standardised_difference, superiority
 from biaslab.stats.estimate import Resampling
 from biaslab.stats.frame import Ratio, estimates_frame, sum_by_context
 from biaslab.stats.multiplicity import adjust
-from biaslab.stats.regression import generalised_model, linear_model
+from biaslab.stats.regression import linear_model
 
-EFFECTS = (standardised_difference, superiority, cliffs_delta, odds_ratio)
 NAN = float("nan")
 FEW = Resampling(n=200)
-
-
-def items(seed=0, contexts=10, each=4):
-    rng = np.random.default_rng(seed)
-    context = np.repeat(np.arange(contexts), 2 * each)
-    treated = np.tile(np.repeat([True, False], each), contexts)
-    score = rng.normal(size=contexts)[context] + 0.5 * treated + rng.normal(size=len(context))
-    return context, np.round(score, 1), treated
 
 
 def regression_frame(seed=0, contexts=10):
@@ -43,83 +31,6 @@ def regression_frame(seed=0, contexts=10):
 def same(found, wanted):
     for name in ("estimate", "ci_low", "ci_high", "p_value", "n_contexts"):
         assert getattr(found, name) == pytest.approx(getattr(wanted, name), abs=1e-9, nan_ok=True), name
-
-
-def test_standardised_difference_is_the_formula():
-    context, score, treated = items()
-    means = pd.DataFrame({"c": context, "s": score, "t": treated}).pivot_table(index="c", columns="t", values="s")
-    wanted = (means[True].mean() - means[False].mean()) / np.sqrt((means[True].var() + means[False].var()) / 2)
-    assert standardised_difference(context, score, treated, FEW).estimate == pytest.approx(wanted, abs=1e-9)
-
-
-def test_superiority_is_mann_whitneys_u_within_contexts():
-    context, score, treated = items()
-    shares = [
-        stats.mannwhitneyu(score[(context == c) & treated], score[(context == c) & ~treated]).statistic / 16
-        for c in range(10)
-    ]
-    found = superiority(context, score, treated, FEW)
-    assert found.estimate == pytest.approx(np.mean(shares), abs=1e-9)
-    delta = cliffs_delta(context, score, treated, FEW)
-    assert delta.estimate == pytest.approx(2 * found.estimate - 1)
-    assert (delta.ci_low, delta.ci_high) == pytest.approx((2 * found.ci_low - 1, 2 * found.ci_high - 1))
-
-
-def test_odds_ratio_is_mantel_and_haenszels():
-    context, score, treated = items()
-    won = score > 0
-    tables = [
-        [
-            [np.sum(won & treated & at), np.sum(~won & treated & at)],
-            [np.sum(won & ~treated & at), np.sum(~won & ~treated & at)],
-        ]
-        for at in (context == c for c in range(10))
-    ]
-    found = odds_ratio(context, won, treated, FEW)
-    assert found.estimate == pytest.approx(
-        StratifiedTable(np.array(tables).T.swapaxes(0, 1)).oddsratio_pooled, abs=1e-9
-    )
-    swapped = odds_ratio(context, won, ~treated, FEW)
-    assert swapped.estimate == pytest.approx(1 / found.estimate)
-    assert swapped.p_value == found.p_value
-
-
-@pytest.mark.parametrize("effect", EFFECTS)
-@given(seed=st.integers(0, 20), random=st.randoms(use_true_random=False))
-def test_effects_ignore_order_and_names(effect, seed, random):
-    context, score, treated = items(seed)
-    score = (score > 0).astype(float) if effect is odds_ratio else score
-    order = np.array(random.sample(range(len(score)), len(score)))
-    names = np.array(random.sample("abcdefghij", 10))
-    same(effect(names[context][order], score[order], treated[order], FEW), effect(context, score, treated, FEW))
-
-
-@pytest.mark.parametrize("effect", EFFECTS)
-def test_effects_are_undefined_with_a_reason(effect):
-    for context, score, treated in (
-        ([], [], []),
-        ([1, 1, 2], [1, 0, 1], [1, 1, 1]),
-        ([1, 1, 2, 2], [NAN] * 4, [1, 0, 1, 0]),
-    ):
-        found = effect(context, score, treated, FEW)
-        assert np.isnan([found.estimate, found.ci_low, found.p_value]).all()
-        assert found.note == "undefined: no context has both conditions"
-    single = effect(["a"] * 4, [1, 0, 1, 0], [1, 1, 0, 0], FEW)
-    assert np.isnan([single.ci_low, single.p_value]).all()
-    assert single.note
-    constant = effect([*"aabbcc"], [1] * 6, [1, 0] * 3, FEW)
-    if effect in (standardised_difference, odds_ratio):
-        assert np.isnan(constant.estimate)
-    assert constant.note
-    with pytest.raises(InputError, match="shape"):
-        effect(["a"], [1, 0], [1, 0], FEW)
-    with pytest.raises(InputError, match="treated"):
-        effect(["a", "b"], [1, 0], [1, 2], FEW)
-
-
-def test_odds_need_outcomes():
-    with pytest.raises(InputError, match="success"):
-        odds_ratio([1, 1], [0.5, 1], [0, 1], FEW)
 
 
 def test_cluster_robust_linear_model_is_statsmodels():
@@ -161,19 +72,6 @@ def test_jackknife_errors_are_a_plain_loop(within):
         assert half == pytest.approx(stats.t.ppf(0.975, 9) * errors[name], abs=1e-9)
 
 
-@pytest.mark.parametrize(("family", "outcome"), [("binomial", "won"), ("gaussian", "y"), ("poisson", "won")])
-def test_generalised_model_is_statsmodels(family, outcome):
-    frame = regression_frame()
-    found = generalised_model(frame, f"{outcome} ~ x + z", family)
-    wanted = smf.glm(f"{outcome} ~ x + z", frame, family=getattr(sm.families, family.capitalize())()).fit(
-        cov_type="cluster", cov_kwds={"groups": frame["context_id"]}, use_t=True
-    )
-    for name in wanted.params.index:
-        error = wanted.bse[name] * stats.t.ppf(0.975, 9)
-        assert found[name].estimate == pytest.approx(wanted.params[name], abs=1e-9)
-        assert found[name].ci_high - found[name].estimate == pytest.approx(error, abs=1e-9)
-
-
 @given(seed=st.integers(0, 20), random=st.randoms(use_true_random=False), factor=st.sampled_from([1e-6, 3.0, 1e6]))
 def test_regressions_ignore_order_names_and_units(seed, random, factor):
     frame = regression_frame(seed)
@@ -190,23 +88,20 @@ def test_regressions_ignore_order_names_and_units(seed, random, factor):
 
 def test_regressions_are_undefined_with_a_reason():
     frame = regression_frame()
-    for fit in (linear_model, generalised_model):
-        for poor, reason in (
-            (frame.iloc[:0], "no row"),
-            (frame.assign(x=np.nan), "no row"),
-            (frame[frame["context_id"] == 1], "one context only"),
-            (frame.assign(won=1), "outcome does not vary"),
-        ):
-            found = fit(poor, "won ~ x")["x"]
-            assert np.isnan([found.estimate, found.ci_low, found.p_value]).all()
-            assert reason in found.note
-        doubled = fit(frame.assign(twice=2 * frame["x"]), "won ~ x + twice")
-        assert "apart from the others" in doubled["twice"].note
-        same(doubled["x"], fit(frame, "won ~ x")["x"])
+    for poor, reason in (
+        (frame.iloc[:0], "no row"),
+        (frame.assign(x=np.nan), "no row"),
+        (frame[frame["context_id"] == 1], "one context only"),
+        (frame.assign(won=1), "outcome does not vary"),
+    ):
+        found = linear_model(poor, "won ~ x")["x"]
+        assert np.isnan([found.estimate, found.ci_low, found.p_value]).all()
+        assert reason in found.note
+    doubled = linear_model(frame.assign(twice=2 * frame["x"]), "won ~ x + twice")
+    assert "apart from the others" in doubled["twice"].note
+    same(doubled["x"], linear_model(frame, "won ~ x")["x"])
     constant = linear_model(frame.assign(z=frame["context_id"]), "y ~ x + z", within=True)
     assert np.isnan(constant["z"].estimate)
-    separated = generalised_model(frame.assign(won=(frame["x"] > 0).astype(int)), "won ~ x")["x"]
-    assert (np.isnan(separated.estimate), "converge" in separated.note) == (True, True)
     exact = linear_model(frame.assign(y=2 * frame["x"]), "y ~ x")["x"]
     assert (round(exact.estimate, 9), np.isnan(exact.ci_low), exact.note[:9]) == (2, True, "residuals")
     lone = linear_model(frame.assign(flag=(frame["context_id"] == 3) * 1.0 * frame["x"]), "y ~ flag")["flag"]
@@ -227,8 +122,6 @@ def test_regressions_refuse_what_they_cannot_read():
         linear_model(frame, "y ~ x", covariance="white")
     with pytest.raises(InputError, match="between 0 and 1"):
         linear_model(frame, "y ~ x", level=95)
-    with pytest.raises(InputError, match="binomial"):
-        generalised_model(frame, "won ~ x", "probit")
 
 
 @settings(max_examples=12)  # multipletests collects garbage each time
