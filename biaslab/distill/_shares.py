@@ -66,10 +66,10 @@ class Pair:
         value, error = float(w @ self.values), math.sqrt(max(float(w @ self.covariance @ w), 0.0))
         if error <= ROUNDING * float(np.abs(self.values).max()):
             note = "contexts do not vary: the interval has no width"
-            return Estimate(value, value, value, math.nan, math.nan, self.contexts, "none", note)
+            return Estimate(value, math.nan, value, value, math.nan, math.nan, self.contexts, "none", note)
         low, high = by_student(value, error, self.contexts, self.level)
         p_value = max(2.0 ** (1 - self.contexts), float(2 * stats.t.sf(abs(value) / error, self.contexts - 1)))
-        return Estimate(value, low, high, p_value, *self._effect(error))
+        return Estimate(value, error, low, high, p_value, *self._effect(error))
 
     def share(self) -> Estimate:
         """Estimate student's / teacher's with Fieller's interval, tested against 1; NaN where the teacher has none."""
@@ -85,10 +85,11 @@ class Pair:
         # all r with (s − r t)² ≤ q (v_s − 2 r c + r² v_t): a quadratic that opens upwards, as g < 1
         a, b, d = t * t - q * v_t, s * t - q * c, s * s - q * v_s
         half = math.sqrt(max(b * b - a * d, 0.0))
-        effect, points, method, note = self._effect(math.sqrt(max(v_s - 2 * ratio * c + ratio**2 * v_t, 0.0)) / abs(t))
+        error = math.sqrt(max(v_s - 2 * ratio * c + ratio**2 * v_t, 0.0)) / abs(t)
+        effect, points, method, note = self._effect(error)
         low, high = float((b - half) / a), float((b + half) / a)
         method = method.replace(METHOD, "Fieller, " + METHOD)
-        return Estimate(ratio, low, high, difference.p_value, effect, points, method, note)
+        return Estimate(ratio, error, low, high, difference.p_value, effect, points, method, note)
 
     def _effect(self, error: float) -> tuple[float, int, str, str]:
         effect, note = effect_or_why_not(error, self.contexts)

@@ -54,7 +54,7 @@ def excess(blocks: pd.DataFrame, level: Level, resampling: Resampling, feature: 
     low, high = np.clip(student(found.estimate, error, len(differences), resampling.level), -2, 2)
     effect, note = effect_or_why_not(error, len(differences))
     p_value, method = t_test(differences), "t over contexts; t test"
-    return Estimate(found.estimate, float(low), float(high), p_value, effect, len(differences), method, note)
+    return Estimate(found.estimate, error, float(low), float(high), p_value, effect, len(differences), method, note)
 
 
 def slope(blocks: pd.DataFrame, within: bool, level: float, feature: str = "log_perplexity") -> Estimate:

@@ -23,7 +23,7 @@ from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_stati
 from biaslab.stats.labels import tempered
 from biaslab.stats.multiplicity import adjust
 from biaslab.stats.pairs import CELL, MISSING_SHARE
-from biaslab.stats.power import detectable_effect, expected_power
+from biaslab.stats.power import FEWEST, detectable_effect, expected_power
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement
 from biaslab.stats.reliability_intervals import alpha_difference, estimate_alpha
@@ -35,6 +35,7 @@ from biaslab.stats.t_tests import difference_by_t, judged_by_t, t_test
 __all__ = [
     "CELL",
     "DISTRIBUTION",
+    "FEWEST",
     "ITEM",
     "LEADING",
     "MISSING_SHARE",

@@ -152,12 +152,13 @@ def _range(context: ArrayLike, table: Floats, values: Floats, resampling: Resamp
         return undefined("undefined: no score is left")
     value, nan = float(distance(sums.sum(axis=0, keepdims=True))[0]), float("nan")
     if len(sums) == 1:
-        return Estimate(value, nan, nan, nan, nan, 1, "none", "no interval: one context only")
-    drawn = [distance(weights @ sums) for weights in draw_weights(len(sums), resampling.n, resampling.seed)]
-    low, high = intervals.percentile(np.concatenate(drawn), resampling.level)  # a jackknife of percentiles fails
+        return Estimate(value, nan, nan, nan, nan, nan, 1, "none", "no interval: one context only")
+    drawn = np.concatenate([distance(w @ sums) for w in draw_weights(len(sums), resampling.n, resampling.seed)])
+    low, high = intervals.percentile(drawn, resampling.level)  # a jackknife of percentiles fails
     note = "the coverage of the interval is not established"
+    se = float(drawn.std(ddof=1)) or nan
     return Estimate(
-        value, min(low, value), max(high, value), nan, nan, len(sums), "cluster bootstrap (percentile)", note
+        value, se, min(low, value), max(high, value), nan, nan, len(sums), "cluster bootstrap (percentile)", note
     )
 
 

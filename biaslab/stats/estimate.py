@@ -51,8 +51,14 @@ class Estimate:
 
     Attributes
     ----------
-    estimate, ci_low, ci_high : float
-        The value and its interval.
+    estimate : float
+        The value.
+    se : float
+        Its standard error over contexts, in the unit of the estimate, whichever interval is taken: linearised, from
+        leaving out one context at a time, or cluster-robust. NaN with fewer than two contexts, where these do not vary,
+        so that nothing is known of it, and for measures that have none (Myers' index).
+    ci_low, ci_high : float
+        The interval.
     p_value : float
         Two-sided test against the null (sign-flip over contexts unless `method` says otherwise); NaN without a null.
     mde : float
@@ -67,6 +73,7 @@ class Estimate:
     """
 
     estimate: float
+    se: float
     ci_low: float
     ci_high: float
     p_value: float
@@ -79,7 +86,7 @@ class Estimate:
 def undefined(reason: str, contexts: int = 0) -> Estimate:
     """Return an estimate that is NaN throughout, with the reason."""
     nan = float("nan")
-    return Estimate(nan, nan, nan, nan, nan, contexts, "none", reason)
+    return Estimate(nan, nan, nan, nan, nan, nan, contexts, "none", reason)
 
 
 def effect_or_why_not(error: float, contexts: int) -> tuple[float, str]:

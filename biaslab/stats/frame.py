@@ -25,6 +25,7 @@ _FEW_TIED = 20
 LEADING = ("probe", "judge", "dataset", "metric")
 TRAILING = (
     "estimate",
+    "se",
     "ci_low",
     "ci_high",
     "ci_level",
@@ -225,8 +226,8 @@ def estimates_frame(
     Returns
     -------
     pandas.DataFrame
-        ``probe, judge, dataset, metric, <conditions>, estimate, ci_low, ci_high, ci_level, p_value, q_value, mde,
-        n_contexts, n_trials, n_dropped, method, seed, note``.
+        ``probe, judge, dataset, metric, <conditions>, estimate, se, ci_low, ci_high, ci_level, p_value, q_value,
+        mde, n_contexts, n_trials, n_dropped, method, seed, note``.
     """
     columns = {name: [row.get(name, np.nan) for row in rows] for name in (*LEADING, *conditions, *TRAILING)}
     p_values = np.array(columns["p_value"], float)

@@ -231,7 +231,7 @@ def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[floa
     share = sums.sum(axis=0) / total
     value, nan = float(_unfairness(share)), float("nan")
     if contexts == 1:
-        return Estimate(value, nan, nan, nan, nan, 1, "none", "no interval: one context only")
+        return Estimate(value, nan, nan, nan, nan, nan, 1, "none", "no interval: one context only")
     drawn = np.concatenate([weights @ sums for weights in draw_weights(contexts, resampling.n, resampling.seed)])
     distance = np.abs(drawn / drawn.sum(axis=1, keepdims=True) - share).sum(axis=1) / 2
     reach = float(np.quantile(distance, resampling.level))
@@ -244,7 +244,7 @@ def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[floa
     fair = np.concatenate([flipped(flips) for flips in patterns(contexts, resampling.seed)]).mean()
     low, high = max(value - reach, 0.0), min(value + reach, 1 - 1 / _DIGITS)
     method = "cluster bootstrap (total variation, conservative)"
-    return Estimate(value, low, high, p_value, nan, contexts, method, f"expected of a fair judge: {fair:.3f}")
+    return Estimate(value, nan, low, high, p_value, nan, contexts, method, f"expected of a fair judge: {fair:.3f}")
 
 
 def _unfairness(share: Floats) -> Floats:

@@ -91,16 +91,16 @@ def cluster_statistic(
     if not np.isfinite(value):
         return undefined(missing, contexts)
     if contexts == 1:
-        return Estimate(value, nan, nan, nan, nan, 1, "none", "no interval: one context only")
+        return Estimate(value, nan, nan, nan, nan, nan, 1, "none", "no interval: one context only")
     left_out = _leave_one_out(statistic, contexts)
     if not np.isfinite(left_out).all():
         reason = "no interval: a single context decides whether there is a value"
-        return Estimate(value, nan, nan, nan, nan, contexts, "none", reason)
+        return Estimate(value, nan, nan, nan, nan, nan, contexts, "none", reason)
     if np.ptp(left_out) <= intervals.ROUNDING * max(abs(value), float(np.abs(left_out).max())):
         low, high, method, note = intervals.unvarying(value, contexts, resampling.level, bounds)
         p_value = nan if null is None else sign_flip(np.full(contexts, value - null), resampling.seed)
         note = note or "contexts do not vary: no detectable effect can be stated"
-        return Estimate(value, low, high, p_value, nan, contexts, method, note)
+        return Estimate(value, nan, low, high, p_value, nan, contexts, method, note)
     found = _estimate(statistic, value, left_out, resampling, null, bounds if scale == "fisher" else None)
     least, most = bounds or (-math.inf, math.inf)
     return replace(found, ci_low=max(found.ci_low, least), ci_high=min(found.ci_high, most))
@@ -184,12 +184,12 @@ def _estimate(
             low, high = intervals.percentile(replicates, resampling.level)
         else:
             low, high = intervals.bca(replicates, value, left_out, resampling.level)
-    if null is None:
-        return Estimate(value, low, high, float("nan"), float("nan"), contexts, method, note)
-    p_value = sign_flip(pseudo - _stretch((null - centre) / half, bounds), resampling.seed)
     plain = float(stats.sem(contexts * value - (contexts - 1) * left_out))
+    if null is None:
+        return Estimate(value, plain, low, high, float("nan"), float("nan"), contexts, method, note)
+    p_value = sign_flip(pseudo - _stretch((null - centre) / half, bounds), resampling.seed)
     effect, why_not = effect_or_why_not(plain, contexts)
-    return Estimate(value, low, high, p_value, effect, contexts, method, note or why_not)
+    return Estimate(value, plain, low, high, p_value, effect, contexts, method, note or why_not)
 
 
 def _leave_one_out(statistic: Statistic, contexts: int, most: int = 1 << 20) -> Floats:

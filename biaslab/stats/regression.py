@@ -134,11 +134,13 @@ def _sandwich_errors(y: Floats, x: Floats, codes: NDArray[np.intp]) -> Floats:
 def _estimate(value: float, error: float, contexts: int, level: float, method: str) -> Estimate:
     nan = math.nan
     if math.isnan(error):
-        return Estimate(float(value), nan, nan, nan, nan, contexts, method, "no interval: one context decides the term")
+        return Estimate(
+            float(value), nan, nan, nan, nan, nan, contexts, method, "no interval: one context decides the term"
+        )
     if error == 0:
         note = "residuals do not vary: no interval"
-        return Estimate(float(value), nan, nan, nan, nan, contexts, method, note)
+        return Estimate(float(value), nan, nan, nan, nan, nan, contexts, method, note)
     low, high = student(float(value), float(error), contexts, level)
     p_value = 2 * float(stats.t.sf(abs(value) / error, contexts - 1))
     effect, note = effect_or_why_not(float(error), contexts)
-    return Estimate(float(value), low, high, p_value, effect, contexts, method, note)
+    return Estimate(float(value), float(error), low, high, p_value, effect, contexts, method, note)

@@ -49,12 +49,12 @@ def smooth_estimate(
     if not np.isfinite(value):
         return undefined("undefined: nothing to divide by", contexts)
     if contexts == 1:
-        return Estimate(value, nan, nan, nan, nan, 1, "none", "no interval: one context only")
+        return Estimate(value, nan, nan, nan, nan, nan, 1, "none", "no interval: one context only")
     error = float(np.sqrt(np.sum((sums @ gradients[0]) ** 2) * contexts / (contexts - 1)))
     if error <= intervals.ROUNDING * float(np.sum(np.abs(sums) @ np.abs(gradients[0]))):
         low, high, method, note = intervals.unvarying(value, contexts, resampling.level, bounds)
         note = note or "contexts do not vary: no detectable effect can be stated"
-        return Estimate(value, low, high, nan, nan, contexts, method, note)
+        return Estimate(value, nan, low, high, nan, nan, contexts, method, note)
     if resampling.method == "studentised" and contexts < FEW:
         (low, high), method = intervals.student(value, error, contexts, resampling.level), "t over contexts"
     else:
@@ -63,7 +63,7 @@ def smooth_estimate(
     least, most = bounds or (-np.inf, np.inf)
     low, high = float(np.clip(low, least, most)), float(np.clip(high, least, most))
     effect, note = effect_or_why_not(error, contexts)
-    return Estimate(value, low, high, nan, effect, contexts, method, note)
+    return Estimate(value, error, low, high, nan, effect, contexts, method, note)
 
 
 def draw_weights(contexts: int, n: int, seed: int, most: int = _CHUNK) -> Iterator[Floats]:

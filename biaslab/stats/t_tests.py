@@ -80,7 +80,7 @@ def judged_by_t(found: Estimate, resampling: Resampling, null: float = 0.0) -> E
 
     Examples
     --------
-    >>> made = Estimate(0.5, 0.1, 0.9, 0.0625, 0.6, 8, "jackknife t over contexts")
+    >>> made = Estimate(0.5, 0.2, 0.1, 0.9, 0.0625, 0.6, 8, "jackknife t over contexts")
     >>> round(judged_by_t(made, Resampling()).p_value, 4)
     0.0212
     """
@@ -115,7 +115,7 @@ def difference_by_t(found: Estimate, influence: ArrayLike, resampling: Resamplin
 
     Examples
     --------
-    >>> made = Estimate(0.5, 0.1, 0.9, 0.0625, 0.6, 4, "cluster bootstrap (studentised)")
+    >>> made = Estimate(0.5, 0.2, 0.1, 0.9, 0.0625, 0.6, 4, "cluster bootstrap (studentised)")
     >>> by_t = difference_by_t(made, [0.1, -0.1, 0.1, -0.1], Resampling())
     >>> round(by_t.ci_low, 3), round(by_t.p_value, 3), by_t.method
     (-0.235, 0.125, 't over contexts; t test')
