@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from biaslab.stats import ROUNDING, Estimate, effect_or_why_not, undefined
+from biaslab.stats import ROUNDING, Estimate, effect_or_why_not, p_by_t, undefined
 from biaslab.stats import student as by_student
 
 Floats = NDArray[np.float64]
@@ -68,7 +68,7 @@ class Pair:
             note = "contexts do not vary: the interval has no width"
             return Estimate(value, math.nan, value, value, math.nan, math.nan, self.contexts, "none", note)
         low, high = by_student(value, error, self.contexts, self.level)
-        p_value = max(2.0 ** (1 - self.contexts), float(2 * stats.t.sf(abs(value) / error, self.contexts - 1)))
+        p_value = p_by_t(value, error, self.contexts)
         return Estimate(value, error, low, high, p_value, *self._effect(error))
 
     def share(self) -> Estimate:

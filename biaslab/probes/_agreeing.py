@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +19,6 @@ from biaslab.stats import (
     alpha_difference,
     estimate_alpha,
     estimate_rows,
-    judged_by_t,
     usable,
     whole_blocks,
 )
@@ -124,9 +122,8 @@ class Cell:
             if "configuration_alpha" in chosen:
                 made["configuration_alpha"] = self._alpha(across, level)
             if "configuration_gap" in chosen:
-                gap = self._difference(across, floor, level)
-                nan = math.nan
-                made["configuration_gap"] = gap if scales == 1 else replace(gap, p_value=nan, mde=nan)
+                null = 0.0 if scales == 1 else None  # on another scale alpha differs without any inconsistency
+                made["configuration_gap"] = self._difference(across, floor, level, null)
             rows += self._made(made, f"{reference} vs {name}", level, items)
         return rows
 
@@ -147,8 +144,10 @@ class Cell:
     def _alpha(self, scores: pd.DataFrame, level: Measurement) -> Estimate:
         return estimate_alpha(scores, self.resampling, level, _UNIT)
 
-    def _difference(self, first: pd.DataFrame, second: pd.DataFrame, level: Measurement) -> Estimate:
-        return judged_by_t(alpha_difference(first, second, self.resampling, level, _UNIT), self.resampling)
+    def _difference(
+        self, first: pd.DataFrame, second: pd.DataFrame, level: Measurement, null: float | None = 0.0
+    ) -> Estimate:
+        return alpha_difference(first, second, self.resampling, level, _UNIT, null=null, inference="t")
 
     def _mass(self, name: str) -> Estimate:
         found = self.trials[self.trials["configuration"] == name]

@@ -22,7 +22,6 @@ from biaslab.stats import (
     correlation_difference,
     estimate_correlation,
     estimate_rows,
-    judged_by_t,
     side_by_side,
     undefined,
     usable,
@@ -95,9 +94,7 @@ class Cell:
         n, bounds = joint.contexts, (-1.0, 1.0)
         reason = joint.note or "undefined: one of the scores is the same for all items"
         make = {
-            "anchor_excess": lambda: judged_by_t(
-                cluster_difference(together, alone, n, self.resampling), self.resampling
-            ),
+            "anchor_excess": lambda: cluster_difference(together, alone, n, self.resampling, inference="t"),
             "correlation_joint": lambda: cluster_statistic(together, n, self.resampling, None, bounds),
             "correlation_alone": lambda: cluster_statistic(alone, n, self.resampling, None, bounds),
         }

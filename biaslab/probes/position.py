@@ -93,7 +93,7 @@ class Position:
     shrinks.
 
     Pairs that do not flip say nothing about the order, and they are most. ``first_position_rate`` and ``primacy_share``
-    therefore have a t test, and with fewer than 20 contexts a t interval (`biaslab.stats.t_tests`); everything else has
+    therefore have a t test, and with fewer than 20 contexts a t interval (`biaslab.stats.t_test`); everything else has
     bootstrap intervals and sign-flip tests over contexts. ``method`` says which.
 
     Examples

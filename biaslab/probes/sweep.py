@@ -90,7 +90,7 @@ class Sweep:
 
     ``cot_shift`` (primary; -2 to 2, null 0; one a temperature)
         ``agreement`` with CoT less that without, of means of all samples, over the items that were scored both ways.
-        Above 0: reasons help. Student's t over contexts, paired (`biaslab.stats.t_tests.difference_by_t`).
+        Above 0: reasons help. Student's t over contexts, paired (`biaslab.stats.ratio.Ratio.difference`).
     ``temperature_shift`` (primary; -2 to 2, null 0; one with and one without CoT)
         ``agreement`` at the highest temperature less that at the lowest, of means of all samples.
     ``agreement`` (-1 to 1)

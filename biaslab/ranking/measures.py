@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 
 from biaslab.errors import InputError
 from biaslab.ranking.comparisons import Codes, Comparisons, Floats, Read
-from biaslab.stats import Estimate, Ratio, Resampling, context_correlations, difference_by_t
+from biaslab.stats import Estimate, Ratio, Resampling, context_correlations
 
 MEASURES = ("spearman", "comparative_accuracy", "first_position_rate", "order_consistency")
 _UNIT = (0.0, 1.0)
@@ -41,7 +42,9 @@ class Judged:
             Spearman's ρ with the humans within contexts, averaged over those where both vary (null 0); share of
             decisions between candidates with different human scores that go as the humans do, ties aside (null ½);
             share of decisions, ties aside, for what stands first (P(A), Eq. 8; null ½); share of comparisons with the
-            same winner, or a tie, in the other order, where there is one.
+            same winner, or a tie, in the other order, where there is one. The mean of the contexts' ρ has Student's t
+            for interval and test: rank correlations of a few candidates take few values, with which bootstrap and sign
+            flips do not keep their levels.
 
         Raises
         ------
@@ -59,12 +62,8 @@ class Judged:
         return made[measure]()
 
     def estimate(self, measure: str, resampling: Resampling) -> Estimate:
-        """Estimate a measure over contexts.
-
-        The mean of the contexts' ρ has Student's t for interval and test: rank correlations of a few candidates take
-        few values, with which bootstrap and sign flips do not keep their levels.
-        """
-        return estimate_measure(measure, self.ratio(measure), resampling)
+        """Estimate a measure over contexts."""
+        return self.ratio(measure).estimate(resampling)
 
     @cached_property
     def _home(self) -> Codes:
@@ -74,7 +73,8 @@ class Judged:
         rho = spearman_by_context(self.scores, self.human, self.comparisons.context)
         defined = ~np.isnan(rho)
         missing = "no context in which both scores vary"
-        return Ratio(np.arange(len(rho)), np.where(defined, rho, 0.0), defined, 0.0, (-1.0, 1.0), missing)
+        values, bounds = np.where(defined, rho, 0.0), (-1.0, 1.0)
+        return Ratio(np.arange(len(rho)), values, defined, 0.0, bounds, missing, "t", t_below=math.inf)
 
     def _accuracy(self) -> Ratio:
         won = self.comparisons.won
@@ -93,16 +93,6 @@ class Judged:
         both = twins >= 0
         same = both & (won == 1 - won[twins]) if len(won) else both
         return Ratio(self._home, same, both, None, _UNIT, "undefined: no pair was judged in both orders")
-
-
-def estimate_measure(measure: str, ratio: Ratio, resampling: Resampling) -> Estimate:
-    """Estimate what `Judged.ratio` made; see `Judged.estimate`."""
-    found = ratio.estimate(resampling)
-    if measure != "spearman" or found.n_contexts < 2:
-        return found
-    rho = np.asarray(ratio.numerator, float)[np.asarray(ratio.denominator, bool)]
-    by_t = difference_by_t(found, (rho - found.estimate) / len(rho), resampling)
-    return replace(by_t, ci_low=max(by_t.ci_low, -1.0), ci_high=min(by_t.ci_high, 1.0))
 
 
 def spearman_by_context(score: Floats, human: Floats, context: Codes) -> Floats:

@@ -1,36 +1,47 @@
 """Statistics with the context as the sampling unit; what other rooms use of them is named here."""
 
-from biaslab.stats.agreement_loss import agreement_loss, relative_loss
 from biaslab.stats.blocks import ITEM, number_items, side_by_side, usable, whole_blocks
 from biaslab.stats.correlation import Level, Method, context_correlations, paired
-from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
+from biaslab.stats.correlation_intervals import (
+    agreement_loss,
+    correlation_difference,
+    estimate_correlation,
+    relative_loss,
+)
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution
-from biaslab.stats.drawn import Agreement, agreement_within, draw_means
-from biaslab.stats.estimate import Estimate, Resampling, effect_or_why_not, undefined
+from biaslab.stats.estimate import (
+    FEWEST,
+    ROUNDING,
+    Estimate,
+    Inference,
+    detectable_effect,
+    effect_or_why_not,
+    p_by_t,
+    student,
+    t_test,
+    undefined,
+)
 from biaslab.stats.frame import (
     LEADING,
     TRAILING,
-    Ratio,
+    adjust,
     choose_metrics,
     estimate_rows,
     estimates_frame,
     ratio_rows,
     require_columns,
-    sum_by_context,
 )
-from biaslab.stats.intervals import ROUNDING, student
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic
-from biaslab.stats.labels import tempered
-from biaslab.stats.multiplicity import adjust
+from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
 from biaslab.stats.pairs import CELL, MISSING_SHARE
-from biaslab.stats.power import FEWEST, detectable_effect, expected_power
+from biaslab.stats.power import expected_power
+from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement
 from biaslab.stats.reliability_intervals import alpha_difference, estimate_alpha
+from biaslab.stats.resampling import Resampling, in_order
 from biaslab.stats.samples import sample_differences, sample_table, score_spread
 from biaslab.stats.scale_use import score_weights
-from biaslab.stats.smooth import in_order
-from biaslab.stats.t_tests import difference_by_t, judged_by_t, t_test
 
 __all__ = [
     "CELL",
@@ -43,6 +54,7 @@ __all__ = [
     "TRAILING",
     "Agreement",
     "Estimate",
+    "Inference",
     "Level",
     "Measurement",
     "Method",
@@ -60,7 +72,6 @@ __all__ = [
     "correlation_difference",
     "describe_distribution",
     "detectable_effect",
-    "difference_by_t",
     "draw_means",
     "effect_or_why_not",
     "estimate_alpha",
@@ -69,9 +80,9 @@ __all__ = [
     "estimates_frame",
     "expected_power",
     "in_order",
-    "judged_by_t",
     "linear_model",
     "number_items",
+    "p_by_t",
     "paired",
     "ratio_rows",
     "relative_loss",

@@ -1,51 +1,15 @@
-"""What a design can find: the smallest detectable effect of so many contexts, and the contexts that an effect needs."""
+"""The power of a test over contexts."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from biaslab.errors import InputError
+from biaslab.stats.estimate import FEWEST
 
-Floats = NDArray[np.float64]
-#: Two-sided sign-flip tests of fewer contexts cannot reach p < .05.
-FEWEST = 6
 _CERTAIN = 30.0  # standard errors beyond the critical value, where the noncentral t runs out of digits
-
-
-def standard_error(numerators: ArrayLike, denominators: ArrayLike) -> float:
-    """Linearised standard error of Σ numerators / Σ denominators over contexts; NaN for fewer than two.
-
-    Examples
-    --------
-    >>> round(standard_error([1, 2, 3, 4], [1, 1, 1, 1]), 4)
-    0.6455
-    """
-    num, den = np.asarray(numerators, float), np.asarray(denominators, float)
-    contexts = len(num)
-    if contexts < 2:
-        return math.nan
-    residuals = num - num.sum() / den.sum() * den
-    return float(np.sqrt(contexts / (contexts - 1) * np.sum(residuals**2)) / den.sum())
-
-
-def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Return (t_{1−α/2} + t_{power}) · error with G − 1 degrees of freedom.
-
-    Examples
-    --------
-    >>> round(detectable_effect(0.0656, 8), 3)
-    0.214
-    """
-    for name, value in (("power", power), ("alpha", alpha)):
-        if not 0 < value < 1:
-            raise InputError(name, value, "a number between 0 and 1")
-    if contexts < 2:
-        return math.nan
-    return float(np.sum(stats.t.ppf([1 - alpha / 2, power], contexts - 1))) * error
 
 
 def expected_power(effect: float, error: float, contexts: int, alpha: float = 0.05) -> float:

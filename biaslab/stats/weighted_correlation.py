@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from biaslab.stats import intervals
 from biaslab.stats.correlation import DIGITS, Method
+from biaslab.stats.estimate import ROUNDING
 from biaslab.stats.jackknife import Statistic
 
 Floats = NDArray[np.float64]
@@ -99,7 +99,7 @@ def _standardised(values: Floats, weights: Floats, n: Floats) -> Floats:
     drawn = np.where(weights > 0, values, 0.0)
     centred = np.where(weights > 0, drawn - np.sum(weights * drawn, axis=1, keepdims=True) / n, 0.0)
     largest = np.abs(centred).max(axis=1, keepdims=True)
-    rounding = intervals.ROUNDING * np.abs(drawn).max(axis=1, keepdims=True)
+    rounding = ROUNDING * np.abs(drawn).max(axis=1, keepdims=True)
     return centred / np.where(largest > rounding, largest, np.nan)
 
 
@@ -119,7 +119,7 @@ def _pearson(x: Floats, y: Floats, codes: Codes) -> Statistic:
         with np.errstate(invalid="ignore", divide="ignore"):
             a, b = sxx - sx**2 / n, syy - sy**2 / n
             r = _bounded(sxy - sx * sy / n, a * b)
-            return np.where((a > intervals.ROUNDING * sxx) & (b > intervals.ROUNDING * syy), r, np.nan)
+            return np.where((a > ROUNDING * sxx) & (b > ROUNDING * syy), r, np.nan)
 
     return statistic
 

@@ -6,11 +6,11 @@ import pytest
 
 from biaslab.stats.correlation import correlation
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
-from biaslab.stats.estimate import Resampling
+from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import krippendorff_alpha
 from biaslab.stats.reliability_intervals import alpha_difference, estimate_alpha
-from biaslab.stats.resampling import ratio_difference
+from biaslab.stats.resampling import Resampling
 
 pytestmark = pytest.mark.slow
 STUDIES = 600
@@ -65,7 +65,8 @@ def test_alpha_is_covered(level, contexts):
 
 def differing_rates(rng, contexts, resampling):
     rates, sizes = rng.beta(8, 4, contexts), rng.integers(4, 30, size=(2, contexts))
-    return ratio_difference(tuple(rng.binomial(sizes, rates)), tuple(sizes), resampling)
+    one, two = (Ratio(range(contexts), rng.binomial(size, rates), size) for size in sizes)
+    return one.difference(two, resampling)
 
 
 NULLS = {

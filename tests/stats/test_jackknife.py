@@ -13,11 +13,10 @@ from scipy import stats
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.correlation import correlation
 from biaslab.stats.correlation_intervals import arranged, correlation_difference, estimate_correlation
-from biaslab.stats.estimate import Resampling
 from biaslab.stats.jackknife import cluster_difference, cluster_statistic, on_blocks
 from biaslab.stats.reliability import krippendorff_alpha
 from biaslab.stats.reliability_intervals import alpha_difference, estimate_alpha
-from biaslab.stats.smooth import draw_weights
+from biaslab.stats.resampling import Resampling, draw_weights
 
 METHODS = ("spearman", "kendall", "pearson")
 LEVELS = ("context", "dataset", "system")

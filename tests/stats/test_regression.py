@@ -10,10 +10,10 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from biaslab.errors import InputError, TrialsError
-from biaslab.stats.estimate import Resampling
-from biaslab.stats.frame import Ratio, estimates_frame, sum_by_context
-from biaslab.stats.multiplicity import adjust
+from biaslab.stats.frame import adjust, estimates_frame
+from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
+from biaslab.stats.resampling import Resampling
 
 NAN = float("nan")
 FEW = Resampling(n=200)

@@ -10,14 +10,23 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from biaslab.errors import InputError
-from biaslab.stats.frame import Ratio
+from biaslab.stats.estimate import detectable_effect
 from biaslab.stats.permutation import sign_flip
-from biaslab.stats.power import detectable_effect, standard_error
-from biaslab.stats.resampling import Resampling, cluster_ratio, ratio_difference
-from biaslab.stats.smooth import in_order
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resampling import Resampling, in_order
 
 rng = np.random.default_rng(7)
 NUM, DEN = rng.gamma(2.0, 2.0, 40), rng.integers(1, 9, 40).astype(float)
+
+
+def cluster_ratio(num, den, resampling, null=None, bounds=None):
+    """The ratio of sums that stand one a context."""
+    return Ratio(np.arange(len(num)), num, den, null, bounds).estimate(resampling)
+
+
+def ratio_difference(nums, dens, resampling):
+    first, second = (Ratio(np.arange(len(num)), num, den) for num, den in zip(nums, dens, strict=True))
+    return first.difference(second, resampling)
 
 
 def ratio(num, den, axis=-1):
@@ -190,7 +199,7 @@ def test_bca_of_a_difference_is_scipys():
 
 
 def test_standard_error_of_a_mean_is_the_textbook_one():
-    assert standard_error(NUM, np.ones(40)) == pytest.approx(stats.sem(NUM))
+    assert cluster_ratio(NUM, np.ones(40), Resampling(n=100)).se == pytest.approx(stats.sem(NUM))
 
 
 def test_contexts_that_do_not_vary_have_an_honest_interval_or_a_note():
@@ -206,7 +215,7 @@ def test_contexts_that_do_not_vary_have_an_honest_interval_or_a_note():
 def test_infinite_and_missing_sums():
     with pytest.raises(InputError, match="finite"):
         cluster_ratio([np.inf, 1], [1, 1], Resampling())
-    with pytest.raises(InputError, match="one number a context"):
+    with pytest.raises(InputError, match="that of the contexts"):
         cluster_ratio([1], [1, 1], Resampling())
     assert cluster_ratio([np.nan, 1, 2], [1, 1, 1], Resampling()).n_contexts == 2
     assert np.isnan(cluster_ratio([np.nan] * 3, [np.nan] * 3, Resampling(), null=0.0).estimate)

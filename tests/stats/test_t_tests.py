@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from biaslab.stats.frame import Ratio
+from biaslab.stats.estimate import t_test
 from biaslab.stats.permutation import sign_flip
+from biaslab.stats.ratio import Ratio
 from biaslab.stats.resampling import Resampling
-from biaslab.stats.t_tests import t_test
 
 VALUES = st.lists(st.integers(-3, 3), min_size=2, max_size=30).filter(lambda values: len(set(values)) > 1)
 
