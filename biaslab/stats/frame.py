@@ -11,7 +11,6 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from biaslab.checks import require_one_of
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.estimate import Estimate
 from biaslab.stats.ratio import Ratio
@@ -143,7 +142,8 @@ def adjust(p_values: ArrayLike, correction: Correction = "benjamini-hochberg") -
     >>> adjust([0.01, 0.02, float("nan"), 0.04], "holm").tolist()
     [0.03, 0.04, nan, 0.04]
     """
-    require_one_of("correction", correction, get_args(Correction))
+    if correction not in get_args(Correction):
+        raise InputError("correction", correction, ", ".join(get_args(Correction)))
     given = np.asarray(p_values, float)
     known = ~np.isnan(given)
     family = given[known]

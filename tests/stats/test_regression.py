@@ -1,22 +1,15 @@
-"""Regressions and corrections against statsmodels and scipy, and sums of items."""
+"""Regressions against statsmodels and plain loops."""
 
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from biaslab.errors import InputError, TrialsError
-from biaslab.stats.frame import adjust, estimates_frame
-from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
-from biaslab.stats.resampling import Resampling
-
-NAN = float("nan")
-FEW = Resampling(n=200)
 
 
 def regression_frame(seed=0, contexts=10):
@@ -122,58 +115,3 @@ def test_regressions_refuse_what_they_cannot_read():
         linear_model(frame, "y ~ x", covariance="white")
     with pytest.raises(InputError, match="between 0 and 1"):
         linear_model(frame, "y ~ x", level=95)
-
-
-@settings(max_examples=12)  # multipletests collects garbage each time
-@given(st.lists(st.one_of(st.floats(0, 1), st.just(NAN)), max_size=20))
-def test_corrections_are_statsmodels(p_values):
-    known = np.array([p for p in p_values if not np.isnan(p)])
-    for correction, name in (("benjamini-hochberg", "fdr_bh"), ("holm", "holm")):
-        found = adjust(p_values, correction)
-        assert np.array_equal(np.isnan(found), np.isnan(p_values))
-        if len(known):
-            assert found[~np.isnan(found)] == pytest.approx(multipletests(known, method=name)[1], abs=1e-9)
-
-
-def test_corrections_are_checked_and_chosen_in_the_frame():
-    with pytest.raises(InputError, match="benjamini-hochberg, holm"):
-        adjust([0.1], "bonferroni")
-    with pytest.raises(InputError, match="0 to 1"):
-        adjust([1.2])
-    rows = [{"metric": "rate", "p_value": p} for p in (0.01, 0.02, 0.04)] + [{"metric": "other", "p_value": 0.5}]
-    frames = {c: estimates_frame(rows, "position", ["rate"], [], c) for c in ("benjamini-hochberg", "holm")}
-    assert frames["benjamini-hochberg"]["q_value"].tolist()[:3] == pytest.approx([0.03, 0.03, 0.04])
-    assert frames["holm"]["q_value"].tolist()[:3] == pytest.approx([0.03, 0.04, 0.04])
-    assert np.isnan(frames["holm"]["q_value"].iloc[3])
-
-
-def test_sums_by_context_are_a_groupby():
-    rng = np.random.default_rng(0)
-    names = np.array([f"c{i}" for i in rng.integers(0, 40, 500)], object)
-    values = np.where(rng.random((2, 500)) < 0.05, NAN, rng.normal(size=(2, 500)))
-    wanted = pd.DataFrame({"a": values[0], "b": values[1]}).assign(c=names).dropna().groupby("c", sort=False).sum()
-    for context in (names, pd.Series(names), list(names), pd.Series(names, dtype="category")):
-        sums, found = sum_by_context(context, *values)
-        assert pd.DataFrame(sums, index=found).loc[wanted.index].to_numpy() == pytest.approx(wanted.to_numpy())
-    with pytest.raises(InputError, match="shape"):
-        sum_by_context(names, [1.0])
-
-
-@given(st.integers(0, 30), st.randoms(use_true_random=False))
-def test_ratios_ignore_the_order_of_items_and_the_names_of_contexts(seed, random):
-    rng = np.random.default_rng(seed)
-    context, num, den = rng.integers(0, 9, 60), rng.normal(size=60), rng.random(60)
-    order = np.array(random.sample(range(60), 60))
-    names = np.array(random.sample("abcdefghi", 9))
-    first = Ratio(context, num, den, 0.0).estimate(FEW)
-    again = Ratio(names[context][order], num[order], den[order], 0.0).estimate(FEW)
-    same(again, first)
-    gap = Ratio(context, num, den).difference(Ratio(context, den, den), FEW)
-    assert gap.estimate == pytest.approx(first.estimate - 1)
-
-
-def test_a_ratio_of_nothing_says_why():
-    empty = Ratio(["a", "b"], [NAN, NAN], [1, 1], 0.5, missing="undefined: no answer").estimate(FEW)
-    assert (np.isnan(empty.estimate), np.isnan(empty.p_value), empty.note) == (True, True, "undefined: no answer")
-    apart = Ratio(["a"], [1], [1], missing="gone").difference(Ratio(["b"], [1], [1]), FEW)
-    assert (np.isnan(apart.estimate), apart.note) == (True, "gone")
