@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.stats import weighted_correlation as weighted
-from biaslab.stats.correlation import Level, Method, check_options, context_correlations, correlation, paired, rounded
+from biaslab.stats.correlation import Level, Method, check_options, context_correlations, correlation, paired
 from biaslab.stats.estimate import Estimate, Inference, undefined
-from biaslab.stats.jackknife import Scale, Statistic, cluster_difference, cluster_statistic, on_blocks
+from biaslab.stats.jackknife import Scale, Statistic, cluster_difference, cluster_statistic
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resampling import Resampling
+from biaslab.stats.weighted_correlation import arranged
 
 Floats = NDArray[np.float64]
 _BOUNDS = (-1.0, 1.0)
-#: Contexts × contexts counts are held for Kendall's tau; with more contexts it is recomputed resample by resample.
-_LARGEST = 2000
 
 
 def estimate_correlation(
@@ -262,33 +259,6 @@ def _of_ranked_systems(
     return replace(found, note="; ".join(filter(None, [found.note, note])))
 
 
-def arranged(
-    given: pd.DataFrame, columns: list[str], level: Level, method: Method, keys: list[str]
-) -> tuple[Callable[[int, int], Statistic], int]:
-    """Return what makes the statistic of two of the columns, and the number of contexts.
-
-    Rows are sorted by scores within contexts and contexts by their rows, so that a seed gives the same resamples
-    however contexts are named or ordered.
-    """
-    scores = np.column_stack([rounded(given[column].to_numpy(float)) for column in columns])
-    systems = pd.factorize(given[keys[1]], sort=True)[0] if level == "system" else np.zeros(len(given), np.intp)
-    codes, names = pd.factorize(given[keys[0]])
-    order = np.lexsort((systems, *scores.T[::-1], codes))
-    scores, systems, codes = scores[order], systems[order], codes[order]
-    blocks = np.split(np.column_stack([scores, systems]), np.flatnonzero(np.diff(codes)) + 1)
-    blocks = sorted(blocks, key=lambda block: block.tobytes())
-    rows, codes = np.concatenate(blocks), np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
-
-    def make(i: int, j: int) -> Statistic:
-        if level == "system":
-            return weighted.by_system(rows[:, i], rows[:, j], codes, rows[:, -1].astype(np.intp), method)
-        if method == "kendall" and len(blocks) > _LARGEST:
-            return on_blocks([block[:, [i, j]] for block in blocks], _kendall_of)
-        return weighted.pooled(rows[:, i], rows[:, j], codes, method)
-
-    return make, len(names)
-
-
 def _by_context(given: pd.DataFrame, first: str, second: str, y: str, method: Method) -> Floats:
     """Return both correlations of each context where all three scores vary, shape (contexts, 2)."""
     values = np.column_stack([context_correlations(given, x, y, method, "context_id") for x in (first, second)])
@@ -300,8 +270,3 @@ def _share(first: Floats, second: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         share: Floats = 1 - second / np.where(first > 0, first, np.nan)
     return share
-
-
-def _kendall_of(drawn: list[Floats]) -> float:
-    frame = pd.DataFrame(np.concatenate(drawn), columns=["x", "y"])
-    return correlation(frame, "x", "y", "dataset", "kendall").value
