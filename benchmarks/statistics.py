@@ -34,10 +34,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from biaslab.stats.frame import Ratio, sum_by_context
-from biaslab.stats.intervals import percentile
-from biaslab.stats.resampling import Resampling
-from biaslab.stats.smooth import bootstrap_smooth
+from biaslab.stats.ratio import Ratio, sum_by_context
+from biaslab.stats.resampling import Resampling, bootstrap_smooth, percentile
 
 Interval = tuple[float, float, float]
 

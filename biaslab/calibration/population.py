@@ -16,7 +16,7 @@ from biaslab.collect import collect
 from biaslab.core import Calibration, Judge, Probe
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, MissingDataWarning
-from biaslab.stats import Resampling, detectable_effect
+from biaslab.stats import Resampling
 
 _ATTRIBUTES = {"coherence": "How well the sentences fit together.", "fluency": "How well each sentence reads."}
 _ANNOTATORS = 3
@@ -137,8 +137,7 @@ class Population:
         """Let a judge answer the probe's whole design once, and estimate the metric."""
         trials = collect(probe, judge, dataset, progress=False)
         found = estimate_one(probe, trials, metric, Resampling(n=100))
-        contexts = int(found["n_contexts"])
-        spread = float(found["mde"]) / detectable_effect(1.0, contexts) * np.sqrt(contexts)
+        spread = float(found["se"]) * np.sqrt(found["n_contexts"])
         codes, names = pd.factorize(trials["context_id"])
         counts = np.bincount(codes, minlength=len(names))
         texts = trials.columns[trials.dtypes == "str"]

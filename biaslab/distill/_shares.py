@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from biaslab.stats import ROUNDING, Estimate, effect_or_why_not, is_above, student as by_student, undefined
+from biaslab.stats import ROUNDING, Estimate, effect_or_why_not, is_above, p_by_t, student as by_student, undefined
 
 Floats = NDArray[np.float64]
 METHOD = "jackknife t over contexts"
@@ -66,10 +66,10 @@ class Pair:
         value, error = float(w @ self.values), float(np.linalg.norm(self.errors @ w))
         if error <= ROUNDING * float(np.abs(self.values).max()):
             note = "contexts do not vary: the interval has no width"
-            return Estimate(value, value, value, math.nan, math.nan, self.contexts, "none", note)
+            return Estimate(value, math.nan, value, value, math.nan, math.nan, self.contexts, "none", note)
         low, high = by_student(value, error, self.contexts, self.level)
-        p_value = max(2.0 ** (1 - self.contexts), float(2 * stats.t.sf(abs(value) / error, self.contexts - 1)))
-        return Estimate(value, low, high, p_value, *self._effect(error))
+        p_value = p_by_t(value, error, self.contexts)
+        return Estimate(value, error, low, high, p_value, *self._effect(error))
 
     def share(self) -> Estimate:
         """Estimate student's / teacher's with Fieller's interval, tested against 1; NaN where the teacher has none."""
@@ -87,10 +87,11 @@ class Pair:
         left = self.errors @ np.array([-ratio, 1.0])
         a, c, v = t * t - q * v_t, float(self.errors[:, 0] @ left), float(left @ left)
         half = math.sqrt(q * (a * v + q * c * c))
-        effect, points, method, note = self._effect(math.sqrt(v) / abs(t))
+        error = math.sqrt(v) / abs(t)
+        effect, points, method, note = self._effect(error)
         low, high = ratio - (q * c + half) / a, ratio - (q * c - half) / a
         method = method.replace(METHOD, "Fieller, " + METHOD)
-        return Estimate(ratio, low, high, difference.p_value, effect, points, method, note)
+        return Estimate(ratio, error, low, high, difference.p_value, effect, points, method, note)
 
     def _effect(self, error: float) -> tuple[float, int, str, str]:
         effect, note = effect_or_why_not(error, self.contexts)

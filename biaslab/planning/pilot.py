@@ -13,7 +13,7 @@ from biaslab.collect import collect
 from biaslab.core import Probe
 from biaslab.errors import InputError, JudgeError
 from biaslab.judges.simulated import SimulatedJudge
-from biaslab.stats import detectable_effect
+from biaslab.stats import FEWEST, detectable_effect
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +79,7 @@ class Spread:
 def spread_of(probe: Probe, trials: pd.DataFrame, metric: str, origin: str = "") -> Spread:
     """Read off a study how much a metric varies between its contexts.
 
-    The standard error follows from the estimate's ``mde`` and ``n_contexts``. Of several cells (attributes, templates,
+    The deviation is the estimate's ``se`` times √``n_contexts``. Of several cells (attributes, templates,
     judges) the one that varies most is taken.
 
     Parameters
@@ -105,15 +105,14 @@ def spread_of(probe: Probe, trials: pd.DataFrame, metric: str, origin: str = "")
     for column in rows.columns[: rows.columns.get_loc("estimate")]:  # NaN in a condition: all of its bins together
         if rows[column].isna().any():
             rows = rows[rows[column].isna()]
-    known = rows[rows["mde"] > 0]
+    known = rows[(rows["se"] > 0) & (rows["n_contexts"] >= FEWEST)]
     if known.empty:
         why = "; ".join(dict.fromkeys(filter(None, rows["note"].astype(str)))) or "its contexts do not vary"
         remedy = f"the probe says of {metric}: {why}"
         raise InputError("pilot", origin or "trials", "trials of at least 6 contexts that vary", remedy)
     planned = int(trials["context_id"].nunique())
     entering = known["n_contexts"].to_numpy(float)
-    unit = np.array([detectable_effect(1 / math.sqrt(n), int(n)) for n in entering])
-    deviation, share = known["mde"].to_numpy(float) / unit, np.minimum(entering / planned, 1.0)
+    deviation, share = known["se"].to_numpy(float) * np.sqrt(entering), np.minimum(entering / planned, 1.0)
     worst = int(np.argmax(deviation / np.sqrt(share)))
     cells = f", the most varied of {len(known)} cells" if len(known) > 1 else ""
     said = f"contexts vary with a standard deviation of {deviation[worst]:.3g}{cells}, as in "

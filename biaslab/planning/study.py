@@ -204,7 +204,7 @@ def plan(
     Notes
     -----
     The effect is (t_{1−α/2} + t_{power}) · s / √G with G − 1 degrees of freedom, s the standard deviation between
-    contexts: `biaslab.stats.power.detectable_effect`. Where the metric comes in several cells (attributes, templates),
+    contexts: `biaslab.stats.detectable_effect`. Where the metric comes in several cells (attributes, templates),
     s is that of the cell that varies most, so that the effect is detected in every one of them; α is that of one test.
 
     What an adaptive design asks in its later rounds depends on the answers. These rounds are counted with answers from

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 import pandas as pd
 
 from biaslab.probes.base import Cell, Estimable, Part, label_mass
 from biaslab.scales import scale_named
-from biaslab.stats import ITEM, Estimate, Measurement, Resampling, alpha_difference, estimate_alpha, judged_by_t, usable
+from biaslab.stats import ITEM, Estimate, Measurement, Resampling, alpha_difference, estimate_alpha, usable
 
 _UNIT = ("candidate_id", "unit")
 
@@ -82,5 +80,5 @@ def _alpha(scores: pd.DataFrame, resampling: Resampling, level: Measurement) -> 
 def _gap(
     first: pd.DataFrame, second: pd.DataFrame, resampling: Resampling, level: Measurement, tested: bool = True
 ) -> Estimate:
-    gap = judged_by_t(alpha_difference(first, second, resampling, level, _UNIT), resampling)
-    return gap if tested else replace(gap, p_value=math.nan, mde=math.nan)
+    null = 0.0 if tested else None
+    return alpha_difference(first, second, resampling, level, _UNIT, null=null, inference="t")

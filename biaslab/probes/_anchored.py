@@ -19,7 +19,6 @@ from biaslab.stats import (
     cluster_statistic,
     correlation_difference,
     estimate_correlation,
-    judged_by_t,
     side_by_side,
     undefined,
 )
@@ -41,7 +40,7 @@ def correlations(joint: Joint, resampling: Resampling) -> dict[str, Estimable]:
         return together(weights) - alone(weights)
 
     def excess() -> Estimate:
-        return judged_by_t(cluster_statistic(difference, n, resampling, null=0.0, missing=missing), resampling)
+        return cluster_statistic(difference, n, resampling, null=0.0, missing=missing, inference="t")
 
     return {
         "anchor_excess": excess,

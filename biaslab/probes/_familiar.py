@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,12 +13,8 @@ from biaslab.stats import (
     Level,
     Ratio,
     Resampling,
-    context_correlations,
     correlation_difference,
-    effect_or_why_not,
     linear_model,
-    student,
-    t_test,
     usable,
 )
 
@@ -38,23 +33,11 @@ def excess(blocks: pd.DataFrame, level: Level, resampling: Resampling, feature: 
     level : {"context", "dataset"}
         As for `biaslab.stats.correlation_intervals.correlation_difference`, which this is at the level of the data set.
     resampling : Resampling
-        Its level, and at the level of the data set how to resample.
+        How to resample; at the level of contexts only where another interval than the studentised one is wanted.
     feature : str
         Column of the feature.
     """
-    found = correlation_difference(blocks, "score", "human", feature, resampling, level)
-    if level != "context" or found.n_contexts < 2 or math.isnan(found.estimate):
-        return found
-    rated = blocks[blocks["human"].notna()]
-    judge, human = (context_correlations(rated, x, feature, "spearman", "context_id") for x in ("score", "human"))
-    differences = (judge - human)[~np.isnan(judge - human)]
-    error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
-    if error == 0:
-        return found
-    low, high = np.clip(student(found.estimate, error, len(differences), resampling.level), -2, 2)
-    effect, note = effect_or_why_not(error, len(differences))
-    p_value, method = t_test(differences), "t over contexts; t test"
-    return Estimate(found.estimate, float(low), float(high), p_value, effect, len(differences), method, note)
+    return correlation_difference(blocks, "score", "human", feature, resampling, level, inference="t")
 
 
 def slope(blocks: pd.DataFrame, within: bool, level: float, feature: str = "log_perplexity") -> Estimate:

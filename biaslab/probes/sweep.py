@@ -81,7 +81,7 @@ class Sweep(Probe):
 
     ``cot_shift`` (primary; -2 to 2, null 0; one a temperature)
         ``agreement`` with CoT less that without, of means of all samples, over the items that were scored both ways.
-        Above 0: reasons help. Paired t test over contexts (`biaslab.stats.t_tests.difference_by_t`).
+        Above 0: reasons help. Paired t test over contexts (`biaslab.stats.ratio.Ratio.difference`).
     ``temperature_shift`` (primary; -2 to 2, null 0; one with and one without CoT)
         ``agreement`` at the highest temperature less that at the lowest, of means of all samples.
     ``agreement`` (-1 to 1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 from biaslab.errors import InputError
 from biaslab.ranking import pairs
 from biaslab.ranking.comparisons import Codes, Comparisons, Floats, Read
-from biaslab.stats import Estimate, Ratio, Resampling, context_correlations, difference_by_t
+from biaslab.stats import Estimate, Ratio, Resampling, context_correlations
 
 MEASURES = ("spearman", "comparative_accuracy", "first_position_rate", "order_consistency")
 
@@ -39,7 +40,9 @@ class Judged:
         ----------
         measure : {"spearman", "comparative_accuracy", "first_position_rate", "order_consistency"}
             Spearman's ρ with the humans within contexts, averaged over those where both vary (null 0); or a metric of
-            `biaslab.ranking.pairs`, of all comparisons, or of those that were made in both orders.
+            `biaslab.ranking.pairs`, of all comparisons, or of those that were made in both orders. The mean of the
+            contexts' ρ has Student's t for interval and test: rank correlations of a few candidates take few values,
+            with which bootstrap and sign flips do not keep their levels.
 
         Raises
         ------
@@ -57,12 +60,8 @@ class Judged:
         return made[measure]()
 
     def estimate(self, measure: str, resampling: Resampling) -> Estimate:
-        """Estimate a measure over contexts.
-
-        The mean of the contexts' ρ has Student's t for interval and test: rank correlations of a few candidates take
-        few values, with which bootstrap and sign flips do not keep their levels.
-        """
-        return estimate_measure(measure, self.ratio(measure), resampling)
+        """Estimate a measure over contexts."""
+        return self.ratio(measure).estimate(resampling)
 
     @cached_property
     def _home(self) -> Codes:
@@ -72,7 +71,8 @@ class Judged:
         rho = spearman_by_context(self.scores, self.human, self.comparisons.context)
         defined = ~np.isnan(rho)
         missing = "no context in which both scores vary"
-        return Ratio(np.arange(len(rho)), np.where(defined, rho, 0.0), defined, 0.0, (-1.0, 1.0), missing)
+        values, bounds = np.where(defined, rho, 0.0), (-1.0, 1.0)
+        return Ratio(np.arange(len(rho)), values, defined, 0.0, bounds, missing, "t", t_below=math.inf)
 
     def _gap(self) -> Floats:
         return self.human[self.comparisons.first] - self.human[self.comparisons.second]
@@ -81,16 +81,6 @@ class Judged:
         both = self.comparisons.twins >= 0
         won = self.comparisons.won
         return pairs.order_consistency(self._home[both], won[both], won[self.comparisons.twins[both]])
-
-
-def estimate_measure(measure: str, ratio: Ratio, resampling: Resampling) -> Estimate:
-    """Estimate what `Judged.ratio` made; see `Judged.estimate`."""
-    found = ratio.estimate(resampling)
-    if measure != "spearman" or found.n_contexts < 2:
-        return found
-    rho = np.asarray(ratio.numerator, float)[np.asarray(ratio.denominator, bool)]
-    by_t = difference_by_t(found, (rho - found.estimate) / len(rho), resampling)
-    return replace(by_t, ci_low=max(by_t.ci_low, -1.0), ci_high=min(by_t.ci_high, 1.0))
 
 
 def spearman_by_context(score: Floats, human: Floats, context: Codes) -> Floats:

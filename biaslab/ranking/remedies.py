@@ -13,7 +13,7 @@ from biaslab.errors import InputError
 from biaslab.ranking.comparisons import Comparisons, Floats, cells, read_trials
 from biaslab.ranking.debiasing import DEBIASINGS, Debiasing, debias
 from biaslab.ranking.decoding import Decoding, decode
-from biaslab.ranking.measures import MEASURES, Judged, estimate_measure, tokens_per_item
+from biaslab.ranking.measures import MEASURES, Judged, tokens_per_item
 from biaslab.ranking.ranked import human_of
 from biaslab.stats import Estimate, Ratio, Resampling, estimate_rows, estimates_frame, require_columns
 
@@ -107,7 +107,7 @@ def _side_by_side(
 ) -> Iterator[tuple[str, str, dict[str, Estimate]]]:
     """Yield each remedy's measures, and how they differ from those without a remedy."""
     for name, ratios in made.items():
-        yield name, "", {measure: estimate_measure(measure, ratio, resampling) for measure, ratio in ratios.items()}
+        yield name, "", {measure: ratio.estimate(resampling) for measure, ratio in ratios.items()}
         if name == "none" or "none" not in made:
             continue
         # rank correlations of few candidates, and decisions, are often exactly alike before and after: hence t

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -13,7 +14,7 @@ from biaslab.errors import InputError, TrialsError
 from biaslab.ranking.comparisons import Bools, Codes, Comparisons, Floats, cells, read_trials, tally
 from biaslab.ranking.debiasing import Debiasing, debias
 from biaslab.ranking.decoding import Decoding, decode
-from biaslab.ranking.measures import estimate_measure, spearman_by_context
+from biaslab.ranking.measures import spearman_by_context
 from biaslab.ranking.ranked import human_of
 from biaslab.ranking.selection import STRATEGIES, Strategy, select, select_adaptively
 from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame
@@ -80,7 +81,7 @@ def agreement_by_budget(
                 for debiasing in debiasings:
                     rho = [_agreement(debias(every.take(c), debiasing, folds), scores, decoding) for c in chosen]
                     mean = _mean(np.array(rho), scores, every)
-                    found = {"spearman": estimate_measure("spearman", mean, resampling)}
+                    found = {"spearman": mean.estimate(resampling)}
                     found["tokens_per_item"] = price.estimate(resampling)
                     at = where | {"strategy": strategy, "debiasing": debiasing, "budget": budget}
                     rows += estimate_rows(found, at, resampling, len(chosen[0]), 0)
@@ -197,7 +198,7 @@ def _mean(rho: Floats, human: Floats, every: Comparisons) -> Ratio:
     varies = high > low
     mean = np.where(varies, np.nan_to_num(rho).mean(axis=0), 0.0)
     missing = "no context in which the human scores vary"
-    return Ratio(np.arange(len(mean)), mean, varies, 0.0, (-1.0, 1.0), missing)
+    return Ratio(np.arange(len(mean)), mean, varies, 0.0, (-1.0, 1.0), missing, "t", t_below=math.inf)
 
 
 def _price(every: Comparisons, chosen: Sequence[Codes], tokens: Floats) -> Ratio:

@@ -106,7 +106,7 @@ def to_csv(estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *
     named = ["judge", "dataset", "metric", *conditions(rows)]
     table = rows[named].map(lambda entry: f"'{entry}" if str(entry).startswith(_FORMULA) else entry)
     table.insert(3, "unit", [metric_of(row).unit for row in rows.to_dict("records")])
-    numbers = ["estimate", "ci_low", "ci_high", "ci_level", "p_value", "q_value", "mde"]
+    numbers = ["estimate", "se", "ci_low", "ci_high", "ci_level", "p_value", "q_value", "mde"]
     counts = ["n_contexts", "n_trials", "n_dropped", "method", "seed", "note"]
     whole = pd.concat([table, rows[[c for c in numbers if c in rows]].round(digits)], axis=1)
     return pd.concat([whole, rows[[c for c in counts if c in rows]]], axis=1).to_csv(index=False, lineterminator="\n")

@@ -1,46 +1,59 @@
 """Statistics with the context as the sampling unit; what other rooms use of them is named here."""
 
-from biaslab.stats.agreement_loss import agreement_loss, relative_loss
 from biaslab.stats.blocks import CELL, ITEM, number_items, side_by_side, usable, warn_missing, whole_blocks
 from biaslab.stats.correlation import Level, Method, context_correlations, paired
-from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
+from biaslab.stats.correlation_intervals import (
+    agreement_loss,
+    correlation_difference,
+    estimate_correlation,
+    relative_loss,
+)
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution
-from biaslab.stats.drawn import Agreement, agreement_within, draw_means
-from biaslab.stats.estimate import Estimate, Resampling, effect_or_why_not, undefined
+from biaslab.stats.estimate import (
+    FEWEST,
+    ROUNDING,
+    Estimate,
+    Inference,
+    detectable_effect,
+    effect_or_why_not,
+    is_above,
+    p_by_t,
+    student,
+    t_test,
+    undefined,
+)
 from biaslab.stats.frame import (
     LEADING,
     TRAILING,
-    Ratio,
+    adjust,
     choose_metrics,
     estimate_rows,
     estimates_frame,
     ratio_rows,
     require_columns,
-    sum_by_context,
 )
-from biaslab.stats.intervals import ROUNDING, student
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic
-from biaslab.stats.labels import tempered
-from biaslab.stats.multiplicity import adjust
-from biaslab.stats.power import detectable_effect, expected_power
+from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
+from biaslab.stats.power import expected_power
+from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement
 from biaslab.stats.reliability_intervals import alpha_difference, estimate_alpha
-from biaslab.stats.rounding import is_above
+from biaslab.stats.resampling import Resampling, in_order
 from biaslab.stats.samples import sample_differences, sample_table, score_spread
 from biaslab.stats.scale_use import score_weights
-from biaslab.stats.smooth import in_order
-from biaslab.stats.t_tests import difference_by_t, judged_by_t, t_test
 
 __all__ = [
     "CELL",
     "DISTRIBUTION",
+    "FEWEST",
     "ITEM",
     "LEADING",
     "ROUNDING",
     "TRAILING",
     "Agreement",
     "Estimate",
+    "Inference",
     "Level",
     "Measurement",
     "Method",
@@ -58,7 +71,6 @@ __all__ = [
     "correlation_difference",
     "describe_distribution",
     "detectable_effect",
-    "difference_by_t",
     "draw_means",
     "effect_or_why_not",
     "estimate_alpha",
@@ -68,9 +80,9 @@ __all__ = [
     "expected_power",
     "in_order",
     "is_above",
-    "judged_by_t",
     "linear_model",
     "number_items",
+    "p_by_t",
     "paired",
     "ratio_rows",
     "relative_loss",

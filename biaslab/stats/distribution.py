@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.errors import InputError
-from biaslab.stats import intervals
-from biaslab.stats.estimate import Estimate, Resampling, undefined
-from biaslab.stats.frame import Ratio, sum_by_context
+from biaslab.stats.estimate import Estimate, undefined, without_interval
 from biaslab.stats.heaping import myers_estimate, whipple_sums
 from biaslab.stats.jackknife import cluster_statistic
+from biaslab.stats.ratio import Ratio, sum_by_context
+from biaslab.stats.resampling import Resampling, draw_weights, in_order, percentile
 from biaslab.stats.scale_use import effective_levels, tie_sums
-from biaslab.stats.smooth import draw_weights, in_order
 
 __all__ = ["DISTRIBUTION", "describe_distribution"]
 
@@ -97,31 +95,16 @@ def _round_numbers(multiple: int) -> Callable[..., Estimate]:
             )
         up, down = whipple_sums(table, values.tolist(), multiple)
         missing = "undefined: no score lies between the ends of the scale"
-        ratio = Ratio(context, up, down, None, (0.0, float(multiple)), missing, inference="t")
-        return _tested(ratio, null, margin, resampling)
+        bounds = (0.0, float(multiple))
+        return Ratio(context, up, down, null, bounds, missing, inference="t", margin=margin).estimate(resampling)
 
     return estimator
-
-
-def _tested(ratio: Ratio, null: float | None, margin: float, resampling: Resampling) -> Estimate:
-    """Estimate a ratio and test whether it lies farther from the null than a margin."""
-    if null is None or margin == 0:
-        return replace(ratio, null=null).estimate(resampling)
-    found = ratio.estimate(resampling)
-    away = found.estimate - null
-    if np.isnan(away) or found.n_contexts < 2:
-        return found
-    nearest = null + float(np.copysign(margin, away))
-    tested = replace(ratio, null=nearest).estimate(resampling)
-    p_value = tested.p_value if abs(away) > margin else 1.0
-    note = f"tested is a departure from {null:g} by more than {margin:g}"
-    return replace(tested, p_value=p_value, note="; ".join(filter(None, [tested.note, note])))
 
 
 def _myers(context: ArrayLike, table: Floats, values: Floats, resampling: Resampling, *_: object) -> Estimate:
     if not _is_whole(values) or len(values) < 2 * 10 - 1:
         return undefined("undefined: the scale has no whole decades, shifted by every digit")
-    return replace(myers_estimate(context, table, values.tolist(), resampling), p_value=float("nan"))
+    return myers_estimate(context, table, values.tolist(), resampling, test=False)
 
 
 def _scale_use(context: ArrayLike, table: Floats, values: Floats, resampling: Resampling, *_: object) -> Estimate:
@@ -152,12 +135,13 @@ def _range(context: ArrayLike, table: Floats, values: Floats, resampling: Resamp
         return undefined("undefined: no score is left")
     value, nan = float(distance(sums.sum(axis=0, keepdims=True))[0]), float("nan")
     if len(sums) == 1:
-        return Estimate(value, nan, nan, nan, nan, 1, "none", "no interval: one context only")
-    drawn = [distance(weights @ sums) for weights in draw_weights(len(sums), resampling.n, resampling.seed)]
-    low, high = intervals.percentile(np.concatenate(drawn), resampling.level)  # a jackknife of percentiles fails
+        return without_interval(value, 1)
+    drawn = np.concatenate([distance(w @ sums) for w in draw_weights(len(sums), resampling.n, resampling.seed)])
+    low, high = percentile(drawn, resampling.level)  # a jackknife of percentiles fails
     note = "the coverage of the interval is not established"
+    se = float(drawn.std(ddof=1)) or nan
     return Estimate(
-        value, min(low, value), max(high, value), nan, nan, len(sums), "cluster bootstrap (percentile)", note
+        value, se, min(low, value), max(high, value), nan, nan, len(sums), "cluster bootstrap (percentile)", note
     )
 
 

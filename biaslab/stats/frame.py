@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
 from biaslab.errors import InputError, TrialsError
-from biaslab.stats import intervals
-from biaslab.stats.multiplicity import Correction, adjust
-from biaslab.stats.power import standard_error
-from biaslab.stats.resampling import Estimate, Resampling, cluster_ratio, ratio_difference
-from biaslab.stats.t_tests import difference_by_t, t_test
+from biaslab.stats.estimate import Estimate
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resampling import Resampling
 
+Correction = Literal["benjamini-hochberg", "holm"]
 Floats = NDArray[np.float64]
-#: P(A) of .50 to .93, 3 pairs a context, few of which flip, 1000 studies: with 8, 10 and 16 contexts the studentised
-#: bootstrap covers .76 to .95 and Student's t .88 to .96; with 24 it is .94 to .96 and .92 to .96.
-_FEW_TIED = 20
 
 LEADING = ("probe", "judge", "dataset", "metric")
 TRAILING = (
     "estimate",
+    "se",
     "ci_low",
     "ci_high",
     "ci_level",
@@ -38,125 +36,6 @@ TRAILING = (
     "seed",
     "note",
 )
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """A metric that is a ratio of two sums, item by item: a rate, or a mean.
-
-    Parameters
-    ----------
-    context : array_like of str, shape (items,)
-        The context of each item.
-    numerator, denominator : array_like of float, shape (items,)
-        What an item adds to both sums.
-    null : float, optional
-        Value under the null hypothesis, if there is one to test.
-    bounds : tuple of float, optional
-        Least and greatest possible value.
-    missing : str
-        What to note when nothing is left to divide by.
-    inference : {"resampling", "t"}
-        By resampling: bootstrap interval and sign-flip test. By t, where most contexts add exactly what the null
-        expects: `biaslab.stats.t_tests.t_test`, and with fewer than 20 contexts, unless another bootstrap than the
-        studentised one is wanted, the interval of Student's t.
-    """
-
-    context: ArrayLike
-    numerator: ArrayLike
-    denominator: ArrayLike
-    null: float | None = None
-    bounds: tuple[float, float] | None = None
-    missing: str = "undefined: no trial is left"
-    inference: Literal["resampling", "t"] = "resampling"
-
-    def estimate(self, resampling: Resampling) -> Estimate:
-        """Sum within contexts and estimate over them; items where a number is NaN do not enter."""
-        sums, _ = sum_by_context(self.context, self.numerator, self.denominator)
-        by_t = self.inference == "t"
-        found = cluster_ratio(sums[:, 0], sums[:, 1], resampling, None if by_t else self.null, self.bounds)
-        if not found.n_contexts:
-            return replace(found, note=self.missing)
-        return self._by_t(found, sums[sums[:, 1] > 0], resampling.level) if by_t and found.n_contexts > 1 else found
-
-    def _by_t(self, found: Estimate, sums: Floats, level: float) -> Estimate:
-        """Replace the interval of few contexts, and add the test."""
-        if found.method == "cluster bootstrap (studentised)" and found.n_contexts < _FEW_TIED:
-            error = standard_error(sums[:, 0], sums[:, 1])
-            interval = intervals.student(found.estimate, error, found.n_contexts, level)
-            low, high = np.clip(interval, *(self.bounds or (-np.inf, np.inf)))
-            found = replace(found, ci_low=float(low), ci_high=float(high), method="t over contexts")
-        if self.null is None:
-            return found
-        p_value = t_test(sums[:, 0] - self.null * sums[:, 1])
-        return replace(found, p_value=p_value, method=f"{found.method}; t test")
-
-    def difference(self, other: Ratio, resampling: Resampling) -> Estimate:
-        """Estimate this ratio minus another over the contexts of both: paired bootstrap and swaps, or Student's t.
-
-        Examples
-        --------
-        >>> contexts = list("aabbccddeeff")
-        >>> one, two = Ratio(contexts, [1, 1] * 6, [1] * 12), Ratio(contexts, [0, 1, 0, 0] * 3, [1] * 12)
-        >>> found = one.difference(two, Resampling())
-        >>> found.estimate, found.n_contexts, found.p_value
-        (0.75, 6, 0.03125)
-        """
-        (one, names), (two, others) = (sum_by_context(r.context, r.numerator, r.denominator) for r in (self, other))
-        _, at, there = np.intersect1d(names.astype(str), others.astype(str), return_indices=True)
-        one, two = one[at], two[there]
-        found = ratio_difference((one[:, 0], two[:, 0]), (one[:, 1], two[:, 1]), resampling)
-        if self.inference == "t":
-            entering = (one[:, 1] > 0) & (two[:, 1] > 0)
-            found = difference_by_t(found, _influence(one[entering]) - _influence(two[entering]), resampling)
-        return found if found.n_contexts else replace(found, note=self.missing)
-
-
-def _influence(sums: Floats) -> Floats:
-    """Return what each context adds to a ratio of sums beyond the average of all, to first order."""
-    total = sums.sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return (sums[:, 0] - total[0] / total[1] * sums[:, 1]) / total[1]  # type: ignore[no-any-return]
-
-
-def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[Floats, NDArray[Any]]:
-    """Reduce items to one sum a context; items where a value is NaN, or the context is missing, do not enter.
-
-    Parameters
-    ----------
-    context : array_like, shape (items,)
-        The context of each item.
-    *values : array_like of float, each of shape (items,)
-        What is summed.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        The sums, shape (contexts, values), and the names of the contexts, shape (contexts,), in order of appearance.
-
-    Raises
-    ------
-    InputError
-        If values and contexts are not equally many.
-
-    Examples
-    --------
-    >>> sums, names = sum_by_context(["b", "a", "b"], [1.0, 2.0, 3.0])
-    >>> sums.tolist(), names.tolist()
-    ([[4.0], [2.0]], ['b', 'a'])
-    """
-    codes, names = pd.factorize(_vector(context))
-    columns = [np.asarray(column, float) for column in values]
-    if any(column.shape != codes.shape for column in columns):
-        raise InputError("values", [column.shape for column in columns], f"shape {codes.shape}, that of the contexts")
-    keep = codes >= 0
-    for column in columns:
-        keep &= ~np.isnan(column)
-    if not keep.all():
-        codes, columns = codes[keep], [column[keep] for column in columns]
-    sums = np.column_stack([np.bincount(codes, column, len(names)).astype(float, copy=False) for column in columns])
-    seen = np.bincount(codes, minlength=len(names)) > 0
-    return sums[seen], np.asarray(names, object)[seen]
 
 
 def ratio_rows(
@@ -220,13 +99,13 @@ def estimates_frame(
     conditions : sequence of str
         Names of the condition columns, in order.
     correction : {"benjamini-hochberg", "holm"}
-        What the q-values are: `biaslab.stats.multiplicity.adjust`.
+        What the q-values are: `adjust`.
 
     Returns
     -------
     pandas.DataFrame
-        ``probe, judge, dataset, metric, <conditions>, estimate, ci_low, ci_high, ci_level, p_value, q_value, mde,
-        n_contexts, n_trials, n_dropped, method, seed, note``.
+        ``probe, judge, dataset, metric, <conditions>, estimate, se, ci_low, ci_high, ci_level, p_value, q_value,
+        mde, n_contexts, n_trials, n_dropped, method, seed, note``.
     """
     columns = {name: [row.get(name, np.nan) for row in rows] for name in (*LEADING, *conditions, *TRAILING)}
     p_values = np.array(columns["p_value"], float)
@@ -234,6 +113,53 @@ def estimates_frame(
     q_values = np.full(len(rows), np.nan)
     q_values[family] = adjust(p_values[family], correction)
     return pd.DataFrame(columns | {"probe": [probe] * len(rows), "q_value": q_values})
+
+
+def adjust(p_values: ArrayLike, correction: Correction = "benjamini-hochberg") -> Floats:
+    """Return adjusted p-values of one family; reject where they are at most the level.
+
+    Parameters
+    ----------
+    p_values : array_like, shape (tests,)
+        From 0 to 1. NaN is no test: it stays NaN and does not count.
+    correction : {"benjamini-hochberg", "holm"}
+        Keep the expected share of false discoveries (Benjamini & Hochberg 1995, valid under independence and positive
+        dependence), or the probability of a single one (Holm 1979, always valid).
+
+    Returns
+    -------
+    numpy.ndarray, shape (tests,)
+
+    Raises
+    ------
+    InputError
+        If a p-value lies outside 0 to 1, or the correction is unknown.
+
+    Examples
+    --------
+    >>> adjust([0.01, 0.02, float("nan"), 0.04]).tolist()
+    [0.03, 0.03, nan, 0.04]
+    >>> adjust([0.01, 0.02, float("nan"), 0.04], "holm").tolist()
+    [0.03, 0.04, nan, 0.04]
+    """
+    if correction not in get_args(Correction):
+        raise InputError("correction", correction, ", ".join(get_args(Correction)))
+    given = np.asarray(p_values, float)
+    known = ~np.isnan(given)
+    family = given[known]
+    if ((family < 0) | (family > 1)).any():
+        raise InputError("p_values", family.tolist(), "numbers from 0 to 1, and NaN where there is none")
+    adjusted = np.full(given.shape, np.nan)
+    if family.size:
+        adjusted[known] = stats.false_discovery_control(family) if correction != "holm" else _holm(family)
+    return adjusted
+
+
+def _holm(family: Floats) -> Floats:
+    from statsmodels.stats.multitest import multipletests
+
+    adjusted: Floats = multipletests(family, method="holm")[1]
+    return adjusted
 
 
 def choose_metrics(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[str, ...]:
@@ -262,8 +188,3 @@ def require_columns(frame: pd.DataFrame, wanted: Sequence[str], what: str) -> No
     missing = [column for column in wanted if column not in frame.columns]
     if missing:
         raise TrialsError(what, f"without {', '.join(missing)}", f"a frame with the columns {', '.join(wanted)}")
-
-
-def _vector(context: ArrayLike) -> Any:
-    """Return the contexts as they are where they are pandas's, which factorizes them without unpacking the strings."""
-    return context if isinstance(context, pd.Series | pd.Index) else np.asarray(context)

@@ -16,7 +16,7 @@ around 90 it is 1.16 and 1.40. So pool contexts whose scores differ.
 Which test and which interval is honest was simulated with 8, 24 and 100 contexts of 5 or 16 scores, of which 0, 5, 20
 or 50 % were rounded to tens, in some contexts more than in others (200 to 600 studies a design, α = .05):
 
-* `whipple` as `biaslab.stats.frame.Ratio` with ``null=1``: the sign-flip test rejects fair judges in .01 to .055, the
+* `whipple` as `biaslab.stats.ratio.Ratio` with ``null=1``: the sign-flip test rejects fair judges in .01 to .055, the
   studentised interval covers .90 to .97. Exception: fair judges in 8 contexts of 5 scores, where it covers .76 for 10
   (the test keeps its level). Whipple is the measure to test.
 * `myers` is 0 when fair, the least that it can be, and any sample lies above it: percentile and BCa intervals never
@@ -33,10 +33,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from biaslab.checks import require_whole
 from biaslab.errors import InputError
-from biaslab.stats.estimate import Estimate, Resampling, undefined
-from biaslab.stats.frame import sum_by_context
+from biaslab.stats.estimate import Estimate, undefined, without_interval
 from biaslab.stats.permutation import patterns, swap_test
-from biaslab.stats.smooth import draw_weights, in_order
+from biaslab.stats.ratio import sum_by_context
+from biaslab.stats.resampling import Resampling, draw_weights, in_order
 
 Floats = NDArray[np.float64]
 _DIGITS = 10
@@ -62,7 +62,7 @@ def whipple_sums(weights: ArrayLike, levels: Sequence[float], multiple: int = 10
     Returns
     -------
     tuple of numpy.ndarray, each of shape (...)
-        To be put into `biaslab.stats.frame.Ratio` with ``null=1`` and ``bounds=(0, multiple)``.
+        To be put into `biaslab.stats.ratio.Ratio` with ``null=1`` and ``bounds=(0, multiple)``.
 
     Raises
     ------
@@ -185,7 +185,9 @@ def myers(weights: ArrayLike, levels: Sequence[float]) -> float:
     return float(_unfairness(sums / sums.sum())) if sums.any() else float("nan")
 
 
-def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[float], resampling: Resampling) -> Estimate:
+def myers_estimate(
+    context: ArrayLike, weights: ArrayLike, levels: Sequence[float], resampling: Resampling, test: bool = True
+) -> Estimate:
     """Estimate Myers' index over contexts, with an interval that may reach 0 and a test against a fair judge.
 
     The interval is M ± q, kept within 0 to .9, where q is the quantile of ½ Σ_d |p*_d - p_d|, the total variation
@@ -203,6 +205,8 @@ def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[floa
         As for `myers_sums`.
     resampling : Resampling
         How to resample; its ``method`` makes no difference.
+    test : bool
+        Test against a fair judge; otherwise p is NaN.
 
     Returns
     -------
@@ -231,7 +235,7 @@ def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[floa
     share = sums.sum(axis=0) / total
     value, nan = float(_unfairness(share)), float("nan")
     if contexts == 1:
-        return Estimate(value, nan, nan, nan, nan, 1, "none", "no interval: one context only")
+        return without_interval(value, 1)
     drawn = np.concatenate([weights @ sums for weights in draw_weights(contexts, resampling.n, resampling.seed)])
     distance = np.abs(drawn / drawn.sum(axis=1, keepdims=True) - share).sum(axis=1) / 2
     reach = float(np.quantile(distance, resampling.level))
@@ -240,11 +244,11 @@ def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[floa
     def flipped(flips: Floats) -> Floats:
         return np.asarray(np.abs(gap.sum(axis=0) - 2 * flips @ gap).sum(axis=1) / (2 * total))
 
-    p_value = swap_test(flipped, contexts, resampling.seed)
+    p_value = swap_test(flipped, contexts, resampling.seed) if test else nan
     fair = np.concatenate([flipped(flips) for flips in patterns(contexts, resampling.seed)]).mean()
     low, high = max(value - reach, 0.0), min(value + reach, 1 - 1 / _DIGITS)
     method = "cluster bootstrap (total variation, conservative)"
-    return Estimate(value, low, high, p_value, nan, contexts, method, f"expected of a fair judge: {fair:.3f}")
+    return Estimate(value, nan, low, high, p_value, nan, contexts, method, f"expected of a fair judge: {fair:.3f}")
 
 
 def _unfairness(share: Floats) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -17,10 +17,19 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from biaslab.errors import InputError
-from biaslab.stats import intervals
-from biaslab.stats.estimate import Estimate, Resampling, effect_or_why_not, undefined
+from biaslab.stats.estimate import (
+    ROUNDING,
+    Estimate,
+    Inference,
+    effect_or_why_not,
+    p_by_t,
+    student,
+    undefined,
+    unvarying,
+    without_interval,
+)
 from biaslab.stats.permutation import sign_flip
-from biaslab.stats.smooth import draw_weights
+from biaslab.stats.resampling import Resampling, bca, draw_weights, percentile
 
 Floats = NDArray[np.float64]
 #: Maps weights of shape (replicates, contexts) to values (replicates,), NaN where the statistic is undefined.
@@ -39,6 +48,7 @@ def cluster_statistic(
     bounds: tuple[float, float] | None = None,
     missing: str = "undefined for these data",
     scale: Scale = "fisher",
+    inference: Inference = "resampling",
 ) -> Estimate:
     """Estimate a statistic with an interval and a test over contexts.
 
@@ -55,14 +65,17 @@ def cluster_statistic(
         on Fisher's z scale. With 8 contexts that covered .926 to .951 for Krippendorff's alpha and pooled rank
         correlations, on the simulations it was chosen on or ones like them, and less where alpha is near 1.
     null : float, optional
-        Value under the null hypothesis; none means no test and no `mde`. The test flips the signs of the jackknife's
-        pseudo-values less the null.
+        Value under the null hypothesis; none means no test and no `mde`.
     bounds : tuple of float, optional
         Least and greatest possible value.
     missing : str
         What to note when the statistic is undefined.
     scale : {"fisher", "plain"}
         What *studentised* works on where there are bounds.
+    inference : {"resampling", "t"}
+        By resampling, the test flips the signs of the jackknife's pseudo-values less the null. By t, a studentised
+        interval has its own test, Student's t: with 8 contexts a sign-flip test has the levels 1/128, 2/128, … and
+        finds less than is planned from t, .15 to .19 of studies instead of .22 to .25 for a difference of correlations.
 
     Returns
     -------
@@ -84,29 +97,49 @@ def cluster_statistic(
     >>> round(found.estimate, 3), round(found.ci_low, 3), round(found.ci_high, 3), found.p_value
     (0.375, 0.235, 0.515, 0.0078125)
     """
-    nan = float("nan")
     if contexts == 0:
         return undefined(missing)
     value = float(_evaluate(statistic, np.ones((1, contexts)))[0])
     if not np.isfinite(value):
         return undefined(missing, contexts)
     if contexts == 1:
-        return Estimate(value, nan, nan, nan, nan, 1, "none", "no interval: one context only")
+        return without_interval(value, 1)
     left_out = _leave_one_out(statistic, contexts)
     if not np.isfinite(left_out).all():
-        reason = "no interval: a single context decides whether there is a value"
-        return Estimate(value, nan, nan, nan, nan, contexts, "none", reason)
-    if np.ptp(left_out) <= intervals.ROUNDING * max(abs(value), float(np.abs(left_out).max())):
-        low, high, method, note = intervals.unvarying(value, contexts, resampling.level, bounds)
-        p_value = nan if null is None else sign_flip(np.full(contexts, value - null), resampling.seed)
-        note = note or "contexts do not vary: no detectable effect can be stated"
-        return Estimate(value, low, high, p_value, nan, contexts, method, note)
-    found = _estimate(statistic, value, left_out, resampling, null, bounds if scale == "fisher" else None)
-    least, most = bounds or (-math.inf, math.inf)
-    return replace(found, ci_low=max(found.ci_low, least), ci_high=min(found.ci_high, most))
+        return without_interval(value, contexts, "no interval: a single context decides whether there is a value")
+    if np.ptp(left_out) <= ROUNDING * max(abs(value), float(np.abs(left_out).max())):
+        p_value = math.nan if null is None else sign_flip(np.full(contexts, value - null), resampling.seed)
+        return unvarying(value, contexts, resampling.level, bounds, p_value)
+    on = _Scale.over(bounds if scale == "fisher" else None)
+    pseudo = contexts * on.put(value) - (contexts - 1) * on.put(left_out)
+    by_t = resampling.method == "studentised"
+    if by_t:
+        ends, note = student(float(on.put(value)), float(stats.sem(pseudo)), contexts, resampling.level), ""
+        (low, high), method = map(on.back, ends), "jackknife t over contexts" + (", z scale" if on.fisher else "")
+    else:
+        (low, high), note = _bootstrapped(statistic, value, left_out, resampling)
+        method = f"cluster bootstrap ({resampling.method})"
+    low, high = (low, high) if bounds is None else (max(low, bounds[0]), min(high, bounds[1]))
+    error = float(stats.sem(contexts * value - (contexts - 1) * left_out))
+    if null is None:
+        return Estimate(value, error, low, high, math.nan, math.nan, contexts, method, note)
+    if by_t and inference == "t":
+        distance = float(on.put(value) - on.put(null))
+        p_value, method = p_by_t(distance, float(stats.sem(pseudo)), contexts), f"{method}; t test"
+    else:
+        p_value = sign_flip(pseudo - on.put(null), resampling.seed)
+    effect, why_not = effect_or_why_not(error, contexts)
+    return Estimate(value, error, low, high, p_value, effect, contexts, method, note or why_not)
 
 
-def cluster_difference(first: Statistic, second: Statistic, contexts: int, resampling: Resampling) -> Estimate:
+def cluster_difference(
+    first: Statistic,
+    second: Statistic,
+    contexts: int,
+    resampling: Resampling,
+    null: float | None = 0.0,
+    inference: Inference = "resampling",
+) -> Estimate:
     """Estimate one statistic minus another on the same contexts, both with the same weights.
 
     Parameters
@@ -115,13 +148,8 @@ def cluster_difference(first: Statistic, second: Statistic, contexts: int, resam
         Statistics as `cluster_statistic` takes them; their contexts are the same, in the same order.
     contexts : int
         How many contexts there are.
-    resampling : Resampling
-        How to resample.
-
-    Returns
-    -------
-    Estimate
-        Tested against a difference of 0.
+    resampling, null, inference
+        As there.
 
     Examples
     --------
@@ -130,7 +158,7 @@ def cluster_difference(first: Statistic, second: Statistic, contexts: int, resam
     >>> round(found.estimate, 3), found.p_value
     (0.133, 0.0625)
     """
-    return cluster_statistic(lambda weights: first(weights) - second(weights), contexts, resampling, null=0.0)
+    return cluster_statistic(lambda w: first(w) - second(w), contexts, resampling, null, inference=inference)
 
 
 def on_blocks(blocks: Sequence[Block], function: Callable[[list[Block]], float]) -> Statistic:
@@ -157,39 +185,18 @@ def on_blocks(blocks: Sequence[Block], function: Callable[[list[Block]], float])
     return statistic
 
 
-def _estimate(
-    statistic: Statistic,
-    value: float,
-    left_out: Floats,
-    resampling: Resampling,
-    null: float | None,
-    bounds: tuple[float, float] | None,
-) -> Estimate:
-    contexts, (centre, half) = len(left_out), _centre_and_half(bounds)
-    z, z_left = _stretch((value - centre) / half, bounds), _stretch((left_out - centre) / half, bounds)
-    pseudo = contexts * z - (contexts - 1) * z_left
-    error, method, note = float(stats.sem(pseudo)), "jackknife t over contexts", ""
-    if resampling.method == "studentised":
-        ends = intervals.student(float(z), error, contexts, resampling.level)
-        low, high = (centre + half * (math.tanh(end) if bounds else end) for end in ends)
-        method += ", z scale" if bounds else ""
-    else:
-        chunks = [_evaluate(statistic, weights) for weights in draw_weights(contexts, resampling.n, resampling.seed)]
-        replicates = np.concatenate(chunks)
-        replicates = replicates[np.isfinite(replicates)]
-        method = f"cluster bootstrap ({resampling.method})"
-        if len(replicates) < (1 - _MISSING_SHARE) * resampling.n:
-            note = f"undefined in {resampling.n - len(replicates)} of {resampling.n} resamples, which do not enter"
-        if resampling.method == "percentile":
-            low, high = intervals.percentile(replicates, resampling.level)
-        else:
-            low, high = intervals.bca(replicates, value, left_out, resampling.level)
-    if null is None:
-        return Estimate(value, low, high, float("nan"), float("nan"), contexts, method, note)
-    p_value = sign_flip(pseudo - _stretch((null - centre) / half, bounds), resampling.seed)
-    plain = float(stats.sem(contexts * value - (contexts - 1) * left_out))
-    effect, why_not = effect_or_why_not(plain, contexts)
-    return Estimate(value, low, high, p_value, effect, contexts, method, note or why_not)
+def _bootstrapped(
+    statistic: Statistic, value: float, left_out: Floats, resampling: Resampling
+) -> tuple[tuple[float, float], str]:
+    """Return the interval of percentile or BCa bootstrap, and what to note of it."""
+    weights = draw_weights(len(left_out), resampling.n, resampling.seed)
+    replicates = np.concatenate([_evaluate(statistic, chunk) for chunk in weights])
+    replicates, note = replicates[np.isfinite(replicates)], ""
+    if len(replicates) < (1 - _MISSING_SHARE) * resampling.n:
+        note = f"undefined in {resampling.n - len(replicates)} of {resampling.n} resamples, which do not enter"
+    if resampling.method == "percentile":
+        return percentile(replicates, resampling.level), note
+    return bca(replicates, value, left_out, resampling.level), note
 
 
 def _leave_one_out(statistic: Statistic, contexts: int, most: int = 1 << 20) -> Floats:
@@ -204,13 +211,24 @@ def _leave_one_out(statistic: Statistic, contexts: int, most: int = 1 << 20) -> 
     return np.concatenate(found)
 
 
-def _centre_and_half(bounds: tuple[float, float] | None) -> tuple[float, float]:
-    return ((bounds[0] + bounds[1]) / 2, (bounds[1] - bounds[0]) / 2) if bounds else (0.0, 1.0)
+@dataclass(frozen=True)
+class _Scale:
+    """Fisher's z for values between bounds, whose edges are kept finite; without bounds the values as they are."""
 
+    centre: float
+    half: float
+    fisher: bool
 
-def _stretch(x: float | Floats, bounds: tuple[float, float] | None) -> Floats:
-    """Put values from -1 to 1 on Fisher's z scale, where there are bounds; the edges are kept finite."""
-    return np.arctanh(np.clip(x, _EDGE - 1, 1 - _EDGE)) if bounds else np.asarray(x, float)
+    @classmethod
+    def over(cls, bounds: tuple[float, float] | None) -> _Scale:
+        return cls(sum(bounds) / 2, (bounds[1] - bounds[0]) / 2, True) if bounds else cls(0.0, 1.0, False)
+
+    def put(self, x: float | Floats) -> Floats:
+        shifted = (np.asarray(x, float) - self.centre) / self.half
+        return np.arctanh(np.clip(shifted, _EDGE - 1, 1 - _EDGE)) if self.fisher else shifted
+
+    def back(self, z: float) -> float:
+        return self.centre + self.half * (math.tanh(z) if self.fisher else z)
 
 
 def _evaluate(statistic: Statistic, weights: Floats) -> Floats:

@@ -1,26 +1,30 @@
-"""Exact instead of sampled: what a label distribution says about every temperature and every number of samples.
+"""What label distributions say: other temperatures, means of N samples drawn from them, and agreement with humans.
 
-A judge that gives the probabilities of its labels once has answered all of it: samples at temperature T follow
-p_T ∝ p^(1/T), and the mean of N of them has the mean of p_T and its standard deviation divided by √N.
-
-Notes
------
-p_T ∝ p^(1/T) is exact where every label is one token and is sure to end there. A label of several tokens is tempered
-token by token when it is sampled, which this formula approximates; at T = 1 there is no difference.
+Agreement is expected over the randomness of the samples: it is averaged over draws before contexts are resampled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from biaslab.errors import InputError
+from biaslab.stats.ratio import Ratio
+
+Floats = NDArray[np.float64]
+_DIGITS = 9
 
 
 def tempered(logprobs: Sequence[float], temperature: float = 1.0) -> NDArray[np.float64]:
-    """Return the distribution over labels at a temperature.
+    """Return the distribution over labels at a temperature, exact instead of sampled.
+
+    p_T ∝ p^(1/T) holds where every label is one token and is sure to end there. A label of several tokens is tempered
+    token by token when it is sampled, which this formula approximates; at T = 1 there is no difference.
 
     Parameters
     ----------
@@ -57,56 +61,138 @@ def tempered(logprobs: Sequence[float], temperature: float = 1.0) -> NDArray[np.
     return np.asarray(p / p.sum(), float)
 
 
-def expected_score(scores: Sequence[float], logprobs: Sequence[float], temperature: float = 1.0) -> float:
-    """Return the expected score at a temperature, as in G-Eval (Liu et al. 2023), without sampling.
+def draw_means(
+    probabilities: ArrayLike, levels: ArrayLike, n: int, draws: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Draw the mean of n sampled scores for every item, several times.
 
     Parameters
     ----------
-    scores : sequence of float, shape (labels,)
-        The number that each label stands for.
-    logprobs, temperature
-        As for `tempered`.
-
-    Examples
-    --------
-    >>> round(expected_score([1, 2, 3], np.log([0.2, 0.3, 0.5])), 2)
-    2.3
-    """
-    return mean_of_samples(scores, logprobs, 1, temperature)[0]
-
-
-def mean_of_samples(
-    scores: Sequence[float], logprobs: Sequence[float], n: int, temperature: float = 1.0
-) -> tuple[float, float]:
-    """Return mean and standard deviation of the mean of N sampled scores.
-
-    Parameters
-    ----------
-    scores, logprobs, temperature
-        As for `expected_score`.
-    n : int
-        Number of samples, at least 1.
+    probabilities : array_like, shape (items, levels)
+        The label distribution of each item, summing to 1.
+    levels : array_like, shape (levels,)
+        What each label is worth.
+    n, draws : int
+        Samples in a mean, and means, of each item.
+    rng : numpy.random.Generator
+        Source of random numbers.
 
     Returns
     -------
-    tuple of float
-        Mean and standard deviation, in points of the scale; NaN where no label has any probability.
+    numpy.ndarray, shape (draws, items)
 
     Raises
     ------
     InputError
-        If ``n`` is below 1, or there are not as many scores as log-probabilities.
+        If ``n`` or ``draws`` is below 1.
 
     Examples
     --------
-    >>> mean_of_samples([0, 1], np.log([0.5, 0.5]), n=25)
-    (0.5, 0.1)
+    >>> draw_means([[0.0, 1.0], [1.0, 0.0]], [1, 2], n=3, draws=2, rng=np.random.default_rng(0)).tolist()
+    [[2.0, 1.0], [2.0, 1.0]]
     """
-    if n < 1:
-        raise InputError("n", n, "at least one sample")
-    values = np.asarray(scores, float)
-    if values.shape != np.shape(logprobs):
-        raise InputError("scores", values.shape, f"one score a label, shape {np.shape(logprobs)}")
-    p = tempered(logprobs, temperature)
-    mean = float(p @ values)
-    return mean, float(np.sqrt(p @ (values - mean) ** 2 / n))
+    if n < 1 or draws < 1:
+        raise InputError("n, draws", (n, draws), "whole numbers of at least 1")
+    table, values = np.asarray(probabilities, float), np.asarray(levels, float)
+    drawn = np.empty((draws, len(table)))
+    for item, cumulative in enumerate(np.cumsum(table, axis=1)):
+        at = cumulative.searchsorted(rng.random((draws, n)) * cumulative[-1], side="right")
+        drawn[:, item] = values[np.minimum(at, len(values) - 1)].mean(axis=1)
+    return drawn
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Agreement of drawn scores with a reference within contexts, one number a context.
+
+    Attributes
+    ----------
+    context : numpy.ndarray, shape (contexts,)
+        Names of the contexts.
+    tau : numpy.ndarray, shape (contexts,)
+        Sum over draws of Kendall's τ-b, divided by the number of draws.
+    defined : numpy.ndarray, shape (contexts,)
+        Share of the draws in which it is defined: both scores vary.
+    tied, pairs : numpy.ndarray, shape (contexts,)
+        Pairs of items with equal drawn scores, and pairs of items, both per draw.
+    """
+
+    context: NDArray[Any]
+    tau: Floats
+    defined: Floats
+    tied: Floats
+    pairs: Floats
+
+    def ratio(self) -> Ratio:
+        """Return Kendall's τ-b, averaged over contexts and draws in which it is defined."""
+        missing = "undefined: no context in which both scores vary"
+        return Ratio(self.context, self.tau, self.defined, bounds=(-1.0, 1.0), missing=missing)
+
+    def tie_ratio(self) -> Ratio:
+        """Return the share of pairs of one context whose drawn scores are equal."""
+        missing = "undefined: no context with two scored items"
+        return Ratio(self.context, self.tied, self.pairs, bounds=(0.0, 1.0), missing=missing)
+
+
+def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike) -> Agreement:
+    """Correlate every draw with a reference within each context.
+
+    Parameters
+    ----------
+    context : array_like, shape (items,)
+        The context of each item.
+    drawn : array_like, shape (draws, items)
+        Scores, one row a draw; NaN where an item has none.
+    reference : array_like, shape (items,)
+        Such as mean human scores; pairs in which one is NaN do not enter the correlation.
+
+    Returns
+    -------
+    Agreement
+
+    Notes
+    -----
+    Of one draw it is `biaslab.stats.correlation.correlation` with Kendall's τ-b at the level of contexts.
+
+    Examples
+    --------
+    >>> found = agreement_within(list("aaa"), [[1, 2, 3], [1, 1, 1], [3, 2, 1]], [10, 20, 30])
+    >>> found.tau.tolist(), found.defined.round(3).tolist(), found.tied.tolist(), found.pairs.tolist()
+    ([0.0], [0.667], [1.0], [3.0])
+    """
+    codes, names = _factorized(context)
+    scores, human = np.asarray(drawn, float), np.asarray(reference, float)
+    if scores.ndim != 2 or scores.shape[1:] != codes.shape or human.shape != codes.shape:
+        raise InputError("drawn", scores.shape, f"shape (draws, {len(codes)}), and one reference an item")
+    first, second, where = _pairs(codes)
+    gap = np.round(scores[:, first] - scores[:, second], _DIGITS)
+    there = np.isfinite(gap)
+    ours: Floats = np.sign(np.where(there, gap, 0.0))
+    order: Floats = np.sign(np.round(human[first] - human[second], _DIGITS))
+    rated = there & np.isfinite(order)
+    theirs: Floats = np.where(rated, np.nan_to_num(order), 0.0)
+    at: NDArray[np.intp] = (np.arange(len(scores))[:, None] * len(names) + where).ravel()
+
+    def total(values: NDArray[Any]) -> Floats:
+        counts = np.asarray(np.bincount(at, values.astype(float).ravel(), len(scores) * len(names)), float)
+        return counts.reshape(len(scores), len(names))
+
+    together, x, y = total(ours * theirs), total(np.abs(ours) * rated), total(np.abs(theirs))
+    defined = (x > 0) & (y > 0)
+    tau = np.where(defined, together / np.sqrt(np.where(defined, x * y, 1.0)), 0.0)
+    tied, pairs = total(there & (ours == 0)), total(there)
+    return Agreement(names, tau.mean(axis=0), defined.mean(axis=0), tied.mean(axis=0), pairs.mean(axis=0))
+
+
+def _factorized(context: ArrayLike) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    codes, names = pd.factorize(np.asarray(context, dtype=object), sort=True)
+    return codes, np.asarray(names, object)
+
+
+def _pairs(codes: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Return first and second item of every pair within a context, and the context."""
+    order: NDArray[np.intp] = np.argsort(codes, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
+    found = [np.stack([part[i] for i in np.triu_indices(len(part), 1)]) for part in parts]
+    first, second = np.concatenate(found, axis=1).astype(np.intp) if found else np.empty((2, 0), np.intp)
+    return first, second, codes[first]

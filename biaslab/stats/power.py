@@ -1,132 +1,15 @@
-"""What a design can find: the smallest detectable effect of so many contexts, and the contexts that an effect needs."""
+"""The power of a test over contexts."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from biaslab.errors import InputError
+from biaslab.stats.estimate import FEWEST
 
-Floats = NDArray[np.float64]
-#: Two-sided sign-flip tests of fewer contexts cannot reach p < .05.
-FEWEST = 6
-_MOST = 10**9
 _CERTAIN = 30.0  # standard errors beyond the critical value, where the noncentral t runs out of digits
-
-
-def standard_error(numerators: ArrayLike, denominators: ArrayLike) -> float:
-    """Linearised standard error of Σ numerators / Σ denominators over contexts; NaN for fewer than two.
-
-    Examples
-    --------
-    >>> round(standard_error([1, 2, 3, 4], [1, 1, 1, 1]), 4)
-    0.6455
-    """
-    num, den = np.asarray(numerators, float), np.asarray(denominators, float)
-    contexts = len(num)
-    if contexts < 2:
-        return math.nan
-    residuals = num - num.sum() / den.sum() * den
-    return float(np.sqrt(contexts / (contexts - 1) * np.sum(residuals**2)) / den.sum())
-
-
-def detectable(numerators: ArrayLike, denominators: ArrayLike, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Return the smallest shift of a ratio that as many contexts as these detect.
-
-    (t_{1−α/2} + t_{power}) · s with G − 1 degrees of freedom, where s is the linearised standard error of a ratio of
-    sums over G contexts.
-
-    Parameters
-    ----------
-    numerators, denominators : array_like, shape (contexts,)
-        Sums within each context.
-    power, alpha : float
-        Wanted power, and two-sided level of the test.
-
-    Returns
-    -------
-    float
-        In the unit of the ratio; NaN for fewer than two contexts.
-
-    Raises
-    ------
-    InputError
-        If power or alpha lies outside 0 to 1.
-
-    Examples
-    --------
-    >>> round(detectable([3, 4, 2, 4, 3, 4, 4, 3], [4] * 8), 3)
-    0.214
-    """
-    return detectable_effect(standard_error(numerators, denominators), np.size(numerators), power, alpha)
-
-
-def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Return (t_{1−α/2} + t_{power}) · error with G − 1 degrees of freedom: `detectable` of any standard error.
-
-    Examples
-    --------
-    >>> round(detectable_effect(0.0656, 8), 3)
-    0.214
-    """
-    for name, value in (("power", power), ("alpha", alpha)):
-        if not 0 < value < 1:
-            raise InputError(name, value, "a number between 0 and 1")
-    if contexts < 2:
-        return math.nan
-    return float(np.sum(stats.t.ppf([1 - alpha / 2, power], contexts - 1))) * error
-
-
-def required_contexts(
-    numerators: ArrayLike, denominators: ArrayLike, effect: float, power: float = 0.8, alpha: float = 0.05
-) -> float:
-    """Return how many contexts like these it takes to detect a shift of a ratio: `detectable` turned round.
-
-    Parameters
-    ----------
-    numerators, denominators : array_like, shape (contexts,)
-        Sums within each context of a pilot study: how much contexts vary is read from them.
-    effect : float
-        The shift to detect, in the unit of the ratio, above 0.
-    power, alpha : float
-        Wanted power, and two-sided level of the test.
-
-    Returns
-    -------
-    float
-        A whole number, at least 6, below which no sign-flip test reaches .05; NaN where the pilot has fewer than two
-        contexts or these do not vary, so that nothing can be said; infinity beyond 10⁹.
-
-    Raises
-    ------
-    InputError
-        If the effect is not above 0, or power or alpha lies outside 0 to 1.
-
-    Examples
-    --------
-    >>> required_contexts([3, 4, 2, 4, 3, 4, 4, 3], [4] * 8, effect=0.1)
-    30.0
-    """
-    if not 0 < effect < math.inf:
-        raise InputError("effect", effect, "a number above 0")
-    contexts, error = np.size(numerators), standard_error(numerators, denominators)
-    scale = float(np.abs(np.asarray(numerators, float)).sum() / np.sum(denominators)) if contexts else 0.0
-    if math.isnan(error) or error <= 1e-12 * scale:
-        return math.nan
-    spread = error * math.sqrt(contexts)
-    low, high = FEWEST, FEWEST
-    while detectable_effect(spread / math.sqrt(high), high, power, alpha) > effect:
-        if high > _MOST:
-            return math.inf
-        low, high = high + 1, 2 * high
-    while low < high:
-        middle = (low + high) // 2
-        enough = detectable_effect(spread / math.sqrt(middle), middle, power, alpha) <= effect
-        low, high = (low, middle) if enough else (middle + 1, high)
-    return float(high)
 
 
 def expected_power(effect: float, error: float, contexts: int, alpha: float = 0.05) -> float:

@@ -1,9 +1,9 @@
-"""Cluster-robust regression: linear models, also within contexts, and generalised linear ones, through statsmodels."""
+"""Cluster-robust regression: linear models, also within contexts."""
 
 from __future__ import annotations
 
 import math
-import warnings
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,14 +12,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from biaslab.checks import require_one_of
-from biaslab.errors import InputError
-from biaslab.stats.design_matrix import demeaned, identified, read_formula
-from biaslab.stats.estimate import Estimate, effect_or_why_not, undefined
-from biaslab.stats.intervals import ROUNDING, student
+from biaslab.errors import InputError, TrialsError
+from biaslab.stats.estimate import ROUNDING, Estimate, effect_or_why_not, student, undefined, without_interval
 
 Floats = NDArray[np.float64]
 Covariance = Literal["jackknife", "cluster"]
-Family = Literal["binomial", "gaussian", "poisson"]
 
 
 def linear_model(
@@ -76,12 +73,12 @@ def linear_model(
     (2.0, 0.016)
     """
     _check(covariance, level)
-    y, x, names, codes = read_formula(frame, formula, context)
+    y, x, names, codes = _read_formula(frame, formula, context)
     if within and len(codes):
         names = [name for name in names if name != "Intercept"]
-        y, x = demeaned(y[:, None], codes)[:, 0], demeaned(x[:, len(x[0]) - len(names) :], codes)
+        y, x = _demeaned(y[:, None], codes)[:, 0], _demeaned(x[:, len(x[0]) - len(names) :], codes)
     contexts = len(np.unique(codes))
-    kept, reasons = identified(y, x, names, contexts)
+    kept, reasons = _identified(y, x, names, contexts)
     found = {name: undefined(reason, contexts) for name, reason in reasons.items()}
     if kept:
         x = x[:, kept]
@@ -97,66 +94,7 @@ def linear_model(
     return {name: found[name] for name in names}
 
 
-def generalised_model(
-    frame: pd.DataFrame,
-    formula: str,
-    family: Family = "binomial",
-    context: str = "context_id",
-    level: float = 0.95,
-) -> dict[str, Estimate]:
-    """Fit a generalised linear model with statsmodels' cluster-robust covariance over contexts (CR1).
-
-    Parameters
-    ----------
-    frame, formula, context, level
-        As for `linear_model`. Write ``C(context_id)`` into the formula for an intercept a context, where contexts are
-        few and large: with small ones these bias the other coefficients away from 0 (Neyman & Scott 1948).
-    family : {"binomial", "gaussian", "poisson"}
-        With its canonical link: logistic, linear, or log-linear regression.
-
-    Returns
-    -------
-    dict of str to Estimate
-        Coefficients, on the scale of the link (log odds, say), as for `linear_model`. NaN, with a note, for all terms
-        where the fit does not converge, as where a term separates the outcomes.
-
-    References
-    ----------
-    Liang & Zeger 1986, *Longitudinal data analysis using generalized linear models*, Biometrika 73(1).
-
-    Examples
-    --------
-    >>> frame = pd.DataFrame({"context_id": [*"aabbccdd"], "x": [0, 1] * 4, "won": [0, 1, 1, 1, 0, 0, 0, 1]})
-    >>> found = generalised_model(frame, "won ~ x")["x"]
-    >>> round(found.estimate, 3)
-    2.197
-    """
-    import statsmodels.api as sm
-    from statsmodels.tools.sm_exceptions import ConvergenceWarning, PerfectSeparationWarning
-
-    require_one_of("family", family, get_args(Family))
-    _check("cluster", level)
-    y, x, names, codes = read_formula(frame, formula, context)
-    contexts = len(np.unique(codes))
-    kept, reasons = identified(y, x, names, contexts)
-    found = {name: undefined(reason, contexts) for name, reason in reasons.items()}
-    if not kept:
-        return {name: found[name] for name in names}
-    model = sm.GLM(y, x[:, kept], family=getattr(sm.families, family.capitalize())())
-    try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("error", ConvergenceWarning)
-            warnings.simplefilter("error", PerfectSeparationWarning)
-            fit = model.fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
-    except (ConvergenceWarning, PerfectSeparationWarning, np.linalg.LinAlgError):
-        reason = "undefined: the fit does not converge; a term may separate the outcomes"
-        return {name: found.get(name, undefined(reason, contexts)) for name in names}
-    method = f"{family} model, {_NAMES['cluster']}"
-    pairs = zip(kept, fit.params, fit.bse, strict=True)
-    found |= {names[k]: _estimate(value, error, contexts, level, method) for k, value, error in pairs}
-    return {name: found[name] for name in names}
-
-
+_EXACT = "residuals do not vary: no interval"
 _NAMES = {"jackknife": "cluster jackknife (CR3), t", "cluster": "cluster-robust (CR1), t"}
 
 
@@ -194,13 +132,60 @@ def _sandwich_errors(y: Floats, x: Floats, codes: NDArray[np.intp]) -> Floats:
 
 
 def _estimate(value: float, error: float, contexts: int, level: float, method: str) -> Estimate:
-    nan = math.nan
-    if math.isnan(error):
-        return Estimate(float(value), nan, nan, nan, nan, contexts, method, "no interval: one context decides the term")
-    if error == 0:
-        note = "residuals do not vary: no interval"
-        return Estimate(float(value), nan, nan, nan, nan, contexts, method, note)
-    low, high = student(float(value), float(error), contexts, level)
+    value, error = float(value), float(error)
+    if not error > 0:
+        reason = "no interval: one context decides the term" if math.isnan(error) else _EXACT
+        return replace(without_interval(value, contexts, reason), method=method)
+    low, high = student(value, error, contexts, level)
     p_value = 2 * float(stats.t.sf(abs(value) / error, contexts - 1))
-    effect, note = effect_or_why_not(float(error), contexts)
-    return Estimate(float(value), low, high, p_value, effect, contexts, method, note)
+    effect, note = effect_or_why_not(error, contexts)
+    return Estimate(value, error, low, high, p_value, effect, contexts, method, note)
+
+
+def _read_formula(
+    frame: pd.DataFrame, formula: str, context: str
+) -> tuple[Floats, Floats, list[str], NDArray[np.intp]]:
+    """Return outcome, variables, their names, and the number of each row's context."""
+    import patsy  # type: ignore[import-untyped]
+
+    if context not in frame.columns:
+        raise TrialsError("frame columns", list(frame.columns), f"the column of the context, {context!r}")
+    known = frame[frame[context].notna()].reset_index(drop=True)
+    if known.select_dtypes("number").isin([np.inf, -np.inf]).any(axis=None):
+        raise InputError("frame", math.inf, "finite numbers, and NaN where there is none")
+    try:
+        y, x = patsy.dmatrices(formula, known, return_type="dataframe")
+    except (patsy.PatsyError, ValueError) as error:
+        raise InputError("formula", formula, f"a formula over the columns of the frame ({error})") from None
+    if y.shape[1] != 1:
+        raise InputError("formula", formula, "an outcome that is one number a row")
+    return y.to_numpy(float)[:, 0], x.to_numpy(float), list(x.columns), pd.factorize(known.loc[x.index, context])[0]
+
+
+def _demeaned(columns: Floats, codes: NDArray[np.intp]) -> Floats:
+    """Return each column less the mean of its context; what is left of a constant after rounding is 0."""
+    count = np.bincount(codes)
+    means = np.column_stack([np.bincount(codes, column) / count for column in columns.T])
+    left = columns - means[codes]
+    return np.where(np.abs(left) <= ROUNDING * np.abs(columns).max(axis=0, initial=0.0), 0.0, left)
+
+
+def _identified(y: Floats, x: Floats, names: list[str], contexts: int) -> tuple[list[int], dict[str, str]]:
+    """Return the numbers of the terms that can be estimated, first come first served, and why the others cannot."""
+    if contexts < 2:
+        reason = "undefined: no row is left" if contexts == 0 else "undefined: one context only"
+        return [], dict.fromkeys(names, reason)
+    if np.ptp(y) <= ROUNDING * np.abs(y).max():
+        return [], dict.fromkeys(names, "undefined: the outcome does not vary")
+    kept: list[int] = []
+    reasons: dict[str, str] = {}
+    scale = np.abs(x).max(axis=0)
+    scaled = x / np.where(scale > 0, scale, 1.0)
+    for k, name in enumerate(names):
+        if np.linalg.matrix_rank(scaled[:, [*kept, k]], tol=1e-9 * math.sqrt(len(x))) > len(kept):
+            kept.append(k)
+        else:
+            reasons[name] = "undefined: the term does not vary apart from the others"
+    if len(kept) >= len(x):
+        return [], dict.fromkeys(names, "undefined: as many terms as rows")
+    return kept, reasons

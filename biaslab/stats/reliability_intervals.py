@@ -14,10 +14,10 @@ from pandas.util import hash_array
 
 from biaslab.errors import TrialsError
 from biaslab.stats.blocks import number_items
-from biaslab.stats.estimate import Estimate, Resampling, undefined
-from biaslab.stats.intervals import ROUNDING
+from biaslab.stats.estimate import ROUNDING, Estimate, Inference, undefined
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic
 from biaslab.stats.reliability import Measurement, why_undefined
+from biaslab.stats.resampling import Resampling
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
@@ -99,6 +99,8 @@ def alpha_difference(
     annotator: str = "annotator",
     score: str = "score",
     context: str = "context_id",
+    null: float | None = 0.0,
+    inference: Inference = "resampling",
 ) -> Estimate:
     """Estimate how much higher alpha is in one frame than in another, over the contexts that both have.
 
@@ -108,11 +110,13 @@ def alpha_difference(
         Scores as for `estimate_alpha`: of a judge's samples and of human annotators, say, or of two configurations.
     resampling, level, units, annotator, score, context
         As there.
+    null, inference
+        As for `biaslab.stats.jackknife.cluster_statistic`.
 
     Returns
     -------
     Estimate
-        Alpha of the first minus that of the second, tested against 0; both are recomputed with the same resampled
+        Alpha of the first minus that of the second; both are recomputed with the same resampled
         contexts.
 
     Examples
@@ -136,7 +140,7 @@ def alpha_difference(
     contents = pd.concat([_contents(frame, columns, score, context) for frame in frames], axis=1, keys=_BOTH)
     names = contents.sort_values(list(_BOTH)).index
     made = [_alpha(frame, columns, score, context, names, level)[0] for frame in frames]
-    return cluster_difference(made[0], made[1], len(common), resampling)
+    return cluster_difference(made[0], made[1], len(common), resampling, null, inference)
 
 
 def _units(scores: pd.DataFrame, units: Sequence[str] | None, annotator: str, score: str, context: str) -> list[str]:

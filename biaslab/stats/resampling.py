@@ -1,124 +1,211 @@
-"""Ratios over contexts, and differences of them, with bootstrap intervals and tests.
+"""Resampling of contexts: settings, weights, and bootstrap intervals of smooth functions of sums over contexts.
 
-Judgements of one context are not independent, so contexts are resampled, never judgements. Trials are first reduced to
-one numerator and one denominator a context; a bootstrap is then one product of a weight matrix with them.
+Judgements of one context are not independent, so contexts are resampled, never judgements. A bootstrap is one product
+of a weight matrix with the sums of each context, and the gradient of the function gives the standard error of every
+replicate.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from scipy import stats
 
 from biaslab.errors import InputError
-from biaslab.stats.estimate import Estimate, Resampling
-from biaslab.stats.permutation import sign_flip, swap_test
-from biaslab.stats.power import detectable, standard_error
-from biaslab.stats.smooth import in_order, smooth_estimate
-
-__all__ = ["Estimate", "Resampling", "cluster_ratio", "detectable", "ratio_difference", "sign_flip", "standard_error"]
+from biaslab.stats.estimate import ROUNDING
 
 Floats = NDArray[np.float64]
+#: Maps sums of shape (replicates, columns) to values (replicates,) and their gradients (replicates, columns).
+Smooth = Callable[[Floats], tuple[Floats, Floats]]
+#: Weights at a time: half a megabyte stays in cache, and is reused rather than mapped anew.
+_CHUNK = 1 << 16
 
 
-def cluster_ratio(
-    numerators: ArrayLike,
-    denominators: ArrayLike,
-    resampling: Resampling,
-    null: float | None = None,
-    bounds: tuple[float, float] | None = None,
-) -> Estimate:
-    """Estimate Σ numerators / Σ denominators with an interval and a test over contexts.
+@dataclass(frozen=True)
+class Resampling:
+    """How uncertainty is computed.
 
     Parameters
     ----------
-    numerators, denominators : array_like, shape (contexts,)
-        Sums within each context: for a rate, successes and trials; for a mean, sum and count. Contexts whose
-        denominator is 0, or where either is NaN, do not enter. Their order does not matter.
-    resampling : Resampling
-        How to resample.
-    null : float, optional
-        Value under the null hypothesis; none means no test and no `mde`.
-    bounds : tuple of float, optional
-        Least and greatest possible ratio. When all contexts have the same ratio the bootstrap has no width, and the
-        interval is Clopper and Pearson's with each context as one trial, which is conservative.
-
-    Returns
-    -------
-    Estimate
+    n : int
+        Bootstrap replicates (B).
+    level : float
+        Confidence level, between 0 and 1.
+    method : {"studentised", "percentile", "bca"}
+        Kind of bootstrap interval (Efron & Tibshirani 1993, §12.5, §13.3, §14.3). Studentised is the default because it
+        keeps its coverage with few contexts; the percentile interval covers about .88 with 8 of them and .93 with 24.
+    seed : int
+        Of the random numbers of bootstrap and test.
 
     Raises
     ------
     InputError
-        If a sum is infinite, or the two are not one a context.
-
-    Examples
-    --------
-    >>> e = cluster_ratio([3, 4, 2, 4, 3, 4, 4, 3], [4] * 8, Resampling(seed=1), null=0.5)
-    >>> round(e.estimate, 3), round(e.ci_low, 3), round(e.ci_high, 3), round(e.p_value, 4)
-    (0.844, 0.693, 0.989, 0.0156)
+        If a value lies outside its range.
     """
-    sums = _columns(numerators, denominators)
-    sums = in_order(sums[(sums[:, 1] > 0) & ~np.isnan(sums[:, 0])])
-    found = smooth_estimate(sums, _ratio, resampling, bounds)
-    if null is None or found.n_contexts < 2:
-        return found
-    return replace(found, p_value=sign_flip(sums[:, 0] - null * sums[:, 1], resampling.seed))
+
+    n: int = 2000
+    level: float = 0.95
+    method: Literal["studentised", "percentile", "bca"] = "studentised"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n < 100:
+            raise InputError("resampling.n", self.n, "at least 100 bootstrap replicates")
+        if not 0 < self.level < 1:
+            raise InputError("resampling.level", self.level, "a number between 0 and 1", "write 0.95 for 95 %")
+        if self.method not in ("studentised", "percentile", "bca"):
+            raise InputError("resampling.method", self.method, "studentised, percentile or bca")
 
 
-def ratio_difference(
-    numerators: tuple[ArrayLike, ArrayLike], denominators: tuple[ArrayLike, ArrayLike], resampling: Resampling
-) -> Estimate:
-    """Estimate how much larger one ratio is than another on the same contexts, with a paired bootstrap.
-
-    Both ratios are recomputed with the same resampled contexts, so what the contexts have in common cancels. The test
-    swaps the two ratios' sums in whole contexts, against a difference of 0.
-
-    Parameters
-    ----------
-    numerators, denominators : tuple of two array_like, each of shape (contexts,)
-        Sums within each context of the first and of the second ratio, in the same order of contexts. A context where
-        either ratio has no denominator does not enter.
-    resampling : Resampling
-        How to resample.
+def draw_weights(contexts: int, n: int, seed: int, most: int = _CHUNK) -> Iterator[Floats]:
+    """Yield how often each context is drawn in each of n resamples, in chunks of at most `most` weights.
 
     Returns
     -------
-    Estimate
-        Of the first minus the second.
+    iterator of numpy.ndarray, shape (replicates, contexts)
+        Each row sums to the number of contexts.
 
     Examples
     --------
-    >>> e = ratio_difference(([3, 4, 2, 4, 3, 4, 4, 3], [2, 2, 1, 3, 2, 3, 2, 2]), ([4] * 8, [4] * 8), Resampling())
-    >>> round(e.estimate, 3), e.p_value
-    (0.312, 0.0078125)
+    >>> [chunk.sum(axis=1).tolist() for chunk in draw_weights(4, 3, seed=0)]
+    [[4.0, 4.0, 4.0]]
     """
-    sums = _columns(numerators[0], denominators[0], numerators[1], denominators[1])
-    sums = in_order(sums[(sums[:, [1, 3]] > 0).all(axis=1) & ~np.isnan(sums).any(axis=1)])
-    found = smooth_estimate(sums, _difference, resampling)
-    if found.n_contexts < 2:
-        return found
-    gap, total = sums[:, [2, 3, 0, 1]] - sums, sums.sum(axis=0)
-    p_value = swap_test(lambda swaps: _difference(total + swaps @ gap)[0], len(sums), resampling.seed)
-    return replace(found, p_value=p_value)
+    rng, rows = np.random.default_rng(seed), max(1, most // contexts)
+    for start in range(0, n, rows):
+        size = min(rows, n - start)
+        drawn = rng.integers(0, contexts, size=(size, contexts))
+        drawn += np.arange(0, size * contexts, contexts)[:, None]
+        yield np.bincount(drawn.ravel(), minlength=size * contexts).reshape(size, contexts).astype(float)
 
 
-def _columns(*sums: ArrayLike) -> Floats:
-    arrays = [np.asarray(values, float) for values in sums]
-    if any(array.shape != arrays[0].shape or array.ndim != 1 for array in arrays):
-        raise InputError("sums", [array.shape for array in arrays], "one number a context in each")
-    columns = np.column_stack(arrays)
-    if np.isinf(columns).any():
-        raise InputError("sums", np.inf, "finite numbers, and NaN where there is none")
-    return columns
+def in_order(sums: Floats) -> Floats:
+    """Sort contexts by what they add, so that a seed gives the same resamples however contexts are named or ordered."""
+    scale = np.abs(sums).max(axis=0, initial=0.0)
+    keys = np.round(sums / np.where(scale > 0, scale, 1.0), 12)
+    return sums[np.lexsort(keys.T)]
 
 
-def _ratio(sums: Floats) -> tuple[Floats, Floats]:
-    value = sums[:, 0] / sums[:, 1]
-    return value, np.stack([1 / sums[:, 1], -value / sums[:, 1]], axis=1)
+def bootstrap_smooth(sums: Floats, function: Smooth, n: int, seed: int) -> tuple[Floats, Floats]:
+    """Resample contexts with replacement and recompute a smooth function of their sums.
+
+    Returns
+    -------
+    tuple of numpy.ndarray, each of shape (n,)
+        The replicates, and the linearised standard error of each.
+    """
+    contexts, k = sums.shape
+    rows, columns = np.triu_indices(k)
+    products = np.column_stack([sums, sums[:, rows] * sums[:, columns]])
+    twice = np.where(rows == columns, 1.0, 2.0)
+    values, errors = [], []
+    for weights in draw_weights(contexts, n, seed):
+        moments = weights @ products
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found, gradient = function(moments[:, :k])
+            spread = np.sum(moments[:, k:] * (gradient[:, rows] * gradient[:, columns] * twice), axis=1)
+        values.append(found)
+        errors.append(np.sqrt(np.maximum(spread, 0.0) * contexts / (contexts - 1)))
+    return np.concatenate(values), np.concatenate(errors)
 
 
-def _difference(sums: Floats) -> tuple[Floats, Floats]:
-    (first, up), (second, down) = _ratio(sums[:, :2]), _ratio(sums[:, 2:])
-    return first - second, np.concatenate([up, -down], axis=1)
+def bootstrap_interval(
+    sums: Floats, function: Smooth, value: float, error: float, resampling: Resampling
+) -> tuple[float, float]:
+    """Return the bootstrap interval of a smooth function of sums over contexts; their order does not matter.
+
+    Parameters
+    ----------
+    sums : numpy.ndarray, shape (contexts, columns)
+        What each context adds.
+    function : callable
+        Maps sums of shape (replicates, columns) to values (replicates,) and their gradients (replicates, columns). The
+        gradient gives the linearised standard error of every replicate, so that a studentised interval costs no more.
+    value, error : float
+        The function of all contexts, and its linearised standard error.
+    resampling : Resampling
+        How to resample.
+    """
+    sums = in_order(sums)
+    replicates, errors = bootstrap_smooth(sums, function, resampling.n, resampling.seed)
+    finite = np.isfinite(replicates) & np.isfinite(errors)
+    replicates, errors = replicates[finite], errors[finite]
+    if resampling.method == "studentised":
+        return studentised(value, error, replicates, errors, resampling.level)
+    if resampling.method == "percentile":
+        return percentile(replicates, resampling.level)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left_out = function(sums.sum(axis=0) - sums)[0]
+    return bca(replicates, value, left_out[np.isfinite(left_out)], resampling.level)
+
+
+def percentile(replicates: Floats, level: float) -> tuple[float, float]:
+    """Return the quantiles of the replicates (Efron & Tibshirani 1993, §13.3).
+
+    Parameters
+    ----------
+    replicates : numpy.ndarray, shape (replicates,)
+        Finite values, at least one.
+    level : float
+        Confidence level, between 0 and 1.
+
+    Examples
+    --------
+    >>> percentile(np.arange(5.0), 0.5)
+    (1.0, 3.0)
+    """
+    low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def bca(replicates: Floats, value: float, left_out: Floats, level: float) -> tuple[float, float]:
+    """Return quantiles corrected for bias and acceleration (Efron & Tibshirani 1993, Eqs. 14.9-14.15).
+
+    Parameters
+    ----------
+    replicates : numpy.ndarray, shape (replicates,)
+        Finite values, at least one. Those that equal the value count half below it.
+    value : float
+        The statistic of all contexts.
+    left_out : numpy.ndarray, shape (contexts,)
+        The statistic without each context: the jackknife.
+    level : float
+        Confidence level, between 0 and 1.
+    """
+    rounding = ROUNDING * max(abs(value), float(np.ptp(replicates)))
+    share = (np.mean(replicates < value - rounding) + np.mean(replicates <= value + rounding)) / 2
+    bias = stats.norm.ppf(np.clip(share, 1 / len(replicates), 1 - 1 / len(replicates)))
+    centred = left_out.mean() - left_out
+    spread = np.sum(centred**2)
+    acceleration = np.sum(centred**3) / (6 * spread**1.5) if spread > 0 else 0.0
+    shifted = bias + stats.norm.ppf([(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(replicates, stats.norm.cdf(bias + shifted / (1 - acceleration * shifted)))
+    return float(low), float(high)
+
+
+def studentised(value: float, error: float, replicates: Floats, errors: Floats, level: float) -> tuple[float, float]:
+    """Return the bootstrap-t interval (Efron & Tibshirani 1993, §12.5).
+
+    Parameters
+    ----------
+    value, error : float
+        The statistic of all contexts and its standard error.
+    replicates, errors : numpy.ndarray, shape (replicates,)
+        Finite values, and the standard error of each. Replicates without spread are left out.
+    level : float
+        Confidence level, between 0 and 1.
+
+    Returns
+    -------
+    tuple of float
+        Both NaN where no replicate has spread.
+    """
+    usable = errors > 1e-6 * error  # what is left of a spread of 0 after rounding does not count
+    if not usable.any():
+        return float("nan"), float("nan")
+    pivots = (replicates[usable] - value) / errors[usable]
+    lower, upper = np.quantile(pivots, [(1 - level) / 2, (1 + level) / 2])
+    return float(value - upper * error), float(value - lower * error)

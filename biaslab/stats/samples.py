@@ -10,9 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.stats.blocks import side_by_side, usable
-from biaslab.stats.estimate import Estimate, Resampling, undefined
-from biaslab.stats.frame import Ratio, sum_by_context
+from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.jackknife import cluster_statistic
+from biaslab.stats.ratio import Ratio, sum_by_context
+from biaslab.stats.resampling import Resampling
 
 Floats = NDArray[np.float64]
 _TWO = "undefined: no request has two samples with a score"

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from biaslab.errors import InputError
-from biaslab.stats.frame import sum_by_context
+from biaslab.stats.ratio import sum_by_context
 
 Floats = NDArray[np.float64]
 
@@ -161,7 +161,7 @@ def tie_sums(context: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats, ND
     Returns
     -------
     tuple of numpy.ndarray, each of shape (contexts,)
-        Tied pairs, pairs, and the names of the contexts; for `biaslab.stats.frame.Ratio` with ``bounds=(0, 1)``.
+        Tied pairs, pairs, and the names of the contexts; for `biaslab.stats.ratio.Ratio` with ``bounds=(0, 1)``.
 
     Examples
     --------

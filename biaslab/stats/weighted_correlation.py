@@ -6,17 +6,49 @@ which each context is repeated so often.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from biaslab.stats import intervals
-from biaslab.stats.correlation import DIGITS, Method
-from biaslab.stats.jackknife import Statistic
+from biaslab.stats.correlation import DIGITS, Level, Method, correlation, rounded
+from biaslab.stats.estimate import ROUNDING
+from biaslab.stats.jackknife import Statistic, on_blocks
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 _CHUNK = 1 << 18
+#: Contexts × contexts counts are held for Kendall's tau; with more contexts it is recomputed resample by resample.
+_LARGEST = 2000
+
+
+def arranged(
+    given: pd.DataFrame, columns: list[str], level: Level, method: Method, keys: list[str]
+) -> tuple[Callable[[int, int], Statistic], int]:
+    """Return what makes the statistic of two of the columns, and the number of contexts.
+
+    Rows are sorted by scores within contexts and contexts by their rows, so that a seed gives the same resamples
+    however contexts are named or ordered.
+    """
+    scores = np.column_stack([rounded(given[column].to_numpy(float)) for column in columns])
+    systems = pd.factorize(given[keys[1]], sort=True)[0] if level == "system" else np.zeros(len(given), np.intp)
+    codes, names = pd.factorize(given[keys[0]])
+    order = np.lexsort((systems, *scores.T[::-1], codes))
+    scores, systems, codes = scores[order], systems[order], codes[order]
+    blocks = np.split(np.column_stack([scores, systems]), np.flatnonzero(np.diff(codes)) + 1)
+    blocks = sorted(blocks, key=lambda block: block.tobytes())
+    rows, codes = np.concatenate(blocks), np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
+
+    def make(i: int, j: int) -> Statistic:
+        if level == "system":
+            return by_system(rows[:, i], rows[:, j], codes, rows[:, -1].astype(np.intp), method)
+        if method == "kendall" and len(blocks) > _LARGEST:
+            return on_blocks([block[:, [i, j]] for block in blocks], _kendall_of)
+        return pooled(rows[:, i], rows[:, j], codes, method)
+
+    return make, len(names)
 
 
 def pooled(x: Floats, y: Floats, codes: Codes, method: Method) -> Statistic:
@@ -99,7 +131,7 @@ def _standardised(values: Floats, weights: Floats, n: Floats) -> Floats:
     drawn = np.where(weights > 0, values, 0.0)
     centred = np.where(weights > 0, drawn - np.sum(weights * drawn, axis=1, keepdims=True) / n, 0.0)
     largest = np.abs(centred).max(axis=1, keepdims=True)
-    rounding = intervals.ROUNDING * np.abs(drawn).max(axis=1, keepdims=True)
+    rounding = ROUNDING * np.abs(drawn).max(axis=1, keepdims=True)
     return centred / np.where(largest > rounding, largest, np.nan)
 
 
@@ -119,7 +151,7 @@ def _pearson(x: Floats, y: Floats, codes: Codes) -> Statistic:
         with np.errstate(invalid="ignore", divide="ignore"):
             a, b = sxx - sx**2 / n, syy - sy**2 / n
             r = _bounded(sxy - sx * sy / n, a * b)
-            return np.where((a > intervals.ROUNDING * sxx) & (b > intervals.ROUNDING * syy), r, np.nan)
+            return np.where((a > ROUNDING * sxx) & (b > ROUNDING * syy), r, np.nan)
 
     return statistic
 
@@ -176,3 +208,8 @@ def _rounded(means: Floats) -> Floats:
 def _chunks(weights: Floats, items: int) -> list[Floats]:
     rows = max(1, _CHUNK // max(items, weights.shape[1]))
     return [weights[start : start + rows] for start in range(0, len(weights), rows)]
+
+
+def _kendall_of(drawn: list[Floats]) -> float:
+    frame = pd.DataFrame(np.concatenate(drawn), columns=["x", "y"])
+    return correlation(frame, "x", "y", "dataset", "kendall").value

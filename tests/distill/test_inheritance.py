@@ -53,7 +53,7 @@ class Mean:
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("mean_value", "mean", "logits", null=0.5), Metric("other", "other"))
 
     def estimate(self, trials, metrics=None):
-        found = Estimate(trials["value"].mean(), 0.0, 1.0, 0.5, 0.1, len(trials), "mean")
+        found = Estimate(trials["value"].mean(), 0.1, 0.0, 1.0, 0.5, 0.1, len(trials), "mean")
         where = {"judge": trials["judge"].iloc[0], "dataset": "d", "attribute": "a"}
         rows = estimate_rows({"mean_value": found}, where, bl.Resampling(), len(trials), 0)
         return estimates_frame(rows, self.name, self.primary, ("attribute",))

@@ -12,7 +12,7 @@ import biaslab as bl
 from biaslab import report
 from biaslab.errors import InputError, TrialsError
 from biaslab.report.before_after import best_remedy
-from biaslab.stats.multiplicity import adjust
+from biaslab.stats.frame import adjust
 
 
 @pytest.fixture(autouse=True)

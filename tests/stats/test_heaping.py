@@ -9,10 +9,10 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from biaslab.errors import InputError
-from biaslab.stats.estimate import Resampling
-from biaslab.stats.frame import Ratio
 from biaslab.stats.heaping import myers, myers_estimate, myers_sums, whipple, whipple_sums
 from biaslab.stats.jackknife import cluster_statistic
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resampling import Resampling
 from biaslab.stats.scale_use import effective_levels, range_used, scale_use, score_weights, tie_sums
 
 SCALE = range(1, 101)

@@ -11,12 +11,12 @@ from scipy import stats
 
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.correlation import correlation
-from biaslab.stats.correlation_intervals import arranged, correlation_difference, estimate_correlation
-from biaslab.stats.estimate import Resampling
+from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.jackknife import cluster_difference, cluster_statistic, on_blocks
 from biaslab.stats.reliability import krippendorff_alpha
 from biaslab.stats.reliability_intervals import alpha_difference, estimate_alpha
-from biaslab.stats.smooth import draw_weights
+from biaslab.stats.resampling import Resampling, draw_weights
+from biaslab.stats.weighted_correlation import arranged
 
 METHODS = ("spearman", "kendall", "pearson")
 LEVELS = ("context", "dataset", "system")
@@ -165,7 +165,7 @@ def test_kendall_of_many_contexts_falls_back_to_the_loop(monkeypatch):
     frame = candidates()
     settings = Resampling(n=100, method="percentile")
     wanted = estimate_correlation(frame, "one", "human", settings, "dataset", "kendall")
-    monkeypatch.setattr("biaslab.stats.correlation_intervals._LARGEST", 3)
+    monkeypatch.setattr("biaslab.stats.weighted_correlation._LARGEST", 3)
     same(estimate_correlation(frame, "one", "human", settings, "dataset", "kendall"), wanted)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from biaslab.errors import InputError
-from biaslab.stats.labels import expected_score, mean_of_samples, tempered
+from biaslab.stats.labels import tempered
 
 LOGPROBS = st.lists(st.floats(-30, 0), min_size=2, max_size=10)
 
@@ -36,21 +36,9 @@ def test_greedy_is_the_limit():
 def test_labels_without_probability():
     assert tempered([-math.inf, -1.0]).tolist() == [0.0, 1.0]
     assert np.isnan(tempered([-math.inf, -math.inf])).all()
-    assert np.isnan(expected_score([1, 2], [-math.inf, -math.inf]))
 
 
-def test_mean_of_samples_is_what_sampling_converges_to():
-    rng, logprobs, scores = np.random.default_rng(3), np.log([0.1, 0.2, 0.4, 0.3]), [1, 2, 3, 4]
-    for temperature in (0.5, 1.0, 2.0):
-        drawn = rng.choice(scores, size=(20_000, 20), p=tempered(logprobs, temperature)).mean(axis=1)
-        mean, deviation = mean_of_samples(scores, logprobs, 20, temperature)
-        assert drawn.mean() == pytest.approx(mean, abs=4 * deviation / np.sqrt(20_000))
-        assert drawn.std() == pytest.approx(deviation, rel=0.03)
-
-
-@pytest.mark.parametrize("bad", [lambda: tempered([0.0, 0.0], -1), lambda: mean_of_samples([1], [0.0], 0)])
+@pytest.mark.parametrize("bad", [-1, math.inf, math.nan])
 def test_bad_values_are_named(bad):
-    with pytest.raises(InputError, match=r"temperature|n is"):
-        bad()
-    with pytest.raises(InputError, match="scores"):
-        mean_of_samples([1, 2, 3], [0.0, 0.0], 1)
+    with pytest.raises(InputError, match="temperature"):
+        tempered([0.0, 0.0], bad)

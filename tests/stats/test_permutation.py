@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 from scipy import stats
 
 from biaslab.errors import InputError
 from biaslab.stats.permutation import patterns, sign_flip, swap_test
 
 rng = np.random.default_rng(3)
+CLUSTERS = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), min_size=2, max_size=30)
 
 
 def test_swapping_conditions_is_scipys_paired_permutation_test():
@@ -41,3 +43,26 @@ def test_undefined_is_nan_and_bad_shapes_are_refused():
     assert sign_flip([0.0, 0.0]) == 1
     with pytest.raises(InputError, match="one a pattern"):
         swap_test(lambda s: s, 5)
+
+
+def test_sign_flip_is_scipys_exact_test():
+    values = rng.normal(0.4, 1, 10)
+    wanted = stats.permutation_test(
+        (values,), np.sum, permutation_type="samples", n_resamples=np.inf, alternative="two-sided"
+    ).pvalue
+    assert sign_flip(values) == pytest.approx(wanted)
+
+
+def test_drawn_sign_flips_agree_with_enumerated_ones():
+    values = np.r_[rng.normal(0.5, 1, 12)]
+    exact = sign_flip(values)
+    drawn = sign_flip(np.r_[values, 0.0], seed=3)  # one more context changes nothing but the method
+    assert drawn == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 9999) + 1e-4)
+
+
+@given(CLUSTERS, st.randoms(use_true_random=False))
+def test_exact_test_ignores_the_order_of_contexts(pairs, random):
+    num, den = np.array(pairs[:12], float).T
+    values = list(num - 0.5 * den)
+    shuffled = random.sample(values, len(values))
+    assert sign_flip(values) == pytest.approx(sign_flip(shuffled))

@@ -8,8 +8,9 @@ from hypothesis import given, strategies as st
 from statsmodels.stats.power import TTestPower
 
 from biaslab.errors import InputError
+from biaslab.stats.estimate import detectable_effect
 from biaslab.stats.permutation import sign_flip
-from biaslab.stats.power import detectable_effect, expected_power
+from biaslab.stats.power import expected_power
 
 SIZES = st.integers(6, 500)
 
