@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -23,12 +25,19 @@ Floats = NDArray[np.float64]
 _TINY = 1e-12
 
 
-def answer_alpha(given: Answers, resampling: Resampling) -> Estimate:
+def answer_alpha(given: Answers, resampling: Resampling, greedy: bool = False) -> Estimate:
     """Estimate Krippendorff's interval alpha between samples of the same question.
 
     Of exact distributions it is what infinitely many samples tend to: 1 less the mean variance within items over the
-    variance of all scores together.
+    variance of all scores together. Greedy samples are equal, so that one was asked; their 1 has no uncertainty.
     """
+    if not greedy:
+        return _alpha(given, resampling)
+    alpha, note = _alpha(given.repeated(), resampling), "1 by construction: greedy answers are equal"
+    return replace(alpha, ci_low=1.0, ci_high=1.0, method="none", note=note) if alpha.estimate == 1 else alpha
+
+
+def _alpha(given: Answers, resampling: Resampling) -> Estimate:
     if given.samples is not None:
         replicate, item = np.nonzero(np.isfinite(given.samples))
         found = given.items.iloc[item][list(ITEM)]

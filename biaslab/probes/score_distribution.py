@@ -15,7 +15,7 @@ from biaslab import prompts
 from biaslab.checks import require_some_of, require_whole
 from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
-from biaslab.probes._answers import Answers, name_seed
+from biaslab.probes._answers import COLUMNS, Answers, name_seed
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, by_configuration, label_mass, scored
 from biaslab.scales import SCALES, find_scale, scale_named, whole_numbers
 from biaslab.scoring.pointwise import Answer, Asking, drawn_items, label_trials, read_score, score_trials
@@ -106,10 +106,7 @@ class ScoreDistribution(Probe):
 
     name: ClassVar[str] = "score_distribution"
     conditions: ClassVar[tuple[str, ...]] = ("scale", "answer")
-    columns: ClassVar[tuple[str, ...]] = (
-        *(*ITEM, "scale", "human", "human_scale", "ratings", "replicate"),
-        *("value", "status", "label_mass"),
-    )
+    columns: ClassVar[tuple[str, ...]] = (*COLUMNS, "scale", "human_scale", "ratings", "label_mass")
     needs: ClassVar[str] = "single scores on a scale"
     metrics: ClassVar[tuple[Metric, ...]] = (
         *(
