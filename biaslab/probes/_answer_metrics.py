@@ -1,4 +1,4 @@
-"""Estimates that probes of single scores share: alpha between samples, answers that could be read, what they cost."""
+"""Metrics that probes of single scores share: alpha between samples, answers that hold a score, what they cost."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def _alpha(given: Answers, resampling: Resampling) -> Estimate:
     return cluster_statistic(alpha, len(sums), resampling, bounds=(-1.0, 1.0), missing=missing)
 
 
-def parse_rate(asked: pd.DataFrame, resampling: Resampling) -> Estimate:
-    """Estimate the share of answers from which a score was read; the trials of all labels are one answer."""
+def parse_rate(asked: pd.DataFrame) -> Ratio:
+    """Say which answers hold a score; the trials of all labels are one answer."""
     answers = asked.drop_duplicates([*ITEM, "replicate"])
     read = answers.index.isin(usable(answers).index)
-    return Ratio(answers["context_id"], read, np.ones(len(answers)), bounds=(0.0, 1.0)).estimate(resampling)
+    return Ratio(answers["context_id"], read, np.ones(len(answers)), bounds=(0.0, 1.0))
 
 
-def token_count(asked: pd.DataFrame, n: int, resampling: Resampling) -> Estimate:
-    """Estimate the tokens that n answers about one item cost, read and written."""
+def token_count(asked: pd.DataFrame, n: int) -> Ratio:
+    """Say how many tokens n answers about one item cost, read and written."""
     answers = asked.drop_duplicates([*ITEM, "replicate"])
-    return Ratio(answers["context_id"], n * answers["tokens"], np.ones(len(answers))).estimate(resampling)
+    return Ratio(answers["context_id"], n * answers["tokens"], np.ones(len(answers)))

@@ -69,10 +69,10 @@ class ScoreDistribution(Probe):
     ``round_number_excess_10``, ``round_number_excess_5`` (primary; 0 to 10 or 5, null 1; *single*, *greedy*, *humans*)
         Whipple's index of heaping at multiples of 10 or 5 (`biaslab.stats.heaping`): how many times more often they are
         given than the scores around them. Above 1: a liking for round numbers. Undefined where fewer than three
-        multiples fit into the scale with the scores around them, as on 1-10. A narrow peak of all scores together that
-        sits on a round number looks the same: read it beside ``pooled_sd``, safe from 8 points. Exact distributions
-        show what samples are too few to show, that a smooth distribution cut off by the end of the scale lies up to
-        .023 from 1; of them a departure of more than .03 is tested.
+        multiples fit into the scale with the scores around them, as on 1-10. If the scores of all texts
+        lie in one narrow peak on a round number, that looks the same: only where ``pooled_sd`` is at least 8 points is
+        it ruled out. A smooth distribution cut off by the end of the scale may lie up to .023 from 1, which exact
+        distributions show and samples are too few to show; of exact ones a departure of more than .03 is tested.
     ``myers_index`` (0–.9)
         Share of scores whose last digit would have to change to make all last digits equally frequent. Not tested:
         a fair judge's is above 0 where scores are few (the note says by how much).

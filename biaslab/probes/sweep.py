@@ -49,7 +49,7 @@ class Sweep(Probe):
     scale : str
         Name in `biaslab.scales.SCALES`.
     temperatures : sequence of float
-        Different temperatures, in any order; 0 is greedy, and is asked once, for its samples are equal.
+        Different temperatures, in any order; 0 is greedy, and is asked once, since its samples are equal.
     cot : sequence of bool
         Without reasons, with reasons before the score (CoT, chain of thought), or both.
     samples : int
@@ -218,7 +218,7 @@ class Sweep(Probe):
             yield Part(self._of_setting(given, asked, temperature), given.counts, setting)
             for n in sorted({2**power for power in range(self.samples.bit_length())} | {self.samples}):
                 paid = n if given.samples is not None and temperature > 0 else 1
-                found: dict[str, Estimable] = {"tokens": partial(token_count, asked, paid, self.resampling)}
+                found: dict[str, Estimable] = {"tokens": token_count(asked, paid)}
                 if cell.wants("agreement"):
                     found["agreement"] = self._agreement(cell, given, n)
                 yield Part(found, given.counts, {**setting, "samples": float(n)})
@@ -241,7 +241,7 @@ class Sweep(Probe):
         """Return what does not depend on how many samples are averaged."""
         found: dict[str, Estimable] = {
             "alpha": partial(answer_alpha, given, self.resampling, greedy=temperature == 0),
-            "parse_rate": partial(parse_rate, asked, self.resampling),
+            "parse_rate": parse_rate(asked),
         }
         if given.chances is not None and temperature == 1:
             found["label_mass"] = label_mass(asked.drop_duplicates(list(ITEM)))
