@@ -14,6 +14,7 @@ from biaslab.scales import Scale
 from biaslab.stats import (
     ITEM,
     Estimate,
+    Level,
     Ratio,
     Resampling,
     cluster_statistic,
@@ -22,6 +23,8 @@ from biaslab.stats import (
     side_by_side,
     undefined,
 )
+
+_LEVELS: tuple[Level, ...] = ("context", "dataset")
 
 
 def pairs_of(trials: pd.DataFrame) -> list[Pair]:
@@ -86,12 +89,10 @@ def kendalls(cell: Cell, judged: pd.DataFrame, joints: Mapping[Pair, Joint]) -> 
     at_first: dict[str, pd.DataFrame] = {}
     for (after, attribute, position), items, counts in _places(cell, judged, joints):
         found: dict[str, Estimable] = {
-            "kendall_context": partial(
-                estimate_correlation, items, "value", "human", cell.resampling, "context", "kendall"
-            ),
-            "kendall_dataset": partial(
-                estimate_correlation, items, "value", "human", cell.resampling, "dataset", "kendall"
-            ),
+            f"kendall_{level}": partial(
+                estimate_correlation, items, "value", "human", cell.resampling, level, "kendall"
+            )
+            for level in _LEVELS
         }
         if position == 1:
             at_first[attribute] = items

@@ -1,6 +1,8 @@
-"""Estimates that probes of single scores share: alpha between samples, answers that could be read, what they cost."""
+"""Metrics that probes of single scores share: alpha between samples, answers that hold a score, what they cost."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -23,12 +25,19 @@ Floats = NDArray[np.float64]
 _TINY = 1e-12
 
 
-def answer_alpha(given: Answers, resampling: Resampling) -> Estimate:
+def answer_alpha(given: Answers, resampling: Resampling, greedy: bool = False) -> Estimate:
     """Estimate Krippendorff's interval alpha between samples of the same question.
 
     Of exact distributions it is what infinitely many samples tend to: 1 less the mean variance within items over the
-    variance of all scores together.
+    variance of all scores together. Greedy samples are equal, so that one was asked; their 1 has no uncertainty.
     """
+    if not greedy:
+        return _alpha(given, resampling)
+    alpha, note = _alpha(given.repeated(), resampling), "1 by construction: greedy answers are equal"
+    return replace(alpha, ci_low=1.0, ci_high=1.0, method="none", note=note) if alpha.estimate == 1 else alpha
+
+
+def _alpha(given: Answers, resampling: Resampling) -> Estimate:
     if given.samples is not None:
         replicate, item = np.nonzero(np.isfinite(given.samples))
         found = given.items.iloc[item][list(ITEM)]
@@ -49,14 +58,14 @@ def answer_alpha(given: Answers, resampling: Resampling) -> Estimate:
     return cluster_statistic(alpha, len(sums), resampling, bounds=(-1.0, 1.0), missing=missing)
 
 
-def parse_rate(asked: pd.DataFrame, resampling: Resampling) -> Estimate:
-    """Estimate the share of answers from which a score was read; the trials of all labels are one answer."""
+def parse_rate(asked: pd.DataFrame) -> Ratio:
+    """Say which answers hold a score; the trials of all labels are one answer."""
     answers = asked.drop_duplicates([*ITEM, "replicate"])
     read = answers.index.isin(usable(answers).index)
-    return Ratio(answers["context_id"], read, np.ones(len(answers)), bounds=(0.0, 1.0)).estimate(resampling)
+    return Ratio(answers["context_id"], read, np.ones(len(answers)), bounds=(0.0, 1.0))
 
 
-def token_count(asked: pd.DataFrame, n: int, resampling: Resampling) -> Estimate:
-    """Estimate the tokens that n answers about one item cost, read and written."""
+def token_count(asked: pd.DataFrame, n: int) -> Ratio:
+    """Say how many tokens n answers about one item cost, read and written."""
     answers = asked.drop_duplicates([*ITEM, "replicate"])
-    return Ratio(answers["context_id"], n * answers["tokens"], np.ones(len(answers))).estimate(resampling)
+    return Ratio(answers["context_id"], n * answers["tokens"], np.ones(len(answers)))

@@ -17,6 +17,8 @@ from biaslab.scales import Scale
 from biaslab.stats import ITEM, Agreement, agreement_within, draw_means, number_items, tempered, usable, warn_missing
 
 Floats = NDArray[np.float64]
+#: Columns of trials that `Answers.of` reads, besides ``label`` of label distributions.
+COLUMNS = (*ITEM, "human", "replicate", "value", "status")
 _DRAWS = 32  # of each sampled answer: the error they add is small beside that of the contexts
 _SAME = 1e-9
 

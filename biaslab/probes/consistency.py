@@ -33,6 +33,7 @@ from biaslab.stats import CELL, ITEM, Measurement, tempered
 
 _ONE: dict[str, Any] = {"attributes": ("coherence",), "scales": ("1-5",), "levels": ("interval",)}
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "context_noise": 0.3}
+_READ = ("configuration", "scale", "ratings", "replicate", "value", "status", "label_mass")
 _MANY_CONTEXTS = 3000  # above, ordinal alpha, whose time grows with the square of the contexts, takes too long
 
 
@@ -110,10 +111,7 @@ class Consistency(Probe):
     name: ClassVar[str] = "consistency"
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "answer")
     conditions: ClassVar[tuple[str, ...]] = ("configuration", "level")
-    columns: ClassVar[tuple[str, ...]] = (
-        *(*ITEM, "configuration", "scale", "ratings", "replicate"),
-        *("value", "status", "label_mass"),
-    )
+    columns: ClassVar[tuple[str, ...]] = (*ITEM, *_READ)
     needs: ClassVar[str] = "scores on a scale"
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("sample_alpha", "between samples", "Krippendorff's α", null=0.0),

@@ -185,9 +185,9 @@ class Recipe(Probe):
         for scorer in self._scorers:
             asked = cell.trials[cell.trials["scorer"] == scorer]
             price: dict[str, Estimable] = {
-                "parse_rate": partial(parse_rate, asked, self.resampling),
+                "parse_rate": parse_rate(asked),
                 "label_mass": label_mass(asked.drop_duplicates(list(ITEM))),
-                "tokens": partial(token_count, asked, asked["replicate"].nunique(), self.resampling),
+                "tokens": token_count(asked, asked["replicate"].nunique()),
             }
             yield Part(price, (len(asked), 0), {"scorer": scorer})
 

@@ -15,7 +15,7 @@ from biaslab import prompts
 from biaslab.checks import require_some_of, require_whole
 from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
-from biaslab.probes._answers import Answers, name_seed
+from biaslab.probes._answers import COLUMNS, Answers, name_seed
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, by_configuration, label_mass, scored
 from biaslab.scales import SCALES, find_scale, scale_named, whole_numbers
 from biaslab.scoring.pointwise import Answer, Asking, drawn_items, label_trials, read_score, score_trials
@@ -69,10 +69,10 @@ class ScoreDistribution(Probe):
     ``round_number_excess_10``, ``round_number_excess_5`` (primary; 0 to 10 or 5, null 1; *single*, *greedy*, *humans*)
         Whipple's index of heaping at multiples of 10 or 5 (`biaslab.stats.heaping`): how many times more often they are
         given than the scores around them. Above 1: a liking for round numbers. Undefined where fewer than three
-        multiples fit into the scale with the scores around them, as on 1-10. A narrow peak of all scores together that
-        sits on a round number looks the same: read it beside ``pooled_sd``, safe from 8 points. Exact distributions
-        show what samples are too few to show, that a smooth distribution cut off by the end of the scale lies up to
-        .023 from 1; of them a departure of more than .03 is tested.
+        multiples fit into the scale with the scores around them, as on 1-10. If the scores of all texts
+        lie in one narrow peak on a round number, that looks the same: only where ``pooled_sd`` is at least 8 points is
+        it ruled out. A smooth distribution cut off by the end of the scale may lie up to .023 from 1, which exact
+        distributions show and samples are too few to show; of exact ones a departure of more than .03 is tested.
     ``myers_index`` (0–.9)
         Share of scores whose last digit would have to change to make all last digits equally frequent. Not tested:
         a fair judge's is above 0 where scores are few (the note says by how much).
@@ -106,10 +106,7 @@ class ScoreDistribution(Probe):
 
     name: ClassVar[str] = "score_distribution"
     conditions: ClassVar[tuple[str, ...]] = ("scale", "answer")
-    columns: ClassVar[tuple[str, ...]] = (
-        *(*ITEM, "scale", "human", "human_scale", "ratings", "replicate"),
-        *("value", "status", "label_mass"),
-    )
+    columns: ClassVar[tuple[str, ...]] = (*COLUMNS, "scale", "human_scale", "ratings", "label_mass")
     needs: ClassVar[str] = "single scores on a scale"
     metrics: ClassVar[tuple[Metric, ...]] = (
         *(

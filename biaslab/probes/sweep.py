@@ -17,7 +17,7 @@ from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes._answer_metrics import answer_alpha, parse_rate, token_count
-from biaslab.probes._answers import Answers, name_seed
+from biaslab.probes._answers import COLUMNS, Answers, name_seed
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass
 from biaslab.scales import find_scale
 from biaslab.scoring.pointwise import (
@@ -30,7 +30,7 @@ from biaslab.scoring.pointwise import (
     read_score,
     score_trials,
 )
-from biaslab.stats import ITEM, Estimate, Ratio, undefined
+from biaslab.stats import ITEM, Ratio, undefined
 
 _PLAIN, _COT = "no CoT", "CoT"
 _NONE = float("nan")  # one object, so that a design equals itself
@@ -49,7 +49,7 @@ class Sweep(Probe):
     scale : str
         Name in `biaslab.scales.SCALES`.
     temperatures : sequence of float
-        Different temperatures, in any order; 0 is greedy, and is asked once, for its samples are equal.
+        Different temperatures, in any order; 0 is greedy, and is asked once, since its samples are equal.
     cot : sequence of bool
         Without reasons, with reasons before the score (CoT, chain of thought), or both.
     samples : int
@@ -113,10 +113,7 @@ class Sweep(Probe):
     name: ClassVar[str] = "sweep"
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "scale")
     conditions: ClassVar[tuple[str, ...]] = ("cot", "temperature", "samples")
-    columns: ClassVar[tuple[str, ...]] = (
-        *(*ITEM, "cot", "temperature", "label", "human", "replicate"),
-        *("value", "status", "label_mass", "tokens"),
-    )
+    columns: ClassVar[tuple[str, ...]] = (*COLUMNS, "cot", "temperature", "label", "label_mass", "tokens")
     needs: ClassVar[str] = "scores at several temperatures, with and without reasons"
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("agreement", "agreement with the reference scores", "Kendall's τ-b", null=0.0),
@@ -218,13 +215,12 @@ class Sweep(Probe):
         for (cot, temperature), given, asked in self._settings(cell):
             answers[cot, temperature] = given
             setting = {"cot": cot, "temperature": temperature}
-            yield Part(self._of_setting(given, asked, temperature), given.counts, {**setting, "samples": np.nan})
-            for n in self._sizes():
+            yield Part(self._of_setting(given, asked, temperature), given.counts, setting)
+            for n in sorted({2**power for power in range(self.samples.bit_length())} | {self.samples}):
                 paid = n if given.samples is not None and temperature > 0 else 1
-                found: dict[str, Estimable] = {
-                    "agreement": partial(self._estimated, cell, given, n),
-                    "tokens": partial(token_count, asked, paid, self.resampling),
-                }
+                found: dict[str, Estimable] = {"tokens": token_count(asked, paid)}
+                if cell.wants("agreement"):
+                    found["agreement"] = self._agreement(cell, given, n)
                 yield Part(found, given.counts, {**setting, "samples": float(n)})
         yield from self._shifts(cell, answers)
 
@@ -244,21 +240,12 @@ class Sweep(Probe):
     def _of_setting(self, given: Answers, asked: pd.DataFrame, temperature: float) -> dict[str, Estimable]:
         """Return what does not depend on how many samples are averaged."""
         found: dict[str, Estimable] = {
-            "alpha": partial(self._alpha, given, temperature),
-            "parse_rate": partial(parse_rate, asked, self.resampling),
+            "alpha": partial(answer_alpha, given, self.resampling, greedy=temperature == 0),
+            "parse_rate": parse_rate(asked),
         }
         if given.chances is not None and temperature == 1:
             found["label_mass"] = label_mass(asked.drop_duplicates(list(ITEM)))
         return found
-
-    def _alpha(self, given: Answers, temperature: float) -> Estimate:
-        if temperature > 0:
-            return answer_alpha(given, self.resampling)
-        alpha = answer_alpha(given.repeated(), self.resampling)  # greedy samples are equal: one was asked
-        if alpha.estimate != 1:
-            return alpha
-        note = "1 by construction: greedy answers are equal"
-        return replace(alpha, ci_low=1.0, ci_high=1.0, method="none", note=note)
 
     def _shifts(self, cell: Cell, answers: Mapping[_Setting, Answers]) -> Iterator[Part]:
         """Yield what reasons change at each temperature, and what temperature changes with and without them."""
@@ -289,10 +276,3 @@ class Sweep(Probe):
     def _agreement(self, cell: Cell, given: Answers, n: int) -> Ratio:
         """Return the agreement of means of n samples; all temperatures are drawn with the same random numbers."""
         return given.agreement(given.means(n, name_seed(self.seed, cell.where))).ratio()
-
-    def _estimated(self, cell: Cell, given: Answers, n: int) -> Estimate:
-        return self._agreement(cell, given, n).estimate(self.resampling)
-
-    def _sizes(self) -> list[int]:
-        """Return how many samples are averaged: 1, 2, 4 ... and all."""
-        return sorted({2**power for power in range(self.samples.bit_length())} | {self.samples})

@@ -246,3 +246,13 @@ def test_labels_go_on_after_a_prefix_with_a_space(graded):
     for trial in trials:
         assert isinstance(trial.request, Choice)
         assert trial.request.labels[0].startswith(" ") == (trial.condition["arm"] != "alone")
+
+
+def test_only_trials_of_its_own_design_will_do(graded):
+    probe = Anchoring(attributes=["coherence", "fluency"])
+    own = bl.collect(probe, bl.SimulatedJudge(graded), graded.head(1), progress=False)
+    assert len(probe.accepts(own).trials) == len(own)
+    for others in (own.assign(probe="recorded"), own.drop(columns="arm")):
+        refused = probe.accepts(others)
+        assert refused.trials.empty
+        assert refused.note.startswith("needs scores of several attributes in one output")

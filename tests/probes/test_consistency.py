@@ -172,6 +172,44 @@ def test_one_annotator_is_no_agreement(graded):
     assert found["note"].str.contains("annotator").all()
 
 
+def scores_of(folder, contexts, **more):
+    """Return the recorded scores 1 and 2 of two candidates in each context."""
+    rows = [f"c{c},{name},{score},1-5" for c in range(contexts) for name, score in (("x", 1), ("y", 2))]
+    file = folder / "log.csv"
+    file.write_text("\n".join(["context_id,candidate_id,score,scale", *rows]), encoding="utf-8")
+    return bl.read_judgements(file).assign(**more)
+
+
+def test_recorded_scores_must_be_repeated_in_some_way(tmp_path):
+    probe = Consistency(replicates=2)
+    once = scores_of(tmp_path, 8, ratings="3")
+    assert "several annotators" in probe.accepts(once).note
+    assert probe.accepts(once).trials.empty
+    nothing = probe.accepts(once.iloc[:0])
+    assert (len(nothing.trials), nothing.note) == (0, "needs scores on a scale")
+    two = probe.accepts(once.assign(ratings="3 4"))
+    again = probe.accepts(pd.concat([once, once.assign(replicate=1)], ignore_index=True))
+    for accepted, n in ((two, 16), (again, 32)):
+        assert len(accepted.trials) == n
+        assert accepted.probe == dataclasses.replace(probe, levels=("interval", "ordinal", "nominal"))
+    alpha = again.probe.estimate(again.trials, ["sample_alpha"])
+    assert alpha["estimate"].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_ordinal_alpha_of_very_many_contexts_is_left_out(tmp_path):
+    accepted = Consistency().accepts(scores_of(tmp_path, 3001, ratings="3 4"))
+    assert accepted.probe.levels == ("interval", "nominal")
+    assert "here 3001" in accepted.note
+
+
+def test_trials_of_its_own_design_are_taken_before_recorded_ones(graded, tmp_path):
+    probe = Consistency(**ONE, joint=False)
+    own = bl.collect(probe, bl.SimulatedJudge(graded), graded, progress=False)
+    both = pd.concat([own, scores_of(tmp_path, 8, ratings="3 4")], ignore_index=True)
+    accepted = probe.accepts(both)
+    assert (len(accepted.trials), accepted.note, accepted.probe) == (len(own), "", None)
+
+
 @pytest.mark.parametrize(
     ("options", "name"),
     [

@@ -189,6 +189,22 @@ def test_estimates_of_a_tiny_frame_are_counted_by_hand():
     assert value["agreement"] == pytest.approx((2 / math.sqrt(2 * 3) + 1 / 3) / 2)
 
 
+def test_recorded_scores_are_taken_by_configuration_and_pairs_are_not(tmp_path):
+    rows = [f"c{c},x,{score},1-10,{way}" for c in range(6) for way, score in (("terse", 5), ("long", c + 1))]
+    file = tmp_path / "log.csv"
+    names = "context_id,candidate_id,score,scale,configuration"
+    file.write_text("\n".join([names, *rows]), encoding="utf-8")
+    probe, trials = ScoreDistribution(), bl.read_judgements(file).assign(ratings="3.5")
+    accepted = probe.accepts(trials)
+    assert set(accepted.trials["attribute"]) == {"overall (terse)", "overall (long)"}
+    assert set(accepted.trials["ratings"]) == {""}  # ratings that are no whole numbers heap nowhere
+    spread = probe.estimate(accepted.trials, ["pooled_sd"]).set_index("attribute")["estimate"]
+    assert spread["overall (terse)"] == 0
+    assert spread["overall (long)"] == pytest.approx(np.std([1, 2, 3, 4, 5, 6]))
+    pairs = probe.accepts(trials.assign(opponent_id="y"))
+    assert (len(pairs.trials), pairs.note) == (0, "needs single scores on a scale")
+
+
 def test_refusals_drop_items_and_warn(graded):
     judge = bl.SimulatedJudge(graded, refusal=0.4)
     for answer in ("distribution", "text"):

@@ -208,3 +208,13 @@ def test_reasons_and_gpt35_on_topicalchat(shared_data):
         assert rate > 0.9
         curve = estimates[(estimates["metric"] == "agreement") & (estimates["cot"] == cot)].sort_values("samples")
         assert curve["estimate"].iloc[-1] > curve["estimate"].iloc[0]
+
+
+def test_only_trials_of_its_own_design_will_do(graded):
+    probe = Sweep(attributes=["coherence", "fluency"])
+    own = bl.collect(probe, bl.SimulatedJudge(graded), graded.head(1), progress=False)
+    assert len(probe.accepts(own).trials) == len(own)
+    for others in (own.assign(probe="recorded"), own.drop(columns="temperature")):
+        refused = probe.accepts(others)
+        assert refused.trials.empty
+        assert refused.note.startswith("needs scores at several temperatures")
