@@ -23,10 +23,12 @@ from biaslab.scoring.pointwise import (
     Asking,
     Item,
     about_scores,
+    begun,
     drawn_items,
     label_trials,
     read_score,
     score_trials,
+    spaced,
 )
 from biaslab.stats import Resampling, choose_metrics, estimates_frame, require_columns
 
@@ -242,8 +244,8 @@ class Anchoring:
         prompt = prompts.rate(dataset, order, scale, item.text, item.context)
         about = about_scores(item, order, scale, "lines")
         if self.answer == "distribution":
-            begun = (Message("user", prompt), Message("assistant", f"{first}:"))
-            yield from self._ask(item, first, begun, _spaced(scale), _where("joint", first, 1), about)
+            where = _where("joint", first, 1)
+            yield from self._ask(item, first, begun(prompt, first), spaced(scale), where, about)
         else:
             long = replace(self._asking, max_tokens=self.max_tokens * len(order))
             for position, attribute in enumerate(order, start=1):
@@ -259,9 +261,9 @@ class Anchoring:
                 alone = about_scores(item, [later], scale, previous=value)
                 yield from self._ask(item, later, turns, scale, where, alone)
             else:
-                begun = (Message("user", prompt), Message("assistant", f"{first}: {label}\n{later}:"))
+                started = begun(prompt, f"{first}: {label}\n{later}")
                 rest = replace(about, attributes=order[1:], previous=value)
-                for trial in self._ask(item, later, begun, _spaced(scale), where, rest):
+                for trial in self._ask(item, later, started, spaced(scale), where, rest):
                     yield replace(trial, labels=order[1:])
 
     def _ask(
@@ -288,8 +290,3 @@ class Anchoring:
 
 def _where(arm: str, after: str, position: int, forced: float = float("nan")) -> dict[str, Scalar]:
     return {"arm": arm, "after": after, "position": position, "forced": forced}
-
-
-def _spaced(scale: Scale) -> Scale:
-    """Put a space before every label: after "fluency:" that is how a score goes on."""
-    return replace(scale, labels=tuple(f" {label}" for label in scale.labels))

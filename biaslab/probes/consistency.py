@@ -12,19 +12,7 @@ import pandas as pd
 
 from biaslab import prompts
 from biaslab.checks import require_attributes_list, require_some_of, require_whole
-from biaslab.core import (
-    About,
-    Calibration,
-    Choice,
-    Message,
-    Messages,
-    Metric,
-    Reply,
-    Scalar,
-    Status,
-    Trial,
-    request_key,
-)
+from biaslab.core import About, Calibration, Choice, Messages, Metric, Reply, Scalar, Status, Trial, request_key
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes._agreeing import COLUMNS, METRICS, Cell
@@ -34,9 +22,11 @@ from biaslab.scoring.pointwise import (
     Asking,
     Item,
     about_scores,
+    begun,
     drawn_items,
     read_score,
     score_trials,
+    spaced,
 )
 from biaslab.stats import ITEM, Measurement, Resampling, choose_metrics, estimates_frame, require_columns, tempered
 
@@ -247,10 +237,8 @@ class Consistency:
         at = everything.index(attribute)
         order = everything[at:] + everything[:at]
         prompt = prompts.rate(dataset, order, scale, item.text, item.context)
-        begun = (Message("user", prompt), Message("assistant", f"{attribute}:"))
-        spaced = replace(scale, labels=tuple(f" {label}" for label in scale.labels))
-        about = about_scores(item, order, scale, "lines")
-        yield from self._samples(item, attribute, begun, spaced, f"{name} joint", rated, about)
+        started, about = begun(prompt, attribute), about_scores(item, order, scale, "lines")
+        yield from self._samples(item, attribute, started, spaced(scale), f"{name} joint", rated, about)
 
     def _samples(
         self,
