@@ -168,7 +168,7 @@ class SimulatedJudge(Planted):
         >>> data = bl.load_dataset("graded", limit=1)
         >>> trials = bl.scoring.PromptScoring(["fluency"], scale="1-5").design(data)
         >>> bl.SimulatedJudge(data).expected_scores(trials).round(1)[:3]
-        array([5., 3., 2.])
+        array([4.9, 3. , 4.9])
         """
         found = label_distributions(self, asked)
         return np.array([float(np.dot(scale.values, probabilities)) for scale, probabilities in found])
