@@ -4,7 +4,7 @@ Examples
 --------
 >>> from biaslab.calibration import calibrate
 >>> from biaslab.probes import find_probe
->>> found = calibrate([find_probe("position")], studies=20, contexts=[8], curve=[], population=200)
+>>> found = calibrate([find_probe("position")], ["first_position_rate"], studies=20, contexts=[8], curve=[], population=200)
 >>> found["quantity"].tolist()
 ['type_i_error', 'coverage', 'type_i_error', 'coverage', 'power', 'coverage', 'power', 'coverage']
 """

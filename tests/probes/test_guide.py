@@ -57,7 +57,7 @@ def test_it_is_found_and_measures():
     assert available()["self_preference"] is kind is bl.probes.SelfPreference
     assert find_metric("self_preference", "self_preference").advice
     data = bl.load_dataset("graded", limit=8)
-    judge = bl.SimulatedJudge(data, noise=0.5, self_preference=1.0, own_system="clean")
+    judge = bl.SimulatedJudge(data, quality=0.5, noise=0.3, self_preference=1.0, own_system="clean")
     probe = kind(attributes=["coherence"], own="clean")
     [row] = probe.estimate(bl.collect(probe, judge, data, progress=False)).to_dict("records")
     assert row["ci_low"] > 0
