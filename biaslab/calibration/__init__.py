@@ -4,7 +4,8 @@ Examples
 --------
 >>> from biaslab.calibration import calibrate
 >>> from biaslab.probes import find_probe
->>> found = calibrate([find_probe("position")], ["first_position_rate"], studies=20, contexts=[8], curve=[], population=200)
+>>> kinds, metrics = [find_probe("position")], ["first_position_rate"]
+>>> found = calibrate(kinds, metrics, studies=20, contexts=[8], population=200)
 >>> found["quantity"].tolist()
 ['type_i_error', 'coverage', 'type_i_error', 'coverage', 'power', 'coverage', 'power', 'coverage']
 """
