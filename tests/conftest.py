@@ -1,5 +1,6 @@
 """Fixtures that several test modules share."""
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -23,6 +24,12 @@ settings.register_profile("biaslab", deadline=None, max_examples=50)
 settings.load_profile("biaslab")
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_collection_finish():
+    """Leave what is imported by now, some million objects, out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

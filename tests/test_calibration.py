@@ -75,7 +75,7 @@ def test_judgements_treated_as_contexts_are_caught():
 
 
 def test_refusals_counted_as_losses_are_caught_where_there_are_refusals():
-    found = left(RefusalsAsLosses, contexts=[100])
+    found = left(RefusalsAsLosses, studies=50, contexts=[100])
     assert ("type_i_error", False, True) in found
     assert not any(name == "type_i_error" and not refusals for name, _, refusals in found)
 
@@ -106,7 +106,7 @@ def test_the_table_says_what_was_run():
 
 
 def test_the_result_depends_on_the_seed_and_not_on_the_number_of_processes():
-    options = {"studies": 20, "population": 100, "contexts": [8], "curve": []}
+    options = {"metrics": [METRIC], "studies": 10, "population": 60, "contexts": [8], "curve": []}
     one, two, other = (
         bl.calibrate([Position], jobs=jobs, seed=seed, **options).drop(columns="seconds")
         for jobs, seed in ((1, 3), (2, 3), (1, 4))
@@ -200,9 +200,9 @@ WORDS = [
     "--metric",
     METRIC,
     "--studies",
-    "20",
+    "10",
     "--population",
-    "200",
+    "100",
     "--contexts",
     "8",
 ]

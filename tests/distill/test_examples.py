@@ -52,8 +52,7 @@ def test_of_any_scorer(design, data, judge):
 
 
 @given(st.lists(st.sampled_from([1.0, 2.0, 3.0, 4.0, 5.0, np.nan]), min_size=1, max_size=5))
-def test_unreadable_replicates_are_left_out(values):
-    data = bl.load_dataset("graded", limit=1)
+def test_unreadable_replicates_are_left_out(data, values):
     row = data.candidates.iloc[0]
     about = {"judge": "j", "dataset": data.name, "attribute": "fluency", "scale": "1-5"}
     trials = pd.DataFrame(

@@ -156,7 +156,8 @@ def test_noise_of_the_student_moves_shares_in_sd_and_not_in_points():
 
 
 def test_a_student_that_shrinks_everything_loses_in_points_and_keeps_in_sd(population):
-    teacher = collect(Verbosity(), bl.SimulatedJudge(population, verbosity=0.8, **NOISY), population)
+    data = population.head(16)
+    teacher = collect(Verbosity(), bl.SimulatedJudge(data, verbosity=0.8, **NOISY), data)
     student = teacher.assign(judge="student", value=3 + 0.4 * (teacher["value"] - 3))
     found = inherit(Verbosity(), teacher, student)
     assert share(found, "SD")["estimate"] == pytest.approx(1)
@@ -272,7 +273,8 @@ def test_what_cannot_be_compared_is_refused(population):
 
 
 def test_a_student_without_an_estimate_has_no_share(population):
-    teacher = collect(Verbosity(), bl.SimulatedJudge(population, verbosity=1.0), population)
+    data = population.head(12)
+    teacher = collect(Verbosity(), bl.SimulatedJudge(data, verbosity=1.0), data)
     found = inherit(Verbosity(), teacher, teacher.assign(judge="flat", value=3.0, words=7), ["verbosity_slope"])
     for role in ("share", "difference"):
         row = share(found, "SD", role)

@@ -47,6 +47,20 @@ def summeval(shared_data):
     return bl.load_dataset("summeval", path=shared_data / "summeval" / "annotations_1200.jsonl.gz")
 
 
+@pytest.fixture(scope="module")
+def judge_scores(recorded):
+    """The scores of SummEval's judges, read as they are; read once, since all of them take a while."""
+    return bl.read_judgements(recorded / "summeval_judges" / "judge_scores.jsonl.gz")
+
+
+@pytest.fixture(scope="module")
+def last_scores(recorded):
+    """The same as `judge_scores`, but of each reply its last number from 1 to 5."""
+    return bl.read_judgements(
+        recorded / "summeval_judges" / "judge_scores.jsonl.gz", mapping={"score_pattern": LAST_SCORE}
+    )
+
+
 @pytest.mark.parametrize(
     ("aspect", "first", "consistent"), [("coherence", 0.5213, 0.6436), ("consistency", 0.4024, 0.6436)]
 )
@@ -148,8 +162,8 @@ def test_order_effect_on_topical_chat(recorded, attribute, theirs, ours):
     ("attribute", "interval", "ordinal", "nominal"),
     [("coherence", 0.5756, 0.5744, 0.1607), ("consistency", 0.8989, 0.8146, 0.5363)],
 )
-def test_experts_of_summeval_agree(recorded, summeval, attribute, interval, ordinal, nominal):
-    trials = bl.read_judgements(recorded / "summeval_judges" / "judge_scores.jsonl.gz")
+def test_experts_of_summeval_agree(judge_scores, summeval, attribute, interval, ordinal, nominal):
+    trials = judge_scores
     mine = trials[(trials["judge"] == "gpt-3.5-turbo-0301") & (trials["configuration"] == "mcq")]
     found = audit(mine[mine["attribute"] == attribute], summeval, ["consistency"])
     for level, alpha in (("interval", interval), ("ordinal", ordinal), ("nominal", nominal)):
@@ -160,11 +174,9 @@ def test_experts_of_summeval_agree(recorded, summeval, attribute, interval, ordi
     ("attribute", "theirs", "ours"),
     [("coherence", (0.4574, 98), (0.4509, 98)), ("consistency", (0.6083, 77), (0.6029, 78))],
 )
-def test_gpt4_agrees_with_experts_of_summeval(recorded, summeval, attribute, theirs, ours):
+def test_gpt4_agrees_with_experts_of_summeval(judge_scores, last_scores, summeval, attribute, theirs, ours):
     """The figures beside the data read "2/5" and "4.5/5", once each, as 5, which is what moves them."""
-    file = recorded / "summeval_judges" / "judge_scores.jsonl.gz"
-    for mapping, (rho, contexts) in ((None, ours), ({"score_pattern": LAST_SCORE}, theirs)):
-        trials = bl.read_judgements(file, mapping=mapping)
+    for trials, (rho, contexts) in ((judge_scores, ours), (last_scores, theirs)):
         mine = trials[(trials["judge"] == "gpt-4-0314") & (trials["attribute"] == attribute)]
         found = audit(mine, summeval, ["human_agreement"])
         shown = row(found, "human_agreement", level="context", coefficient="spearman")
@@ -172,9 +184,9 @@ def test_gpt4_agrees_with_experts_of_summeval(recorded, summeval, attribute, the
         assert shown["n_contexts"] == contexts
 
 
-def test_length_pays_with_gpt4_at_equal_expert_score(recorded, summeval):
+def test_length_pays_with_gpt4_at_equal_expert_score(judge_scores, summeval):
     """The slope by least squares within contexts, worked out here; it was first seen in these data by this audit."""
-    trials = bl.read_judgements(recorded / "summeval_judges" / "judge_scores.jsonl.gz")
+    trials = judge_scores
     mine = trials[(trials["judge"] == "gpt-4-0314") & (trials["attribute"] == "coherence") & (trials["status"] == "ok")]
     keys = ["context_id", "candidate_id"]
     frame = mine[[*keys, "value"]].merge(summeval.candidates[[*keys, "text"]]).set_index(keys)
@@ -190,8 +202,8 @@ def test_length_pays_with_gpt4_at_equal_expert_score(recorded, summeval):
     assert found["n_contexts"] == 100
 
 
-def test_duplicates_and_superseded_modes_of_summeval(recorded):
-    trials = bl.read_judgements(recorded / "summeval_judges" / "judge_scores.jsonl.gz")
+def test_duplicates_and_superseded_modes_of_summeval(judge_scores):
+    trials = judge_scores
     assert (len(trials), trials.attrs["duplicates"], trials.attrs["contradictions"]) == (21600, 300, 52)
     assert trials.attrs["left_out"] == {"superseded mode": 200}
     assert set(trials["status"]) == {"ok", "unparsable"}

@@ -144,7 +144,7 @@ def test_the_unit_of_the_score_does_not_matter(factor, shift):
     np.testing.assert_allclose(after[columns], before[columns], rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("size", [-1.0, 1.5])
+@pytest.mark.parametrize("size", [-1.0, pytest.param(1.5, marks=pytest.mark.slow)])
 def test_the_planted_slope_is_recovered(population, size):
     """The expected scores are known exactly: an estimate of noisy ones lies within their uncertainty."""
     probe = Familiarity()

@@ -74,7 +74,7 @@ def test_planted_heaping_comes_back(many):
         assert found["p_value"] < 0.001
 
 
-@pytest.mark.parametrize("sharpness", [6.0, 8.0, 12.0])
+@pytest.mark.parametrize("sharpness", [6.0, pytest.param(8.0, marks=pytest.mark.slow), 12.0])
 def test_a_fair_judge_is_not_accused(many, sharpness):
     """Exactly known distributions show that smooth ones, cut off by the scale's ends, lie a little off 1."""
     judge = bl.SimulatedJudge(many, quality=0.8, noise=0.5, sharpness=sharpness)

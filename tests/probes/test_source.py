@@ -98,7 +98,7 @@ def expected_loss(judge, data, probe):
     return np.mean(losses), np.std(losses) / np.sqrt(len(losses))
 
 
-@pytest.mark.parametrize("reliance", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("reliance", [0.0, pytest.param(0.5, marks=pytest.mark.slow), 1.0])
 def test_planted_reliance_comes_back(reliance):
     """Two judges that differ in their noise alone lose the same agreement, here computed with SciPy for one of them."""
     data = construct_population(250)

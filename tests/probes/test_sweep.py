@@ -50,7 +50,7 @@ def test_design_asks_a_distribution_once_and_texts_at_every_temperature(graded):
     assert len(texts) == 2 * len(reasoned)
 
 
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("temperature", [0.5, pytest.param(1.0, marks=pytest.mark.slow), 2.0])
 def test_exact_temperatures_are_what_samples_converge_to(many, temperature):
     """Mean, spread, alpha and agreement of 12 sampled texts lie within Monte-Carlo error of the exact distribution."""
     judge = bl.SimulatedJudge(many, noise=0.5, sharpness=4.0)

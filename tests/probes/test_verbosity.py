@@ -99,7 +99,7 @@ def test_neither_the_unit_of_the_score_nor_that_of_the_length_matters(made, fact
     np.testing.assert_allclose(after[columns], before[columns], rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("size", [-0.5, 0.8])
+@pytest.mark.parametrize("size", [-0.5, pytest.param(0.8, marks=pytest.mark.slow)])
 def test_the_planted_slope_is_recovered(population, size):
     """The expected scores are known exactly: an estimate of noisy ones lies within their uncertainty."""
     probe = Verbosity()

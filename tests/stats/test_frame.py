@@ -23,7 +23,7 @@ def test_an_estimate_becomes_a_row_with_its_standard_error_beside_it():
     assert (row["n_trials"], row["n_dropped"], row["seed"], row["attribute"]) == (32, 1, 4, "a")
 
 
-@settings(max_examples=12)  # multipletests collects garbage each time
+@settings(max_examples=25)  # multipletests collects garbage each time
 @given(st.lists(st.one_of(st.floats(0, 1), st.just(NAN)), max_size=20))
 def test_corrections_are_statsmodels(p_values):
     known = np.array([p for p in p_values if not np.isnan(p)])
