@@ -35,6 +35,7 @@ from biaslab.core.requests import (
     Score,
     as_messages,
     as_prompt,
+    canonical_json,
     request_fields,
     request_key,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "Usage",
     "as_messages",
     "as_prompt",
+    "canonical_json",
     "parameters",
     "request_fields",
     "request_key",

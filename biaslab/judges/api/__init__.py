@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from biaslab.checks import require_whole
-from biaslab.core import Choice, Completion, Likelihood, Reply, Request, require_kinds
+from biaslab.checks import require_one_of, require_whole
+from biaslab.core import Choice, Completion, Likelihood, Reply, Request, canonical_json, require_kinds
 from biaslab.errors import InputError, ModelChangedWarning, ServerError
 from biaslab.judges.api import faults
 from biaslab.judges.api.credentials import OPENAI, Address, Key
@@ -271,7 +271,7 @@ def _settings(wire: Wire, fingerprint: str | None) -> str:
     }
     given = {name: value for name, value in found.items() if value is not None}
     try:
-        return ":" + json.dumps(given, sort_keys=True, separators=(",", ":"), allow_nan=False) if given else ""
+        return f":{canonical_json(given)}" if given else ""
     except (TypeError, ValueError):
         raise InputError("parameters", wire.parameters, "fields that JSON can write") from None
 
@@ -279,8 +279,7 @@ def _settings(wire: Wire, fingerprint: str | None) -> str:
 def _check_settings(model: str, likelihood: str, top_logprobs: int, most: int, timeout: float) -> None:
     if not isinstance(model, str) or not model.strip():
         raise InputError("model", model, "the name of a model")
-    if likelihood not in ("echo", "prompt_logprobs"):
-        raise InputError("likelihood", likelihood, "echo or prompt_logprobs")
+    require_one_of("likelihood", likelihood, ("echo", "prompt_logprobs"))
     for name, value in (("top_logprobs", top_logprobs), ("max_concurrency", most)):
         require_whole(name, value, 1)
     if not timeout > 0:
