@@ -19,7 +19,6 @@ from biaslab.core.protocols import (
     Judge,
     Probe,
     Stoppable,
-    parameters,
     require_kinds,
 )
 from biaslab.core.requests import (
@@ -31,7 +30,6 @@ from biaslab.core.requests import (
     Messages,
     Prompt,
     Request,
-    Role,
     Score,
     as_messages,
     as_prompt,
@@ -62,7 +60,6 @@ __all__ = [
     "Prompt",
     "Reply",
     "Request",
-    "Role",
     "Scalar",
     "Score",
     "Status",
@@ -72,7 +69,6 @@ __all__ = [
     "as_messages",
     "as_prompt",
     "canonical_json",
-    "parameters",
     "request_fields",
     "request_key",
     "require_kinds",

@@ -15,7 +15,6 @@ import html
 import os
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
-from functools import cache
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
@@ -32,6 +31,7 @@ from biaslab.store.stored import StoredJudge
 if TYPE_CHECKING:
     import pandas as pd
 
+_VERSION = metadata.version("biaslab")
 _CHUNK = 500  # keys in one query; every SQLite takes at least 999 variables
 _FIND = "SELECT key, reply, prompt_tokens, cached_tokens, completion_tokens FROM replies WHERE key IN ({})"
 _KEEP = f"INSERT OR IGNORE INTO replies ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
@@ -125,7 +125,7 @@ class Store:
         """
         key, usage, text = request_key(request, judge_id), reply.usage, reply_to_json(reply)
         tokens = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
-        origin = (moment_to_text(datetime.now(UTC)), _version())
+        origin = (moment_to_text(datetime.now(UTC)), _VERSION)
         row = (key, judge_id, request.kind, *tokens, *origin, canonical_json(request_fields(request)), text)
         _, stored = self._file.run(_KEEP, row)
         if stored:
@@ -226,11 +226,3 @@ class Store:
         frame = self.info()
         title = f"Store {self.path}: {len(self):,} replies, {frame.attrs['bytes'] / 2**20:.1f} MiB"
         return f"<p>{html.escape(title)}</p>{frame.to_html(index=False)}"
-
-
-@cache
-def _version() -> str:
-    try:
-        return metadata.version("biaslab")
-    except metadata.PackageNotFoundError:  # run from a checkout that is not installed
-        return "unknown"

@@ -175,13 +175,11 @@ class ApiJudge:
         """Ask once; raise a `Fault` if another attempt may help."""
         path, body = self.wire.write(request)
         content = json.dumps(body, ensure_ascii=False).encode()
-        status, headers, said, fault = await self._post(client, path, content)
-        if status == 401 and self._key.can_refresh():
-            await asyncio.to_thread(self._key.header, refresh=True)
-            status, headers, said, fault = await self._post(client, path, content)
         try:
-            if fault is not None:
-                raise fault
+            status, headers, said = await self._post(client, path, content)
+            if status == 401 and self._key.can_refresh():
+                await asyncio.to_thread(self._key.header, refresh=True)
+                status, headers, said = await self._post(client, path, content)
             if status >= 400:
                 raise faults.of_status(status, self._key.hide(said.decode("utf-8", "replace")), headers, request)
             document = _parse(said)
@@ -201,8 +199,8 @@ class ApiJudge:
 
     async def _post(
         self, client: openai.AsyncOpenAI, path: str, content: bytes
-    ) -> tuple[int, Mapping[str, str], bytes, faults.Fault | None]:
-        """Send a body; return status, headers, what came, and the fault if nothing did.
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Send a body; return status, headers and what came, or raise a `Fault` if nothing did.
 
         Nothing is raised inside an ``except``: an error of the SDK holds the request with its headers, and so the key.
         """
@@ -215,12 +213,12 @@ class ApiJudge:
         try:
             async with asyncio.timeout(self.timeout):
                 response = await client.post(path, cast_to=httpx2.Response, content=content, options=options)
-            return response.status_code, response.headers, self._key.hide_in(response.content), None
+            return response.status_code, response.headers, self._key.hide_in(response.content)
         except openai.APIStatusError as error:
-            return error.status_code, error.response.headers, error.response.content, None
+            return error.status_code, error.response.headers, error.response.content
         except (openai.OpenAIError, httpx2.HTTPError, OSError, TimeoutError) as error:
             fault = faults.of_connection(error)
-        return 0, {}, b"", fault
+        raise fault
 
     def _note(self, reply: Reply) -> None:
         """Warn if the server runs something else than it did."""
