@@ -6,39 +6,24 @@ import math
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import closing, nullcontext
 from inspect import signature
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn
 
 import pandas as pd
 from tqdm.auto import tqdm
 
-from biaslab.core import (
-    DECLINED,
-    Choice,
-    Closable,
-    Design,
-    Judge,
-    Reply,
-    Request,
-    Status,
-    Stoppable,
-    Trial,
-    Usage,
-    request_key,
-)
+from biaslab.core import DECLINED, Choice, Closable, Design, Judge, Reply, Request, Trial, Usage, request_key
 from biaslab.errors import BudgetExceededError, InputError, JudgeError, ModelChangedWarning
 from biaslab.spending.budget import Budget
 from biaslab.spending.cost import dollars, unanswered
 from biaslab.store import Store
+from biaslab.store.stored import StoredJudge
 
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset
-
-IDENTITY = ("probe", "judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute")
-OUTCOME = ("replicate", "value", "status", "label_mass", "tokens", "key")
 
 
 def collect(
@@ -101,20 +86,21 @@ def collect(
     if not trials:
         raise InputError("probe", probe, "a design of at least one judgement", "give more contexts or candidates")
     kept = store if store is None or isinstance(store, Store) else Store(store)
-    asked = _Counted(judge)
-    source: Judge = asked if kept is None else kept.wrap(asked)
+    source = judge if kept is None else kept.wrap(judge)
+    spent = _Spent(budget or Budget(), source)
     frames: list[pd.DataFrame] = []
     requests = 0
     models = Counter[str]()
     try:
         with tqdm(desc=probe.name, unit="reply", total=0, disable=not progress) as bar:
             while trials:
-                places = _places(trials)
-                _check(source, trials)
+                places: dict[Request, list[int]] = {}
+                for index, trial in enumerate(trials):
+                    places.setdefault(trial.request, []).append(index)
+                _check(source, list(places), trials)
                 if budget is not None:
-                    missing = unanswered(judge, list(places), kept)
-                    _require(budget, judge, missing, trials, asked)
-                replies = _ask(source, places, trials, asked, bar, budget or Budget())
+                    spent.require(judge, unanswered(judge, list(places), kept), trials)
+                replies = _ask(source, places, spent, bar)
                 requests += len(places)
                 models.update(reply.model for reply in replies if reply.model is not None)
                 frames.append(_frame(probe, judge, dataset, trials, replies))
@@ -122,62 +108,41 @@ def collect(
     finally:
         if kept is not None and kept is not store:
             kept.close()
-    _warn_of(models, judge.id)
+    _warn_of_several_models(models, judge.id)
     frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
-    frame.attrs["asked"], frame.attrs["stored"] = asked.replies, requests - asked.replies
+    frame.attrs["asked"], frame.attrs["stored"] = spent.requests, requests - spent.requests
     return frame
 
 
-class _Counted:
-    """The judge, with a count of what it was really asked, and since when."""
+class _Spent:
+    """What a run has asked of its judge so far, since when, and how much of it the budget allows."""
 
-    def __init__(self, judge: Judge) -> None:
-        self.judge, self.replies, self.tokens, self.started = judge, 0, 0, time.monotonic()
-        self.usage = Usage()
-        self.id, self.kinds, self.check = judge.id, judge.kinds, judge.check
-
-    def ask(self, requests: Iterable[Request]) -> _Counting:
-        answers = self.judge.ask(requests)
-        return _Paid(self, answers) if isinstance(answers, Stoppable) else _Counting(self, answers)
+    def __init__(self, budget: Budget, source: Judge) -> None:
+        self.budget, self.source, self.started = budget, source, time.monotonic()
+        self.requests, self.usage = 0, Usage()
 
     def count(self, reply: Reply) -> None:
-        self.replies += 1
-        self.tokens += _tokens(reply)
-        was, now = self.usage, reply.usage
-        self.usage = Usage(
-            was.prompt_tokens + now.prompt_tokens,
-            was.cached_tokens + now.cached_tokens,
-            was.completion_tokens + now.completion_tokens,
-        )
+        """Count a reply, unless it came from the store."""
+        if not isinstance(self.source, StoredJudge) or self.source.asked > self.requests:
+            self.requests, self.usage = self.requests + 1, self.usage + reply.usage
 
+    def dollars(self) -> float:
+        return 0.0 if self.budget.prices is None else dollars(self.usage, self.budget.prices)
 
-class _Counting:
-    """What it answers, counted; the judge's own iterator can be closed through it."""
+    def require(self, judge: Judge, missing: Sequence[Request], trials: Sequence[Trial]) -> None:
+        """Refuse what the budget does not cover: the first part of a design before it, a later one if all is spent."""
+        if not self.requests:
+            self.budget.require(judge, missing, trials)
+        elif missing:
+            self.stop_at_limit("the design has more to ask, what was answered is kept if a store was given")
 
-    def __init__(self, counted: _Counted, answers: Iterator[tuple[Request, Reply]]) -> None:
-        self._counted, self._answers = counted, answers
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> tuple[Request, Reply]:
-        request, reply = next(self._answers)
-        self._counted.count(reply)
-        return request, reply
-
-    def close(self) -> None:
-        if isinstance(self._answers, Closable):
-            self._answers.close()
-
-
-class _Paid(_Counting):
-    """Answers of which several may be on their way: they can be stopped too."""
-
-    _answers: Any
-
-    def stop(self) -> Iterator[tuple[Request, Reply]]:
-        coming: Iterator[tuple[Request, Reply]] = self._answers.stop()
-        return coming
+    def stop_at_limit(self, progress: str) -> None:
+        """Raise `BudgetExceededError` if a limit is reached; nothing is spent on replies that were stored."""
+        seconds = time.monotonic() - self.started
+        reached = self.budget.exceeded(self.requests, self.usage.tokens, seconds, self.dollars())
+        if self.requests and reached:
+            again = "run again with a larger budget to go on"
+            raise BudgetExceededError(f"the budget is spent: {reached}; {progress}; {again}")
 
 
 def _next_trials(probe: Design, dataset: Dataset, frames: Sequence[pd.DataFrame]) -> list[Trial]:
@@ -187,40 +152,10 @@ def _next_trials(probe: Design, dataset: Dataset, frames: Sequence[pd.DataFrame]
     return list(probe.design(dataset, pd.concat(frames, ignore_index=True)))  # type: ignore[call-arg]
 
 
-def _require(
-    budget: Budget, judge: Judge, missing: Sequence[Request], trials: Sequence[Trial], asked: _Counted
-) -> None:
-    """Refuse what the budget does not cover: the first part of a design before it, a later one when all is spent."""
-    if not asked.replies:
-        budget.require(judge, missing, trials)
-    elif missing and (spent := _spent(budget, asked)):
-        raise BudgetExceededError(
-            f"the budget is spent: {spent}; the design has more to ask, what was answered is kept if a store was "
-            "given; run again with a larger budget to go on"
-        )
-
-
-def _spent(budget: Budget, asked: _Counted) -> str:
-    if not asked.replies:
-        return ""
-    seconds = time.monotonic() - asked.started
-    return budget.exceeded(asked.replies, asked.tokens, seconds, _paid(budget, asked))
-
-
-def _paid(budget: Budget, asked: _Counted) -> float:
-    return dollars(asked.usage, budget.prices) if budget.prices is not None else 0.0
-
-
-def _places(trials: Sequence[Trial]) -> dict[Request, list[int]]:
-    places: dict[Request, list[int]] = {}
-    for index, trial in enumerate(trials):
-        places.setdefault(trial.request, []).append(index)
-    return places
-
-
-def _check(judge: Judge, trials: Sequence[Trial]) -> None:
+def _check(judge: Judge, requests: Sequence[Request], trials: Sequence[Trial]) -> None:
+    """Let the judge check requests; its error names the context and the candidates."""
     try:
-        judge.check(list(dict.fromkeys(trial.request for trial in trials)))
+        judge.check(requests)
     except JudgeError as error:
         trial = next((t for t in trials if t.request == error.request), None)
         if trial is None:
@@ -229,33 +164,23 @@ def _check(judge: Judge, trials: Sequence[Trial]) -> None:
         raise type(error)(f"context {trial.context_id!r}, candidate {shown}: {error}", error.request) from error
 
 
-def _ask(
-    judge: Judge,
-    places: dict[Request, list[int]],
-    trials: Sequence[Trial],
-    asked: _Counted,
-    bar: tqdm[NoReturn],
-    budget: Budget,
-) -> list[Reply]:
-    replies: list[Reply | None] = [None] * len(trials)
+def _ask(judge: Judge, places: dict[Request, list[int]], spent: _Spent, bar: tqdm[NoReturn]) -> list[Reply]:
+    """Return the reply of each trial, given the trials of each request."""
+    replies: dict[int, Reply] = {}
     bar.total = (bar.total or 0) + len(places)
     answers = judge.ask(list(places))
-    with closing(answers):  # type: ignore[type-var]
+    with closing(answers) if isinstance(answers, Closable) else nullcontext():
         for done, (request, reply) in enumerate(answers, start=1):
-            for index in places[request]:
-                replies[index] = reply
-            if budget.prices is not None:
-                bar.set_postfix_str(f"${_paid(budget, asked):,.2f}", refresh=False)
+            spent.count(reply)
+            replies.update(dict.fromkeys(places[request], reply))
+            if spent.budget.prices is not None:
+                bar.set_postfix_str(f"${spent.dollars():,.2f}", refresh=False)
             bar.update()
-            spent = _spent(budget, asked)
-            if spent and done < len(places):
-                raise BudgetExceededError(
-                    f"the budget is spent: {spent}; {done} of {len(places)} requests are answered, and kept if "
-                    "a store was given; run again with a larger budget to go on"
-                )
-    if any(reply is None for reply in replies):
+            if done < len(places):
+                spent.stop_at_limit(f"{done} of {len(places)} requests are answered, and kept if a store was given")
+    if len(replies) < sum(map(len, places.values())):
         raise JudgeError(f"the judge {judge.id!r} left requests unanswered")
-    return replies  # type: ignore[return-value]
+    return [replies[index] for index in range(len(replies))]
 
 
 def _frame(
@@ -263,33 +188,31 @@ def _frame(
 ) -> pd.DataFrame:
     rows = []
     for trial, reply in zip(trials, replies, strict=True):
-        value, status = _read(probe, trial, reply)
-        identity = (
-            probe.name,
-            judge.id,
-            dataset.name,
-            trial.context_id,
-            trial.candidate_id,
-            trial.opponent_id,
-        )
-        key = request_key(trial.request, judge.id)
-        outcome = (trial.replicate, value, status, _label_mass(trial.request, reply), _tokens(reply), key)
+        # a server that says it declined needs no reading
+        declined = reply.finish_reason in DECLINED
+        value, status = (math.nan, "refused") if declined else probe.read(trial, reply)
         rows.append(
-            dict(zip(IDENTITY, (*identity, trial.attribute), strict=True))
-            | dict(trial.condition)
-            | dict(zip(OUTCOME, outcome, strict=True))
+            {
+                "probe": probe.name,
+                "judge": judge.id,
+                "dataset": dataset.name,
+                "context_id": trial.context_id,
+                "candidate_id": trial.candidate_id,
+                "opponent_id": trial.opponent_id,
+                "attribute": trial.attribute,
+                **trial.condition,
+                "replicate": trial.replicate,
+                "value": value,
+                "status": status,
+                "label_mass": _label_mass(trial.request, reply),
+                "tokens": reply.usage.tokens,
+                "key": request_key(trial.request, judge.id),
+            }
         )
     return pd.DataFrame(rows)
 
 
-def _read(probe: Design, trial: Trial, reply: Reply) -> tuple[float, Status]:
-    """Let the probe read a reply; a server that says it declined needs no reading."""
-    if reply.finish_reason in DECLINED:
-        return math.nan, "refused"
-    return probe.read(trial, reply)
-
-
-def _warn_of(models: Counter[str], judge_id: str) -> None:
+def _warn_of_several_models(models: Counter[str], judge_id: str) -> None:
     """Warn if the judgements of one study, new and stored, come from several models."""
     if len(models) > 1:
         shares = ", ".join(f"{count:,} from {name!r}" for name, count in models.most_common())
@@ -301,7 +224,3 @@ def _label_mass(request: Request, reply: Reply) -> float:
     if not isinstance(request, Choice) or reply.logprobs is None:
         return math.nan
     return math.fsum(map(math.exp, reply.logprobs))
-
-
-def _tokens(reply: Reply) -> int:
-    return reply.usage.prompt_tokens + reply.usage.completion_tokens

@@ -1,10 +1,11 @@
-"""What leaves the package: counted nouns for people, and files that are written whole or not at all."""
+"""What leaves the package: counted nouns and tables for people, and files that are written whole or not at all."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from html import escape
 from os import PathLike
 from pathlib import Path
 
@@ -19,6 +20,18 @@ def count(number: int, noun: str) -> str:
     """
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+def html_table(caption: str, facts: Iterable[Sequence[str]]) -> str:
+    """Write facts, each a name and a value, as an HTML table.
+
+    Examples
+    --------
+    >>> html_table("a judge", [("position", "0.5")]).count("<tr>")
+    1
+    """
+    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts)
+    return f'<table><caption style="white-space: nowrap">{escape(caption)}</caption>{rows}</table>'
 
 
 @contextmanager

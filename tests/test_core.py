@@ -14,7 +14,6 @@ from biaslab.core import (
     Probe,
     Score,
     as_prompt,
-    parameters,
     request_key,
 )
 from biaslab.errors import InputError, UnsupportedRequestError
@@ -77,7 +76,6 @@ def test_keys_tell_requests_apart(one, other, temperature, replicate):
 def test_protocols_are_met(graded):
     assert isinstance(SimulatedJudge(graded), Judge)
     assert isinstance(Position(), Probe)
-    assert parameters(Position(seed=3))["seed"] == 3
 
 
 def test_a_judge_refuses_kinds_it_does_not_answer(graded):

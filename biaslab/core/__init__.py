@@ -19,7 +19,6 @@ from biaslab.core.protocols import (
     Judge,
     Probe,
     Stoppable,
-    parameters,
     require_kinds,
 )
 from biaslab.core.requests import (
@@ -31,10 +30,10 @@ from biaslab.core.requests import (
     Messages,
     Prompt,
     Request,
-    Role,
     Score,
     as_messages,
     as_prompt,
+    canonical_json,
     request_fields,
     request_key,
 )
@@ -61,7 +60,6 @@ __all__ = [
     "Prompt",
     "Reply",
     "Request",
-    "Role",
     "Scalar",
     "Score",
     "Status",
@@ -70,7 +68,7 @@ __all__ = [
     "Usage",
     "as_messages",
     "as_prompt",
-    "parameters",
+    "canonical_json",
     "request_fields",
     "request_key",
     "require_kinds",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from biaslab.core.declarations import Metric
@@ -140,8 +139,3 @@ def require_kinds(judge: Judge, requests: Iterable[Request]) -> None:
                 "choose another judge or the probe's other answer mode",
                 request,
             )
-
-
-def parameters(probe: Probe) -> dict[str, object]:
-    """Return a probe's parameters: its dataclass fields by name."""
-    return {f.name: getattr(probe, f.name) for f in fields(probe)}  # type: ignore[arg-type]

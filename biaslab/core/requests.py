@@ -244,5 +244,15 @@ def request_fields(request: Request) -> dict[str, object]:
 def request_key(request: Request, judge_id: str) -> str:
     """Return the content address of a judge's reply to a request: SHA-256 over canonical JSON, 64 hex digits."""
     document = {"judge": judge_id, "kind": request.kind, **request_fields(request)}
-    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+    return hashlib.sha256(canonical_json(document).encode("ascii")).hexdigest()
+
+
+def canonical_json(document: Mapping[str, object]) -> str:
+    """Write a document as JSON that is the same for equal documents: sorted keys, no blanks, ASCII only.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite.
+    """
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from biaslab.core.requests import Request
@@ -17,11 +17,25 @@ Scalar = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens that one reply cost: read, read from a server's cache, written."""
+    """Tokens that one or more replies cost: read, those of them that a server had in its cache, and written.
+
+    Examples
+    --------
+    >>> (Usage(100, 20, 5) + Usage(10)).tokens
+    115
+    """
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import DynamicCache, GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers.modeling_outputs import BaseModelOutput
 
 from biaslab.core import Completion
 from biaslab.judges.batches import decoder_start, encode_prompts, halving
@@ -149,8 +150,7 @@ class Generator:
         if self.model.config.is_encoder_decoder:
             states, mask = encode_prompts(self.model, prompts)
             opened = torch.tensor([self.opening], device=device).expand(len(of), -1)
-            # generate() wants the model's own output class around the states
-            encoded = _encoder_output(states[of])
+            encoded = BaseModelOutput(last_hidden_state=states[of])  # generate() wants the model's output class
             inputs = {"encoder_outputs": encoded, "attention_mask": mask[of], "decoder_input_ids": opened}
             return inputs, len(self.opening)
         longest, shared = max(map(len, prompts)), self._shared(prompts)
@@ -226,12 +226,6 @@ class Generator:
             yield
         finally:
             self.model.generation_config = kept
-
-
-def _encoder_output(states: torch.Tensor) -> Any:
-    from transformers.modeling_outputs import BaseModelOutput
-
-    return BaseModelOutput(last_hidden_state=states)
 
 
 def _until(ids: list[int], terminators: tuple[int, ...]) -> Generated:

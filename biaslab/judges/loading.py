@@ -17,7 +17,6 @@ from biaslab.judges.unpacking import unpacked
 EMBEDDED, EMBEDDED_ENCODER = "smollm2-135m", "minilm-l6"
 _HASHED_BYTES, _STRETCH = 1 << 28, 1 << 16
 _MODEL_FILES = frozenset({".safetensors", ".bin", ".json", ".jinja", ".model", ".txt", ".tiktoken"})
-_ERROR = 40
 
 
 class _Wheel(NamedTuple):
@@ -131,13 +130,9 @@ def load_headless(source: ModelSource, dtype: str = "float32", device: str = "cp
     ModelLoadError
         If transformers cannot load it; the cause is chained.
     """
+    from transformers import AutoModel
 
-    def choose(config: Any) -> Any:  # noqa: ARG001 - one class for all
-        from transformers import AutoModel
-
-        return AutoModel
-
-    model, tokenizer = _load(source, dtype, device, choose, safe)
+    model, tokenizer = _load(source, dtype, device, lambda _: AutoModel, safe)
     return (model.get_encoder() if model.config.is_encoder_decoder else model), tokenizer
 
 
@@ -283,7 +278,7 @@ def _quiet() -> Iterator[None]:
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(_ERROR)
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # the bar of GGUF files heeds no setting

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import html
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Usage, as_prompt, require_kinds
 from biaslab.errors import JudgeError, OutOfMemoryError, PromptTooLongError
 from biaslab.judges.loading import EMBEDDED, choose_device, choose_dtype, find_model, load_model
+from biaslab.output import html_table
 
 if TYPE_CHECKING:
     from biaslab.judges.batches import BatchScorer, Scored
@@ -97,9 +97,7 @@ class LocalJudge:
 
     def _repr_html_(self) -> str:
         kinds = ", ".join(sorted(kind.__name__ for kind in self.kinds))
-        facts = (("id", self.id), ("device", str(self.device)), ("answers", kinds))
-        rows = "".join(f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in facts)
-        return f'<table><caption style="white-space: nowrap">LocalJudge</caption>{rows}</table>'
+        return html_table("LocalJudge", [("id", self.id), ("device", str(self.device)), ("answers", kinds)])
 
     @classmethod
     def from_loaded(cls, model: Any, tokenizer: Any, name: str, *, max_batch_tokens: int | None = None) -> LocalJudge:

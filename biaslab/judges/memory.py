@@ -31,6 +31,10 @@ def free_bytes(device: str | torch.device) -> int:
     return int(psutil.virtual_memory().available)
 
 
+def _usable(device: str | torch.device, free: int | None) -> int:
+    return (free_bytes(device) if free is None else free) // _SHARE
+
+
 def batch_tokens(model: Any, free: int | None = None) -> int:
     """Return how many tokens one forward pass may have, padding included, at most 4,096.
 
@@ -47,8 +51,7 @@ def batch_tokens(model: Any, free: int | None = None) -> int:
     heads = int(getattr(config, "num_attention_heads", None) or 1)
     width = torch.finfo(model.dtype).bits // 8
     per_token = width * (8 * hidden + 3 * inner) + 4 * heads * _LONGEST  # activations, attention over a long text
-    free = free_bytes(model.device) if free is None else free
-    return max(1, min(_LONGEST, free // _SHARE // per_token))
+    return max(1, min(_LONGEST, _usable(model.device, free) // per_token))
 
 
 def pack_tokens(model: Any, batch: int) -> int:
@@ -58,8 +61,7 @@ def pack_tokens(model: Any, batch: int) -> int:
 
 def most_logits(model: Any, free: int | None = None) -> int:
     """Return how many logits (positions × vocabulary) one pass may read: three float32 copies of them."""
-    free = free_bytes(model.device) if free is None else free
-    return max(1, min(_MOST_LOGITS, free // _SHARE // 12))
+    return max(1, min(_MOST_LOGITS, _usable(model.device, free) // 12))
 
 
 def cached_tokens(model: Any, free: int | None = None) -> int:
@@ -68,8 +70,7 @@ def cached_tokens(model: Any, free: int | None = None) -> int:
     heads = int(getattr(config, "num_attention_heads", None) or 1)
     kept = int(getattr(config, "num_key_value_heads", None) or heads)
     width = int(getattr(config, "head_dim", None) or config.hidden_size // heads) * torch.finfo(model.dtype).bits // 8
-    free = free_bytes(model.device) if free is None else free
-    return max(1, free // _SHARE // (2 * int(config.num_hidden_layers) * kept * width))
+    return max(1, _usable(model.device, free) // (2 * int(config.num_hidden_layers) * kept * width))
 
 
 def window_tokens(free: int | None = None) -> int:

@@ -104,7 +104,7 @@ class RecordedJudge:
         self.partial, self._questions = partial, Questions(Knowledge(dataset), rated=False)
         self._contexts = _contexts(trials, dataset)
         names = sorted(set(trials["scale"].dropna())) if "scale" in trials else []
-        self._scales = {_levels(scale_named(name)): name for name in names}
+        self._scales = {scale_named(name).values: name for name in names}  # noqa: PD011 - not pandas
         self._said = _by_key(trials)
         self._orders = {said.order for found in self._said.values() for said in found.values()} - {""}
         name = "+".join(sorted(set(trials["judge"])))
@@ -137,7 +137,7 @@ class RecordedJudge:
     def _missing(self, request: Request) -> str:
         """Say why a request has no recorded judgement; an empty string if it has."""
         question = self._question(request)
-        if isinstance(question, ScoreQuestion) and self._scales and _levels(question.scale) not in self._scales:
+        if isinstance(question, ScoreQuestion) and self._scales and question.scale.values not in self._scales:  # noqa: PD011
             return f"scores on the scale {question.scale.name}; the log has {', '.join(self._scales.values())}"
         replicate = request.replicate if isinstance(request, Completion) else None
         for key in self._keys(question):
@@ -153,14 +153,12 @@ class RecordedJudge:
         return self._questions.of(request)
 
     def _keys(self, question: PairQuestion | ScoreQuestion) -> list[Key]:
-        if isinstance(question, PairQuestion):
-            context = self._context(question.first.context_id)
-            return [(context, question.first.candidate_id, question.second.candidate_id, question.attribute)]
-        shown = question.shown
-        return [(self._context(shown.context_id), shown.candidate_id, "", a) for a in question.attributes]
-
-    def _context(self, context_id: str) -> str:
-        return self._contexts.get(context_id, context_id)
+        if isinstance(question, ScoreQuestion):
+            shown, opponent, attributes = question.shown, "", question.attributes
+        else:
+            shown, opponent, attributes = question.first, question.second.candidate_id, (question.attribute,)
+        context = self._contexts.get(shown.context_id, shown.context_id)
+        return [(context, shown.candidate_id, opponent, attribute) for attribute in attributes]
 
     def _found(self, key: Key, question: PairQuestion | ScoreQuestion) -> dict[int, Said]:
         found = self._said.get(key, {})
@@ -185,10 +183,6 @@ class RecordedJudge:
         if isinstance(request, Choice):
             return Reply(logprobs=(-math.inf,) * len(request.labels))
         return Reply(text="", finish_reason="stop")
-
-
-def _levels(scale: Scale) -> tuple[float, ...]:
-    return scale.values  # noqa: PD011 - not pandas
 
 
 def _chosen(trials: pd.DataFrame, where: Mapping[str, str]) -> pd.DataFrame:
@@ -221,14 +215,11 @@ def _contexts(trials: pd.DataFrame, dataset: Dataset) -> dict[str, str]:
         pairs = trials[["source_key", "context_id"]].drop_duplicates()
         single = pairs[~pairs["source_key"].duplicated(keep=False)].astype(object)
         by_source = dict(zip(single["source_key"], single["context_id"], strict=True))
-    made = {}
-    for context_id, key in keyed.items():
-        if context_id not in known:
-            made[context_id] = by_source.get(key, key)
-    if not known & ({*keyed} | {*made.values()}):
+    named = {context_id: by_source.get(key, key) for context_id, key in keyed.items() if context_id not in known}
+    if not known & {*keyed, *named.values()}:
         raise InputError("dataset", dataset.name, "the data set that was judged: the log has none of its contexts",
                          f"the log has, for example, {sorted(known)[:3]}")  # fmt: skip
-    return made
+    return named
 
 
 def _by_key(trials: pd.DataFrame) -> dict[Key, dict[tuple[int, str], Said]]:

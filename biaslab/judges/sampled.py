@@ -118,6 +118,7 @@ def count(request: Choice, replies: Sequence[Reply]) -> Reply:
         if chosen is not None:
             counts[chosen] += 1
     logprobs = tuple(math.log(n / len(replies)) if n else -math.inf for n in counts)
-    parts = [(r.usage.prompt_tokens, r.usage.cached_tokens, r.usage.completion_tokens) for r in replies]
     models = sorted({reply.model for reply in replies if reply.model is not None})
-    return Reply(logprobs=logprobs, usage=Usage(*map(sum, zip(*parts, strict=True))), model="; ".join(models) or None)
+    return Reply(
+        logprobs=logprobs, usage=sum((reply.usage for reply in replies), Usage()), model="; ".join(models) or None
+    )

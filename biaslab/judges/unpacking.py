@@ -30,12 +30,9 @@ def unpacked(name: str, revision: str, load: Callable[[], tuple[Any, Any]]) -> P
 
     try:
         folder = _cache()
-    except OSError:
-        return None
-    made = folder / f"{name}-{revision}-transformers-{importlib.metadata.version('transformers')}"
-    if made.is_dir():
-        return made
-    try:
+        made = folder / f"{name}-{revision}-transformers-{importlib.metadata.version('transformers')}"
+        if made.is_dir():
+            return made
         part = Path(tempfile.mkdtemp(prefix="writing-", dir=folder))
     except OSError:
         return None

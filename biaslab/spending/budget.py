@@ -99,12 +99,11 @@ class Budget:
         over = {name: sum(cost) for name, cost in costs.items() if sum(cost) > getattr(self, name) * (1 + 1e-9)}
         if not over:
             return
-        context_of: dict[Request, str] = {}
+        contexts: dict[str, int] = {}
+        first: dict[Request, int] = {}
         for trial in trials:
-            context_of.setdefault(trial.request, trial.context_id)
-        contexts = list(dict.fromkeys(trial.context_id for trial in trials))
-        place = {context: index for index, context in enumerate(contexts)}
-        at = [place[context_of[request]] for request in missing]
+            first.setdefault(trial.request, contexts.setdefault(trial.context_id, len(contexts)))
+        at = [first[request] for request in missing]
         fits = min(
             int(np.sum(np.cumsum(np.bincount(at, costs[name], len(contexts))) <= getattr(self, name) * (1 + 1e-9)))
             for name in over

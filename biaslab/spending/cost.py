@@ -70,12 +70,8 @@ def price(cost: Cost, prices: Mapping[str, float] | None) -> tuple[float | None,
     """Return the price in dollars at most, and with every shared beginning from the cache, where that has a price."""
     if prices is None:
         return None, None
-    output = cost.written * prices.get("output", 0.0)
-    most = (cost.read * prices["input"] + output) / 1e6
-    if "cached" not in prices:
-        return most, None
-    shared = cost.read - cost.distinct
-    return most, (max(cost.distinct, 0) * prices["input"] + shared * prices["cached"] + output) / 1e6
+    most, least = (dollars(Usage(cost.read, cached, cost.written), prices) for cached in (0, cost.read - cost.distinct))
+    return most, least if "cached" in prices else None
 
 
 def check_prices(prices: Mapping[str, float]) -> None:

@@ -15,29 +15,26 @@ import html
 import os
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
-from functools import cache
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
-from biaslab.core import Judge, Reply, Request, Usage, request_key
+from biaslab.core import Judge, Reply, Request, Usage, canonical_json, request_fields, request_key
 from biaslab.errors import CorruptStoreError, InputError, StoreError
-from biaslab.store.codec import as_moment, moment_to_text, reply_from_json, reply_to_json, request_to_json
+from biaslab.store.codec import as_moment, moment_to_text, reply_from_json, reply_to_json
 from biaslab.store.export import export_rows, summarise
 from biaslab.store.file import StoreFile
-from biaslab.store.migrations import log_of
+from biaslab.store.migrations import COLUMNS
 from biaslab.store.stored import StoredJudge
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_VERSION = metadata.version("biaslab")
 _CHUNK = 500  # keys in one query; every SQLite takes at least 999 variables
 _FIND = "SELECT key, reply, prompt_tokens, cached_tokens, completion_tokens FROM replies WHERE key IN ({})"
-_KEEP = (
-    "INSERT OR IGNORE INTO replies (key, judge, kind, prompt_tokens, cached_tokens, completion_tokens,"
-    " created, version, request, reply) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
+_KEEP = f"INSERT OR IGNORE INTO replies ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 
 
 class Store:
@@ -128,8 +125,8 @@ class Store:
         """
         key, usage, text = request_key(request, judge_id), reply.usage, reply_to_json(reply)
         tokens = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
-        origin = (moment_to_text(datetime.now(UTC)), _version())
-        row = (key, judge_id, request.kind, *tokens, *origin, request_to_json(request), text)
+        origin = (moment_to_text(datetime.now(UTC)), _VERSION)
+        row = (key, judge_id, request.kind, *tokens, *origin, canonical_json(request_fields(request)), text)
         _, stored = self._file.run(_KEEP, row)
         if stored:
             return reply_from_json(text, usage)
@@ -145,7 +142,7 @@ class Store:
             ``cached_tokens``, ``completion_tokens`` (sums), ``first`` and ``last`` (when stored, UTC). The
             size of the file in bytes is ``attrs["bytes"]``.
         """
-        return summarise(self._file, self._size())
+        return summarise(self._file)
 
     def export(self, path: str | os.PathLike[str]) -> int:
         """Write all replies to one file, in the order they came, without holding them in memory.
@@ -210,10 +207,6 @@ class Store:
         """Close the file; the next use opens it again."""
         self._file.close()
 
-    def _size(self) -> int:
-        files = (self._file.path, log_of(self._file.path))
-        return sum(file.stat().st_size for file in files if file.exists())
-
     def __enter__(self) -> Self:
         return self
 
@@ -233,11 +226,3 @@ class Store:
         frame = self.info()
         title = f"Store {self.path}: {len(self):,} replies, {frame.attrs['bytes'] / 2**20:.1f} MiB"
         return f"<p>{html.escape(title)}</p>{frame.to_html(index=False)}"
-
-
-@cache
-def _version() -> str:
-    try:
-        return metadata.version("biaslab")
-    except metadata.PackageNotFoundError:  # run from a checkout that is not installed
-        return "unknown"

@@ -1,4 +1,4 @@
-"""How requests, replies and times are written: canonical, plain ASCII, and exact.
+"""How replies and times are written: canonical, plain ASCII, and exact.
 
 Examples
 --------
@@ -15,24 +15,8 @@ import json
 import math
 from datetime import UTC, date, datetime
 
-from biaslab.core import Reply, Request, Usage, request_fields
+from biaslab.core import Reply, Usage, canonical_json
 from biaslab.errors import InputError
-
-
-def request_to_json(request: Request) -> str:
-    """Return the fields of a request that decide its reply, as canonical JSON.
-
-    Parameters
-    ----------
-    request : Request
-        Any kind; the kind itself is not written.
-
-    Returns
-    -------
-    str
-        Sorted keys, no blanks, ASCII only (so that any text survives, lone surrogates too).
-    """
-    return _canonical(request_fields(request))
 
 
 def reply_to_json(reply: Reply) -> str:
@@ -53,22 +37,18 @@ def reply_to_json(reply: Reply) -> str:
     InputError
         If a log-probability is NaN or ``+inf``, which no distribution has, or a score is not finite.
     """
-    document: dict[str, object] = {}
-    if reply.logprobs is not None:
-        document["logprobs"] = [_level(float(value)) for value in reply.logprobs]
-    if reply.text is not None:
-        document["text"] = reply.text
-    if reply.finish_reason is not None:
-        document["finish_reason"] = reply.finish_reason
-    if reply.score is not None:
-        document["score"] = _number(reply.score)
-    if reply.model is not None:
-        document["model"] = reply.model
-    if reply.unseen is not None:
-        document["unseen"] = reply.unseen
-    if reply.bounded:
-        document["bounded"] = list(reply.bounded)
-    return _canonical(document)
+    if reply.score is not None and not math.isfinite(reply.score):
+        raise InputError("score", reply.score, "a finite number")
+    document = {
+        "logprobs": None if reply.logprobs is None else [_level(float(value)) for value in reply.logprobs],
+        "text": reply.text,
+        "finish_reason": reply.finish_reason,
+        "score": None if reply.score is None else float(reply.score),
+        "model": reply.model,
+        "unseen": reply.unseen,
+        "bounded": list(reply.bounded) or None,
+    }
+    return canonical_json({name: value for name, value in document.items() if value is not None})
 
 
 def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
@@ -96,8 +76,7 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
         levels = document.get("logprobs")
         logprobs = None if levels is None else tuple(-math.inf if v is None else float(v) for v in levels)
         words = {name: document.get(name) for name in ("text", "finish_reason", "model")}
-        unseen = None if document.get("unseen") is None else float(document["unseen"])
-        score = None if document.get("score") is None else float(document["score"])
+        score, unseen = (None if (n := document.get(name)) is None else float(n) for name in ("score", "unseen"))
         bounded = tuple(int(index) for index in document.get("bounded", ()))
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError("reply", text, "the JSON that reply_to_json writes") from error
@@ -133,13 +112,3 @@ def _level(value: float) -> float | None:
     if math.isnan(value) or value == math.inf:
         raise InputError("logprobs", value, "natural logarithms: a number of at most 0, or -inf")
     return None if value == -math.inf else value
-
-
-def _number(score: float) -> float:
-    if not math.isfinite(score):
-        raise InputError("score", score, "a finite number")
-    return float(score)
-
-
-def _canonical(document: dict[str, object]) -> str:
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,32 +13,21 @@ from typing import TYPE_CHECKING
 from biaslab.errors import InputError, StoreError
 from biaslab.output import replacing
 from biaslab.store.file import Row, StoreFile
+from biaslab.store.migrations import COLUMNS, log_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = (
-    "key",
-    "judge",
-    "kind",
-    "prompt_tokens",
-    "cached_tokens",
-    "completion_tokens",
-    "created",
-    "version",
-    "request",
-    "reply",
-)
 _CHUNK = 2000  # replies in memory at once
 _SUMMARY = (
     "SELECT judge, kind, count(*), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),"
     " min(created), max(created) FROM replies GROUP BY judge, kind ORDER BY judge, kind"
 )
 
-Chunks = Iterator[list[Row]]
+Write = Callable[[list[Row]], None]
 
 
-def summarise(file: StoreFile, size: int) -> pd.DataFrame:
+def summarise(file: StoreFile) -> pd.DataFrame:
     """Return one row per judge and kind; `Store.info` documents the columns."""
     import pandas as pd
 
@@ -46,7 +36,8 @@ def summarise(file: StoreFile, size: int) -> pd.DataFrame:
     frame = frame.astype(dict.fromkeys(names[:2], "str") | dict.fromkeys(names[2:6], "int64"))
     for name in ("first", "last"):
         frame[name] = pd.to_datetime(frame[name], utc=True, format="ISO8601")
-    frame.attrs["bytes"] = size
+    files = (file.path, log_of(file.path))
+    frame.attrs["bytes"] = sum(each.stat().st_size for each in files if each.exists())
     return frame
 
 
@@ -58,14 +49,18 @@ def export_rows(file: StoreFile, path: Path) -> int:
     try:
         if path.exists() and path.samefile(file.path):
             raise InputError("path", str(path), "another file than the store itself")
-        with replacing(path) as partial:
-            return writer(_chunks(file), partial)
+        count = 0
+        with replacing(path) as partial, writer(partial) as write:
+            for rows in _chunks(file):
+                write(rows)
+                count += len(rows)
+        return count
     except OSError as error:
         remedy = "check that its folder exists, may be written and has space"
         raise StoreError(f"{path} cannot be written ({error}); {remedy}", path) from error
 
 
-def _chunks(file: StoreFile) -> Chunks:
+def _chunks(file: StoreFile) -> Iterator[list[Row]]:
     columns = f"position, {', '.join(COLUMNS)}"
     select = f"SELECT {columns} FROM replies WHERE position > ? ORDER BY position LIMIT {_CHUNK}"  # noqa: S608
     rows, _ = file.run(select, (0,))
@@ -74,47 +69,41 @@ def _chunks(file: StoreFile) -> Chunks:
         rows, _ = file.run(select, (rows[-1][0],))
 
 
-def _write_parquet(chunks: Chunks, path: Path) -> int:
+@contextmanager
+def _write_parquet(path: Path) -> Iterator[Write]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     kinds = {name: pa.int64() for name in COLUMNS[3:6]} | {"created": pa.timestamp("ms", tz="UTC")}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
-    count = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for rows in chunks:
-            columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
-            columns["created"] = tuple(datetime.fromisoformat(str(moment)) for moment in columns["created"])
-            writer.write_table(pa.table({name: list(columns[name]) for name in COLUMNS}, schema=schema))
-            count += len(rows)
-    return count
+
+        def write(rows: list[Row]) -> None:
+            columns = {name: list(values) for name, values in zip(COLUMNS, zip(*rows, strict=True), strict=True)}
+            columns["created"] = [datetime.fromisoformat(str(moment)) for moment in columns["created"]]
+            writer.write_table(pa.table(columns, schema=schema))
+
+        yield write
 
 
-def _write_csv(chunks: Chunks, path: Path) -> int:
-    count = 0
+@contextmanager
+def _write_csv(path: Path) -> Iterator[Write]:
     with path.open("x", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(COLUMNS)
-        for rows in chunks:
-            writer.writerows(rows)
-            count += len(rows)
-    return count
+        yield writer.writerows
 
 
-def _write_jsonl(chunks: Chunks, path: Path) -> int:
-    count = 0
+@contextmanager
+def _write_jsonl(path: Path) -> Iterator[Write]:
     with path.open("x", encoding="ascii") as stream:
-        for rows in chunks:
-            for row in rows:
-                plain = dict(zip(COLUMNS[:-2], row, strict=False))
-                request, reply = row[-2:]  # JSON already
-                stream.write(f'{json.dumps(plain)[:-1]}, "request": {request}, "reply": {reply}}}\n')
-            count += len(rows)
-    return count
+
+        def write(rows: list[Row]) -> None:
+            for *plain, request, reply in rows:  # the last two are JSON already
+                start = json.dumps(dict(zip(COLUMNS, plain, strict=False)))[:-1]
+                stream.write(f'{start}, "request": {request}, "reply": {reply}}}\n')
+
+        yield write
 
 
-_WRITERS: dict[str, Callable[[Chunks, Path], int]] = {
-    ".parquet": _write_parquet,
-    ".csv": _write_csv,
-    ".jsonl": _write_jsonl,
-}
+_WRITERS = {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_jsonl}

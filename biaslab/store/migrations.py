@@ -16,29 +16,32 @@ SCHEMA_VERSION = 1
 CHECKED_BYTES = 64 * 2**20  # up to this size every page is checked whenever a store is opened
 BUSY_SECONDS = 60.0
 
+_KEPT = {
+    "key": "TEXT NOT NULL UNIQUE",
+    "judge": "TEXT NOT NULL",
+    "kind": "TEXT NOT NULL",
+    "prompt_tokens": "INTEGER NOT NULL",
+    "cached_tokens": "INTEGER NOT NULL",
+    "completion_tokens": "INTEGER NOT NULL",
+    "created": "TEXT NOT NULL",
+    "version": "TEXT NOT NULL",
+    "request": "TEXT NOT NULL",
+    "reply": "TEXT NOT NULL",
+}
+#: Columns of a stored reply, in order.
+COLUMNS = tuple(_KEPT)
+
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _TRIES = 5
 _SCHEMA = f"""
 CREATE TABLE replies (
     position INTEGER PRIMARY KEY,
-    key TEXT NOT NULL UNIQUE,
-    judge TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    prompt_tokens INTEGER NOT NULL,
-    cached_tokens INTEGER NOT NULL,
-    completion_tokens INTEGER NOT NULL,
-    created TEXT NOT NULL,
-    version TEXT NOT NULL,
-    request TEXT NOT NULL,
-    reply TEXT NOT NULL
+    {", ".join(f"{name} {declared}" for name, declared in _KEPT.items())}
 );
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 """
-_COLUMNS = (
-    "position, key, judge, kind, prompt_tokens, cached_tokens, completion_tokens, created, version, request, reply"
-)
 _RESCUE = "restore a copy of it, or move it away and start a new store; `sqlite3 FILE .recover` may rescue replies"
 
 
@@ -172,7 +175,7 @@ def _find_fault(path: Path) -> str:
         return f"{length:,} of {whole:,} bytes are left"
     try:
         with contextlib.closing(connect(path, "mode=ro" if logged else "immutable=1")) as connection:
-            connection.execute(f"SELECT {_COLUMNS} FROM replies LIMIT 1").fetchall()  # noqa: S608
+            connection.execute(f"SELECT position, {', '.join(COLUMNS)} FROM replies LIMIT 1").fetchall()  # noqa: S608
             if length > CHECKED_BYTES:
                 return ""
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from biaslab.errors import StoreError
 
@@ -46,11 +44,3 @@ class Reserve:
         """Give the room back."""
         with contextlib.suppress(OSError):
             self._file.unlink(missing_ok=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()

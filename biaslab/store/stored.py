@@ -106,24 +106,21 @@ class StoredJudge:
         if not waiting:
             return
         answers = self.judge.ask([copies[0] for copies in waiting.values()])
-        with Reserve(self.store.path) as reserve:
-            try:
-                if isinstance(
-                    answers, Stoppable
-                ):  # several replies may be on their way, and paid for, when the disk is full
-                    reserve.take()
-                for request, reply in answers:
-                    copies = waiting.get(request_key(request, judge_id))
-                    if copies is None:
-                        raise JudgeError(f"the judge {judge_id!r} answered twice, or what it was not asked", request)
-                    kept = self._keep(request, judge_id, reply)
-                    del waiting[request_key(request, judge_id)]
-                    for place, copy in enumerate(copies):
-                        self._count(kept, asked=place == 0)
-                        yield copy, kept
-            finally:
-                reserve.release()
-                self._let_go(answers, waiting)
+        reserve = Reserve(self.store.path)
+        try:
+            if isinstance(answers, Stoppable):  # several replies may be on their way, and paid for
+                reserve.take()
+            for request, reply in answers:
+                key = request_key(request, judge_id)
+                if key not in waiting:
+                    raise JudgeError(f"the judge {judge_id!r} answered twice, or what it was not asked", request)
+                kept = self._keep(request, judge_id, reply)
+                for place, copy in enumerate(waiting.pop(key)):
+                    self._count(kept, asked=place == 0)
+                    yield copy, kept
+        finally:
+            reserve.release()
+            self._let_go(answers, waiting)
         if waiting:
             left = next(iter(waiting.values()))[0]
             raise JudgeError(f"the judge {judge_id!r} ended with {len(waiting):,} requests unanswered", left)

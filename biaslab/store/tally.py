@@ -34,11 +34,10 @@ class Tally:
 
     def count(self, reply: Reply, asked: bool) -> None:
         """Count one reply, which the judge gave now or not."""
-        tokens = reply.usage.prompt_tokens + reply.usage.completion_tokens
         if asked:
-            self.asked, self.asked_tokens = self.asked + 1, self.asked_tokens + tokens
+            self.asked, self.asked_tokens = self.asked + 1, self.asked_tokens + reply.usage.tokens
         else:
-            self.stored, self.stored_tokens = self.stored + 1, self.stored_tokens + tokens
+            self.stored, self.stored_tokens = self.stored + 1, self.stored_tokens + reply.usage.tokens
 
 
 #: What all judges with a memory were asked since the process began.

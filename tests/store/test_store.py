@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from biaslab.core import Choice, Completion, Judge, Likelihood, Reply, Request, Usage, request_key
+from biaslab.core import Choice, Completion, Judge, Likelihood, Reply, Request, Usage, request_fields, request_key
 from biaslab.errors import InputError, JudgeError, StoreError
 from biaslab.store import Store
-from biaslab.store.codec import reply_from_json, request_to_json
+from biaslab.store.codec import reply_from_json
 from biaslab.store.tally import PROCESS, Tally
 
 INF = float("inf")
@@ -221,7 +221,7 @@ def test_export_reads_back(path: Path, suffix: str) -> None:
     assert list(frame["key"]) == [request_key(request, judge.id) for request in requests]
     assert list(frame["kind"]) == [request.kind for request in requests]
     assert set(frame["judge"]) == {"hash"}
-    assert json.loads(frame["request"][1]) == json.loads(request_to_json(requests[1]))
+    assert json.loads(frame["request"][1]) == request_fields(requests[1])
     tokens = frame[["prompt_tokens", "cached_tokens", "completion_tokens"]].itertuples(index=False)
     usages = [Usage(*map(int, row)) for row in tokens]
     read = [reply_from_json(t, usage) for t, usage in zip(frame["reply"], usages, strict=True)]

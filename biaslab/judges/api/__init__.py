@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from biaslab.checks import require_whole
-from biaslab.core import Choice, Completion, Likelihood, Reply, Request, require_kinds
+from biaslab.checks import require_one_of, require_whole
+from biaslab.core import Choice, Completion, Likelihood, Reply, Request, canonical_json, require_kinds
 from biaslab.errors import InputError, ModelChangedWarning, ServerError
 from biaslab.judges.api import faults
 from biaslab.judges.api.credentials import OPENAI, Address, Key
@@ -175,13 +175,11 @@ class ApiJudge:
         """Ask once; raise a `Fault` if another attempt may help."""
         path, body = self.wire.write(request)
         content = json.dumps(body, ensure_ascii=False).encode()
-        status, headers, said, fault = await self._post(client, path, content)
-        if status == 401 and self._key.can_refresh():
-            await asyncio.to_thread(self._key.header, refresh=True)
-            status, headers, said, fault = await self._post(client, path, content)
         try:
-            if fault is not None:
-                raise fault
+            status, headers, said = await self._post(client, path, content)
+            if status == 401 and self._key.can_refresh():
+                await asyncio.to_thread(self._key.header, refresh=True)
+                status, headers, said = await self._post(client, path, content)
             if status >= 400:
                 raise faults.of_status(status, self._key.hide(said.decode("utf-8", "replace")), headers, request)
             document = _parse(said)
@@ -201,8 +199,8 @@ class ApiJudge:
 
     async def _post(
         self, client: openai.AsyncOpenAI, path: str, content: bytes
-    ) -> tuple[int, Mapping[str, str], bytes, faults.Fault | None]:
-        """Send a body; return status, headers, what came, and the fault if nothing did.
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Send a body; return status, headers and what came, or raise a `Fault` if nothing did.
 
         Nothing is raised inside an ``except``: an error of the SDK holds the request with its headers, and so the key.
         """
@@ -215,12 +213,12 @@ class ApiJudge:
         try:
             async with asyncio.timeout(self.timeout):
                 response = await client.post(path, cast_to=httpx2.Response, content=content, options=options)
-            return response.status_code, response.headers, self._key.hide_in(response.content), None
+            return response.status_code, response.headers, self._key.hide_in(response.content)
         except openai.APIStatusError as error:
-            return error.status_code, error.response.headers, error.response.content, None
+            return error.status_code, error.response.headers, error.response.content
         except (openai.OpenAIError, httpx2.HTTPError, OSError, TimeoutError) as error:
             fault = faults.of_connection(error)
-        return 0, {}, b"", fault
+        raise fault
 
     def _note(self, reply: Reply) -> None:
         """Warn if the server runs something else than it did."""
@@ -271,7 +269,7 @@ def _settings(wire: Wire, fingerprint: str | None) -> str:
     }
     given = {name: value for name, value in found.items() if value is not None}
     try:
-        return ":" + json.dumps(given, sort_keys=True, separators=(",", ":"), allow_nan=False) if given else ""
+        return f":{canonical_json(given)}" if given else ""
     except (TypeError, ValueError):
         raise InputError("parameters", wire.parameters, "fields that JSON can write") from None
 
@@ -279,8 +277,7 @@ def _settings(wire: Wire, fingerprint: str | None) -> str:
 def _check_settings(model: str, likelihood: str, top_logprobs: int, most: int, timeout: float) -> None:
     if not isinstance(model, str) or not model.strip():
         raise InputError("model", model, "the name of a model")
-    if likelihood not in ("echo", "prompt_logprobs"):
-        raise InputError("likelihood", likelihood, "echo or prompt_logprobs")
+    require_one_of("likelihood", likelihood, ("echo", "prompt_logprobs"))
     for name, value in (("top_logprobs", top_logprobs), ("max_concurrency", most)):
         require_whole(name, value, 1)
     if not timeout > 0:

@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from biaslab.core import Choice, Request
-from biaslab.errors import JudgeError, PromptTooLongError, ServerError, UnsupportedRequestError
+from biaslab.errors import PromptTooLongError, ServerError, UnsupportedRequestError
 
 SAMPLED = "wrap the judge as Sampled(judge, k), which asks k times for text and counts (Liusie et al. 2024, Eq. 5)"
 _AGAIN = frozenset({408, 409, 425, 429})
@@ -125,12 +125,6 @@ def without_probabilities(request: Request, said: str = "") -> UnsupportedReques
     return UnsupportedRequestError(f"the server gives no log-probabilities of a prompt{why}; {remedy}", request)
 
 
-def given_up(fault: Fault, attempts: int, request: Request) -> JudgeError:
-    """Say that a request was tried as often as was allowed."""
-    words = f"a request failed {attempts} times, the last time because {fault}"
-    return ServerError(f"{words}; run again to ask what is missing", request, status=fault.status)
-
-
 def message_of(body: str, limit: int = 300) -> str:
     """Return the message of an error body, on one line: OpenAI's form, FastAPI's, or the beginning of a text."""
     found: Any = body
@@ -151,16 +145,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     >>> retry_after({"retry-after": "1.5"}), retry_after({"retry-after-ms": "20"}), retry_after({})
     (1.5, 0.02, None)
     """
-    if "retry-after-ms" in headers:
-        with contextlib.suppress(ValueError):
-            return max(float(headers["retry-after-ms"]) / 1000, 0.0)
-    given = headers.get("retry-after")
-    if given is None:
-        return None
-    with contextlib.suppress(ValueError):
-        return max(float(given), 0.0)
-    with contextlib.suppress(ValueError, TypeError):
-        return max(parsedate_to_datetime(given).timestamp() - time.time(), 0.0)
+    for name, a_second in (("retry-after-ms", 1000), ("retry-after", 1)):
+        with contextlib.suppress(KeyError, ValueError):
+            return max(float(headers[name]) / a_second, 0.0)
+    with contextlib.suppress(KeyError, ValueError, TypeError):
+        return max(parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time(), 0.0)
     return None
 
 

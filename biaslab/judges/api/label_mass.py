@@ -89,10 +89,9 @@ def read_labels(labels: Sequence[str], places: Sequence[Place]) -> LabelMass:
         path = chances.get(place.token, 0.0)
         written = (written + place.token).lstrip()
     bounded = tuple(i for i, p in enumerate(seen) if p <= 0.0)
-    if len(bounded) == len(labels):
-        return LabelMass((-math.inf,) * len(labels), _probability(unseen), bounded)
-    values = [hidden[i] if i in bounded else p for i, p in enumerate(seen)]
-    return LabelMass(tuple(_log(p) for p in values), _probability(unseen), bounded)
+    if len(bounded) < len(labels):
+        seen = [hidden[i] if i in bounded else p for i, p in enumerate(seen)]
+    return LabelMass(tuple(_log(p) for p in seen), min(max(unseen, 0.0), 1.0), bounded)
 
 
 def goes_on(label: str, text: str) -> bool:
@@ -117,7 +116,3 @@ def _completed(labels: Sequence[str], written: str, text: str) -> int | None:
 
 def _log(p: float) -> float:
     return min(math.log(p), 0.0) if p > 0 else -math.inf
-
-
-def _probability(p: float) -> float:
-    return min(max(p, 0.0), 1.0)

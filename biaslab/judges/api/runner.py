@@ -7,13 +7,13 @@ import queue
 import random
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from biaslab.core import Reply, Request
-from biaslab.errors import JudgeError
-from biaslab.judges.api.faults import Fault, given_up
+from biaslab.errors import JudgeError, ServerError
+from biaslab.judges.api.faults import Fault
 from biaslab.judges.api.pace import Pace
 
 Attempt = Callable[[Request], Awaitable[Reply]]
@@ -37,12 +37,12 @@ class Loop:
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(function, *arguments)
 
-    def wait(self, work: Awaitable[Any], seconds: float) -> None:
+    def wait(self, work: Coroutine[Any, Any, object], seconds: float) -> None:
         """Run something in the loop's thread and wait for it, unless this is that thread."""
         if threading.current_thread() is self._thread:
-            self.loop.create_task(_awaited(work))
+            self.loop.create_task(work)
             return
-        asyncio.run_coroutine_threadsafe(_awaited(work), self.loop).result(seconds)
+        asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
 
     def close(self) -> None:
         """End the thread, whatever it is doing."""
@@ -60,10 +60,6 @@ class Loop:
             self.loop.run_until_complete(asyncio.sleep(0))
         finally:
             self.loop.close()
-
-
-async def _awaited(work: Awaitable[Any]) -> Any:
-    return await work
 
 
 @dataclass(frozen=True)
@@ -235,7 +231,8 @@ class Answers(Iterator[tuple[Request, Reply]]):
         item.costly += not fault.refused
         late = loop.time() - item.since > patience.minutes * 60
         if item.costly > patience.retries or (fault.refused and late):
-            error = given_up(fault, item.attempts, item.request)
+            words = f"a request failed {item.attempts} times, the last time because {fault}"
+            error = ServerError(f"{words}; run again to ask what is missing", item.request, status=fault.status)
             if self._last_reply < item.since:
                 self._end(error)
             else:

@@ -7,19 +7,16 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import permutations
+from itertools import accumulate, permutations
 from typing import Any, Literal
 
-from biaslab.core import Choice, Completion, Likelihood, Message, Reply, Request, Usage, as_prompt, request_key
+from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Usage, as_prompt, request_key
 from biaslab.errors import JudgeError, UnsupportedRequestError
 from biaslab.judges.api.faults import Fault, without_probabilities
 from biaslab.judges.api.label_mass import Place, read_labels
 
 CHAT, PLAIN = "/chat/completions", "/completions"
-_SHORT_LABEL, _CHARACTERS = (
-    3,
-    3,
-)  # a label of so many characters is one token; a longer one has a token for each so many
+_CHARACTERS = 3  # a label of so many characters is one token; a longer one has a token for each so many
 
 
 @dataclass(frozen=True)
@@ -170,18 +167,13 @@ def text_part(
     ValueError
         If the tokens are not those of the prompt.
     """
-    whole, joined = request.given + request.text, "".join(token for token, _ in pairs)
-    first_token = pairs[0][0] if pairs and pairs[0][1] is None else ""
+    tokens = [token for token, _ in pairs]
+    whole, joined = request.given + request.text, "".join(tokens)
+    first_token = tokens[0] if pairs and pairs[0][1] is None else ""
     if whole in joined:
-        begin, starts, at = joined.find(whole), [], 0
-        for token, _ in pairs:
-            starts.append(at - begin)
-            at += len(token)
-        starts.append(at - begin)
+        starts = list(accumulate(map(len, tokens), initial=-joined.find(whole)))
     elif not first_token and joined and whole.endswith(joined):  # the first token has no entry of its own
-        starts = [len(whole) - len(joined)]
-        for token, _ in pairs:
-            starts.append(starts[-1] + len(token))
+        starts = list(accumulate(map(len, tokens), initial=len(whole) - len(joined)))
     elif offsets is not None and len(offsets) == len(pairs):
         starts = [*offsets, len(whole)]
     else:
@@ -211,7 +203,7 @@ def tokens_of(labels: Sequence[str]) -> int:
     (1, 2, 4)
     """
     longest = max(map(len, labels))
-    if longest <= _SHORT_LABEL and not any(b.startswith(a) for a, b in permutations(labels, 2)):
+    if longest <= _CHARACTERS and not any(b.startswith(a) for a, b in permutations(labels, 2)):
         return 1
     return math.ceil(longest / _CHARACTERS) + 1
 
@@ -229,23 +221,19 @@ def prefix_order(request: Request) -> tuple[str, str]:
     return CHAT, "\0".join(f"{m.role}\0{m.content}" for m in request.messages)
 
 
-def representable(messages: Sequence[Message]) -> bool:
-    """Say whether every message can be written as UTF-8."""
-    try:
-        for message in messages:
-            message.content.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def check(wire: Wire, request: Request) -> None:
     """Raise a `JudgeError` if a request cannot be written."""
     wire.write(request)
     request = as_prompt(request)
-    messages = [Message("user", request.given + request.text)] if isinstance(request, Likelihood) else request.messages
-    if not representable(messages):
-        raise JudgeError("the request holds a lone surrogate, which no server can read; remove it", request)
+    if isinstance(request, Likelihood):
+        text = request.given + request.text
+    else:
+        text = "".join(message.content for message in request.messages)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        words = "the request holds a lone surrogate, which no server can read; remove it"
+        raise JudgeError(words, request) from None
 
 
 def _place(entry: dict[str, Any]) -> Place:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from biaslab.judges.simulated.pair_truth import pair_truth
 from biaslab.judges.simulated.planted import Planted
 from biaslab.judges.simulated.questions import Questions
 from biaslab.judges.simulated.score_truth import label_distributions
+from biaslab.output import html_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,14 +85,8 @@ class SimulatedJudge(Planted):
         return f"simulated:{self.dataset.name}:{listed}"
 
     def _repr_html_(self) -> str:
-        planted = "".join(
-            f"<tr><th>{part.partition('=')[0]}</th><td>{part.partition('=')[2]}</td></tr>"
-            for part in html.escape(self.listed).split(",")
-            if part
-        )
-        title = f"SimulatedJudge of {html.escape(self.dataset.name)}, planted:"
-        rows = planted or "<tr><td>nothing: a fair judge</td></tr>"
-        return f'<table><caption style="white-space: nowrap">{title}</caption>{rows}</table>'
+        planted = [part.split("=", 1) for part in self.listed.split(",") if part]
+        return html_table(f"SimulatedJudge of {self.dataset.name}, planted:", planted or [("nothing", "a fair judge")])
 
     def check(self, requests: Iterable[Request]) -> None:
         """Raise if a request is of another kind, or is not about candidates of the data set that humans scored."""
@@ -193,11 +187,4 @@ class SimulatedJudge(Planted):
         """Return the shift that all requests of a context share, in points."""
         if not self.context_noise:
             return 0.0
-        if context_id not in self._shifts:
-            draw = normal(uniforms(self.seed, digest_of("context", context_id))[0])
-            self._shifts[context_id] = self.context_noise * draw
-        return self._shifts[context_id]
-
-    @cached_property
-    def _shifts(self) -> dict[str, float]:
-        return {}
+        return self.context_noise * normal(uniforms(self.seed, digest_of("context", context_id))[0])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from biaslab.core import Choice, Completion, Likelihood, Reply, Usage
 from biaslab.datasets.schema import count_words
 from biaslab.judges.simulated.draws import normal, uniforms
-from biaslab.judges.simulated.knowledge import Knowledge, Shown, doublings
+from biaslab.judges.simulated.knowledge import Shown, doublings
 from biaslab.judges.simulated.questions import PairQuestion, Question, ScoreQuestion
 
 if TYPE_CHECKING:
@@ -36,12 +36,6 @@ def utility(judge: SimulatedJudge, shown: Shown, attribute: str, source: bool) -
     if judge.self_preference and known.systems[shown[:2]] == judge.own_system:
         worth += judge.self_preference
     return worth
-
-
-def pair_log_odds(judge: SimulatedJudge, asked: PairQuestion) -> float:
-    """Return the log odds of the first candidate without noise."""
-    first = utility(judge, asked.first, asked.attribute, asked.source)
-    return first - utility(judge, asked.second, asked.attribute, asked.source) + judge.position
 
 
 def own_mean(judge: SimulatedJudge, asked: ScoreQuestion, attribute: str) -> float:
@@ -83,7 +77,8 @@ def _likelihood(judge: SimulatedJudge, text: str) -> Reply:
 
 def _compare(judge: SimulatedJudge, request: Choice | Completion, asked: PairQuestion) -> Reply:
     z, u, _, _ = uniforms(judge.seed, asked.digest)
-    log_odds = pair_log_odds(judge, asked) + judge.context_shift(asked.first.context_id)
+    first, second = (utility(judge, shown, asked.attribute, asked.source) for shown in (asked.first, asked.second))
+    log_odds = first - second + judge.position + judge.context_shift(asked.first.context_id)
     if judge.noise:
         log_odds += judge.noise * normal(z)
     known = judge.known
@@ -91,15 +86,13 @@ def _compare(judge: SimulatedJudge, request: Choice | Completion, asked: PairQue
     refuses = u < judge.refusal and (worse or not judge.selective)
     tie = abs(log_odds) < judge.ties
     if isinstance(request, Choice):
-        nothing = [-math.inf] * len(request.labels)
-        tie = tie and "Tie" in request.labels
-        if refuses:
-            return Reply(logprobs=tuple(nothing), usage=Usage(1))
-        if tie:
-            nothing[request.labels.index("Tie")] = 0.0
-            return Reply(logprobs=tuple(nothing), usage=Usage(1))
-        first = -math.log1p(math.exp(-log_odds)) if log_odds > -700 else log_odds
-        return Reply(logprobs=(first, first - log_odds, *nothing[2:]), usage=Usage(1))
+        logprobs = [-math.inf] * len(request.labels)
+        if tie and not refuses and "Tie" in request.labels:
+            logprobs[request.labels.index("Tie")] = 0.0
+        elif not refuses:
+            first = -math.log1p(math.exp(-log_odds)) if log_odds > -700 else log_odds
+            logprobs[:2] = first, first - log_odds
+        return Reply(logprobs=tuple(logprobs), usage=Usage(1))
     if refuses:
         return _text(REFUSAL)
     u, v, _, _ = uniforms(judge.seed, asked.digest, (request.temperature, request.replicate, request.seed))
@@ -150,14 +143,9 @@ def _mean(judge: SimulatedJudge, asked: ScoreQuestion, attribute: str, previous:
 
 
 def _refuses_to_score(judge: SimulatedJudge, asked: ScoreQuestion) -> bool:
-    if uniforms(judge.seed, asked.digest)[1] >= judge.refusal:
-        return False
-    return not judge.selective or is_low(judge.known, asked)
-
-
-def is_low(known: Knowledge, asked: ScoreQuestion) -> bool:
-    """Say whether the human score of what is scored first lies below the middle of the human scale."""
-    return known.score(asked.shown, asked.attributes[0]) < sum(known.scale) / 2
+    known = judge.known
+    low = known.score(asked.shown, asked.attributes[0]) < sum(known.scale) / 2
+    return uniforms(judge.seed, asked.digest)[1] < judge.refusal and (low or not judge.selective)
 
 
 def write_scores(asked: ScoreQuestion, chosen: list[str]) -> str:

@@ -7,7 +7,8 @@ from hashlib import sha256
 from statistics import NormalDist
 
 _UNPACK = struct.Struct(">4Q").unpack
-_STANDARD = NormalDist().inv_cdf
+#: Turns a uniform number into a standard normal one.
+normal = NormalDist().inv_cdf
 
 
 def digest_of(*parts: object) -> bytes:
@@ -15,7 +16,7 @@ def digest_of(*parts: object) -> bytes:
     return sha256(repr(parts).encode("utf-8", "surrogatepass")).digest()
 
 
-def uniforms(seed: int, key: bytes, detail: object = "") -> tuple[float, float, float, float]:
+def uniforms(seed: int, key: bytes, detail: object = "") -> tuple[float, ...]:
     """Return four independent numbers, uniform on the open interval from 0 to 1.
 
     Examples
@@ -24,16 +25,6 @@ def uniforms(seed: int, key: bytes, detail: object = "") -> tuple[float, float, 
     >>> first == again != uniforms(1, digest_of("a prompt"))
     True
     """
-    a, b, c, d = _UNPACK(sha256(f"{seed}:{detail}:".encode() + key).digest())
+    bits = _UNPACK(sha256(f"{seed}:{detail}:".encode() + key).digest())
     # 52 bits and a half keep every number exact and off 0 and 1, where the normal quantile is infinite
-    return (
-        ((a >> 12) + 0.5) * 2**-52,
-        ((b >> 12) + 0.5) * 2**-52,
-        ((c >> 12) + 0.5) * 2**-52,
-        ((d >> 12) + 0.5) * 2**-52,
-    )
-
-
-def normal(uniform: float) -> float:
-    """Turn a uniform number into a standard normal one."""
-    return _STANDARD(uniform)
+    return tuple(((whole >> 12) + 0.5) * 2**-52 for whole in bits)

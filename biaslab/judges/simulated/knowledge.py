@@ -54,7 +54,6 @@ class Knowledge:
         self.scores: dict[str, dict[tuple[str, str], float]] = dataset.human_means.to_dict()  # type: ignore[assignment]
         self.mean_doublings = math.fsum(map(doublings, self.texts.values())) / len(self.texts)
         self.questions: dict[object, Question] = {}
-        self._log_perplexities: dict[str, float] = {}
 
     @cached_property
     def digest(self) -> str:
@@ -88,11 +87,10 @@ class Knowledge:
         """Return the mean human score of a candidate; NaN where nobody rated it."""
         return self.scores[attribute][shown[0], shown[1]]
 
-    def log_perplexity(self, text: str) -> float:
+    @staticmethod
+    def log_perplexity(text: str) -> float:
         """Return the log perplexity planted in a text by default, a normal number that hangs on the text alone."""
-        if text not in self._log_perplexities:
-            self._log_perplexities[text] = LOG_PERPLEXITY.inv_cdf(uniforms(0, digest_of("perplexity", text))[0])
-        return self._log_perplexities[text]
+        return LOG_PERPLEXITY.inv_cdf(uniforms(0, digest_of("perplexity", text))[0])
 
 
 def doublings(text: str) -> float:

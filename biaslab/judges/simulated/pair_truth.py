@@ -79,11 +79,8 @@ def pair_truth(judge: SimulatedJudge, metric: str, trials: pd.DataFrame, tempera
 
 
 def _outcomes(judge: SimulatedJudge, pairs: list[tuple[str, str, str, str]], temperature: float | None) -> Outcomes:
-    worth: dict[tuple[str, str, str], tuple[float, float]] = {}
-    for context, first, second, attribute in pairs:
-        for name in (first, second):
-            if (context, name, attribute) not in worth:
-                worth[context, name, attribute] = _known(judge, context, name, attribute)
+    shown = dict.fromkeys((c, name, a) for c, i, j, a in pairs for name in (i, j))
+    worth = {each: _known(judge, *each) for each in shown}
     sides = np.array([(worth[c, i, a], worth[c, j, a]) for c, i, j, a in pairs])
     lead, gap = sides[:, 0, 0] - sides[:, 1, 0], sides[:, 0, 1] - sides[:, 1, 1]
     # pairs that differ in nothing the judge sees are computed once

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,9 +124,10 @@ class Questions:
             raise JudgeError(f"the judge scores one candidate or compares two on an attribute, not {about}")
         shown = self.known.shown(about)
         source, digest = about.source or not self.known.sources[shown[0].context_id], digest_of(request.messages)
-        if self.rated:
-            for one in shown:
-                self._require_scores(one, about.attributes)
+        for one, attribute in product(shown, about.attributes) if self.rated else ():
+            if attribute not in self.known.scores or math.isnan(self.known.score(one, attribute)):
+                what = f"context {one.context_id!r}, candidate {one.candidate_id!r} on {attribute}"
+                raise JudgeError(f"nobody rated {what}, so the simulated judge cannot either")
         if len(shown) == 2:
             return PairQuestion(digest, *shown, about.attributes[0], source, about.labels)
         scale = scale_named(about.scale)
@@ -135,12 +137,6 @@ class Questions:
         opened = request.messages[-1].role == "assistant" and about.reasons != "before"
         how = (about.reasons, about.form, previous, opened)
         return ScoreQuestion(digest, shown[0], about.attributes, source, scale, units, heaps, *how)
-
-    def _require_scores(self, shown: Shown, attributes: tuple[str, ...]) -> None:
-        for attribute in attributes:
-            if attribute not in self.known.scores or math.isnan(self.known.score(shown, attribute)):
-                what = f"context {shown.context_id!r}, candidate {shown.candidate_id!r} on {attribute}"
-                raise JudgeError(f"nobody rated {what}, so the simulated judge cannot either")
 
 
 @cache
