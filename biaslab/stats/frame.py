@@ -13,7 +13,6 @@ from scipy import stats
 
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.estimate import Estimate
-from biaslab.stats.ratio import Ratio
 from biaslab.stats.resampling import Resampling
 
 Correction = Literal["benjamini-hochberg", "holm"]
@@ -36,26 +35,6 @@ TRAILING = (
     "seed",
     "note",
 )
-
-
-def ratio_rows(
-    ratios: Mapping[str, Ratio], cell: Mapping[str, Any], blocks: pd.DataFrame, resampling: Resampling
-) -> list[dict[str, Any]]:
-    """Estimate several ratios of one cell.
-
-    Parameters
-    ----------
-    ratios : mapping of str to Ratio
-        By name of the metric.
-    cell : mapping
-        Judge, data set and the condition columns.
-    blocks : pandas.DataFrame
-        Made by `biaslab.stats.pairs.both_orders`: two judgements a row, ``attrs["n_dropped"]`` more planned.
-    resampling : Resampling
-        How uncertainty is computed.
-    """
-    estimates = {metric: ratio.estimate(resampling) for metric, ratio in ratios.items()}
-    return estimate_rows(estimates, cell, resampling, 2 * len(blocks), blocks.attrs.get("n_dropped", 0))
 
 
 def estimate_rows(
@@ -91,7 +70,7 @@ def estimates_frame(
     Parameters
     ----------
     rows : sequence of mapping
-        Made by `ratio_rows`.
+        Made by `estimate_rows`.
     probe : str
         Name of the probe.
     primary : sequence of str
