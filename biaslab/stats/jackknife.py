@@ -8,9 +8,9 @@ weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,6 @@ Floats = NDArray[np.float64]
 #: Maps weights of shape (replicates, contexts) to values (replicates,), NaN where the statistic is undefined.
 Statistic = Callable[[Floats], Floats]
 Scale = Literal["fisher", "plain"]
-Block = TypeVar("Block")
 _EDGE = 1e-9
 _MISSING_SHARE = 0.05
 
@@ -56,7 +55,7 @@ def cluster_statistic(
     ----------
     statistic : callable
         Maps weights of shape (replicates, contexts), whole numbers of at least 0, to the statistic of each replicate,
-        shape (replicates,). `on_blocks` makes one from a function of the resampled contexts.
+        shape (replicates,).
     contexts : int
         How many contexts there are.
     resampling : Resampling
@@ -159,30 +158,6 @@ def cluster_difference(
     (0.133, 0.0625)
     """
     return cluster_statistic(lambda w: first(w) - second(w), contexts, resampling, null, inference=inference)
-
-
-def on_blocks(blocks: Sequence[Block], function: Callable[[list[Block]], float]) -> Statistic:
-    """Make a statistic from a function of the resampled contexts: a plain loop, for what cannot be vectorised.
-
-    Parameters
-    ----------
-    blocks : sequence
-        The data of each context, of any type.
-    function : callable
-        Maps a list of blocks, some of them repeated, to a number; NaN where it is undefined.
-
-    Examples
-    --------
-    >>> spread = on_blocks([[1, 2], [5], [3, 9]], lambda drawn: max(map(max, drawn)) - min(map(min, drawn)))
-    >>> spread(np.array([[1, 1, 1], [2, 1, 0]])).tolist()
-    [8.0, 4.0]
-    """
-
-    def statistic(weights: Floats) -> Floats:
-        drawn = ([b for b, times in zip(blocks, row, strict=True) for _ in range(times)] for row in weights.astype(int))
-        return np.array([function(chosen) for chosen in drawn], float)
-
-    return statistic
 
 
 def _bootstrapped(

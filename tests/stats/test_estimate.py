@@ -7,7 +7,6 @@ import krippendorff
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.formula.api as smf
 from hypothesis import assume, given, strategies as st
 from scipy import stats
 from statsmodels.stats.power import TTestPower
@@ -125,13 +124,6 @@ def test_the_standard_error_is_the_same_whichever_interval_is_taken(method, infe
     for found in (ratio.estimate(settings), jackknifed(settings, inference=inference)):
         assert found.se == pytest.approx(stats.sem(values))
         assert found.mde == pytest.approx(detectable_effect(stats.sem(values), 30))
-
-
-def test_the_standard_error_of_a_slope_is_statsmodels():
-    frame = candidates(3, contexts=12)
-    wanted = smf.ols("one ~ human", frame).fit(cov_type="cluster", cov_kwds={"groups": frame["context_id"]}).bse
-    found = linear_model(frame, "one ~ human", covariance="cluster")
-    assert {name: each.se for name, each in found.items()} == pytest.approx(dict(wanted))
 
 
 def test_there_is_no_standard_error_where_nothing_is_known_of_it():

@@ -12,7 +12,7 @@ from scipy import stats
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.correlation import correlation
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
-from biaslab.stats.jackknife import cluster_difference, cluster_statistic, on_blocks
+from biaslab.stats.jackknife import cluster_difference, cluster_statistic
 from biaslab.stats.reliability import alpha_difference, estimate_alpha
 from biaslab.stats.resampling import Resampling, draw_weights
 from biaslab.stats.weighted_correlation import arranged
@@ -74,13 +74,6 @@ def test_studentised_interval_of_a_mean_is_students():
     wanted = stats.ttest_1samp(VALUES, 1.0)
     assert (found.ci_low, found.ci_high) == pytest.approx(tuple(wanted.confidence_interval()), abs=1e-9)
     assert found.p_value == pytest.approx(wanted.pvalue, abs=0.01)
-
-
-def test_blocks_in_a_plain_loop_are_weights():
-    blocks = on_blocks(list(VALUES), np.mean)
-    for method in ("percentile", "bca", "studentised"):
-        settings = Resampling(n=150, method=method)
-        same(cluster_statistic(blocks, 30, settings, 1.0), cluster_statistic(weighted_mean, 30, settings, 1.0))
 
 
 def test_a_difference_uses_the_same_resamples():
