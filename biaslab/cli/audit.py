@@ -89,16 +89,8 @@ def _show(estimates: pd.DataFrame) -> None:
     from biaslab.cli.text import table
 
     for (probe, judge, dataset), part in estimates.groupby(["probe", "judge", "dataset"], sort=False):
-        typer.echo(f"\n{probe} of {judge} on {dataset}\n\n{table(_without_empty(part))}")
+        typer.echo(f"\n{probe} of {judge} on {dataset}\n\n{table(part)}")
     for name, note in estimates.attrs["notes"].items():
         typer.echo(f"\n{name}: {note}")
     for name, why in estimates.attrs["not_run"].items():
         typer.echo(f"\n{name}: not run, {why}")
-
-
-def _without_empty(part: pd.DataFrame) -> pd.DataFrame:
-    """Leave out the conditions that this probe does not have."""
-    from biaslab.stats import LEADING, TRAILING
-
-    fixed = (*LEADING, *TRAILING)
-    return part[[name for name in part.columns if name in fixed or part[name].notna().any()]]

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from biaslab.errors import InputError
 from biaslab.stats.estimate import (
     ROUNDING,
     Estimate,
@@ -28,7 +27,7 @@ from biaslab.stats.estimate import (
     unvarying,
     without_interval,
 )
-from biaslab.stats.permutation import sign_flip
+from biaslab.stats.permutation import evaluate, sign_flip
 from biaslab.stats.resampling import Resampling, bca, draw_weights, percentile
 
 Floats = NDArray[np.float64]
@@ -98,7 +97,7 @@ def cluster_statistic(
     """
     if contexts == 0:
         return undefined(missing)
-    value = float(_evaluate(statistic, np.ones((1, contexts)))[0])
+    value = float(evaluate(statistic, np.ones((1, contexts)))[0])
     if not np.isfinite(value):
         return undefined(missing, contexts)
     if contexts == 1:
@@ -165,7 +164,7 @@ def _bootstrapped(
 ) -> tuple[tuple[float, float], str]:
     """Return the interval of percentile or BCa bootstrap, and what to note of it."""
     weights = draw_weights(len(left_out), resampling.n, resampling.seed)
-    replicates = np.concatenate([_evaluate(statistic, chunk) for chunk in weights])
+    replicates = np.concatenate([evaluate(statistic, chunk) for chunk in weights])
     replicates, note = replicates[np.isfinite(replicates)], ""
     if len(replicates) < (1 - _MISSING_SHARE) * resampling.n:
         note = f"undefined in {resampling.n - len(replicates)} of {resampling.n} resamples, which do not enter"
@@ -182,7 +181,7 @@ def _leave_one_out(statistic: Statistic, contexts: int, most: int = 1 << 20) -> 
         left = np.arange(start, min(start + rows, contexts))
         weights = np.ones((len(left), contexts))
         weights[np.arange(len(left)), left] = 0
-        found.append(_evaluate(statistic, weights))
+        found.append(evaluate(statistic, weights))
     return np.concatenate(found)
 
 
@@ -204,10 +203,3 @@ class _Scale:
 
     def back(self, z: float) -> float:
         return self.centre + self.half * (math.tanh(z) if self.fisher else z)
-
-
-def _evaluate(statistic: Statistic, weights: Floats) -> Floats:
-    found = np.asarray(statistic(weights), float)
-    if found.shape != (len(weights),):
-        raise InputError("statistic", found.shape, f"values of shape ({len(weights)},), one a replicate")
-    return found
