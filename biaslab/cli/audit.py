@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from biaslab.cli.options import DataPath, Table, require_table
+from biaslab.cli.options import DataPath, Table, require_table, write_table
 from biaslab.errors import InputError
-from biaslab.output import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,10 +51,7 @@ def audit(
         parts[-1].attrs = {}
     estimates = run_audit(pd.concat(parts, ignore_index=True), human, only or None)
     _show(estimates)
-    if out is not None:
-        with replacing(out) as partial:
-            estimates.to_csv(partial, index=False)
-        typer.echo(f"{len(estimates)} estimates written to {out}")
+    write_table(estimates, out, "estimate")
 
 
 def _entry(text: str) -> tuple[str, str]:

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from biaslab.errors import InputError
+from biaslab.output import count, replacing
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from biaslab.probes.base import Probe
 
 Judge = Annotated[
@@ -29,6 +32,14 @@ def require_table(out: Path | None) -> None:
     """Raise `InputError` unless a table can be written there."""
     if out is not None and (out.suffix != ".csv" or not out.absolute().parent.is_dir()):
         raise InputError("out", str(out), "a file that ends in .csv, in a folder that exists")
+
+
+def write_table(frame: pd.DataFrame, out: Path | None, noun: str) -> None:
+    """Write a table where a file is named, whole or not at all, and say how many rows it has."""
+    if out is not None:
+        with replacing(out) as partial:
+            frame.to_csv(partial, index=False)
+        typer.echo(f"{count(len(frame), noun)} written to {out}")
 
 
 def make_probe(name: str, attributes: list[str] | None, seed: int | None) -> Probe:
