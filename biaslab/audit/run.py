@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import pandas as pd
@@ -129,13 +129,10 @@ def _prepared(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    conditions = list(dict.fromkeys(name for part in parts for name in _conditions(part)))
+    fixed = (*LEADING, *TRAILING)
+    conditions = dict.fromkeys(name for part in parts for name in part.columns if name not in fixed)
     columns = [*LEADING, *conditions, *TRAILING]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         whole = [part.reindex(columns=columns) for part in parts if len(part)]
         return pd.concat(whole, ignore_index=True) if whole else pd.DataFrame(columns=columns)
-
-
-def _conditions(part: pd.DataFrame) -> Iterator[str]:
-    return (name for name in part.columns if name not in (*LEADING, *TRAILING))

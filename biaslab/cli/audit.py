@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from biaslab.cli.options import DataPath, Table, require_table
+from biaslab.cli.options import DataPath, Table, require_table, write_table
 from biaslab.errors import InputError
-from biaslab.output import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,10 +51,7 @@ def audit(
         parts[-1].attrs = {}
     estimates = run_audit(pd.concat(parts, ignore_index=True), human, only or None)
     _show(estimates)
-    if out is not None:
-        with replacing(out) as partial:
-            estimates.to_csv(partial, index=False)
-        typer.echo(f"{len(estimates)} estimates written to {out}")
+    write_table(estimates, out, "estimate")
 
 
 def _entry(text: str) -> tuple[str, str]:
@@ -89,16 +85,8 @@ def _show(estimates: pd.DataFrame) -> None:
     from biaslab.cli.text import table
 
     for (probe, judge, dataset), part in estimates.groupby(["probe", "judge", "dataset"], sort=False):
-        typer.echo(f"\n{probe} of {judge} on {dataset}\n\n{table(_without_empty(part))}")
+        typer.echo(f"\n{probe} of {judge} on {dataset}\n\n{table(part)}")
     for name, note in estimates.attrs["notes"].items():
         typer.echo(f"\n{name}: {note}")
     for name, why in estimates.attrs["not_run"].items():
         typer.echo(f"\n{name}: not run, {why}")
-
-
-def _without_empty(part: pd.DataFrame) -> pd.DataFrame:
-    """Leave out the conditions that this probe does not have."""
-    from biaslab.stats import LEADING, TRAILING
-
-    fixed = (*LEADING, *TRAILING)
-    return part[[name for name in part.columns if name in fixed or part[name].notna().any()]]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from biaslab.cli.options import Table, require_table
+from biaslab.cli.options import Table, require_table, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,9 +51,7 @@ def calibrate(
         report=_show,
         **({"contexts": contexts} if contexts else {}),
     )
-    if out is not None:
-        found.to_csv(out, index=False)
-        typer.echo(f"{len(found)} rows written to {out}")
+    write_table(found, out, "row")
     left = calibration.outside(found)
     typer.echo(f"{len(found) - len(left)} of {len(found)} shares keep their band")
     for row in left.itertuples():

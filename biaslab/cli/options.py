@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from biaslab.errors import InputError
+from biaslab.output import count, replacing
 
 if TYPE_CHECKING:
-    from biaslab.core import Probe
+    import pandas as pd
+
+    from biaslab.probes.base import Probe
 
 Judge = Annotated[
     str | None, typer.Option(help="Who judges, such as smollm2-135m, a folder, a .gguf file or simulated:position=1.")
@@ -31,20 +34,29 @@ def require_table(out: Path | None) -> None:
         raise InputError("out", str(out), "a file that ends in .csv, in a folder that exists")
 
 
+def write_table(frame: pd.DataFrame, out: Path | None, noun: str) -> None:
+    """Write a table where a file is named, whole or not at all, and say how many rows it has."""
+    if out is not None:
+        with replacing(out) as partial:
+            frame.to_csv(partial, index=False)
+        typer.echo(f"{count(len(frame), noun)} written to {out}")
+
+
 def make_probe(name: str, attributes: list[str] | None, seed: int | None) -> Probe:
     """Make a probe from what the command line gives."""
-    from dataclasses import fields
-
     from biaslab.probes import find_probe
-    from biaslab.stats import Resampling
 
     kind = find_probe(name)
-    given: dict[str, Any] = {}
-    if attributes:
-        given["attributes"] = attributes
-    if seed is not None:
-        given |= {"seed": seed, "resampling": Resampling(seed=seed)}
-    known = {field.name for field in fields(kind)}
-    if attributes and "attributes" not in known:
+    if attributes and "attributes" not in kind.__dataclass_fields__:
         raise InputError("attribute", attributes, f"nothing for the probe {name}, which has no attributes")
-    return kind(**{key: value for key, value in given.items() if key in known})
+    return with_options(kind, seed, attributes=attributes or None)
+
+
+def with_options(kind: type[Probe], seed: int | None, **options: Any) -> Probe:
+    """Make a probe from those of the options that it has and that are given."""
+    from biaslab.stats import Resampling
+
+    given = options | ({} if seed is None else {"seed": seed, "resampling": Resampling(seed=seed)})
+    return kind(
+        **{key: value for key, value in given.items() if key in kind.__dataclass_fields__ and value is not None}
+    )

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from biaslab.checks import require_whole
-from biaslab.cli.options import Attributes, Contexts, DataPath, StorePath, Table, make_probe, require_table
+from biaslab.cli.options import Attributes, Contexts, DataPath, StorePath, Table, make_probe, require_table, write_table
 from biaslab.cli.text import first_line, table
 from biaslab.errors import InputError
-from biaslab.output import count, replacing
+from biaslab.output import count
 
 
 def probe(
@@ -41,10 +41,7 @@ def probe(
     typer.echo(table(estimates))
     asked, stored = trials.attrs["asked"], trials.attrs["stored"]
     typer.echo(f"\n{count(asked, 'judge call')}, {count(stored, 'reply')} from the store ({store})")
-    if out is not None:
-        with replacing(out) as partial:
-            estimates.to_csv(partial, index=False)
-        typer.echo(f"{count(len(estimates), 'estimate')} written to {out}")
+    write_table(estimates, out, "estimate")
 
 
 def list_everything() -> None:

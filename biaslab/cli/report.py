@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from biaslab.cli.options import Attributes, Contexts, DataPath
+from biaslab.checks import require_whole
+from biaslab.cli.options import Attributes, Contexts, DataPath, with_options
 from biaslab.errors import BiaslabError, InputError, UnsupportedRequestError
 from biaslab.output import count
 
@@ -44,8 +45,8 @@ def card(
     """
     _require_folder("out", out)
     for name, value in (("contexts", contexts), ("candidates", candidates)):
-        if value is not None and value < 1:
-            raise InputError(name, value, "a whole number of at least 1")
+        if value is not None:
+            require_whole(name, value, 1)
     from biaslab import load_dataset, load_judge
     from biaslab.probes import available, find_probe
     from biaslab.report import card as make_card
@@ -66,17 +67,18 @@ def card(
         judge = load_judge(name, data)
         for kind in kinds:
             try:
-                frames.append(_measure(_make(kind, attribute, candidates, seed), judge, data, store))
+                made = with_options(kind, seed, attributes=attribute, n_candidates=candidates)
+                frames.append(_measure(made, judge, data, store))
             except (InputError, UnsupportedRequestError) as error:
                 missing.append((judge.id, kind.name, " ".join(str(error).split())))
                 typer.echo(f"{kind.name} of {judge.id}: not measured; {missing[-1][-1]}")
     if not frames:
         raise BiaslabError("nothing could be measured")
-    made = make_card(frames, measured, unmeasured=missing)
-    for row in made.biases.to_dict("records"):
+    written = make_card(frames, measured, unmeasured=missing)
+    for row in written.biases.to_dict("records"):
         status = STATUS[row["status"]][1]
         typer.echo(f"{row['judge']}: {row['probe']}, {row['label']}: {status}: {row['verdict']}")
-    typer.echo(f"written: {', '.join(map(str, made.save(out)))}")
+    typer.echo(f"written: {', '.join(map(str, written.save(out)))}")
 
 
 def table(
@@ -151,16 +153,6 @@ def _chosen(frame: pd.DataFrame, where: list[str]) -> pd.DataFrame:
             raise InputError("where", condition, f"a value among {', '.join(dict.fromkeys(known))}")
         frame = frame[known == value]
     return frame
-
-
-def _make(kind: type[Probe], attributes: list[str] | None, candidates: int, seed: int) -> Probe:
-    from dataclasses import fields
-
-    from biaslab.stats import Resampling
-
-    given = {"attributes": attributes, "n_candidates": candidates, "seed": seed, "resampling": Resampling(seed=seed)}
-    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in given.items() if name in known and value is not None})
 
 
 def _has_no_bias(kind: type[Probe]) -> bool:

@@ -12,11 +12,10 @@ def table(estimates: pd.DataFrame) -> str:
     """Lay out the estimates frame for reading: metric, conditions, estimate, interval, p, counts."""
     import pandas as pd
 
-    from biaslab.stats import LEADING, TRAILING
+    from biaslab.report.wording import conditions
 
-    conditions = [name for name in estimates.columns if name not in (*LEADING, *TRAILING)]
-    shown = estimates[["metric", *conditions]].copy()
-    for name in conditions:
+    shown = estimates[["metric", *conditions(estimates)]].copy()
+    for name in shown.columns[1:]:
         shown[name] = [_number(value) if isinstance(value, float) else str(value) for value in shown[name]]
     level = "/".join(f"{100 * level:g}" for level in estimates["ci_level"].dropna().unique())
     bounds = zip(estimates["estimate"], estimates["ci_low"], estimates["ci_high"], strict=True)

@@ -99,11 +99,6 @@ def _cost(judge: Judge, later: list[Request], store: Store | None, factor: float
 
 def _plus(first: Cost, later: Cost) -> Cost:
     """Add later rounds; they share no beginning with earlier ones, which are over by then."""
-    return Cost(
-        first.requests + later.requests,
-        first.stored + later.stored,
-        first.read + later.read,
-        first.written + later.written,
-        first.distinct + later.distinct,
-        first.counted if first.read or not later.read else later.counted,
-    )
+    requests, stored, read, written, distinct = (one + other for one, other in zip(first[:5], later[:5], strict=True))
+    counted = first.counted if first.read or not later.read else later.counted
+    return Cost(requests, stored, read, written, distinct, counted)

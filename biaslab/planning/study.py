@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from biaslab.checks import require_whole
 from biaslab.core import Judge, Probe
 from biaslab.errors import InputError
 from biaslab.planning.pilot import Spread, simulated_pilot, spread_of
@@ -269,8 +270,8 @@ def _check(
 ) -> None:
     if effect is not None and contexts is not None:
         raise InputError("effect and contexts", (effect, contexts), "one of them", "the plan answers with the other")
-    if contexts is not None and (isinstance(contexts, bool) or not isinstance(contexts, int) or contexts < 1):
-        raise InputError("contexts", contexts, "a whole number of at least 1")
+    if contexts is not None:
+        require_whole("contexts", contexts, 1)
     if seconds is not None and not 0 < seconds < math.inf:
         raise InputError("seconds_per_request", seconds, "a number above 0, or None if it is not known")
     if prices is not None:

@@ -82,11 +82,9 @@ class Card:
         return self._html("card_body.html.j2")
 
     def _html(self, template: str) -> str:
-        facts = self._facts() | {"picture": self._picture(), "table": to_html(self.cells.drop(columns=_ADDED))}
+        picture = base64.b64encode(self._picture_bytes()).decode("ascii")
+        facts = self._facts() | {"picture": picture, "table": to_html(self.cells.drop(columns=_ADDED))}
         return templates().get_template(template).render(**facts)
-
-    def _picture(self) -> str:
-        return base64.b64encode(self._picture_bytes()).decode("ascii")
 
     def _picture_bytes(self) -> bytes:
         import matplotlib.pyplot as plt
@@ -194,9 +192,6 @@ def card(
     if cells.empty:
         raise TrialsError("estimates", list(dict.fromkeys(whole["metric"])), "at least one primary metric of a probe")
     cells["q_value"] = cells.groupby("judge", sort=False)["p_value"].transform(lambda p: adjust(p.to_numpy(float)))
-    held = {name: size for name, size in (matters or {}).items() if name not in set(cells["metric"])}
-    if held:
-        raise InputError("matters", held, f"primary metrics among {', '.join(dict.fromkeys(cells['metric']))}")
     cells = findings(cells, matters)
     rows = [sum_up(part, remedies) for _, part in cells.groupby(["judge", "probe", "metric"], sort=False)]
     return Card(pd.DataFrame(rows), agreements(whole[good]), cells, tuple(unmeasured))

@@ -29,7 +29,6 @@ from biaslab.stats.frame import (
     choose_metrics,
     estimate_rows,
     estimates_frame,
-    ratio_rows,
     require_columns,
 )
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic
@@ -37,8 +36,7 @@ from biaslab.stats.labels import Agreement, agreement_within, draw_means, temper
 from biaslab.stats.power import expected_power
 from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
-from biaslab.stats.reliability import Measurement
-from biaslab.stats.reliability_intervals import alpha_difference, estimate_alpha
+from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha
 from biaslab.stats.resampling import Resampling, in_order
 from biaslab.stats.samples import sample_differences, sample_table, score_spread
 from biaslab.stats.scale_use import score_weights
@@ -84,7 +82,6 @@ __all__ = [
     "number_items",
     "p_by_t",
     "paired",
-    "ratio_rows",
     "relative_loss",
     "require_columns",
     "sample_differences",

@@ -99,9 +99,8 @@ def correlation(
     what = "systems" if level == "system" else "candidates"
     if len(a) < 2:
         return Correlation(math.nan, len(a), f"fewer than two {what}")
-    if not (_varies(a) and _varies(b)):
-        return Correlation(math.nan, len(a), f"one of the scores is the same for all {what}")
-    return Correlation(_correlate(a, b, method), len(a), "")
+    value = float(_correlate_rows(a[None], b[None], method)[0])
+    return Correlation(value, len(a), f"one of the scores is the same for all {what}" if math.isnan(value) else "")
 
 
 def check_options(level: str, method: str) -> None:
@@ -143,23 +142,13 @@ def rounded(values: Vector) -> Vector:
     return np.round(values / largest, DIGITS) if largest else values
 
 
-def _varies(values: Vector) -> bool:
-    return len(values) > 1 and bool((values != values[0]).any())
-
-
-def _correlate(a: Vector, b: Vector, method: Method) -> float:
-    if method == "kendall":
-        return float(stats.kendalltau(a, b, variant="b").statistic)
-    return float(_pearson(*((stats.rankdata(a), stats.rankdata(b)) if method == "spearman" else (a, b))))
-
-
 def _correlate_rows(a: Vector, b: Vector, method: Method) -> Vector:
     """Correlate row by row, shape (contexts, candidates); NaN where one of both does not vary."""
     values = np.full(len(a), np.nan)
     varied = (a != a[:, :1]).any(axis=1) & (b != b[:, :1]).any(axis=1)
     a, b = a[varied], b[varied]
     if method == "kendall" and a.shape[1] > _LARGE:
-        values[varied] = [_correlate(u, v, method) for u, v in zip(a, b, strict=True)]
+        values[varied] = [stats.kendalltau(u, v, variant="b").statistic for u, v in zip(a, b, strict=True)]
     elif method == "kendall":
         values[varied] = _kendall(a, b)
     else:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,11 +17,10 @@ from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.resampling import Resampling, draw_weights, in_order, percentile
 from biaslab.stats.scale_use import effective_levels, tie_sums
 
-__all__ = ["DISTRIBUTION", "describe_distribution"]
-
 Floats = NDArray[np.float64]
 _CENTRAL = 0.98
 _FEWEST_MULTIPLES = 3
+_NONE = "undefined: no score is left"
 
 
 def describe_distribution(
@@ -73,116 +74,113 @@ def describe_distribution(
     >>> {name: round(estimate.estimate, 2) for name, estimate in found.items()}
     {'round_number_excess_10': 7.5, 'tie_rate': 0.0}
     """
-    table, values = np.asarray(weights, float), np.asarray(levels, float)
+    table = np.asarray(weights, float)
     unknown = [metric for metric in metrics if metric not in _ESTIMATORS]
     if unknown:
         raise InputError("metrics", unknown, f"some of {', '.join(DISTRIBUTION)}")
     kept = table.sum(axis=1) > 0
     names = np.asarray(context, dtype=object)[kept]
-    options = (values, resampling, null, margin)
-    return {metric: _ESTIMATORS[metric](names, table[kept], *options) for metric in metrics}
+    scores = _Scores(names, table[kept], np.asarray(levels, float), resampling, null, margin)
+    return {metric: _ESTIMATORS[metric](scores) for metric in metrics}
 
 
-def _round_numbers(multiple: int) -> Callable[..., Estimate]:
-    def estimator(
-        context: ArrayLike, table: Floats, values: Floats, resampling: Resampling, null: float | None, margin: float
-    ) -> Estimate:
-        reach, multiples = multiple // 2, np.arange(0, values[-1] + 1, multiple)
-        fitting = ((multiples - reach >= values[0]) & (multiples + reach <= values[-1])).sum()
-        if not _is_whole(values) or fitting < _FEWEST_MULTIPLES:
+@dataclass(frozen=True)
+class _Scores:
+    """Scores over the levels of a scale, and how they are estimated: the arguments of `describe_distribution`."""
+
+    context: NDArray[Any]
+    table: Floats
+    values: Floats
+    resampling: Resampling
+    null: float | None
+    margin: float
+
+    @property
+    def whole(self) -> bool:
+        """Whether the levels are consecutive whole numbers."""
+        return bool((self.values % 1 == 0).all() and (np.diff(self.values) == 1).all())
+
+    def sums(self) -> Floats:
+        """Return the distribution of each context's scores together, shape (contexts, levels)."""
+        return in_order(sum_by_context(self.context, *self.table.T)[0])
+
+    def round_numbers(self, multiple: int) -> Estimate:
+        """Whipple's index."""
+        low, high = self.values[[0, -1]]
+        reach, multiples = multiple // 2, np.arange(0, high + 1, multiple)
+        fitting = ((multiples - reach >= low) & (multiples + reach <= high)).sum()
+        if not self.whole or fitting < _FEWEST_MULTIPLES:
             return undefined(
                 f"undefined: fewer than three multiples of {multiple} fit into the scale with their windows"
             )
-        up, down = whipple_sums(table, values.tolist(), multiple)
+        up, down = whipple_sums(self.table, self.values.tolist(), multiple)
         missing = "undefined: no score lies between the ends of the scale"
         bounds = (0.0, float(multiple))
-        return Ratio(context, up, down, null, bounds, missing, inference="t", margin=margin).estimate(resampling)
+        ratio = Ratio(self.context, up, down, self.null, bounds, missing, inference="t", margin=self.margin)
+        return ratio.estimate(self.resampling)
 
-    return estimator
+    def myers(self) -> Estimate:
+        """Myers' blended index."""
+        if not self.whole or len(self.values) < 2 * 10 - 1:
+            return undefined("undefined: the scale has no whole decades, shifted by every digit")
+        return myers_estimate(self.context, self.table, self.values.tolist(), self.resampling)
 
+    def scale_use(self) -> Estimate:
+        """exp(entropy) of all scores together, as a share of the levels."""
+        return self._of_pooled(lambda pooled: effective_levels(pooled) / len(self.values), (0.0, 1.0))
 
-def _myers(context: ArrayLike, table: Floats, values: Floats, resampling: Resampling, *_: object) -> Estimate:
-    if not _is_whole(values) or len(values) < 2 * 10 - 1:
-        return undefined("undefined: the scale has no whole decades, shifted by every digit")
-    return myers_estimate(context, table, values.tolist(), resampling, test=False)
+    def spread(self) -> Estimate:
+        """Return the standard deviation of all scores together."""
+        centred = self.values - self.values.mean()
 
+        def deviation(pooled: Floats) -> Floats:
+            share = pooled / pooled.sum(axis=1, keepdims=True)
+            return np.asarray(np.sqrt(np.maximum(share @ centred**2 - (share @ centred) ** 2, 0.0)))
 
-def _scale_use(context: ArrayLike, table: Floats, values: Floats, resampling: Resampling, *_: object) -> Estimate:
-    def share(pooled: Floats) -> Floats:
-        return np.asarray(effective_levels(pooled) / len(values))
+        return self._of_pooled(deviation, (0.0, float(self.values[-1] - self.values[0]) / 2))
 
-    return _of_pooled(share, context, table, resampling, (0.0, 1.0))
+    def range(self) -> Estimate:
+        """Return the share of the scale's range that the central 98 % of the scores take."""
+        sums, values = self.sums(), self.values
 
+        def distance(pooled: Floats) -> Floats:
+            tail = ((1 - _CENTRAL) / 2 + 1e-12) * pooled.sum(axis=1, keepdims=True)
+            low = (np.cumsum(pooled, axis=1) > tail).argmax(axis=1)
+            high = pooled.shape[1] - 1 - (np.cumsum(pooled[:, ::-1], axis=1) > tail).argmax(axis=1)
+            return np.asarray((values[high] - values[low]) / (values[-1] - values[0]))
 
-def _spread(context: ArrayLike, table: Floats, values: Floats, resampling: Resampling, *_: object) -> Estimate:
-    def deviation(pooled: Floats) -> Floats:
-        share = pooled / pooled.sum(axis=1, keepdims=True)
-        centred = values - values.mean()
-        return np.asarray(np.sqrt(np.maximum(share @ centred**2 - (share @ centred) ** 2, 0.0)))
+        if not len(sums):
+            return undefined(_NONE)
+        value, nan, contexts = float(distance(sums.sum(axis=0, keepdims=True))[0]), float("nan"), len(sums)
+        if contexts == 1:
+            return without_interval(value, 1)
+        weights = draw_weights(contexts, self.resampling.n, self.resampling.seed)
+        drawn = np.concatenate([distance(chunk @ sums) for chunk in weights])
+        low, high = percentile(drawn, self.resampling.level)  # a jackknife of percentiles fails
+        method, note = "cluster bootstrap (percentile)", "the coverage of the interval is not established"
+        se = float(drawn.std(ddof=1)) or nan
+        return Estimate(value, se, min(low, value), max(high, value), nan, nan, contexts, method, note)
 
-    return _of_pooled(deviation, context, table, resampling, (0.0, float(values[-1] - values[0]) / 2))
+    def ties(self) -> Estimate:
+        """Return the share of pairs of one context with equal scores."""
+        tied, pairs, names = tie_sums(self.context, self.table)
+        missing = "undefined: no context with two scored items"
+        return Ratio(names, tied, pairs, bounds=(0.0, 1.0), missing=missing).estimate(self.resampling)
 
-
-def _range(context: ArrayLike, table: Floats, values: Floats, resampling: Resampling, *_: object) -> Estimate:
-    def distance(pooled: Floats) -> Floats:
-        tail = ((1 - _CENTRAL) / 2 + 1e-12) * pooled.sum(axis=1, keepdims=True)
-        low = (np.cumsum(pooled, axis=1) > tail).argmax(axis=1)
-        high = pooled.shape[1] - 1 - (np.cumsum(pooled[:, ::-1], axis=1) > tail).argmax(axis=1)
-        return np.asarray((values[high] - values[low]) / (values[-1] - values[0]))
-
-    sums = _pooled_sums(context, table)
-    if not len(sums):
-        return undefined("undefined: no score is left")
-    value, nan = float(distance(sums.sum(axis=0, keepdims=True))[0]), float("nan")
-    if len(sums) == 1:
-        return without_interval(value, 1)
-    drawn = np.concatenate([distance(w @ sums) for w in draw_weights(len(sums), resampling.n, resampling.seed)])
-    low, high = percentile(drawn, resampling.level)  # a jackknife of percentiles fails
-    note = "the coverage of the interval is not established"
-    se = float(drawn.std(ddof=1)) or nan
-    return Estimate(
-        value, se, min(low, value), max(high, value), nan, nan, len(sums), "cluster bootstrap (percentile)", note
-    )
-
-
-def _ties(context: ArrayLike, table: Floats, values: Floats, resampling: Resampling, *_: object) -> Estimate:  # noqa: ARG001
-    tied, pairs, names = tie_sums(context, table)
-    missing = "undefined: no context with two scored items"
-    return Ratio(names, tied, pairs, bounds=(0.0, 1.0), missing=missing).estimate(resampling)
-
-
-def _of_pooled(
-    statistic: Callable[[Floats], Floats],
-    context: ArrayLike,
-    table: Floats,
-    resampling: Resampling,
-    bounds: tuple[float, float],
-) -> Estimate:
-    """Estimate a function of the distribution of all scores together, shape (replicates, levels) to (replicates,)."""
-    sums = _pooled_sums(context, table)
-
-    def of_weights(weights: Floats) -> Floats:
-        return statistic(weights @ sums)
-
-    return cluster_statistic(of_weights, len(sums), resampling, bounds=bounds, missing="undefined: no score is left")
+    def _of_pooled(self, statistic: Callable[[Floats], Floats], bounds: tuple[float, float]) -> Estimate:
+        """Estimate a function of the distribution of all scores, (replicates, levels) to (replicates,)."""
+        sums = self.sums()
+        return cluster_statistic(lambda w: statistic(w @ sums), len(sums), self.resampling, None, bounds, _NONE)
 
 
-def _pooled_sums(context: ArrayLike, table: Floats) -> Floats:
-    return in_order(sum_by_context(context, *table.T)[0])
-
-
-def _is_whole(values: Floats) -> bool:
-    return bool((values % 1 == 0).all() and (np.diff(values) == 1).all())
-
-
-_ESTIMATORS: dict[str, Callable[..., Estimate]] = {
-    "round_number_excess_10": _round_numbers(10),
-    "round_number_excess_5": _round_numbers(5),
-    "myers_index": _myers,
-    "scale_use": _scale_use,
-    "range_used": _range,
-    "pooled_sd": _spread,
-    "tie_rate": _ties,
+_ESTIMATORS: dict[str, Callable[[_Scores], Estimate]] = {
+    "round_number_excess_10": lambda scores: scores.round_numbers(10),
+    "round_number_excess_5": lambda scores: scores.round_numbers(5),
+    "myers_index": _Scores.myers,
+    "scale_use": _Scores.scale_use,
+    "range_used": _Scores.range,
+    "pooled_sd": _Scores.spread,
+    "tie_rate": _Scores.ties,
 }
 #: Names of the metrics.
 DISTRIBUTION = tuple(_ESTIMATORS)

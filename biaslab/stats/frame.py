@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,10 +13,8 @@ from scipy import stats
 
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.estimate import Estimate
-from biaslab.stats.ratio import Ratio
 from biaslab.stats.resampling import Resampling
 
-Correction = Literal["benjamini-hochberg", "holm"]
 Floats = NDArray[np.float64]
 
 LEADING = ("probe", "judge", "dataset", "metric")
@@ -36,26 +34,6 @@ TRAILING = (
     "seed",
     "note",
 )
-
-
-def ratio_rows(
-    ratios: Mapping[str, Ratio], cell: Mapping[str, Any], blocks: pd.DataFrame, resampling: Resampling
-) -> list[dict[str, Any]]:
-    """Estimate several ratios of one cell.
-
-    Parameters
-    ----------
-    ratios : mapping of str to Ratio
-        By name of the metric.
-    cell : mapping
-        Judge, data set and the condition columns.
-    blocks : pandas.DataFrame
-        Made by `biaslab.stats.pairs.both_orders`: two judgements a row, ``attrs["n_dropped"]`` more planned.
-    resampling : Resampling
-        How uncertainty is computed.
-    """
-    estimates = {metric: ratio.estimate(resampling) for metric, ratio in ratios.items()}
-    return estimate_rows(estimates, cell, resampling, 2 * len(blocks), blocks.attrs.get("n_dropped", 0))
 
 
 def estimate_rows(
@@ -84,22 +62,19 @@ def estimates_frame(
     probe: str,
     primary: Sequence[str],
     conditions: Sequence[str],
-    correction: Correction = "benjamini-hochberg",
 ) -> pd.DataFrame:
     """Put rows into the frame and add q-values.
 
     Parameters
     ----------
     rows : sequence of mapping
-        Made by `ratio_rows`.
+        Made by `estimate_rows`.
     probe : str
         Name of the probe.
     primary : sequence of str
         Metrics that form the family of the q-values.
     conditions : sequence of str
         Names of the condition columns, in order.
-    correction : {"benjamini-hochberg", "holm"}
-        What the q-values are: `adjust`.
 
     Returns
     -------
@@ -111,20 +86,20 @@ def estimates_frame(
     p_values = np.array(columns["p_value"], float)
     family = np.isin(columns["metric"], list(primary)) & ~np.isnan(p_values)
     q_values = np.full(len(rows), np.nan)
-    q_values[family] = adjust(p_values[family], correction)
+    q_values[family] = adjust(p_values[family])
     return pd.DataFrame(columns | {"probe": [probe] * len(rows), "q_value": q_values})
 
 
-def adjust(p_values: ArrayLike, correction: Correction = "benjamini-hochberg") -> Floats:
-    """Return adjusted p-values of one family; reject where they are at most the level.
+def adjust(p_values: ArrayLike) -> Floats:
+    """Return the q-values of one family of tests; reject where they are at most the level.
+
+    That keeps the expected share of false discoveries below the level under independence and positive dependence
+    (Benjamini & Hochberg 1995).
 
     Parameters
     ----------
     p_values : array_like, shape (tests,)
         From 0 to 1. NaN is no test: it stays NaN and does not count.
-    correction : {"benjamini-hochberg", "holm"}
-        Keep the expected share of false discoveries (Benjamini & Hochberg 1995, valid under independence and positive
-        dependence), or the probability of a single one (Holm 1979, always valid).
 
     Returns
     -------
@@ -133,17 +108,13 @@ def adjust(p_values: ArrayLike, correction: Correction = "benjamini-hochberg") -
     Raises
     ------
     InputError
-        If a p-value lies outside 0 to 1, or the correction is unknown.
+        If a p-value lies outside 0 to 1.
 
     Examples
     --------
     >>> adjust([0.01, 0.02, float("nan"), 0.04]).tolist()
     [0.03, 0.03, nan, 0.04]
-    >>> adjust([0.01, 0.02, float("nan"), 0.04], "holm").tolist()
-    [0.03, 0.04, nan, 0.04]
     """
-    if correction not in get_args(Correction):
-        raise InputError("correction", correction, ", ".join(get_args(Correction)))
     given = np.asarray(p_values, float)
     known = ~np.isnan(given)
     family = given[known]
@@ -151,14 +122,7 @@ def adjust(p_values: ArrayLike, correction: Correction = "benjamini-hochberg") -
         raise InputError("p_values", family.tolist(), "numbers from 0 to 1, and NaN where there is none")
     adjusted = np.full(given.shape, np.nan)
     if family.size:
-        adjusted[known] = stats.false_discovery_control(family) if correction != "holm" else _holm(family)
-    return adjusted
-
-
-def _holm(family: Floats) -> Floats:
-    from statsmodels.stats.multitest import multipletests
-
-    adjusted: Floats = multipletests(family, method="holm")[1]
+        adjusted[known] = stats.false_discovery_control(family)
     return adjusted
 
 

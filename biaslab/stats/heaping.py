@@ -8,20 +8,19 @@ Notes
 -----
 Heaping is judged against a smooth distribution, not against a uniform one: ranges are chosen so that a linear trend
 over the scale gives exactly the fair value. What a normal distribution with a standard deviation of 8 points or more
-gives lies within .003 of it where the mean is in the middle third of a 1-100 scale, and within .023 (`whipple` for 10),
-.005 (for 5) and .01 (`myers`) where the mean is up to 95, so that the end of the scale cuts it off. A narrow peak that
-sits on a round number looks like heaping: around 50 `whipple` is 1.08 with a standard deviation of 4 and 1.33 with 3,
+gives lies within .003 of it where the mean is in the middle third of a 1-100 scale, and within .023 (Whipple's for 10),
+.005 (for 5) and .01 (Myers') where the mean is up to 95, so that the end of the scale cuts it off. A narrow peak that
+sits on a round number looks like heaping: around 50 Whipple's is 1.08 with a standard deviation of 4 and 1.33 with 3,
 around 90 it is 1.16 and 1.40. So pool contexts whose scores differ.
 
 Which test and which interval is honest was simulated with 8, 24 and 100 contexts of 5 or 16 scores, of which 0, 5, 20
 or 50 % were rounded to tens, in some contexts more than in others (200 to 600 studies a design, α = .05):
 
-* `whipple` as `biaslab.stats.ratio.Ratio` with ``null=1``: the sign-flip test rejects fair judges in .01 to .055, the
+* Whipple's as `biaslab.stats.ratio.Ratio` with ``null=1``: the sign-flip test rejects fair judges in .01 to .055, the
   studentised interval covers .90 to .97. Exception: fair judges in 8 contexts of 5 scores, where it covers .76 for 10
   (the test keeps its level). Whipple is the measure to test.
-* `myers` is 0 when fair, the least that it can be, and any sample lies above it: percentile and BCa intervals never
-  cover a fair judge, the studentised one in .7. The interval of `myers_estimate` covers .94 to 1 throughout, its test
-  rejects fair judges in .03 to .05.
+* Myers' is 0 when fair, the least that it can be, and any sample lies above it: percentile and BCa intervals never
+  cover a fair judge, the studentised one in .7. The interval of `myers_estimate` covers .94 to 1 throughout.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.checks import require_whole
 from biaslab.errors import InputError
 from biaslab.stats.estimate import Estimate, undefined, without_interval
-from biaslab.stats.permutation import patterns, swap_test
+from biaslab.stats.permutation import patterns
 from biaslab.stats.ratio import sum_by_context
 from biaslab.stats.resampling import Resampling, draw_weights, in_order
 
@@ -44,6 +43,9 @@ _DIGITS = 10
 
 def whipple_sums(weights: ArrayLike, levels: Sequence[float], multiple: int = 10) -> tuple[Floats, Floats]:
     """Return numerator and denominator of Whipple's index for each row; their ratio of sums is the index.
+
+    The index says how much more often multiples are given than the scores around them: 1 is fair, `multiple` is nothing
+    but multiples. If a share h of scores is rounded to the nearest multiple, it is 1 + h (multiple - 1).
 
     The numerator is `multiple` times the weight at its multiples. The denominator is the weight in windows of
     `multiple` levels around them: m ± 2 for 5; for 10, m ± 4 and half of m ± 5. Multiples whose window does not fit
@@ -69,6 +71,11 @@ def whipple_sums(weights: ArrayLike, levels: Sequence[float], multiple: int = 10
     InputError
         If levels are not consecutive whole numbers, no multiple fits, or weights are negative or not one a level.
 
+    References
+    ----------
+    Shryock & Siegel 1976, *The Methods and Materials of Demography*, ch. 8. Theirs is 100 times this, for ages 25, 30,
+    ..., 60 within 23-62.
+
     Examples
     --------
     >>> from biaslab.stats.scale_use import score_weights
@@ -85,37 +92,6 @@ def whipple_sums(weights: ArrayLike, levels: Sequence[float], multiple: int = 10
     distance = np.abs(scale[:, None] - np.array(centres))
     window = (distance < multiple / 2) + 0.5 * (distance == multiple / 2)
     return multiple * table @ (distance == 0).sum(axis=1), table @ window.sum(axis=1)
-
-
-def whipple(weights: ArrayLike, levels: Sequence[float], multiple: int = 10) -> float:
-    """Return Whipple's index: how much more often multiples are given than the scores around them.
-
-    W = multiple · Σ_m N_m / Σ_m (weight in the window around m). 1 is fair, `multiple` is nothing but multiples. If a
-    share h of scores is rounded to the nearest multiple, W = 1 + h (multiple - 1).
-
-    Parameters
-    ----------
-    weights, levels, multiple
-        As for `whipple_sums`.
-
-    Returns
-    -------
-    float
-        NaN where no window has any weight.
-
-    References
-    ----------
-    Shryock & Siegel 1976, *The Methods and Materials of Demography*, ch. 8. Theirs is 100 times this, for ages 25, 30,
-    ..., 60 within 23-62.
-
-    Examples
-    --------
-    >>> from biaslab.stats.scale_use import score_weights
-    >>> whipple(score_weights([40, 50, 53, 57], range(1, 101)), range(1, 101))
-    5.0
-    """
-    up, down = (float(part.sum()) for part in whipple_sums(weights, levels, multiple))
-    return up / down if down > 0 else float("nan")
 
 
 def myers_sums(weights: ArrayLike, levels: Sequence[float]) -> Floats:
@@ -153,47 +129,16 @@ def myers_sums(weights: ArrayLike, levels: Sequence[float]) -> Floats:
     return np.asarray(table * blend @ (scale[:, None] % _DIGITS == np.arange(_DIGITS)), float)
 
 
-def myers(weights: ArrayLike, levels: Sequence[float]) -> float:
-    """Return Myers' blended index: the least share of scores whose last digit would have to change to be fair.
+def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[float], resampling: Resampling) -> Estimate:
+    """Estimate Myers' blended index: the least share of scores whose last digit would have to change to be fair.
 
     M = ½ Σ_d |B_d / Σ B - 1/10| with the blended sums B of `myers_sums`. 0 is fair, .9 is one digit only; Myers' own is
-    100 times this. Unlike Whipple's it sees a liking for any digit, such as 7. On a 1-100 scale a score of
-    100 does not enter.
-
-    Parameters
-    ----------
-    weights, levels
-        As for `myers_sums`.
-
-    Returns
-    -------
-    float
-        NaN where nothing has any weight. Counts give a value above 0 even if fair: see `myers_estimate`.
-
-    References
-    ----------
-    Myers 1940, *Errors and bias in the reporting of ages in census data*, Transactions of the Actuarial Society of
-    America 41.
-
-    Examples
-    --------
-    >>> from biaslab.stats.scale_use import score_weights
-    >>> round(myers(score_weights([40, 50, 53, 57], range(1, 101)), range(1, 101)), 3)
-    0.7
-    """
-    sums = myers_sums(weights, levels).reshape(-1, _DIGITS).sum(axis=0)
-    return float(_unfairness(sums / sums.sum())) if sums.any() else float("nan")
-
-
-def myers_estimate(
-    context: ArrayLike, weights: ArrayLike, levels: Sequence[float], resampling: Resampling, test: bool = True
-) -> Estimate:
-    """Estimate Myers' index over contexts, with an interval that may reach 0 and a test against a fair judge.
+    100 times this. Unlike Whipple's it sees a liking for any digit, such as 7. On a 1-100 scale a score of 100 does not
+    enter.
 
     The interval is M ± q, kept within 0 to .9, where q is the quantile of ½ Σ_d |p*_d - p_d|, the total variation
     distance of resampled shares of digits p* from the observed p. Since |M(p*) - M(p)| is never more than that, it is
-    conservative, most so where heaping is moderate. The test flips the signs of the contexts' deviations
-    B_d - Σ B / 10, all digits of a context at once.
+    conservative, most so where heaping is moderate.
 
     Parameters
     ----------
@@ -205,13 +150,11 @@ def myers_estimate(
         As for `myers_sums`.
     resampling : Resampling
         How to resample; its ``method`` makes no difference.
-    test : bool
-        Test against a fair judge; otherwise p is NaN.
 
     Returns
     -------
     Estimate
-        The note says what M is on average if the judge is fair and contexts vary as these do; `mde` is NaN.
+        The note says what M is on average if the judge is fair and contexts vary as these do. There is no test.
 
     Raises
     ------
@@ -223,8 +166,8 @@ def myers_estimate(
     >>> from biaslab.stats.scale_use import score_weights
     >>> scores, scale = [40, 50, 60, 70, 30, 80, 55, 60, 70, 45, 50, 60, 70, 62, 40, 80], range(1, 101)
     >>> found = myers_estimate(list("aabbccddeeffgghh"), score_weights(scores, scale), scale, Resampling())
-    >>> round(found.estimate, 3), round(found.ci_low, 3), round(found.ci_high, 3), found.p_value, found.note
-    (0.738, 0.55, 0.9, 0.0078125, 'expected of a fair judge: 0.261')
+    >>> round(found.estimate, 3), round(found.ci_low, 3), round(found.ci_high, 3), found.note
+    (0.738, 0.55, 0.9, 'expected of a fair judge: 0.261')
     """
     blended = myers_sums(weights, levels)
     sums, _ = sum_by_context(context, *blended.T)
@@ -233,26 +176,18 @@ def myers_estimate(
     if not contexts:
         return undefined("undefined: no score within the range of the index")
     share = sums.sum(axis=0) / total
-    value, nan = float(_unfairness(share)), float("nan")
+    value, nan = float(np.abs(share - 1 / _DIGITS).sum() / 2), float("nan")
     if contexts == 1:
         return without_interval(value, 1)
     drawn = np.concatenate([weights @ sums for weights in draw_weights(contexts, resampling.n, resampling.seed)])
     distance = np.abs(drawn / drawn.sum(axis=1, keepdims=True) - share).sum(axis=1) / 2
     reach = float(np.quantile(distance, resampling.level))
     gap = sums - sums.mean(axis=1, keepdims=True)
-
-    def flipped(flips: Floats) -> Floats:
-        return np.asarray(np.abs(gap.sum(axis=0) - 2 * flips @ gap).sum(axis=1) / (2 * total))
-
-    p_value = swap_test(flipped, contexts, resampling.seed) if test else nan
-    fair = np.concatenate([flipped(flips) for flips in patterns(contexts, resampling.seed)]).mean()
+    flips = np.concatenate(list(patterns(contexts, resampling.seed)))  # of the sign of a whole context's deviations
+    fair = (np.abs(gap.sum(axis=0) - 2 * flips @ gap).sum(axis=1) / (2 * total)).mean()
     low, high = max(value - reach, 0.0), min(value + reach, 1 - 1 / _DIGITS)
     method = "cluster bootstrap (total variation, conservative)"
-    return Estimate(value, nan, low, high, p_value, nan, contexts, method, f"expected of a fair judge: {fair:.3f}")
-
-
-def _unfairness(share: Floats) -> Floats:
-    return np.asarray(np.abs(share - 1 / _DIGITS).sum(axis=-1) / 2)
+    return Estimate(value, nan, low, high, nan, nan, contexts, method, f"expected of a fair judge: {fair:.3f}")
 
 
 def _checked(weights: ArrayLike, levels: Sequence[float]) -> tuple[Floats, NDArray[np.int_]]:

@@ -8,15 +8,14 @@ weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from biaslab.errors import InputError
 from biaslab.stats.estimate import (
     ROUNDING,
     Estimate,
@@ -28,14 +27,13 @@ from biaslab.stats.estimate import (
     unvarying,
     without_interval,
 )
-from biaslab.stats.permutation import sign_flip
+from biaslab.stats.permutation import evaluate, sign_flip
 from biaslab.stats.resampling import Resampling, bca, draw_weights, percentile
 
 Floats = NDArray[np.float64]
 #: Maps weights of shape (replicates, contexts) to values (replicates,), NaN where the statistic is undefined.
 Statistic = Callable[[Floats], Floats]
 Scale = Literal["fisher", "plain"]
-Block = TypeVar("Block")
 _EDGE = 1e-9
 _MISSING_SHARE = 0.05
 
@@ -56,7 +54,7 @@ def cluster_statistic(
     ----------
     statistic : callable
         Maps weights of shape (replicates, contexts), whole numbers of at least 0, to the statistic of each replicate,
-        shape (replicates,). `on_blocks` makes one from a function of the resampled contexts.
+        shape (replicates,).
     contexts : int
         How many contexts there are.
     resampling : Resampling
@@ -99,7 +97,7 @@ def cluster_statistic(
     """
     if contexts == 0:
         return undefined(missing)
-    value = float(_evaluate(statistic, np.ones((1, contexts)))[0])
+    value = float(evaluate(statistic, np.ones((1, contexts)))[0])
     if not np.isfinite(value):
         return undefined(missing, contexts)
     if contexts == 1:
@@ -161,36 +159,12 @@ def cluster_difference(
     return cluster_statistic(lambda w: first(w) - second(w), contexts, resampling, null, inference=inference)
 
 
-def on_blocks(blocks: Sequence[Block], function: Callable[[list[Block]], float]) -> Statistic:
-    """Make a statistic from a function of the resampled contexts: a plain loop, for what cannot be vectorised.
-
-    Parameters
-    ----------
-    blocks : sequence
-        The data of each context, of any type.
-    function : callable
-        Maps a list of blocks, some of them repeated, to a number; NaN where it is undefined.
-
-    Examples
-    --------
-    >>> spread = on_blocks([[1, 2], [5], [3, 9]], lambda drawn: max(map(max, drawn)) - min(map(min, drawn)))
-    >>> spread(np.array([[1, 1, 1], [2, 1, 0]])).tolist()
-    [8.0, 4.0]
-    """
-
-    def statistic(weights: Floats) -> Floats:
-        drawn = ([b for b, times in zip(blocks, row, strict=True) for _ in range(times)] for row in weights.astype(int))
-        return np.array([function(chosen) for chosen in drawn], float)
-
-    return statistic
-
-
 def _bootstrapped(
     statistic: Statistic, value: float, left_out: Floats, resampling: Resampling
 ) -> tuple[tuple[float, float], str]:
     """Return the interval of percentile or BCa bootstrap, and what to note of it."""
     weights = draw_weights(len(left_out), resampling.n, resampling.seed)
-    replicates = np.concatenate([_evaluate(statistic, chunk) for chunk in weights])
+    replicates = np.concatenate([evaluate(statistic, chunk) for chunk in weights])
     replicates, note = replicates[np.isfinite(replicates)], ""
     if len(replicates) < (1 - _MISSING_SHARE) * resampling.n:
         note = f"undefined in {resampling.n - len(replicates)} of {resampling.n} resamples, which do not enter"
@@ -207,7 +181,7 @@ def _leave_one_out(statistic: Statistic, contexts: int, most: int = 1 << 20) -> 
         left = np.arange(start, min(start + rows, contexts))
         weights = np.ones((len(left), contexts))
         weights[np.arange(len(left)), left] = 0
-        found.append(_evaluate(statistic, weights))
+        found.append(evaluate(statistic, weights))
     return np.concatenate(found)
 
 
@@ -229,10 +203,3 @@ class _Scale:
 
     def back(self, z: float) -> float:
         return self.centre + self.half * (math.tanh(z) if self.fisher else z)
-
-
-def _evaluate(statistic: Statistic, weights: Floats) -> Floats:
-    found = np.asarray(statistic(weights), float)
-    if found.shape != (len(weights),):
-        raise InputError("statistic", found.shape, f"values of shape ({len(weights)},), one a replicate")
-    return found

@@ -160,7 +160,7 @@ def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike)
     >>> found.tau.tolist(), found.defined.round(3).tolist(), found.tied.tolist(), found.pairs.tolist()
     ([0.0], [0.667], [1.0], [3.0])
     """
-    codes, names = _factorized(context)
+    codes, names = pd.factorize(np.asarray(context, dtype=object), sort=True)
     scores, human = np.asarray(drawn, float), np.asarray(reference, float)
     if scores.ndim != 2 or scores.shape[1:] != codes.shape or human.shape != codes.shape:
         raise InputError("drawn", scores.shape, f"shape (draws, {len(codes)}), and one reference an item")
@@ -181,12 +181,9 @@ def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike)
     defined = (x > 0) & (y > 0)
     tau = np.where(defined, together / np.sqrt(np.where(defined, x * y, 1.0)), 0.0)
     tied, pairs = total(there & (ours == 0)), total(there)
-    return Agreement(names, tau.mean(axis=0), defined.mean(axis=0), tied.mean(axis=0), pairs.mean(axis=0))
-
-
-def _factorized(context: ArrayLike) -> tuple[NDArray[np.intp], NDArray[Any]]:
-    codes, names = pd.factorize(np.asarray(context, dtype=object), sort=True)
-    return codes, np.asarray(names, object)
+    return Agreement(
+        np.asarray(names, object), tau.mean(axis=0), defined.mean(axis=0), tied.mean(axis=0), pairs.mean(axis=0)
+    )
 
 
 def _pairs(codes: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:

@@ -81,12 +81,12 @@ def swap_test(statistic: Callable[[Floats], Floats], contexts: int, seed: int = 
     """
     if contexts == 0:
         return float("nan")
-    observed = _evaluate(statistic, np.zeros((1, contexts)))[0]
+    observed = evaluate(statistic, np.zeros((1, contexts)))[0]
     if np.isnan(observed):
         return float("nan")
     threshold, extreme, total = abs(observed) * (1 - 1e-12), 0, 0
     for flips in patterns(contexts, seed):
-        found = np.abs(_evaluate(statistic, flips))
+        found = np.abs(evaluate(statistic, flips))
         extreme += int(np.sum((found >= threshold) | np.isnan(found)))
         total += len(flips)
     if contexts <= _EXACT_CONTEXTS:
@@ -117,8 +117,9 @@ def patterns(contexts: int, seed: int = 0) -> Iterator[Floats]:
         left -= size
 
 
-def _evaluate(statistic: Callable[[Floats], Floats], flips: Floats) -> Floats:
-    found = np.asarray(statistic(flips), float)
-    if found.shape != (len(flips),):
-        raise InputError("statistic", found.shape, f"values of shape ({len(flips)},), one a pattern")
+def evaluate(statistic: Callable[[Floats], Floats], rows: Floats) -> Floats:
+    """Return the statistic of each row of patterns or weights; raise `InputError` unless it is one value a row."""
+    found = np.asarray(statistic(rows), float)
+    if found.shape != (len(rows),):
+        raise InputError("statistic", found.shape, f"values of shape ({len(rows)},), one a row")
     return found

@@ -219,7 +219,8 @@ def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[Floats, NDAr
     >>> sums.tolist(), names.tolist()
     ([[4.0], [2.0]], ['b', 'a'])
     """
-    codes, names = pd.factorize(_vector(context))
+    # pandas's own columns are factorized as they are, without unpacking the strings
+    codes, names = pd.factorize(context if isinstance(context, pd.Series | pd.Index) else np.asarray(context))
     columns = [np.asarray(column, float) for column in values]
     if any(column.shape != codes.shape for column in columns):
         raise InputError("values", [column.shape for column in columns], f"shape {codes.shape}, that of the contexts")
@@ -231,8 +232,3 @@ def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[Floats, NDAr
     sums = np.column_stack([np.bincount(codes, column, len(names)).astype(float, copy=False) for column in columns])
     seen = np.bincount(codes, minlength=len(names)) > 0
     return sums[seen], np.asarray(names, object)[seen]
-
-
-def _vector(context: ArrayLike) -> Any:
-    """Return the contexts as they are where they are pandas's, which factorizes them without unpacking the strings."""
-    return context if isinstance(context, pd.Series | pd.Index) else np.asarray(context)

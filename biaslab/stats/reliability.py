@@ -1,74 +1,66 @@
-"""Krippendorff's alpha: how far several annotators, or several samples of one judge, agree beyond chance."""
+"""Krippendorff's alpha: how far annotators, or samples of one judge, agree beyond chance, with an interval."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
 
-import krippendorff
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
-from scipy import stats
+from numpy.typing import NDArray
+from pandas.util import hash_array
 
 from biaslab.checks import require_one_of
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.blocks import number_items
+from biaslab.stats.estimate import ROUNDING, Estimate, Inference, undefined
+from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic
+from biaslab.stats.resampling import Resampling
 
+Floats = NDArray[np.float64]
+Codes = NDArray[np.integer[Any]]
 Measurement = Literal["interval", "ordinal", "nominal"]
-#: The package holds units × values × values numbers; beyond this many the same formula is summed directly.
-LARGEST = 20_000_000
-_SAME = "all scores are the same"
+_BOUNDS = (-1.0, 1.0)
+_CHUNK = 1 << 18
+_BOTH = ("first", "second")
 
 
-class Alpha(NamedTuple):
-    """Krippendorff's alpha and what it rests on.
-
-    Parameters
-    ----------
-    value : float
-        1 is perfect agreement, 0 what chance gives, below 0 systematic disagreement; NaN where it is
-        undefined.
-    reason : str
-        Why the value is NaN; empty otherwise.
-    n_units : int
-        Units with at least two scores; the others do not enter.
-    n_scores : int
-        Scores of these units.
-    """
-
-    value: float
-    reason: str
-    n_units: int
-    n_scores: int
-
-
-def krippendorff_alpha(
+def estimate_alpha(
     scores: pd.DataFrame,
+    resampling: Resampling,
     level: Measurement = "interval",
     units: Sequence[str] | None = None,
     annotator: str = "annotator",
     score: str = "score",
-) -> float:
-    """Return Krippendorff's alpha of tidy scores; NaN where it is undefined (`explain_alpha` says why).
+    context: str = "context_id",
+) -> Estimate:
+    """Return Krippendorff's alpha of tidy scores with an interval over contexts.
+
+    Whole contexts are resampled with all their units: units of one context are not independent, and the disagreement
+    expected by chance is recomputed in every resample.
 
     Parameters
     ----------
     scores : pandas.DataFrame
-        One row per unit × annotator. Missing scores are allowed, as NaN or as no row. Pass one attribute at a
-        time: alpha over several mixes their disagreement.
+        One row per unit × annotator, one attribute. Missing scores are allowed, as NaN or as no row.
+    resampling : Resampling
+        How to resample: see `biaslab.stats.jackknife.cluster_statistic`.
     level : {"interval", "ordinal", "nominal"}
         Distance between two scores: squared difference, squared difference of ranks, or equal and not equal.
     units : sequence of str, optional
-        Columns that identify a unit; all but ``annotator`` and ``score`` unless given.
-    annotator, score : str
-        Columns of the annotator and of the score (numbers).
+        Columns that identify a unit; all but ``annotator`` and ``score`` unless given. The context is always one.
+    annotator, score, context : str
+        Columns of the annotator, of the score (numbers) and of the context.
 
     Returns
     -------
-    float
-        At most 1; computed by the package `krippendorff`.
+    Estimate
+        1 is perfect agreement, 0 what chance gives, below 0 systematic disagreement. ``n_contexts`` counts those with
+        a unit that has two scores. NaN, with a note, where there are fewer than two annotators, no unit has two scores,
+        or all these are the same. There is no test: alpha has no null worth rejecting.
 
     Raises
     ------
@@ -84,114 +76,204 @@ def krippendorff_alpha(
     Examples
     --------
     >>> import pandas as pd
-    >>> frame = pd.DataFrame({"item": [1, 1, 2, 2], "annotator": ["a", "b"] * 2, "score": [1, 1, 5, 4]})
-    >>> round(krippendorff_alpha(frame), 4)
-    0.9412
+    >>> frame = pd.DataFrame(
+    ...     {"context_id": [*"aabbccdd"], "annotator": ["x", "y"] * 4, "score": [1, 1, 2, 2, 4, 3, 5, 5]}
+    ... )
+    >>> found = estimate_alpha(frame, Resampling())
+    >>> round(found.estimate, 3), found.n_contexts
+    (0.954, 4)
     """
-    return explain_alpha(scores, level, units, annotator, score).value
+    columns = _units(scores, units, annotator, score, context)
+    given, rows = _pairable(scores, level, columns, annotator, score)
+    reason = _why_undefined(given, rows, annotator, score)
+    if reason:
+        return undefined(reason)
+    order = _contents(rows, columns, score, context).sort_values().index
+    statistic, contexts = _alpha(rows, columns, score, context, order, level)
+    return cluster_statistic(statistic, contexts, resampling, bounds=_BOUNDS)
 
 
-def explain_alpha(
-    scores: pd.DataFrame,
+def alpha_difference(
+    first: pd.DataFrame,
+    second: pd.DataFrame,
+    resampling: Resampling,
     level: Measurement = "interval",
     units: Sequence[str] | None = None,
     annotator: str = "annotator",
     score: str = "score",
-) -> Alpha:
-    """Return Krippendorff's alpha with the reason where it is undefined.
+    context: str = "context_id",
+    null: float | None = 0.0,
+    inference: Inference = "resampling",
+) -> Estimate:
+    """Estimate how much higher alpha is in one frame than in another, over the contexts that both have.
 
-    Parameters are those of `krippendorff_alpha`. It is undefined when there are fewer than two annotators, no
-    unit has two scores, or all scores that can be paired are the same: then nothing tells agreement from
-    chance.
+    Parameters
+    ----------
+    first, second : pandas.DataFrame
+        Scores as for `estimate_alpha`: of a judge's samples and of human annotators, say, or of two configurations.
+    resampling, level, units, annotator, score, context
+        As there.
+    null, inference
+        As for `biaslab.stats.jackknife.cluster_statistic`.
+
+    Returns
+    -------
+    Estimate
+        Alpha of the first minus that of the second; both are recomputed with the same resampled
+        contexts.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> explain_alpha(pd.DataFrame({"item": [1, 1], "annotator": ["a", "b"], "score": [3, 3]})).reason
-    'all scores are the same'
+    >>> one = pd.DataFrame(
+    ...     {"context_id": [*"aabbccdd"], "annotator": ["x", "y"] * 4, "score": [1, 1, 2, 2, 4, 3, 5, 5]}
+    ... )
+    >>> found = alpha_difference(one, one.assign(score=[1, 2, 2, 1, 4, 3, 5, 4]), Resampling())
+    >>> round(found.estimate, 3), found.n_contexts
+    (0.179, 4)
     """
-    found = _pairable(scores, level, units, annotator, score)
-    if isinstance(found, str):
-        return Alpha(math.nan, found, 0, 0)
-    codes, values, ranks = found
-    size = (int(codes.max()) + 1, len(codes))
-    if len(values) == 1:
-        return Alpha(math.nan, _SAME, *size)
-    if size[0] * len(values) ** 2 > LARGEST:
-        return Alpha(_sum_directly(codes, values[ranks], level), "", *size)
-    counts = np.zeros((size[0], len(values)), dtype=np.int64)
-    np.add.at(counts, (codes, ranks), 1)
-    alpha = krippendorff.alpha(value_counts=counts, value_domain=values, level_of_measurement=level)
-    return Alpha(float(alpha), "", *size)
+    columns = _units(first, units, annotator, score, context)
+    frames = [_pairable(frame, level, columns, annotator, score)[1] for frame in (first, second)]
+    common = set(frames[0][context]) & set(frames[1][context])
+    frames = [frame[frame[context].isin(common)] for frame in frames]
+    for frame in frames:
+        reason = _why_undefined(frame, frame, annotator, score)
+        if reason:
+            return undefined(reason, len(common))
+    contents = pd.concat([_contents(frame, columns, score, context) for frame in frames], axis=1, keys=_BOTH)
+    names = contents.sort_values(list(_BOTH)).index
+    made = [_alpha(frame, columns, score, context, names, level)[0] for frame in frames]
+    return cluster_difference(made[0], made[1], len(common), resampling, null, inference)
 
 
-def why_undefined(
-    scores: pd.DataFrame,
-    level: Measurement = "interval",
-    units: Sequence[str] | None = None,
-    annotator: str = "annotator",
-    score: str = "score",
-) -> str:
-    """Return the reason of `explain_alpha` without computing alpha; empty where alpha is defined."""
-    found = _pairable(scores, level, units, annotator, score)
-    if isinstance(found, str):
-        return found
-    return _SAME if len(found[1]) == 1 else ""
+def _units(scores: pd.DataFrame, units: Sequence[str] | None, annotator: str, score: str, context: str) -> list[str]:
+    if context not in scores.columns:
+        raise TrialsError("scores columns", list(scores.columns), f"the column of the context, {context!r}")
+    named = [c for c in scores.columns if c not in (annotator, score)] if units is None else list(units)
+    return list(dict.fromkeys([context, *named]))
 
 
 def _pairable(
-    scores: pd.DataFrame, level: Measurement, units: Sequence[str] | None, annotator: str, score: str
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64], npt.NDArray[np.intp]] | str:
-    """Return unit and number of each score that can be paired, and the distinct scores; or why there is none."""
+    scores: pd.DataFrame, level: Measurement, units: list[str], annotator: str, score: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rows that have a score, and those among them whose unit has at least two."""
     require_one_of("level", level, get_args(Measurement))
-    given, keys = _scored(scores, units, annotator, score)
+    wanted = (*units, annotator, score)
+    missing = [column for column in wanted if column not in scores.columns]
+    if missing:
+        raise TrialsError("scores columns", missing, f"the columns {', '.join(map(repr, wanted))}")
+    given = scores[scores[score].notna()]
+    if np.isinf(given[score].to_numpy(float)).any():
+        raise InputError(f"score column {score!r}", math.inf, "finite numbers, and NaN where there is none")
+    rating, firsts = number_items(given, [*units, annotator])
+    repeated = firsts[rating] != np.arange(len(given))
+    if repeated.any():
+        first = given[repeated].iloc[0][[*units, annotator]].to_dict()
+        raise TrialsError("scores", first, "one score per unit and annotator", "pass the columns of the unit")
+    unit = number_items(given, units)[0]
+    return given, given[np.bincount(unit)[unit] > 1]
+
+
+def _why_undefined(given: pd.DataFrame, rows: pd.DataFrame, annotator: str, score: str) -> str:
+    """Return why alpha is undefined; empty where it is defined."""
     if given[annotator].nunique() < 2:
         return "fewer than two annotators"
-    unit, _ = number_items(given, keys)
-    paired = np.bincount(unit)[unit] > 1
-    if not paired.any():
+    if rows.empty:
         return "no unit has two scores"
-    values, ranks = np.unique(given[score].to_numpy(float)[paired], return_inverse=True)
-    return pd.factorize(unit[paired])[0], values, ranks
+    return "all scores are the same" if (rows[score] == rows[score].iloc[0]).all() else ""
 
 
-def _scored(
-    scores: pd.DataFrame, units: Sequence[str] | None, annotator: str, score: str
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows that have a score, on a fresh index, and the columns that identify a unit."""
-    keys = [c for c in scores.columns if c not in (annotator, score)] if units is None else list(units)
-    missing = [column for column in (*keys, annotator, score) if column not in scores.columns]
-    if missing or not keys:
-        raise TrialsError("scores columns", missing or keys, f"unit columns, {annotator!r} and {score!r}")
-    given = scores[scores[score].notna()].reset_index(drop=True)
-    infinite = np.isinf(given[score].to_numpy(float))
-    if infinite.any():
-        raise InputError(f"score column {score!r}", math.inf, "finite numbers, and NaN where there is none")
-    rating, firsts = number_items(given, [*keys, annotator])
-    if len(firsts) < len(given):
-        repeated = np.flatnonzero(firsts[rating] != np.arange(len(given)))[0]
-        first = given.iloc[repeated][[*keys, annotator]].to_dict()
-        raise TrialsError("scores", first, "one score per unit and annotator", "pass the columns of the unit")
-    return given, keys
+def _contents(rows: pd.DataFrame, units: list[str], score: str, context: str) -> pd.Series:
+    """Return a number for the scores of each context's units, alike in no two contexts and dependent on no name.
 
-
-def _sum_directly(codes: npt.NDArray[np.intp], scores: npt.NDArray[np.float64], level: Measurement) -> float:
-    """Return alpha from sums over units: needs memory in proportion to the scores, whatever their values.
-
-    The ordinal distance of two values is the squared difference of their midranks. For the nominal one, the
-    pairs within a unit that differ are all pairs less those that are equal.
+    Contexts are numbered by it, so that a seed gives the same resamples whatever they are called.
     """
-    sizes = np.bincount(codes)
-    n = len(scores)
-    if level == "nominal":
-        pairs = pd.DataFrame({"unit": codes, "value": scores}).value_counts()
-        unit = pairs.index.get_level_values("unit").to_numpy()
-        equal = np.bincount(unit, pairs.to_numpy() * (pairs.to_numpy() - 1.0))
-        observed = float(((sizes * (sizes - 1.0) - equal) / (sizes - 1)).sum())
-        totals = np.unique(scores, return_counts=True)[1]
-        return 1 - observed / ((n * n - float((totals.astype(float) ** 2).sum())) / (n - 1))
-    x = stats.rankdata(scores) if level == "ordinal" else scores
-    x = x - x.mean()
-    within = sizes * np.bincount(codes, x**2) - np.bincount(codes, x) ** 2
-    observed = float((2 * within / (sizes - 1)).sum())
-    return 1 - observed / (2 * n * float((x**2).sum()) / (n - 1))
+    _, rank = np.unique(rows[score].to_numpy(float), return_inverse=True)
+    unit, (codes, names) = number_items(rows, units)[0], pd.factorize(rows[context])
+    of_unit = np.zeros(unit.max() + 1, np.uint64)
+    np.add.at(of_unit, unit, hash_array(rank))
+    home = np.zeros(len(of_unit), np.intp)
+    home[unit] = codes
+    of_context = np.zeros(len(names), np.uint64)
+    np.add.at(of_context, home, hash_array(of_unit))
+    return pd.Series(of_context, names)
+
+
+def _alpha(
+    rows: pd.DataFrame, units: list[str], score: str, context: str, order: pd.Index, level: Measurement
+) -> tuple[Statistic, int]:
+    """Make the statistic of rows whose units all have two scores, contexts in the given order."""
+    codes, unit = order.get_indexer(pd.Index(rows[context])), number_items(rows, units)[0]
+    values, at = np.unique(rows[score].to_numpy(float), return_inverse=True)
+    sequence = np.lexsort((at, unit, codes))
+    codes, unit, at = codes[sequence], unit[sequence], at[sequence]
+    starts = np.r_[0, np.flatnonzero(np.diff(unit)) + 1]
+    counts = np.bincount(codes * len(values) + at, minlength=len(order) * len(values)).reshape(len(order), -1)
+    centred = values - values.mean()
+    parts = _Parts(counts.astype(float), centred / (np.abs(centred).max() or 1.0), at, starts, codes[starts])
+    return {"interval": parts.interval, "ordinal": parts.ordinal, "nominal": parts.nominal}[level], len(order)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Alpha as a function of the weights of contexts, at each level.
+
+    ``counts`` says how often each context has each distinct score (contexts, scores), and ``values`` what these are;
+    ``at`` is the number of each rating's score, ratings sorted by unit, ``starts`` where units start, and ``context``
+    the context of each unit.
+    """
+
+    counts: Floats
+    values: Floats
+    at: Codes
+    starts: Codes
+    context: Codes
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """Ratings of each unit."""
+        sizes: Floats = np.diff(np.r_[self.starts, len(self.at)]).astype(float)
+        return sizes
+
+    def interval(self, weights: Floats) -> Floats:
+        """Distance is the squared difference of scores."""
+        x = self.values[self.at]
+        observed = np.bincount(self.context, self._within(x[None, :])[0], len(self.counts))
+        n, first, second = (weights @ (self.counts @ power) for power in (self.values**0, self.values, self.values**2))
+        return _one_minus(weights @ observed, 2 * (n * second - first**2), n)
+
+    def nominal(self, weights: Floats) -> Floats:
+        """Distance is 1 between different scores."""
+        units = np.repeat(np.arange(len(self.sizes)), self.sizes.astype(int))
+        pairs, times = np.unique(units * len(self.values) + self.at, return_counts=True)
+        equal = np.bincount(pairs // len(self.values), times * (times - 1.0))
+        differing = (self.sizes * (self.sizes - 1) - equal) / (self.sizes - 1)
+        totals = weights @ self.counts
+        n = totals.sum(axis=1)
+        observed = weights @ np.bincount(self.context, differing, len(self.counts))
+        return _one_minus(observed, n**2 - np.sum(totals**2, axis=1), n)
+
+    def ordinal(self, weights: Floats) -> Floats:
+        """Distance is the squared difference of midranks, which the weights change."""
+        found, rows = [], max(1, _CHUNK // max(len(self.at), weights.shape[1]))
+        for start in range(0, len(weights), rows):
+            chunk = weights[start : start + rows]
+            totals = chunk @ self.counts
+            n = totals.sum(axis=1)
+            ranks = np.cumsum(totals, axis=1) - totals / 2 - n[:, None] / 2
+            observed = np.sum(self._within(ranks[:, self.at]) * chunk[:, self.context], axis=1)
+            found.append(_one_minus(observed, 2 * n * np.sum(totals * ranks**2, axis=1), n))
+        return np.concatenate(found)
+
+    def _within(self, x: Floats) -> Floats:
+        """Return the sum of squared differences of the pairs of each unit over its scores less one; (rows, units)."""
+        first, second = (np.add.reduceat(power, self.starts, axis=1) for power in (x, x**2))
+        within: Floats = 2 * (self.sizes * second - first**2) / (self.sizes - 1)
+        return within
+
+
+def _one_minus(observed: Floats, expected: Floats, n: Floats) -> Floats:
+    """Return 1 − observed / expected disagreement; NaN where chance would never disagree."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        alpha: Floats = np.where(expected > ROUNDING * n**2, 1 - observed * (n - 1) / expected, np.nan)
+    return alpha

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.stats.blocks import side_by_side, usable
-from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.estimate import Estimate
 from biaslab.stats.jackknife import cluster_statistic
 from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.resampling import Resampling
@@ -101,16 +101,15 @@ def score_spread(trials: pd.DataFrame, width: float, resampling: Resampling) -> 
         return _root(squares - sums**2 / np.where(count > 0, count, np.nan), count - 1)
 
     within, _ = sum_by_context(context, np.where(n > 1, square, np.nan), n - 1)
-    return (
-        _estimate(all_scores, len(whole), width, resampling, "undefined: fewer than two scores"),
-        _estimate(lambda weights: _root(*(weights @ within).T), len(within), width, resampling, _TWO),
+    parts = (
+        (all_scores, whole, "undefined: fewer than two scores"),
+        (lambda weights: _root(*(weights @ within).T), within, _TWO),
     )
-
-
-def _estimate(statistic: Any, contexts: int, width: float, resampling: Resampling, missing: str) -> Estimate:
-    if not contexts:
-        return undefined(missing)
-    return cluster_statistic(statistic, contexts, resampling, None, (0.0, width), missing, scale="plain")
+    first, second = (
+        cluster_statistic(statistic, len(sums), resampling, None, (0.0, width), missing, scale="plain")
+        for statistic, sums, missing in parts
+    )
+    return first, second
 
 
 def _root(squares: Floats, degrees: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""How much of its scale a judge uses: effective levels, range and ties.
+"""How much of its scale a judge uses: effective levels and ties.
 
 Every measure takes *weights*, one row an item and one column a level of the scale: a 1 at the score that was given
 (`score_weights`), or the exact probabilities of the labels.
@@ -82,70 +82,6 @@ def effective_levels(weights: ArrayLike) -> Floats:
     with np.errstate(invalid="ignore"):
         share = table / table.sum(axis=-1, keepdims=True)
     return np.asarray(np.exp(-xlogy(share, share).sum(axis=-1)))
-
-
-def scale_use(weights: ArrayLike) -> float:
-    """Return exp(entropy) of all scores together, as a share of the levels of the scale.
-
-    Parameters
-    ----------
-    weights : array_like, shape (..., levels)
-        Counts or probabilities of the levels, with a column for every level of the scale, used or not.
-
-    Returns
-    -------
-    float
-        From 1 / levels to 1; NaN where nothing has any weight. For an interval, resample contexts with
-        `biaslab.stats.jackknife.cluster_statistic` and `effective_levels`.
-
-    Examples
-    --------
-    >>> scale_use(score_weights([1, 2, 1, 2], levels=[1, 2, 3, 4, 5]))
-    0.4
-    """
-    table = np.asarray(weights, float)
-    levels = table.shape[-1]
-    return float(effective_levels(table.reshape(-1, levels).sum(axis=0)).round(12) / levels)
-
-
-def range_used(weights: ArrayLike, levels: Sequence[float], mass: float = 1.0) -> float:
-    """Return the distance between the lowest and the highest level in use, as a share of the scale's range.
-
-    Parameters
-    ----------
-    weights : array_like, shape (..., levels)
-        Counts or probabilities of the levels.
-    levels : sequence of float, shape (levels,)
-        The levels of the scale, in increasing order.
-    mass : float
-        The central share of the weight that counts as in use: (1 - mass) / 2 is left out at either end. With exact
-        probabilities use less than 1, since every label has some.
-
-    Returns
-    -------
-    float
-        From 0 to 1; NaN where nothing has any weight.
-
-    Raises
-    ------
-    InputError
-        If ``mass`` is not in (0, 1].
-
-    Examples
-    --------
-    >>> range_used(score_weights([70, 85, 100], range(1, 101)), range(1, 101)) == 30 / 99
-    True
-    """
-    if not 0 < mass <= 1:
-        raise InputError("mass", mass, "a number above 0 and at most 1")
-    scale = np.asarray(levels, float)
-    pooled = np.asarray(weights, float).reshape(-1, len(scale)).sum(axis=0)
-    if not pooled.any():
-        return float("nan")
-    tail = (1 - mass) / 2 * pooled.sum() + 1e-12 * pooled.sum()
-    low = np.argmax(np.cumsum(pooled) > tail)
-    high = len(scale) - 1 - np.argmax(np.cumsum(pooled[::-1]) > tail)
-    return float((scale[high] - scale[low]) / (scale[-1] - scale[0]))
 
 
 def tie_sums(context: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats, NDArray[Any]]:

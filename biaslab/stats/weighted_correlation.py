@@ -13,9 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from biaslab.stats.correlation import DIGITS, Level, Method, correlation, rounded
+from biaslab.stats.correlation import DIGITS, Level, Method, rounded
 from biaslab.stats.estimate import ROUNDING
-from biaslab.stats.jackknife import Statistic, on_blocks
+from biaslab.stats.jackknife import Statistic
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -45,7 +45,7 @@ def arranged(
         if level == "system":
             return by_system(rows[:, i], rows[:, j], codes, rows[:, -1].astype(np.intp), method)
         if method == "kendall" and len(blocks) > _LARGEST:
-            return on_blocks([block[:, [i, j]] for block in blocks], _kendall_of)
+            return _kendall_by_resample(rows[:, [i, j]], codes)
         return pooled(rows[:, i], rows[:, j], codes, method)
 
     return make, len(names)
@@ -210,6 +210,9 @@ def _chunks(weights: Floats, items: int) -> list[Floats]:
     return [weights[start : start + rows] for start in range(0, len(weights), rows)]
 
 
-def _kendall_of(drawn: list[Floats]) -> float:
-    frame = pd.DataFrame(np.concatenate(drawn), columns=["x", "y"])
-    return correlation(frame, "x", "y", "dataset", "kendall").value
+def _kendall_by_resample(scores: Floats, codes: Codes) -> Statistic:
+    def statistic(weights: Floats) -> Floats:
+        drawn = (np.repeat(scores, row[codes].astype(int), axis=0).T for row in weights)
+        return np.array([stats.kendalltau(*pair, variant="b").statistic for pair in drawn], float)
+
+    return statistic

@@ -16,7 +16,7 @@ from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.parsing import parse_score
 from biaslab.probes.sweep import Sweep
 from biaslab.scales import find_scale
-from biaslab.stats.reliability import krippendorff_alpha
+from biaslab.stats.reliability import estimate_alpha
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_alpha_of_texts_is_that_of_the_agreement_module(graded):
     trials = bl.collect(probe, bl.SimulatedJudge(graded, sharpness=4.0), graded, progress=False)
     scores = trials[["context_id", "candidate_id"]].assign(annotator=trials["replicate"], score=trials["value"])
     found = estimate_of(probe.estimate(trials), "alpha", cot="CoT")
-    assert found["estimate"] == pytest.approx(krippendorff_alpha(scores))
+    assert found["estimate"] == pytest.approx(estimate_alpha(scores, probe.resampling).estimate)
 
 
 def test_samples_agree_less_and_their_mean_more_as_planned(many):

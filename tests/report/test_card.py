@@ -68,7 +68,7 @@ def test_other_smallest_effects_change_the_verdict(estimates):
         "bias",
         "unclear",
     ]
-    with pytest.raises(InputError, match="primary metrics among first_position_rate"):
+    with pytest.raises(InputError, match="by metric, among first_position_rate"):
         report.card(estimates, matters={"tie_rate": 0.1})
 
 

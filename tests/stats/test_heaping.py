@@ -9,11 +9,12 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from biaslab.errors import InputError
-from biaslab.stats.heaping import myers, myers_estimate, myers_sums, whipple, whipple_sums
+from biaslab.stats.distribution import describe_distribution
+from biaslab.stats.heaping import myers_estimate, myers_sums, whipple_sums
 from biaslab.stats.jackknife import cluster_statistic
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resampling import Resampling
-from biaslab.stats.scale_use import effective_levels, range_used, scale_use, score_weights, tie_sums
+from biaslab.stats.scale_use import effective_levels, score_weights, tie_sums
 
 SCALE = range(1, 101)
 LEVELS = np.arange(1, 101)
@@ -32,6 +33,26 @@ MALES = [
     9167, 424, 568, 462, 282, 6206, 343, 409, 333, 291, 4137, 133, 169, 157, 89, 2068, 68, 81, 66, 57,
 ]
 # fmt: on
+
+
+def whipple(weights, levels, multiple=10):
+    up, down = (float(part.sum()) for part in whipple_sums(weights, levels, multiple))
+    return up / down if down else float("nan")
+
+
+def myers(weights, levels):
+    table = np.atleast_2d(weights)
+    return myers_estimate([0] * len(table), table, levels, Resampling(n=100)).estimate
+
+
+def scale_use(weights):
+    return float(effective_levels(np.atleast_2d(weights).sum(axis=0))) / np.shape(weights)[-1]
+
+
+def range_used(weights):
+    table = np.atleast_2d(weights)
+    found = describe_distribution([0] * len(table), table, SCALE, ["range_used"], Resampling(n=100))
+    return found["range_used"].estimate
 
 
 def normal(mean, sd):
@@ -169,14 +190,13 @@ def test_counted_scores_are_their_histogram(scores):
     given_ = [score for score in scores if score == score]
     assert weights.sum(axis=0).tolist() == [given_.count(level) for level in SCALE]
     expected = (max(given_) - min(given_)) / 99 if given_ else float("nan")
-    assert range_used(weights, SCALE) == pytest.approx(expected, nan_ok=True)
+    assert range_used(weights) == pytest.approx(expected, nan_ok=True)
 
 
 def test_range_of_the_central_mass():
     mass = normal(50, 10)
-    low, high = stats.norm.ppf([0.025, 0.975], 50, 10)
-    assert range_used(mass, SCALE, 0.95) == pytest.approx((high - low) / 99, abs=1.5 / 99)
-    assert range_used(mass, SCALE) == 1
+    low, high = stats.norm.ppf([0.01, 0.99], 50, 10)
+    assert range_used(mass) == pytest.approx((high - low) / 99, abs=1.5 / 99)
 
 
 def test_effective_levels():
@@ -219,9 +239,7 @@ def test_myers_over_contexts():
     low, high = (myers_estimate(contexts, weights, SCALE, Resampling()) for weights in (fair, heaped))
     assert (low.estimate, high.estimate) == (pytest.approx(myers(fair, SCALE)), pytest.approx(myers(heaped, SCALE)))
     assert low.ci_low == 0
-    assert low.p_value > 0.05
     assert high.ci_low > 0
-    assert high.p_value < 0.001
     assert float(low.note.split(": ")[1]) == pytest.approx(low.estimate, abs=0.03)
     assert np.isnan(myers_estimate(["a"], np.ones((1, 100)), SCALE, Resampling()).ci_low)
     assert np.isnan(myers_estimate(["a"], np.zeros((1, 100)), SCALE, Resampling()).estimate)
@@ -234,7 +252,7 @@ def test_myers_does_not_depend_on_the_order_of_contexts(order):
     settings = Resampling(n=100)
     first, second = (myers_estimate(c, rows, SCALE, settings) for c in (contexts, np.array(order)[contexts]))
     assert second.ci_low == pytest.approx(first.ci_low)
-    assert second.p_value == first.p_value
+    assert second.note == first.note
 
 
 @pytest.mark.parametrize(
@@ -250,7 +268,6 @@ def test_myers_does_not_depend_on_the_order_of_contexts(order):
         lambda: myers(np.ones(10), range(1, 11)),
         lambda: score_weights([1.5], range(1, 11)),
         lambda: score_weights([1], [2, 1]),
-        lambda: range_used(np.ones(100), SCALE, 0),
     ],
 )
 def test_refuses_what_has_no_meaning(call):
@@ -267,17 +284,17 @@ def test_levels_and_coverage(contexts, share):
     settings = Resampling(n=400)
     large = score_weights(draw(np.random.default_rng(0), 20_000, 16, share).ravel(), SCALE).sum(axis=0)
     truth = (whipple(large, SCALE), myers(large, SCALE)) if share else (1.0, 0.0)
-    covered, rejected = np.zeros(2), np.zeros(2)
+    covered, rejected = np.zeros(2), 0
     for _ in range(studies):
         weights = score_weights(draw(rng, contexts, 16, share).ravel(), SCALE)
         tens = Ratio(names, *whipple_sums(weights, SCALE), null=1, bounds=(0, 10)).estimate(settings)
         digits = myers_estimate(names, weights, SCALE, settings)
         for k, found in enumerate((tens, digits)):
             covered[k] += found.ci_low <= truth[k] <= found.ci_high
-            rejected[k] += found.p_value <= 0.05
+        rejected += tens.p_value <= 0.05
     assert covered[0] >= studies * (0.91 if contexts == 8 else 0.92)
     assert covered[1] >= studies * 0.925
     if share:
-        assert (rejected > 0.5 * studies).all()
+        assert rejected > 0.5 * studies
     else:
-        assert (rejected <= studies * 0.07).all()
+        assert rejected <= studies * 0.07

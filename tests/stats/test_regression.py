@@ -25,30 +25,18 @@ def same(found, wanted):
         assert getattr(found, name) == pytest.approx(getattr(wanted, name), abs=1e-9, nan_ok=True), name
 
 
-def test_cluster_robust_linear_model_is_statsmodels():
+def test_coefficients_are_those_of_statsmodels():
     frame = regression_frame()
-    found = linear_model(frame, "y ~ x + z + C(kind)", covariance="cluster")
-    wanted = smf.ols("y ~ x + z + C(kind)", frame).fit(
-        cov_type="cluster", cov_kwds={"groups": frame["context_id"]}, use_t=True
-    )
-    for name, low, high in wanted.conf_int().itertuples():
-        assert found[name].estimate == pytest.approx(wanted.params[name], abs=1e-9)
-        assert (found[name].ci_low, found[name].ci_high) == pytest.approx((low, high), abs=1e-9)
-        assert found[name].p_value == pytest.approx(wanted.pvalues[name], abs=1e-9)
+    found = linear_model(frame, "y ~ x + z + C(kind)")
+    wanted = smf.ols("y ~ x + z + C(kind)", frame).fit().params
+    assert {name: one.estimate for name, one in found.items()} == pytest.approx(dict(wanted), abs=1e-9)
 
 
 def test_within_contexts_is_an_indicator_a_context():
     frame = regression_frame()
-    found = linear_model(frame, "y ~ x + z", within=True, covariance="cluster")
-    wanted = smf.ols("y ~ x + z + C(context_id)", frame).fit(
-        cov_type="cluster", cov_kwds={"groups": frame["context_id"]}, use_t=True
-    )
-    assert list(found) == ["x", "z"]
-    counted = np.sqrt((120 - 12) / (120 - 2))  # statsmodels counts the intercepts among the parameters
-    for name in found:
-        half = (found[name].ci_high - found[name].ci_low) / 2
-        assert found[name].estimate == pytest.approx(wanted.params[name], abs=1e-9)
-        assert half == pytest.approx(counted * (wanted.conf_int()[1] - wanted.params)[name], abs=1e-9)
+    found = linear_model(frame, "y ~ x + z", within=True)
+    wanted = smf.ols("y ~ x + z + C(context_id)", frame).fit().params
+    assert {name: one.estimate for name, one in found.items()} == pytest.approx(dict(wanted[["x", "z"]]), abs=1e-9)
 
 
 @pytest.mark.parametrize("within", [False, True])
@@ -110,7 +98,5 @@ def test_regressions_refuse_what_they_cannot_read():
         linear_model(frame, "y ~ x", context="story")
     with pytest.raises(InputError, match="finite"):
         linear_model(frame.assign(x=np.inf), "y ~ x")
-    with pytest.raises(InputError, match="jackknife, cluster"):
-        linear_model(frame, "y ~ x", covariance="white")
     with pytest.raises(InputError, match="between 0 and 1"):
         linear_model(frame, "y ~ x", level=95)
