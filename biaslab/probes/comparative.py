@@ -39,10 +39,10 @@ _BOTH_ORDERS = ("full", "symmetric")
 class Comparative(PairProbe):
     """Compare pairs, turn the answers into ranks, and see how well these agree with humans and what they cost.
 
+    Its further parameters are those of `biaslab.probes.base.PairProbe`.
+
     Parameters
     ----------
-    attributes : sequence of str, optional
-        What to compare on; all attributes of the data set by default.
     template : {1, 2}
         Comparative template.
     strategy : {"full", "random", "no-repeat", "symmetric", "adaptive"}
@@ -59,18 +59,6 @@ class Comparative(PairProbe):
         What is done against position bias first: `biaslab.ranking.debias`, fitted on other contexts.
     folds : int
         Parts into which the contexts are cut for that.
-    answer : {"distribution", "text"}
-        Read the probabilities of the two labels (Eq. 3), or generate text and read the label in it (Eqs. 4, 5).
-    ties : bool
-        Offer "Tie" as a third answer.
-    replicates : int
-        With ``answer="text"``: samples of each request, whose mean is p (Eq. 5).
-    temperature : float
-        With ``answer="text"``: 0 is greedy, and then replicates are equal.
-    seed : int
-        Of drawn pairs and sampled texts.
-    resampling : Resampling
-        Of the estimates.
 
     Raises
     ------

@@ -13,6 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from biaslab import prompts
 from biaslab.checks import require_one_of, require_whole
 from biaslab.core import About, Choice, Completion, Message, Messages, Reply, Request, Scalar, Score, Status, Trial
 from biaslab.core.about import Form, Reasons
@@ -116,16 +117,16 @@ class Asking:
                 "replicates", self.replicates, f'1 where answer is "{self.answer}"', 'choose answer="text"'
             )
 
-    def requests(self, item: Item, messages: Messages, scale: Scale, about: About) -> Iterator[Request]:
-        """Yield what to ask about an item, one request a replicate."""
+    def requests(self, question: Question) -> Iterator[Request]:
+        """Yield what to ask, one request a replicate."""
+        item, about = question.item, question.about
         if self.answer == "score":
             yield Score(item.text, item.context, item.reference, about.attributes[0], about)
-            return
-        if self.answer == "distribution":
-            yield Choice(messages, scale.labels, about)
-            return
-        for replicate in range(self.replicates):
-            yield Completion(messages, self.temperature, self.max_tokens, replicate, self.seed, about)
+        elif self.answer == "distribution":
+            yield Choice(question.messages, question.scale.labels, about)
+        else:
+            for replicate in range(self.replicates):
+                yield Completion(question.messages, self.temperature, self.max_tokens, replicate, self.seed, about)
 
 
 def about_scores(
@@ -150,47 +151,78 @@ def about_scores(
     )
 
 
-def score_trials(
-    item: Item,
-    attribute: str,
-    messages: Messages,
-    scale: Scale,
-    asking: Asking,
-    condition: Mapping[str, Scalar],
-    about: About | None = None,
-) -> Iterator[Trial]:
-    """Yield the trials of one item, attribute and prompt: one, or one a replicate.
+@dataclass(frozen=True)
+class Question:
+    """A question for the score of one item and attribute.
 
-    Their condition holds the given columns, ``scale``, ``answer`` and ``human``, the mean human score. The requests are
-    about the attribute's score alone unless `about_scores` says something else.
+    Parameters
+    ----------
+    item : Item
+        What is scored.
+    attribute : str
+        Which score of the answer is read.
+    messages : str or sequence of Message
+        The prompt.
+    scale : Scale
+        On which to answer.
+    about : About
+        What the request is about, in the words of `biaslab.core.About`.
+    labels : tuple of str
+        The attributes of an answer in lines ``<attribute>: <score>``; none where the answer is a bare score.
     """
-    about = about or about_scores(item, [attribute], scale)
-    for replicate, request in enumerate(asking.requests(item, messages, scale, about)):
-        yield Trial(
-            request=request,
-            context_id=item.context_id,
-            attribute=attribute,
-            candidate_id=item.candidate_id,
-            replicate=replicate,
-            condition={**condition, "scale": scale.name, "answer": asking.answer, "human": item.human[attribute]},
-        )
 
+    item: Item
+    attribute: str
+    messages: Messages
+    scale: Scale
+    about: About
+    labels: tuple[str, ...] = ()
 
-def label_trials(
-    item: Item,
-    attribute: str,
-    messages: Messages,
-    scale: Scale,
-    condition: Mapping[str, Scalar],
-    about: About | None = None,
-) -> Iterator[Trial]:
-    """Yield one trial a label of a single `Choice`, each valued with the probability of its label.
+    @classmethod
+    def of(cls, item: Item, attribute: str, messages: Messages, scale: Scale) -> Question:
+        """Ask for a bare score with any prompt."""
+        return cls(item, attribute, messages, scale, about_scores(item, [attribute], scale))
 
-    Their condition holds ``label``, the label's worth on the scale, besides what `score_trials` puts there.
-    """
-    [trial] = score_trials(item, attribute, messages, scale, Asking(), condition, about)
-    for label in scale.values:
-        yield Trial(**{**trial.__dict__, "condition": {**trial.condition, "label": label}})
+    @classmethod
+    def rate(
+        cls, dataset: Dataset, item: Item, attributes: Sequence[str], scale: Scale, reasons: Reasons = "none"
+    ) -> Question:
+        """Ask for the scores of one or several attributes with `biaslab.prompts.rate`; the first one is read."""
+        prompt = prompts.rate(dataset, attributes, scale, item.text, item.context, reasons)
+        if len(attributes) == 1 and reasons == "none":
+            return cls.of(item, attributes[0], prompt, scale)
+        about = about_scores(item, attributes, scale, "lines", reasons)
+        return cls(item, attributes[0], prompt, scale, about, tuple(attributes))
+
+    def begun(self, answer: str) -> Question:
+        """Return the question with an answer that has begun with "<answer>:"; a space stands before every label."""
+        messages = (Message("user", str(self.messages)), Message("assistant", f"{answer}:"))
+        labels = tuple(f" {label}" for label in self.scale.labels)
+        return replace(self, messages=messages, scale=replace(self.scale, labels=labels))
+
+    def trials(self, asking: Asking, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
+        """Yield the trials: one, or one a replicate.
+
+        Their condition holds the given columns, ``scale``, ``answer`` and ``human``, the mean human score.
+        """
+        item = self.item
+        where: dict[str, Scalar] = {
+            "scale": self.scale.name,
+            "answer": asking.answer,
+            "human": item.human[self.attribute],
+        }
+        names = {"context_id": item.context_id, "attribute": self.attribute, "candidate_id": item.candidate_id}
+        for replicate, request in enumerate(asking.requests(self)):
+            yield Trial(request, **names, replicate=replicate, condition={**condition, **where}, labels=self.labels)
+
+    def label_trials(self, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
+        """Yield one trial a label of a single `Choice`, each valued with the probability of its label.
+
+        Their condition holds ``label``, the label's worth on the scale, besides what `trials` puts there.
+        """
+        [trial] = self.trials(Asking(), condition)
+        for label in self.scale.values:
+            yield replace(trial, condition={**trial.condition, "label": label})
 
 
 def read_score(trial: Trial, reply: Reply, temperature: float = 1.0) -> tuple[float, Status]:
@@ -228,13 +260,3 @@ def on_scale(share: float, scale: Scale) -> float:
 def _probabilities(logprobs: tuple[float, ...], temperature: float = 1.0) -> NDArray[np.float64]:
     """Return the distribution at a temperature; kept, for the trials of all labels of one reply read it."""
     return tempered(logprobs, temperature)
-
-
-def begun(prompt: str, attribute: str) -> tuple[Message, Message]:
-    """Return a conversation in which the judge's answer has begun with "<attribute>:"; see `spaced`."""
-    return Message("user", prompt), Message("assistant", f"{attribute}:")
-
-
-def spaced(scale: Scale) -> Scale:
-    """Put a space before every label: after "fluency:" that is how a score goes on."""
-    return replace(scale, labels=tuple(f" {label}" for label in scale.labels))
