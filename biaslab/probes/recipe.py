@@ -147,9 +147,9 @@ class Recipe(Probe):
     def __post_init__(self) -> None:
         super().__post_init__()
         find_scale(self.scale)
-        lists = (("against", get_args(Rival)), ("levels", _LEVELS), ("coefficients", _COEFFICIENTS))
-        for name, allowed in lists:
-            require_some_of(name, getattr(self, name), allowed)
+        require_some_of("against", self.against, get_args(Rival))
+        require_some_of("levels", self.levels, _LEVELS)
+        require_some_of("coefficients", self.coefficients, _COEFFICIENTS)
         _ = self._scorers
 
     @cached_property

@@ -142,8 +142,8 @@ class Source(ScoreProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, allowed in (("levels", _LEVELS), ("coefficients", _COEFFICIENTS)):
-            require_some_of(name, getattr(self, name), allowed)
+        require_some_of("levels", self.levels, _LEVELS)
+        require_some_of("coefficients", self.coefficients, _COEFFICIENTS)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every item with and without its source.

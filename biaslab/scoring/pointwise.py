@@ -206,14 +206,11 @@ class Question:
         Their condition holds the given columns, ``scale``, ``answer`` and ``human``, the mean human score.
         """
         item = self.item
-        where: dict[str, Scalar] = {
-            "scale": self.scale.name,
-            "answer": asking.answer,
-            "human": item.human[self.attribute],
-        }
-        names = {"context_id": item.context_id, "attribute": self.attribute, "candidate_id": item.candidate_id}
+        where = dict(condition)
+        where |= {"scale": self.scale.name, "answer": asking.answer, "human": item.human[self.attribute]}
         for replicate, request in enumerate(asking.requests(self)):
-            yield Trial(request, **names, replicate=replicate, condition={**condition, **where}, labels=self.labels)
+            about = (item.context_id, self.attribute, item.candidate_id, None)
+            yield Trial(request, *about, replicate, where, self.labels)
 
     def label_trials(self, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
         """Yield one trial a label of a single `Choice`, each valued with the probability of its label.
@@ -244,16 +241,12 @@ def read_score(trial: Trial, reply: Reply, temperature: float = 1.0) -> tuple[fl
             return float(p[scale.values.index(float(trial.condition["label"]))]), "ok"  # type: ignore[arg-type]
         return float(_probabilities(tuple(logprobs), temperature) @ np.array(scale.values)), "ok"
     if isinstance(trial.request, Score):
-        return (math.nan, "refused") if reply.score is None else (on_scale(reply.score, scale), "ok")
+        return (
+            (math.nan, "refused") if reply.score is None else (scale.low + reply.score * (scale.high - scale.low), "ok")
+        )
     if trial.labels:
         return parse_scores(reply.text, trial.labels, scale)[trial.attribute]
     return parse_score(reply.text, scale)
-
-
-def on_scale(share: float, scale: Scale) -> float:
-    """Return the score that stands so far up the scale: 0 is its lowest, 1 its highest."""
-    low, high = min(scale.values), max(scale.values)
-    return low + share * (high - low)
 
 
 @lru_cache(maxsize=8)
