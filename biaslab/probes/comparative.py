@@ -222,8 +222,8 @@ class Comparative(PairProbe):
         made |= {name: partial(correlated, *options) for name, options in _CORRELATED.items()}
         return {
             **made,
-            "tokens_per_item": lambda: tokens_per_item(trials, read).estimate(resampling),
-            "label_mass": lambda: label_mass(trials).estimate(resampling),
+            "tokens_per_item": partial(tokens_per_item(trials, read).estimate, resampling),
+            "label_mass": partial(label_mass(trials).estimate, resampling),
         }
 
     @property

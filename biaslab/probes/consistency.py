@@ -17,7 +17,7 @@ from biaslab.datasets.schema import Dataset
 from biaslab.probes._agreeing import between, unit_scores, within
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, Probe, scored
 from biaslab.scales import SCALES, find_scale
-from biaslab.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score
+from biaslab.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score, single_ratings
 from biaslab.stats import CELL, ITEM, Measurement, tempered
 
 _ONE: dict[str, Any] = {"attributes": ("coherence",), "scales": ("1-5",), "levels": ("interval",)}
@@ -163,7 +163,7 @@ class Consistency(Probe):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every sample of every item, attribute and configuration."""
-        attributes, ratings = dataset.require_attributes(self.attributes), _ratings(dataset)
+        attributes, ratings = dataset.require_attributes(self.attributes), single_ratings(dataset, repr)
         for item, attribute in product(drawn_items(dataset, self.n_candidates, self.seed), attributes):
             condition = {"ratings": ratings.get((item.context_id, item.candidate_id, attribute), "")}
             for name in self.scales:
@@ -225,10 +225,3 @@ class Consistency(Probe):
                 yield trial
             else:
                 yield from (replace(trial, replicate=k) for k in range(self.replicates))
-
-
-def _ratings(dataset: Dataset) -> dict[tuple[Any, ...], str]:
-    """Return the single human scores of each item and attribute, separated by blanks."""
-    human = dataset.human
-    written = human["score"].map(repr).groupby([human[c] for c in (*ITEM, "attribute")]).agg(" ".join)
-    return dict(written)

@@ -17,7 +17,7 @@ from biaslab.datasets.schema import Dataset
 from biaslab.probes._answers import COLUMNS, Answers, name_seed
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, by_configuration, label_mass, scored
 from biaslab.scales import SCALES, find_scale, scale_named, whole_numbers
-from biaslab.scoring.pointwise import Answer, Asking, Question, drawn_items, read_score
+from biaslab.scoring.pointwise import Answer, Asking, Question, drawn_items, read_score, single_ratings
 from biaslab.stats import DISTRIBUTION, ITEM, Agreement, Resampling, describe_distribution, score_weights
 
 _SMOOTH = 0.03  # how far Whipple's index of a smooth distribution may lie from 1: see `biaslab.stats.heaping`
@@ -154,8 +154,9 @@ class ScoreDistribution(Probe):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the scores of every candidate, for each attribute and scale."""
-        attributes, ratings = dataset.require_attributes(self.attributes), _ratings(dataset)
-        low, high = dataset.scale
+        attributes, (low, high) = dataset.require_attributes(self.attributes), dataset.scale
+        whole = low % 1 == high % 1 == 0 and (dataset.human["score"] % 1 == 0).all()
+        ratings = single_ratings(dataset, "{:g}".format) if whole and len(dataset.human) else {}
         for item in drawn_items(dataset, self.n_candidates, self.seed):
             for attribute, scale in product(attributes, map(find_scale, self.scales)):
                 question = Question.rate(dataset, item, [attribute], scale)
@@ -236,14 +237,3 @@ def _gains(agreement: Agreement, alone: Agreement, resampling: Resampling) -> di
         "agreement": agreement.ratio(),
         "agreement_gain": lambda: agreement.ratio().difference(alone.ratio(), resampling),
     }
-
-
-def _ratings(dataset: Dataset) -> dict[tuple[str, str, str], str]:
-    """Return the single human ratings of each item and attribute; nothing unless all are whole numbers."""
-    human, ends = dataset.human, dataset.scale
-    if human.empty or (human["score"] % 1 != 0).any() or any(end % 1 for end in ends):
-        return {}
-    written = human["score"].map("{:g}".format)
-    grouped = written.groupby([human[c] for c in (*ITEM, "attribute")])
-    found: dict[tuple[str, str, str], str] = grouped.agg(" ".join).to_dict()  # type: ignore[assignment]
-    return found

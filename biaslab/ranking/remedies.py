@@ -108,15 +108,11 @@ def _side_by_side(
         if name == "none" or "none" not in made:
             continue
         # rank correlations of few candidates, and decisions, are often exactly alike before and after: hence t
-        yield (
-            name,
-            "none",
-            {
-                measure: replace(ratio, inference="t").difference(made["none"][measure], resampling)
-                for measure, ratio in ratios.items()
-                if measure != "tokens_per_item"
-            },
-        )
+        without = {
+            measure: replace(ratios[measure], inference="t").difference(made["none"][measure], resampling)
+            for measure in MEASURES
+        }
+        yield name, "none", without
 
 
 def _one_order(trials: pd.DataFrame, seed: int) -> pd.DataFrame:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from biaslab.datasets.schema import CANDIDATE_COLUMNS, Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_score, parse_scores
 from biaslab.scales import Scale, scale_named
-from biaslab.stats import tempered
+from biaslab.stats import ITEM, tempered
 
 Answer = Literal["distribution", "text"]
 AnyAnswer = Literal["distribution", "text", "score"]
@@ -69,6 +69,13 @@ def drawn_items(dataset: Dataset, n_candidates: int | None, seed: int) -> Iterat
             continue
         rng = np.random.default_rng([seed, zlib.crc32(context_id.encode())])
         yield from (found[i] for i in sorted(rng.choice(len(found), n_candidates, replace=False)))
+
+
+def single_ratings(dataset: Dataset, written: Callable[[float], str]) -> dict[tuple[Any, ...], str]:
+    """Return the single human scores of each context, candidate and attribute, separated by blanks."""
+    human = dataset.human
+    ratings = human["score"].map(written).groupby([human[name] for name in (*ITEM, "attribute")])
+    return dict(ratings.agg(" ".join))
 
 
 @dataclass(frozen=True)
