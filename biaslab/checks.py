@@ -12,9 +12,9 @@ def is_whole(value: object, least: int = 0, most: float = float("inf")) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def require_whole(name: str, value: object, least: int) -> None:
-    """Raise `InputError` unless a value is a whole number of at least so much."""
-    if not is_whole(value, least):
+def require_whole(name: str, value: object, least: int, optional: bool = False) -> None:
+    """Raise `InputError` unless a value is a whole number of at least so much; an optional one may be None."""
+    if not (is_whole(value, least) or (optional and value is None)):
         raise InputError(name, value, f"a whole number of at least {least}")
 
 

@@ -14,7 +14,7 @@ from biaslab.datasets.schema import Dataset
 from biaslab.distill.aspects import MULTIPLE, Aspect, aspects, find_aspect
 from biaslab.errors import InputError
 from biaslab.scales import Scale, whole_numbers
-from biaslab.scoring.pointwise import Answer, Asking, Item, about_scores, items, read_score, score_trials
+from biaslab.scoring.pointwise import Answer, Asking, Item, Question, about_scores, items, read_score
 
 StarScale = Literal["stars", "0-100"]
 _SCALES: Mapping[str, Scale] = {"stars": whole_numbers(1, 5), "0-100": whole_numbers(0, 100)}
@@ -106,7 +106,7 @@ class Stars:
                 human = {**item.human, aspect.name: item.human.get(aspect.name, math.nan)}
                 asked = replace(item, context=shown["source"], human=human)
                 about = about_scores(asked, _named(aspect, dataset), scale)
-                yield from score_trials(asked, aspect.name, prompt, scale, self._asking(), {}, about)
+                yield from Question(asked, aspect.name, prompt, scale, about).trials(self._asking(), {})
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the stars, or the score from 0 to 100, of a distribution the expected one; and the status."""

@@ -23,8 +23,8 @@ def excess(blocks: pd.DataFrame, level: Level, resampling: Resampling, feature: 
     """Return the judge's correlation with a feature of the text minus the humans', tested against 0.
 
     Within contexts both are rank correlations of few candidates, and in half of the contexts they are the same. A
-    sign-flip test then accuses 1 of 200 fair judges with 8 contexts of 3 candidates, not 1 of 20, and a studentised
-    bootstrap covers about .92 with 24. Interval and test are therefore Student's t over contexts.
+    sign-flip test then has a type-I error of .005 with 8 contexts of 3 candidates, not .05, and a studentised bootstrap
+    covers about .92 with 24. Interval and test are therefore Student's t over contexts.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ import numpy as np
 
 from biaslab import prompts
 from biaslab.checks import require_one_of, require_whole
-from biaslab.core import About, Calibration, Choice, Message, Messages, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import Calibration, Choice, Message, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_scores
@@ -19,16 +19,7 @@ from biaslab.probes._anchored import after_low_and_high, correlations, kendalls,
 from biaslab.probes._joint_scores import WHERE, Joint, Pair, joint_scores, judgements
 from biaslab.probes.base import Cell, Part, ScoreProbe
 from biaslab.scales import Scale, find_scale
-from biaslab.scoring.pointwise import (
-    Item,
-    about_scores,
-    begun,
-    drawn_items,
-    label_trials,
-    read_score,
-    score_trials,
-    spaced,
-)
+from biaslab.scoring.pointwise import Item, Question, about_scores, drawn_items, read_score
 
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "noise": 0.5, "context_noise": 0.3, "sharpness": 6.0}
 _TWO: dict[str, Any] = {"attributes": ("coherence", "fluency"), "n_orders": 1, "answer": "text"}
@@ -38,14 +29,14 @@ _TWO: dict[str, Any] = {"attributes": ("coherence", "fluency"), "n_orders": 1, "
 class Anchoring(ScoreProbe):
     """Ask for several scores in one output, each of them alone too, and force a first score to see the next follow it.
 
+    Its further parameters are those of `biaslab.probes.base.ScoreProbe`.
+
     Parameters
     ----------
     attributes : sequence of str, optional
         What to score, at least two; all attributes of the data set by default.
     n_orders : int, optional
         How many rotations of the attributes are asked in one output, beginning with the given order; all by default.
-    scale : str
-        One of `biaslab.scales.SCALES`.
     n_forced : int, optional
         To how many labels of the scale the first score is forced, drawn at random for each item and order; all labels
         by default. With ``answer="distribution"`` at least 2; with fewer than all, whatever depends on
@@ -57,16 +48,8 @@ class Anchoring(ScoreProbe):
         Candidates a context, drawn at random; all by default.
     answer : {"distribution", "text"}
         Read exact distributions after prefixes, or generate whole outputs and read the scores in them.
-    replicates : int
-        With ``answer="text"``: samples of each request.
-    temperature : float
-        With ``answer="text"``: 0 is greedy, and then replicates are equal.
     max_tokens : int
         With ``answer="text"``: length of an answer at most, for each score in it.
-    seed : int
-        Of drawn candidates, forced scores and sampled texts.
-    resampling : Resampling
-        Of the estimates.
 
     Raises
     ------
@@ -173,8 +156,7 @@ class Anchoring(ScoreProbe):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("n_orders", "n_candidates"):
-            if getattr(self, name) is not None:
-                require_whole(name, getattr(self, name), 1)
+            require_whole(name, getattr(self, name), 1, optional=True)
         if self.n_forced is not None:
             labels = len(find_scale(self.scale).labels)
             require_whole("n_forced", self.n_forced, 0 if self.answer == "text" else 2)
@@ -192,8 +174,7 @@ class Anchoring(ScoreProbe):
         wanted = attributes if len(orders) > 1 or self.answer == "text" else attributes[:2]
         for item in drawn_items(dataset, self.n_candidates, self.seed):
             for attribute in wanted:
-                prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context)
-                yield from self._trials(item, attribute, prompt, scale, _where("alone", "", 0))
+                yield from self._trials(Question.rate(dataset, item, [attribute], scale), _where("alone", "", 0))
             for order in orders:
                 yield from self._in_one_output(dataset, item, order, scale)
 
@@ -223,50 +204,31 @@ class Anchoring(ScoreProbe):
             yield from kendalls(cell, judged, joints)
 
     def _in_one_output(self, dataset: Dataset, item: Item, order: tuple[str, ...], scale: Scale) -> Iterator[Trial]:
-        first, prompt = order[0], prompts.rate(dataset, order, scale, item.text, item.context)
-        about = about_scores(item, order, scale, "lines")
+        question = Question.rate(dataset, item, order, scale)
         if self.answer == "distribution":
-            where = _where("joint", first, 1)
-            yield from self._trials(item, first, begun(prompt, first), spaced(scale), where, about)
+            yield from self._trials(question.begun(order[0]), _where("joint", order[0], 1))
         else:
             long = replace(self.asking, max_tokens=self.max_tokens * len(order))
             for position, attribute in enumerate(order, start=1):
-                where = _where("joint", first, position)
-                for trial in score_trials(item, attribute, prompt, scale, long, where, about):
-                    yield replace(trial, labels=order)
-        for index in self._forced(item, first, scale):
-            yield from self._after(dataset, item, order, scale, index)
+                yield from replace(question, attribute=attribute).trials(long, _where("joint", order[0], position))
+        for index in self._forced(item, order[0], scale):
+            value = list(scale.values)[index]
+            after = self._after(dataset, question, scale.labels[index], value)
+            yield from self._trials(after, _where("forced", order[0], 2, value))
 
-    def _after(self, dataset: Dataset, item: Item, order: tuple[str, ...], scale: Scale, index: int) -> Iterator[Trial]:
-        """Ask for the second score of an output after a forced first one, the label at an index of the scale."""
-        (first, later), label = order[:2], scale.labels[index]
-        value = list(scale.values)[index]
-        where = _where("forced", first, 2, value)
+    def _after(self, dataset: Dataset, question: Question, label: str, value: float) -> Question:
+        """Return the question for the second score of an output after a forced first one."""
+        item, scale, (first, later, *_) = question.item, question.scale, question.labels
         if self.anchor == "transcript":
             asked = [prompts.rate(dataset, [name], scale, item.text, item.context) for name in (first, later)]
             turns = (Message("user", asked[0]), Message("assistant", label), Message("user", asked[1]))
-            alone = about_scores(item, [later], scale, previous=value)
-            yield from self._trials(item, later, turns, scale, where, alone)
-            return
-        prompt = prompts.rate(dataset, order, scale, item.text, item.context)
-        after = begun(prompt, f"{first}: {label}\n{later}")
-        rest = about_scores(item, order[1:], scale, "lines", previous=value)
-        for trial in self._trials(item, later, after, spaced(scale), where, rest):
-            yield replace(trial, labels=order[1:])
+            return Question(item, later, turns, scale, about_scores(item, [later], scale, previous=value))
+        rest = question.labels[1:]
+        about = about_scores(item, rest, scale, "lines", previous=value)
+        return replace(question.begun(f"{first}: {label}\n{later}"), attribute=later, about=about, labels=rest)
 
-    def _trials(
-        self,
-        item: Item,
-        attribute: str,
-        messages: Messages,
-        scale: Scale,
-        where: dict[str, Scalar],
-        about: About | None = None,
-    ) -> Iterator[Trial]:
-        if self.answer == "distribution":
-            yield from label_trials(item, attribute, messages, scale, where, about)
-        else:
-            yield from score_trials(item, attribute, messages, scale, self.asking, where, about)
+    def _trials(self, question: Question, where: dict[str, Scalar]) -> Iterator[Trial]:
+        return question.label_trials(where) if self.answer == "distribution" else question.trials(self.asking, where)
 
     def _forced(self, item: Item, first: str, scale: Scale) -> list[int]:
         """Draw the labels to which a first score is forced; they depend on the seed and the item alone."""

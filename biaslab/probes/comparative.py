@@ -39,10 +39,10 @@ _BOTH_ORDERS = ("full", "symmetric")
 class Comparative(PairProbe):
     """Compare pairs, turn the answers into ranks, and see how well these agree with humans and what they cost.
 
+    Its further parameters are those of `biaslab.probes.base.PairProbe`.
+
     Parameters
     ----------
-    attributes : sequence of str, optional
-        What to compare on; all attributes of the data set by default.
     template : {1, 2}
         Comparative template.
     strategy : {"full", "random", "no-repeat", "symmetric", "adaptive"}
@@ -59,18 +59,6 @@ class Comparative(PairProbe):
         What is done against position bias first: `biaslab.ranking.debias`, fitted on other contexts.
     folds : int
         Parts into which the contexts are cut for that.
-    answer : {"distribution", "text"}
-        Read the probabilities of the two labels (Eq. 3), or generate text and read the label in it (Eqs. 4, 5).
-    ties : bool
-        Offer "Tie" as a third answer.
-    replicates : int
-        With ``answer="text"``: samples of each request, whose mean is p (Eq. 5).
-    temperature : float
-        With ``answer="text"``: 0 is greedy, and then replicates are equal.
-    seed : int
-        Of drawn pairs and sampled texts.
-    resampling : Resampling
-        Of the estimates.
 
     Raises
     ------
@@ -163,14 +151,10 @@ class Comparative(PairProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = (
-            ("template", (1, 2)),
-            ("strategy", STRATEGIES),
-            ("decoding", (None, *DECODINGS)),
-            ("debiasing", DEBIASINGS),
-        )
-        for name, allowed in known:
-            require_one_of(name, getattr(self, name), allowed)
+        require_one_of("template", self.template, (1, 2))
+        require_one_of("strategy", self.strategy, STRATEGIES)
+        require_one_of("decoding", self.decoding, (None, *DECODINGS))
+        require_one_of("debiasing", self.debiasing, DEBIASINGS)
         require_whole("rounds", self.rounds, 1)
         require_whole("folds", self.folds, 2)
         if self.budget is not None:
@@ -238,8 +222,8 @@ class Comparative(PairProbe):
         made |= {name: partial(correlated, *options) for name, options in _CORRELATED.items()}
         return {
             **made,
-            "tokens_per_item": lambda: tokens_per_item(trials, read).estimate(resampling),
-            "label_mass": lambda: label_mass(trials).estimate(resampling),
+            "tokens_per_item": partial(tokens_per_item(trials, read).estimate, resampling),
+            "label_mass": partial(label_mass(trials).estimate, resampling),
         }
 
     @property
@@ -271,13 +255,10 @@ def _unfitted(make: Callable[[], Estimate]) -> Callable[[], Estimate]:
 
 def _asked(names: list[str], before: pd.DataFrame | None) -> Comparisons:
     """Return what was asked of one context: also what was refused, as NaN, so that it is not asked again."""
-    empty = np.full(len(names), "", object)
-    if before is None:
-        nothing = np.empty(0, np.intp)
-        return Comparisons(empty, np.array(names, object), nothing, nothing, np.empty(0))
-    place = {name: index for index, name in enumerate(names)}
-    mean = before.groupby(["candidate_id", "opponent_id"], sort=False)["value"].mean()
-    first, second = (
-        np.array([place[name] for name in mean.index.get_level_values(level)], np.intp) for level in (0, 1)
-    )
-    return Comparisons(empty, np.array(names, object), first, second, mean.to_numpy(float))
+    shown = np.empty((2, 0), np.intp), np.empty(0)
+    if before is not None:
+        mean = before.groupby(["candidate_id", "opponent_id"], sort=False)["value"].mean()
+        places = [pd.Index(names).get_indexer(mean.index.get_level_values(level)) for level in (0, 1)]
+        shown = np.array(places, np.intp), mean.to_numpy(float)
+    (first, second), p = shown
+    return Comparisons(np.full(len(names), "", object), np.array(names, object), first, second, p)

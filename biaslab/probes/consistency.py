@@ -11,24 +11,13 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab import prompts
 from biaslab.checks import require_some_of, require_whole
-from biaslab.core import About, Calibration, Choice, Messages, Metric, Reply, Scalar, Status, Trial, request_key
+from biaslab.core import Calibration, Choice, Metric, Reply, Scalar, Status, Trial, request_key
 from biaslab.datasets.schema import Dataset
 from biaslab.probes._agreeing import between, unit_scores, within
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, Probe, scored
-from biaslab.scales import SCALES, Scale, find_scale
-from biaslab.scoring.pointwise import (
-    Answer,
-    Asking,
-    Item,
-    about_scores,
-    begun,
-    drawn_items,
-    read_score,
-    score_trials,
-    spaced,
-)
+from biaslab.scales import SCALES, find_scale
+from biaslab.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score, single_ratings
 from biaslab.stats import CELL, ITEM, Measurement, tempered
 
 _ONE: dict[str, Any] = {"attributes": ("coherence",), "scales": ("1-5",), "levels": ("interval",)}
@@ -41,10 +30,10 @@ _MANY_CONTEXTS = 3000  # above, ordinal alpha, whose time grows with the square 
 class Consistency(Probe):
     """Draw several samples of each score, ask in several ways, and compare with how well human annotators agree.
 
+    Its further parameters are those of `biaslab.probes.base.Probe`.
+
     Parameters
     ----------
-    attributes : sequence of str, optional
-        What to score; all attributes of the data set by default.
     scales : sequence of str
         Some of `biaslab.scales.SCALES`; the first is the reference.
     joint : bool
@@ -61,10 +50,6 @@ class Consistency(Probe):
         Of the samples; a distribution is tempered to it, p_T ∝ p^(1/T). At 0 all samples are equal, unless labels tie.
     max_tokens : int
         With ``answer="text"``: length of an answer at most, for each score in it.
-    seed : int
-        Of drawn candidates and samples.
-    resampling : Resampling
-        Of the estimates.
 
     Raises
     ------
@@ -168,8 +153,7 @@ class Consistency(Probe):
         require_some_of("scales", self.scales, tuple(SCALES))
         require_some_of("levels", self.levels, get_args(Measurement))
         require_whole("replicates", self.replicates, 2)
-        if self.n_candidates is not None:
-            require_whole("n_candidates", self.n_candidates, 1)
+        require_whole("n_candidates", self.n_candidates, 1, optional=True)
         _ = self._asking
 
     @property
@@ -179,16 +163,15 @@ class Consistency(Probe):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every sample of every item, attribute and configuration."""
-        attributes, ratings = dataset.require_attributes(self.attributes), _ratings(dataset)
+        attributes, ratings = dataset.require_attributes(self.attributes), single_ratings(dataset, repr)
         for item, attribute in product(drawn_items(dataset, self.n_candidates, self.seed), attributes):
             condition = {"ratings": ratings.get((item.context_id, item.candidate_id, attribute), "")}
             for name in self.scales:
-                scale = find_scale(name)
-                prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context)
-                yield from self._samples(item, attribute, prompt, scale, {"configuration": name, **condition})
+                question = Question.rate(dataset, item, [attribute], find_scale(name))
+                yield from self._samples(question, {"configuration": name, **condition})
             if self.joint and len(dataset.attributes) > 1:
                 where = {"configuration": f"{self.scales[0]} joint", **condition}
-                yield from self._in_one_output(dataset, item, attribute, where)
+                yield from self._samples(self._in_one_output(dataset, item, attribute), where)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the sampled score on its scale, and the status."""
@@ -227,45 +210,18 @@ class Consistency(Probe):
         why = f"without ordinal alpha, whose time grows with the square of the contexts, here {contexts}"
         return Accepted(scores, why, replace(self, levels=("interval", "nominal")))
 
-    def _in_one_output(
-        self, dataset: Dataset, item: Item, attribute: str, where: Mapping[str, Scalar]
-    ) -> Iterator[Trial]:
+    def _in_one_output(self, dataset: Dataset, item: Item, attribute: str) -> Question:
+        """Return the question for all attributes at once; of a distribution the attribute comes first."""
         scale, everything = find_scale(self.scales[0]), tuple(dataset.attributes)
         if self.answer == "text":
-            prompt = prompts.rate(dataset, everything, scale, item.text, item.context)
-            about = about_scores(item, everything, scale, "lines")
-            for trial in self._samples(item, attribute, prompt, scale, where, about):
-                yield replace(trial, labels=everything)
-            return
+            return replace(Question.rate(dataset, item, everything, scale), attribute=attribute)
         at = everything.index(attribute)
-        order = everything[at:] + everything[:at]
-        prompt, about = (
-            prompts.rate(dataset, order, scale, item.text, item.context),
-            about_scores(item, order, scale, "lines"),
-        )
-        yield from self._samples(item, attribute, begun(prompt, attribute), spaced(scale), where, about)
+        return Question.rate(dataset, item, everything[at:] + everything[:at], scale).begun(attribute)
 
-    def _samples(
-        self,
-        item: Item,
-        attribute: str,
-        messages: Messages,
-        scale: Scale,
-        where: Mapping[str, Scalar],
-        about: About | None = None,
-    ) -> Iterator[Trial]:
-        asking = self._asking
-        if about is not None and self.answer == "text":
-            asking = replace(asking, max_tokens=self.max_tokens * len(about.attributes))
-        for trial in score_trials(item, attribute, messages, scale, asking, where, about):
+    def _samples(self, question: Question, where: Mapping[str, Scalar]) -> Iterator[Trial]:
+        long = replace(self._asking, max_tokens=self.max_tokens * len(question.about.attributes))
+        for trial in question.trials(long, where):
             if self.answer == "text":
                 yield trial
             else:
                 yield from (replace(trial, replicate=k) for k in range(self.replicates))
-
-
-def _ratings(dataset: Dataset) -> dict[tuple[Any, ...], str]:
-    """Return the single human scores of each item and attribute, separated by blanks."""
-    human = dataset.human
-    written = human["score"].map(repr).groupby([human[c] for c in (*ITEM, "attribute")]).agg(" ".join)
-    return dict(written)

@@ -17,8 +17,7 @@ from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes._familiar import by_score, excess, judged, rated, slope
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, ScoreProbe, label_mass
-from biaslab.scales import find_scale
-from biaslab.scoring.pointwise import Item, label_trials, read_score
+from biaslab.scoring.pointwise import Item, read_score
 from biaslab.stats import CELL, ITEM, estimate_correlation, require_columns
 
 #: The column of trials in which the log perplexity of each text stands where it was given.
@@ -30,19 +29,13 @@ _FAIR: dict[str, Scalar] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
 class Familiarity(ScoreProbe):
     """Score every candidate, and see whether scores follow its perplexity more than humans' do.
 
+    Its further parameters are those of `biaslab.probes.base.ScoreProbe`.
+
     Parameters
     ----------
-    attributes : sequence of str, optional
-        What to score; all attributes of the data set by default.
-    scale : str
-        One of `biaslab.scales.SCALES`.
     answer : {"distribution", "text", "score"}
         Take the exact mean over the scale's labels, or generate text and read the score in it; or ask an evaluator,
         which reads no prompt, for one number (then give ``log_perplexity``).
-    replicates : int
-        With ``answer="text"``: samples of each request; their scores are averaged.
-    temperature : float
-        With ``answer="text"``: 0 is greedy, and then replicates are equal.
     sources : bool
         Also read the source documents.
     asks : {"both", "likelihoods"}
@@ -52,14 +45,8 @@ class Familiarity(ScoreProbe):
         way for judges that give no `Likelihood`, and for another model than the one that is judged.
     likelihood_judge : str
         With ``log_perplexity``: where it comes from. Stands in the estimates.
-    max_tokens : int
-        With ``answer="text"``: length of an answer at most.
     level : {"context", "dataset"}
         Of the correlations with the candidates' perplexity: within contexts, averaged over them, or pooled.
-    seed : int
-        Of the sampled texts.
-    resampling : Resampling
-        Of the estimates.
 
     Raises
     ------
@@ -165,9 +152,13 @@ class Familiarity(ScoreProbe):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the score of every candidate on each attribute, and its likelihood and that of its source."""
-        for item, attribute, prompt in self.questions(dataset):
+        for question in self.questions(dataset):
+            item, attribute = question.item, question.attribute
             if self.asks == "both":
-                yield from self._scores(item, attribute, prompt)
+                known = self._known(item)
+                yield from question.trials(self.asking, {"asked": "score", **known})
+                if self.answer == "distribution":
+                    yield from question.label_trials({"asked": "label", **known})
             for text, shown in self._texts(item).items() if self.log_perplexity is None else ():
                 condition: dict[str, Scalar] = {"asked": text, "human": item.human[attribute]}
                 own = (item.candidate_id,) if text == "candidate" else ()
@@ -206,12 +197,6 @@ class Familiarity(ScoreProbe):
                 blocks = blocks.rename(columns={text: "log_perplexity"})
                 for found, condition in self._found(text, trials, blocks):
                     yield Part(found, blocks, whose | condition)
-
-    def _scores(self, item: Item, attribute: str, prompt: str) -> Iterator[Trial]:
-        known = self._known(item)
-        yield from self.ask(item, attribute, prompt, asked="score", **known)
-        if self.answer == "distribution":
-            yield from label_trials(item, attribute, prompt, find_scale(self.scale), {"asked": "label", **known})
 
     def _known(self, item: Item) -> dict[str, Scalar]:
         """Return the columns of what is given, nothing where likelihoods are asked for."""

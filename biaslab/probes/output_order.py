@@ -34,10 +34,10 @@ _POINTS = 10  # of the scale, at which `score_share` is given
 class OutputOrder(Probe):
     """Ask for a score alone, before and after reasons, and see what the order of the output alone decides.
 
+    Its further parameters are those of `biaslab.probes.base.Probe`.
+
     Parameters
     ----------
-    attributes : sequence of str, optional
-        What to score; all attributes of the data set by default.
     forms : sequence of {"ex", "json"}
         Lines of text as in an example, and/or a JSON object (Table 1).
     orders : sequence of {"s", "sr", "rs"}
@@ -60,10 +60,6 @@ class OutputOrder(Probe):
     opened : bool
         Begin the answer for the judge, up to its first score or reasons, which a small model that follows no format
         continues. The judge must be able to continue an answer, which not every server is.
-    seed : int
-        Of the drawn candidates and the sampled texts.
-    resampling : Resampling
-        Of the estimates.
 
     Raises
     ------
@@ -164,8 +160,7 @@ class OutputOrder(Probe):
         require_some_of("rules", self.rules, (True, False))
         if not {"sr", "rs"} <= set(self.orders):
             raise InputError("orders", self.orders, "a list with sr and rs", "they are what is compared")
-        if self.n_candidates is not None:
-            require_whole("n_candidates", self.n_candidates, 1)
+        require_whole("n_candidates", self.n_candidates, 1, optional=True)
         self._asking("sr")
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
@@ -181,7 +176,8 @@ class OutputOrder(Probe):
                     messages.append(Message("assistant", _OPENINGS[form][order == "rs"]))
                 where = {"form": form, "order": order, "rules": rules}
                 about = pointwise.about_scores(item, [attribute], scale, _FORMS[form], _REASONS[order])
-                yield from pointwise.score_trials(item, attribute, messages, scale, self._asking(order), where, about)
+                question = pointwise.Question(item, attribute, messages, scale, about)
+                yield from question.trials(self._asking(order), where)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score that the reply gives, after what was begun for it, and its status."""

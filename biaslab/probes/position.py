@@ -27,29 +27,17 @@ _TINY = 1e-15  # probabilities are kept off 0 and 1, where a logit is infinite
 class Position(PairProbe):
     """Compare candidates in both orders and see what the order alone decides.
 
+    Its further parameters are those of `biaslab.probes.base.PairProbe`.
+
     Parameters
     ----------
-    attributes : sequence of str, optional
-        What to compare on; all attributes of the data set by default.
     templates : sequence of int
         Comparative templates, 1 and/or 2.
     n_pairs : int, optional
         Unordered pairs a context, drawn at random without replacement; all of them by default. The draw of a context
         depends on the seed and that context alone.
-    answer : {"distribution", "text"}
-        Read the probabilities of the two labels (Eq. 3), or generate text and read the label in it (Eqs. 4, 5).
-    ties : bool
-        Offer "Tie" as a third answer.
-    replicates : int
-        With ``answer="text"``: samples of each request.
-    temperature : float
-        With ``answer="text"``: 0 is greedy, and then replicates are equal.
     gap_bins : int
         Bins of the human score gap.
-    seed : int
-        Of the drawn pairs.
-    resampling : Resampling
-        Of the estimates.
 
     Raises
     ------
@@ -149,9 +137,8 @@ class Position(PairProbe):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_some_of("templates", self.templates, (1, 2))
-        for name in ("n_pairs", "gap_bins"):
-            if getattr(self, name) is not None:
-                require_whole(name, getattr(self, name), 1)
+        require_whole("n_pairs", self.n_pairs, 1, optional=True)
+        require_whole("gap_bins", self.gap_bins, 1)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every drawn pair in both orders, for each attribute, template and replicate."""

@@ -29,10 +29,10 @@ _COEFFICIENTS: tuple[Method, ...] = ("spearman", "kendall")
 class Recipe(Probe):
     """Score every candidate by the recipe and in older ways, and see whether the recipe agrees better with humans.
 
+    Its further parameters are those of `biaslab.probes.base.Probe`.
+
     Parameters
     ----------
-    attributes : sequence of str, optional
-        What to score, one attribute a request; all attributes of the data set by default.
     against : sequence of {"rate_explain", "g_eval"}
         What the recipe is compared with: rate-explain, a rating and then its reasons (Chiang & Lee 2023), and/or
         G-Eval, the expected score of a detailed form (Liu et al. 2023).
@@ -49,10 +49,6 @@ class Recipe(Probe):
         text: once, greedily, for the recipe, and samples at temperature 1 for the others, which are averaged.
     samples : int
         With ``answer="text"``: samples of each request of the others. The paper takes 10.
-    seed : int
-        Of the sampled texts.
-    resampling : Resampling
-        Of the estimates.
 
     Raises
     ------
@@ -151,9 +147,9 @@ class Recipe(Probe):
     def __post_init__(self) -> None:
         super().__post_init__()
         find_scale(self.scale)
-        lists = (("against", get_args(Rival)), ("levels", _LEVELS), ("coefficients", _COEFFICIENTS))
-        for name, allowed in lists:
-            require_some_of(name, getattr(self, name), allowed)
+        require_some_of("against", self.against, get_args(Rival))
+        require_some_of("levels", self.levels, _LEVELS)
+        require_some_of("coefficients", self.coefficients, _COEFFICIENTS)
         _ = self._scorers
 
     @cached_property
@@ -163,7 +159,9 @@ class Recipe(Probe):
         answer, low, seed = self.answer, self.rival_scale, self.seed
         made: dict[str, Rating | GEval] = {
             _RECIPE: Rating(self.attributes, self.scale, answer=answer, temperature=0.0, seed=seed),
-            "rate_explain": Rating(self.attributes, low, "after", answer, n, temperature=1.0, seed=seed),
+            "rate_explain": Rating(
+                self.attributes, low, "after", answer=answer, replicates=n, temperature=1.0, seed=seed
+            ),
             "g_eval": GEval(self.attributes, low, answer=answer, replicates=n, temperature=1.0, seed=seed),
         }
         return {name: scorer for name, scorer in made.items() if name in (_RECIPE, *self.against)}

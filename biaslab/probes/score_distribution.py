@@ -11,14 +11,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab import prompts
 from biaslab.checks import require_some_of, require_whole
 from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.probes._answers import COLUMNS, Answers, name_seed
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, by_configuration, label_mass, scored
 from biaslab.scales import SCALES, find_scale, scale_named, whole_numbers
-from biaslab.scoring.pointwise import Answer, Asking, drawn_items, label_trials, read_score, score_trials
+from biaslab.scoring.pointwise import Answer, Asking, Question, drawn_items, read_score, single_ratings
 from biaslab.stats import DISTRIBUTION, ITEM, Agreement, Resampling, describe_distribution, score_weights
 
 _SMOOTH = 0.03  # how far Whipple's index of a smooth distribution may lie from 1: see `biaslab.stats.heaping`
@@ -29,10 +28,10 @@ _FAIR: dict[str, Scalar] = {"quality": 0.6, "noise": 0.5, "context_noise": 0.3}
 class ScoreDistribution(Probe):
     """Ask for scores on several scales, and see which scores are given and what they are worth.
 
+    Its further parameters are those of `biaslab.probes.base.Probe`.
+
     Parameters
     ----------
-    attributes : sequence of str, optional
-        What to score; all attributes of the data set by default.
     scales : sequence of str
         Names in `biaslab.scales.SCALES`; the five of the paper by default.
     answer : {"distribution", "text"}
@@ -45,10 +44,6 @@ class ScoreDistribution(Probe):
         With ``answer="text"``: length of an answer at most.
     n_candidates : int, optional
         Candidates a context, drawn at random; None is all of them. More contexts tell more than more candidates.
-    seed : int
-        Of drawn candidates and samples.
-    resampling : Resampling
-        Of the estimates.
 
     Raises
     ------
@@ -149,8 +144,7 @@ class ScoreDistribution(Probe):
         super().__post_init__()
         require_some_of("scales", self.scales, tuple(SCALES))
         require_whole("samples", self.samples, 1)
-        if self.n_candidates is not None:
-            require_whole("n_candidates", self.n_candidates, 1)
+        require_whole("n_candidates", self.n_candidates, 1, optional=True)
         _ = self._asking
 
     @property
@@ -160,17 +154,18 @@ class ScoreDistribution(Probe):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the scores of every candidate, for each attribute and scale."""
-        attributes, ratings = dataset.require_attributes(self.attributes), _ratings(dataset)
-        low, high = dataset.scale
+        attributes, (low, high) = dataset.require_attributes(self.attributes), dataset.scale
+        whole = low % 1 == high % 1 == 0 and (dataset.human["score"] % 1 == 0).all()
+        ratings = single_ratings(dataset, "{:g}".format) if whole and len(dataset.human) else {}
         for item in drawn_items(dataset, self.n_candidates, self.seed):
             for attribute, scale in product(attributes, map(find_scale, self.scales)):
-                prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context)
+                question = Question.rate(dataset, item, [attribute], scale)
                 rated = ratings.get((item.context_id, item.candidate_id, attribute), "")
                 condition: dict[str, Scalar] = {"human_scale": f"{low:g}-{high:g}", "ratings": rated}
                 if self.answer == "distribution":
-                    yield from label_trials(item, attribute, prompt, scale, condition)
+                    yield from question.label_trials(condition)
                 else:
-                    yield from score_trials(item, attribute, prompt, scale, self._asking, condition)
+                    yield from question.trials(self._asking, condition)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the probability of the trial's label or, of a text, the score; and the status."""
@@ -242,14 +237,3 @@ def _gains(agreement: Agreement, alone: Agreement, resampling: Resampling) -> di
         "agreement": agreement.ratio(),
         "agreement_gain": lambda: agreement.ratio().difference(alone.ratio(), resampling),
     }
-
-
-def _ratings(dataset: Dataset) -> dict[tuple[str, str, str], str]:
-    """Return the single human ratings of each item and attribute; nothing unless all are whole numbers."""
-    human, ends = dataset.human, dataset.scale
-    if human.empty or (human["score"] % 1 != 0).any() or any(end % 1 for end in ends):
-        return {}
-    written = human["score"].map("{:g}".format)
-    grouped = written.groupby([human[c] for c in (*ITEM, "attribute")])
-    found: dict[tuple[str, str, str], str] = grouped.agg(" ".join).to_dict()  # type: ignore[assignment]
-    return found

@@ -11,14 +11,13 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from biaslab import prompts
 from biaslab.checks import require_some_of
 from biaslab.core import Calibration, Metric, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes.base import Cell, Estimable, Part, ScoreProbe
 from biaslab.scales import Scale, find_scale
-from biaslab.scoring.pointwise import items
+from biaslab.scoring.pointwise import Question, items
 from biaslab.stats import (
     Level,
     Method,
@@ -39,29 +38,16 @@ _COEFFICIENTS: tuple[Method, ...] = ("spearman", "kendall")
 class Source(ScoreProbe):
     """Score with and without the source document, and see what agreement with humans and scores lose.
 
+    Its further parameters are those of `biaslab.probes.base.ScoreProbe`.
+
     Parameters
     ----------
-    attributes : sequence of str, optional
-        What to score; all attributes of the data set by default.
     scale : str
         Name of one of `biaslab.scales.SCALES`.
     levels : sequence of {"context", "dataset"}
         Where agreement is computed: within contexts and then averaged, and/or over all candidates.
     coefficients : sequence of {"spearman", "kendall"}
         Rank correlations with the mean human score.
-    answer : {"distribution", "text", "score"}
-        Read the exact distribution over the scale's labels, or generate text and read the score in it; or ask an
-        evaluator, which reads no prompt, for one number.
-    replicates : int
-        With ``answer="text"``: samples of each request.
-    temperature : float
-        With ``answer="text"``: 0 is greedy, and then replicates are equal.
-    max_tokens : int
-        With ``answer="text"``: length of an answer at most.
-    seed : int
-        Of the sampled texts.
-    resampling : Resampling
-        Of the estimates.
 
     Raises
     ------
@@ -156,8 +142,8 @@ class Source(ScoreProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, allowed in (("levels", _LEVELS), ("coefficients", _COEFFICIENTS)):
-            require_some_of(name, getattr(self, name), allowed)
+        require_some_of("levels", self.levels, _LEVELS)
+        require_some_of("coefficients", self.coefficients, _COEFFICIENTS)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every item with and without its source.
@@ -173,9 +159,8 @@ class Source(ScoreProbe):
             raise InputError("dataset", dataset.name, "one with a source text for each context", f"see {blank.iloc[0]}")
         for item in items(dataset):
             for source, attribute in product(_SOURCES, attributes):
-                shown = replace(item, context=item.context if source == "with" else "")
-                prompt = prompts.rate(dataset, [attribute], scale, shown.text, shown.context)
-                yield from self.ask(shown, attribute, prompt, source=source)
+                shown = item if source == "with" else replace(item, context="")
+                yield from Question.rate(dataset, shown, [attribute], scale).trials(self.asking, {"source": source})
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield agreements and what is lost of them by level and coefficient, and what is in points."""

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from biaslab import prompts
 from biaslab.checks import require_one_of, require_some_of, require_whole
 from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
@@ -20,16 +19,7 @@ from biaslab.probes._answer_metrics import answer_alpha, parse_rate, token_count
 from biaslab.probes._answers import COLUMNS, Answers, name_seed
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass
 from biaslab.scales import find_scale
-from biaslab.scoring.pointwise import (
-    Answer,
-    Asking,
-    Item,
-    about_scores,
-    drawn_items,
-    label_trials,
-    read_score,
-    score_trials,
-)
+from biaslab.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score
 from biaslab.stats import ITEM, Ratio, undefined
 
 _PLAIN, _COT = "no CoT", "CoT"
@@ -42,10 +32,10 @@ _Setting = tuple[str, float]  # with or without CoT, and the temperature
 class Sweep(Probe):
     """Ask for scores at several temperatures, with and without reasons before them, and average N samples.
 
+    Its further parameters are those of `biaslab.probes.base.Probe`.
+
     Parameters
     ----------
-    attributes : sequence of str, optional
-        What to score; all attributes of the data set by default.
     scale : str
         Name in `biaslab.scales.SCALES`.
     temperatures : sequence of float
@@ -61,10 +51,6 @@ class Sweep(Probe):
         Length of an answer with reasons at most.
     n_candidates : int, optional
         Candidates a context, drawn at random; all of them by default.
-    seed : int
-        Of drawn candidates and samples.
-    resampling : Resampling
-        Of the estimates.
 
     Raises
     ------
@@ -174,8 +160,7 @@ class Sweep(Probe):
             raise InputError("temperatures", temperatures, "a list of different numbers")
         require_some_of("cot", self.cot, (False, True))
         require_whole("samples", self.samples, 1)
-        if self.n_candidates is not None:
-            require_whole("n_candidates", self.n_candidates, 1)
+        require_whole("n_candidates", self.n_candidates, 1, optional=True)
         require_one_of("answer", self.answer, ("distribution", "text"))
         for temperature in temperatures:
             self._asking(temperature, True)
@@ -192,18 +177,17 @@ class Sweep(Probe):
                 yield from self._score(dataset, item, attribute, cot)
 
     def _score(self, dataset: Dataset, item: Item, attribute: str, cot: bool) -> Iterator[Trial]:
-        scale = find_scale(self.scale)
-        reasons: prompts.Reasons = "before" if cot else "none"
-        prompt = prompts.rate(dataset, [attribute], scale, item.text, item.context, reasons)
-        about = about_scores(item, [attribute], scale, "lines" if cot else "bare", reasons)
+        question = Question.rate(
+            dataset, item, [attribute], find_scale(self.scale), reasons="before" if cot else "none"
+        )
         condition: dict[str, Scalar] = {"cot": _COT if cot else _PLAIN, "temperature": _NONE}
         if self.answer == "distribution" and not cot:
-            yield from label_trials(item, attribute, prompt, scale, condition)
+            yield from question.label_trials(condition)
             return
+        question = replace(question, labels=(attribute,))
         for temperature in self.temperatures:
             where = {**condition, "temperature": float(temperature), "label": _NONE}
-            for trial in score_trials(item, attribute, prompt, scale, self._asking(temperature, cot), where, about):
-                yield replace(trial, labels=(attribute,))
+            yield from question.trials(self._asking(temperature, cot), where)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score that a text gives or the probability of the trial's label, and the status."""

@@ -21,27 +21,12 @@ from biaslab.stats import Estimate, estimate_correlation
 class Verbosity(ScoreProbe):
     """Score every candidate, and see whether longer ones score higher than humans would score them.
 
+    Its further parameters are those of `biaslab.probes.base.ScoreProbe`.
+
     Parameters
     ----------
-    attributes : sequence of str, optional
-        What to score; all attributes of the data set by default.
-    scale : str
-        One of `biaslab.scales.SCALES`.
-    answer : {"distribution", "text", "score"}
-        Take the exact mean over the scale's labels, or generate text and read the score in it; or ask an evaluator,
-        which reads no prompt, for one number.
-    replicates : int
-        With ``answer="text"``: samples of each request; their scores are averaged.
-    temperature : float
-        With ``answer="text"``: 0 is greedy, and then replicates are equal.
-    max_tokens : int
-        With ``answer="text"``: length of an answer at most.
     level : {"context", "dataset"}
         Of the correlations with length: within contexts, averaged over them, or pooled.
-    seed : int
-        Of the sampled texts.
-    resampling : Resampling
-        Of the estimates.
 
     Raises
     ------
@@ -131,8 +116,8 @@ class Verbosity(ScoreProbe):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the score of every candidate on each attribute."""
-        for item, attribute, prompt in self.questions(dataset):
-            yield from self.ask(item, attribute, prompt, asked="score", words=count_words(item.text))
+        for question in self.questions(dataset):
+            yield from question.trials(self.asking, {"asked": "score", "words": count_words(question.item.text)})
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield slope and excess, and the correlations themselves of the judge and of humans."""

@@ -143,16 +143,6 @@ class Comparisons:
         for k in range(self.n_contexts):
             yield self._part(order[starts[k] : starts[k + 1]], slice(borders[k], borders[k + 1]))
 
-    def only(self, contexts: Bools) -> Comparisons:
-        """Return the comparisons of some contexts: shape (contexts,), true for those that stay."""
-        kept = np.flatnonzero(contexts[self.context])
-        place = np.full(self.n_candidates, -1)
-        place[kept] = np.arange(len(kept))
-        rows = contexts[self.context[self.first]]
-        names = {"context_id": self.context_id[kept], "candidate_id": self.candidate_id[kept]}
-        first, second = place[self.first[rows]], place[self.second[rows]]
-        return replace(self, **names, first=first, second=second, p=self.p[rows])
-
     def _part(self, rows: Codes, names: slice) -> Comparisons:
         first, second = self.first[rows] - names.start, self.second[rows] - names.start
         return Comparisons(self.context_id[names], self.candidate_id[names], first, second, self.p[rows])

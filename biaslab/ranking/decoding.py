@@ -9,8 +9,8 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.errors import InputError
-from biaslab.ranking.bradley_terry import fit_bradley_terry, is_connected, maximum_likelihood
+from biaslab.checks import require_one_of
+from biaslab.ranking.bradley_terry import fit_bradley_terry, maximum_likelihood
 from biaslab.ranking.comparisons import Codes, Comparisons, Floats
 from biaslab.ranking.likelihood import Ranking, most_likely_ranking
 from biaslab.stats import Resampling
@@ -85,8 +85,7 @@ def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: boo
     >>> decode(comparisons, "likelihood").scores.tolist()
     [1.0, 0.5, 0.0, nan]
     """
-    if decoding not in DECODINGS:
-        raise InputError("decoding", decoding, f"one of {', '.join(DECODINGS)}")
+    require_one_of("decoding", decoding, DECODINGS)
     if hard or decoding == "win-ratio":
         comparisons = comparisons.hard()
     if decoding in ("win-ratio", "mean-probability"):
@@ -200,10 +199,10 @@ def _maximum(comparisons: Comparisons) -> Decoded:
         place[comparisons.second],
         comparisons.p,
     )
-    if len(compared) < 2 or not is_connected(inner):
-        return Decoded(scores, method, "no maximum: no chain of wins leads from every candidate to every other")
-    scores[compared] = maximum_likelihood(inner)
-    return Decoded(scores, method)
+    if len(compared):
+        scores[compared] = maximum_likelihood(inner)
+    none = "no maximum: no chain of wins leads from every candidate to every other"
+    return Decoded(scores, method, none if np.isnan(scores[compared]).all() else "")
 
 
 def _ranked(comparisons: Comparisons, found: Ranking) -> Decoded:

@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, sparse
 
 from biaslab.errors import InputError
@@ -213,17 +212,11 @@ def _search(one: Codes, two: Codes, odds: Floats, starts: list[Codes]) -> Codes:
     borders = np.searchsorted(ends[sort], np.arange(size + 1))
     lists = [(others[a:b], gain[a:b]) for a, b in pairwise(borders)]
     orders = [_improve(lists, begin) for begin in starts]
-    return max(orders, key=lambda order: float(np.sum(odds * np.sign(_rank(order)[two] - _rank(order)[one]))))
-
-
-def _rank(order: Codes) -> Codes:
-    rank = np.empty(len(order), np.intp)
-    rank[order] = np.arange(len(order))
-    return rank
+    return max(orders, key=lambda order: float(np.sum(odds * np.sign(np.argsort(order)[two] - np.argsort(order)[one]))))
 
 
 def _improve(lists: list[tuple[Codes, Floats]], order: Codes, passes: int = 200) -> Codes:
-    key: NDArray[np.float64] = _rank(order).astype(float)
+    key: Floats = np.argsort(order).astype(float)
     for _ in range(passes):
         moved = False
         for candidate in np.argsort(key, kind="stable").tolist():
@@ -240,7 +233,7 @@ def _improve(lists: list[tuple[Codes, Floats]], order: Codes, passes: int = 200)
                 low = near[best - 1] if best else near[0] - 2
                 high = near[best] if best < len(near) else near[-1] + 2
                 key[candidate], moved = (low + high) / 2, True
-        key = _rank(np.argsort(key, kind="stable")).astype(float)
+        key = np.argsort(np.argsort(key, kind="stable")).astype(float)
         if not moved:
             break
     return np.argsort(key, kind="stable")

@@ -51,7 +51,7 @@ class Judged:
         """
         made = {
             "spearman": self._spearman,
-            "comparative_accuracy": lambda: pairs.comparative_accuracy(self._home, self.comparisons.won, self._gap()),
+            "comparative_accuracy": self._accuracy,
             "first_position_rate": lambda: pairs.first_position_rate(self._home, self.comparisons.won),
             "order_consistency": self._consistency,
         }
@@ -74,8 +74,9 @@ class Judged:
         values, bounds = np.where(defined, rho, 0.0), (-1.0, 1.0)
         return Ratio(np.arange(len(rho)), values, defined, 0.0, bounds, missing, "t", t_below=math.inf)
 
-    def _gap(self) -> Floats:
-        return self.human[self.comparisons.first] - self.human[self.comparisons.second]
+    def _accuracy(self) -> Ratio:
+        gap = self.human[self.comparisons.first] - self.human[self.comparisons.second]
+        return pairs.comparative_accuracy(self._home, self.comparisons.won, gap)
 
     def _consistency(self) -> Ratio:
         both = self.comparisons.twins >= 0

@@ -211,10 +211,5 @@ def replicate_agreement(trials: pd.DataFrame) -> pd.DataFrame:
     counts = usable.assign(outcome=outcome).groupby([*keys, "outcome"]).size().rename("n").reset_index()
     counts["same"] = counts["n"] * (counts["n"] - 1) / 2
     sums = counts.groupby(keys)[["n", "same"]].sum().reset_index()
-    return pd.DataFrame(
-        {
-            "context_id": sums["context_id"],
-            "agree": sums["same"],
-            "pairs": sums["n"] * (sums["n"] - 1) / 2,
-        }
-    )
+    sums["pairs"] = sums["n"] * (sums["n"] - 1) / 2
+    return sums[["context_id", "same", "pairs"]].rename(columns={"same": "agree"})

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.errors import InputError
+from biaslab.checks import require_some_of
 from biaslab.ranking.comparisons import Comparisons, Floats, cells, read_trials
 from biaslab.ranking.debiasing import DEBIASINGS, Debiasing, debias
 from biaslab.ranking.decoding import Decoding, decode
@@ -71,11 +71,8 @@ def compare_remedies(
     True
     """
     resampling = resampling or Resampling()
-    unknown = [*(set(remedies) - set(DEBIASINGS)), *(set(orders) - set(get_args(Orders)))]
-    if unknown or isinstance(remedies, str) or isinstance(orders, str):
-        raise InputError(
-            "remedies and orders", unknown or (remedies, orders), f"lists of {DEBIASINGS}, of both and one"
-        )
+    require_some_of("remedies", remedies, DEBIASINGS)
+    require_some_of("orders", orders, get_args(Orders))
     rows: list[dict[str, Any]] = []
     for where, cell in cells(trials):
         require_columns(cell, ["tokens", *(("human", "opponent_human") if human is None else ())], "trials")
@@ -111,21 +108,17 @@ def _side_by_side(
         if name == "none" or "none" not in made:
             continue
         # rank correlations of few candidates, and decisions, are often exactly alike before and after: hence t
-        yield (
-            name,
-            "none",
-            {
-                measure: replace(ratio, inference="t").difference(made["none"][measure], resampling)
-                for measure, ratio in ratios.items()
-                if measure != "tokens_per_item"
-            },
-        )
+        without = {
+            measure: replace(ratios[measure], inference="t").difference(made["none"][measure], resampling)
+            for measure in MEASURES
+        }
+        yield name, "none", without
 
 
 def _one_order(trials: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Draw one order of each pair; where only one was asked, that one."""
-    one, two = (trials[name].astype(str).tolist() for name in ("candidate_id", "opponent_id"))
-    forward = np.array([low < high for low, high in zip(one, two, strict=True)], bool)
+    one, two = (trials[name].astype(str).to_numpy(object) for name in ("candidate_id", "opponent_id"))
+    forward = (one < two).astype(bool)
     pairs = {"context": trials["context_id"], "low": np.where(forward, one, two), "high": np.where(forward, two, one)}
     pair = pd.DataFrame(pairs).groupby(list(pairs), sort=False).ngroup().to_numpy()
     wanted = np.random.default_rng(seed).random(int(pair.max(initial=-1)) + 1) < 0.5

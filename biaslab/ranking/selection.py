@@ -53,9 +53,6 @@ def select(candidates: int, strategy: Strategy, budget: int | None = None, seed:
     if strategy == "adaptive":
         raise InputError("strategy", strategy, "full, random, no-repeat or symmetric", "see select_adaptively")
     rng, pairs = np.random.default_rng(seed), candidates * (candidates - 1) // 2
-    if strategy == "full":
-        chosen = _unordered(np.arange(pairs), candidates)
-        return np.stack([chosen, chosen[:, ::-1]], axis=1).reshape(-1, 2)
     if strategy == "random":
         drawn = _draw(rng, 2 * pairs, budget)
         chosen = _unordered(drawn // 2, candidates)
@@ -63,7 +60,8 @@ def select(candidates: int, strategy: Strategy, budget: int | None = None, seed:
     if strategy == "no-repeat":
         chosen = _unordered(_draw(rng, pairs, budget), candidates)
         return np.where((rng.random(len(chosen)) < 0.5)[:, None], chosen[:, ::-1], chosen)
-    chosen = _unordered(_draw(rng, pairs, None if budget is None else budget // 2), candidates)
+    drawn = np.arange(pairs) if strategy == "full" else _draw(rng, pairs, None if budget is None else budget // 2)
+    chosen = _unordered(drawn, candidates)
     return np.stack([chosen, chosen[:, ::-1]], axis=1).reshape(-1, 2)
 
 

@@ -193,9 +193,7 @@ def _agreement(comparisons: Comparisons, human: Floats, decoding: Decoding) -> F
 
 def _mean(rho: Floats, human: Floats, every: Comparisons) -> Ratio:
     """Average over draws within contexts; where the humans see no difference there is no agreement to speak of."""
-    context = every.context
-    low, high = (pd.Series(human).groupby(context).agg(how).to_numpy(float) for how in ("min", "max"))
-    varies = high > low
+    varies = pd.Series(human).groupby(every.context).nunique().to_numpy() > 1
     mean = np.where(varies, np.nan_to_num(rho).mean(axis=0), 0.0)
     missing = "no context in which the human scores vary"
     return Ratio(np.arange(len(mean)), mean, varies, 0.0, (-1.0, 1.0), missing, "t", t_below=math.inf)

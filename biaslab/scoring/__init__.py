@@ -32,6 +32,7 @@ from biaslab.scoring.prompt_scoring import PromptScoring
 from biaslab.scoring.rating import Rating
 from biaslab.scoring.reference import reference_scores
 from biaslab.scoring.scored import SCORES, scores
+from biaslab.scoring.scorer import Scorer
 
 __all__ = [
     "SCORES",
@@ -40,6 +41,7 @@ __all__ = [
     "GPTScore",
     "PromptScoring",
     "Rating",
+    "Scorer",
     "agreement",
     "agreement_difference",
     "bert_scores",

@@ -254,11 +254,8 @@ def _rows(
 
 
 def _require_options(levels: Sequence[str], coefficients: Sequence[str]) -> None:
-    for name, given, allowed in (
-        ("levels", levels, get_args(Level)),
-        ("coefficients", coefficients, get_args(Method)),
-    ):
-        require_some_of(name, given, allowed)
+    require_some_of("levels", levels, get_args(Level))
+    require_some_of("coefficients", coefficients, get_args(Method))
 
 
 def _only(scores: pd.DataFrame, name: str) -> dict[str, str]:

@@ -7,43 +7,29 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from biaslab import prompts
-from biaslab.checks import require_attributes_list
-from biaslab.core import Reply, Status, Trial
+from biaslab.core import Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
-from biaslab.scales import find_scale
-from biaslab.scoring.pointwise import (
-    Answer,
-    Asking,
-    items,
-    read_score,
-    score_trials,
-)
+from biaslab.scales import Scale
+from biaslab.scoring.pointwise import Item, Question
+from biaslab.scoring.scorer import Scorer
 
 
 @dataclass(frozen=True)
-class GEval:
+class GEval(Scorer):
     """Set task, criterion and steps, show source and candidate, let a form be filled in, and take the expected score.
+
+    Its further parameters are those of `biaslab.scoring.scorer.Scorer`.
 
     Parameters
     ----------
-    attributes : sequence of str, optional
-        What to score; all attributes of the data set by default.
     scale : str
         Name of one of `biaslab.scales.SCALES`; the paper's is 1-5.
+    replicates : int
+        With ``answer="text"``: samples of each request, which `biaslab.scoring.scores` averages. The paper takes 20.
     steps : mapping of str to sequence of str, optional
         Attribute → evaluation steps. An attribute without any gets steps made from its aspects. The paper lets the
         judge write them once for each attribute (auto-CoT): steps so written can be given here.
-    answer : {"distribution", "text"}
-        Take Σ p(s)·s exactly from the probabilities of the labels, or the mean of sampled texts.
-    replicates : int
-        With ``answer="text"``: samples of each request, which `biaslab.scoring.scores` averages. The paper takes 20.
-    temperature : float
-        With ``answer="text"``: 0 is greedy, and then replicates are equal.
-    max_tokens : int
-        With ``answer="text"``: length of an answer at most.
-    seed : int
-        Of the sampled texts.
 
     Raises
     ------
@@ -60,49 +46,36 @@ class GEval:
     [4.88, 3.0, 4.88, 4.88]
     """
 
-    attributes: Sequence[str] | None = None
     scale: str = "1-5"
     steps: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    answer: Answer = "distribution"
-    replicates: int = 1
-    temperature: float = 1.0
-    max_tokens: int = 16
-    seed: int = 0
 
     name: ClassVar[str] = "g_eval"
 
     def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
-        find_scale(self.scale)
+        super().__post_init__()
         for attribute, steps in self.steps.items():
             if isinstance(steps, str) or not steps:
                 raise InputError(f"steps[{attribute!r}]", steps, "a list of at least one step")
-        self._asking()
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan one score a candidate and attribute, or one a replicate."""
-        attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
+        attributes = dataset.require_attributes(self.attributes)
         if unknown := [name for name in self.steps if name not in attributes]:
             raise InputError("steps", unknown, f"steps for some of {', '.join(attributes)}")
-        for item in items(dataset):
-            for attribute in attributes:
-                about = prompts.describe(dataset, attribute)
-                prompt = prompts.render(
-                    "g_eval",
-                    context=item.context,
-                    candidate=item.text,
-                    noun=dataset.noun,
-                    attribute=attribute,
-                    definition=about["definition"],
-                    aspects=about["aspects"],
-                    scale=scale,
-                    steps=list(self.steps.get(attribute, ())),
-                )
-                yield from score_trials(item, attribute, prompt, scale, self._asking(), {})
+        yield from super().design(dataset)
 
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the expected score over the labels, or the score that a text gives, and the status."""
-        return read_score(trial, reply)
-
-    def _asking(self) -> Asking:
-        return Asking(self.answer, self.replicates, self.temperature, self.max_tokens, self.seed)
+    def question(self, dataset: Dataset, item: Item, attribute: str, scale: Scale) -> Question:
+        """Return the form for one candidate and attribute."""
+        about = prompts.describe(dataset, attribute)
+        prompt = prompts.render(
+            "g_eval",
+            context=item.context,
+            candidate=item.text,
+            noun=dataset.noun,
+            attribute=attribute,
+            definition=about["definition"],
+            aspects=about["aspects"],
+            scale=scale,
+            steps=list(self.steps.get(attribute, ())),
+        )
+        return Question.of(item, attribute, prompt, scale)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from biaslab import prompts
 from biaslab.checks import require_one_of, require_whole
 from biaslab.core import About, Choice, Completion, Message, Messages, Reply, Request, Scalar, Score, Status, Trial
 from biaslab.core.about import Form, Reasons
@@ -20,7 +21,7 @@ from biaslab.datasets.schema import CANDIDATE_COLUMNS, Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_score, parse_scores
 from biaslab.scales import Scale, scale_named
-from biaslab.stats import tempered
+from biaslab.stats import ITEM, tempered
 
 Answer = Literal["distribution", "text"]
 AnyAnswer = Literal["distribution", "text", "score"]
@@ -70,6 +71,13 @@ def drawn_items(dataset: Dataset, n_candidates: int | None, seed: int) -> Iterat
         yield from (found[i] for i in sorted(rng.choice(len(found), n_candidates, replace=False)))
 
 
+def single_ratings(dataset: Dataset, written: Callable[[float], str]) -> dict[tuple[Any, ...], str]:
+    """Return the single human scores of each context, candidate and attribute, separated by blanks."""
+    human = dataset.human
+    ratings = human["score"].map(written).groupby([human[name] for name in (*ITEM, "attribute")])
+    return dict(ratings.agg(" ".join))
+
+
 @dataclass(frozen=True)
 class Asking:
     """How scores are asked for; the parameters of a probe that all pointwise probes have.
@@ -116,16 +124,16 @@ class Asking:
                 "replicates", self.replicates, f'1 where answer is "{self.answer}"', 'choose answer="text"'
             )
 
-    def requests(self, item: Item, messages: Messages, scale: Scale, about: About) -> Iterator[Request]:
-        """Yield what to ask about an item, one request a replicate."""
+    def requests(self, question: Question) -> Iterator[Request]:
+        """Yield what to ask, one request a replicate."""
+        item, about = question.item, question.about
         if self.answer == "score":
             yield Score(item.text, item.context, item.reference, about.attributes[0], about)
-            return
-        if self.answer == "distribution":
-            yield Choice(messages, scale.labels, about)
-            return
-        for replicate in range(self.replicates):
-            yield Completion(messages, self.temperature, self.max_tokens, replicate, self.seed, about)
+        elif self.answer == "distribution":
+            yield Choice(question.messages, question.scale.labels, about)
+        else:
+            for replicate in range(self.replicates):
+                yield Completion(question.messages, self.temperature, self.max_tokens, replicate, self.seed, about)
 
 
 def about_scores(
@@ -150,47 +158,75 @@ def about_scores(
     )
 
 
-def score_trials(
-    item: Item,
-    attribute: str,
-    messages: Messages,
-    scale: Scale,
-    asking: Asking,
-    condition: Mapping[str, Scalar],
-    about: About | None = None,
-) -> Iterator[Trial]:
-    """Yield the trials of one item, attribute and prompt: one, or one a replicate.
+@dataclass(frozen=True)
+class Question:
+    """A question for the score of one item and attribute.
 
-    Their condition holds the given columns, ``scale``, ``answer`` and ``human``, the mean human score. The requests are
-    about the attribute's score alone unless `about_scores` says something else.
+    Parameters
+    ----------
+    item : Item
+        What is scored.
+    attribute : str
+        Which score of the answer is read.
+    messages : str or sequence of Message
+        The prompt.
+    scale : Scale
+        On which to answer.
+    about : About
+        What the request is about, in the words of `biaslab.core.About`.
+    labels : tuple of str
+        The attributes of an answer in lines ``<attribute>: <score>``; none where the answer is a bare score.
     """
-    about = about or about_scores(item, [attribute], scale)
-    for replicate, request in enumerate(asking.requests(item, messages, scale, about)):
-        yield Trial(
-            request=request,
-            context_id=item.context_id,
-            attribute=attribute,
-            candidate_id=item.candidate_id,
-            replicate=replicate,
-            condition={**condition, "scale": scale.name, "answer": asking.answer, "human": item.human[attribute]},
-        )
 
+    item: Item
+    attribute: str
+    messages: Messages
+    scale: Scale
+    about: About
+    labels: tuple[str, ...] = ()
 
-def label_trials(
-    item: Item,
-    attribute: str,
-    messages: Messages,
-    scale: Scale,
-    condition: Mapping[str, Scalar],
-    about: About | None = None,
-) -> Iterator[Trial]:
-    """Yield one trial a label of a single `Choice`, each valued with the probability of its label.
+    @classmethod
+    def of(cls, item: Item, attribute: str, messages: Messages, scale: Scale) -> Question:
+        """Ask for a bare score with any prompt."""
+        return cls(item, attribute, messages, scale, about_scores(item, [attribute], scale))
 
-    Their condition holds ``label``, the label's worth on the scale, besides what `score_trials` puts there.
-    """
-    [trial] = score_trials(item, attribute, messages, scale, Asking(), condition, about)
-    for label in scale.values:
-        yield Trial(**{**trial.__dict__, "condition": {**trial.condition, "label": label}})
+    @classmethod
+    def rate(
+        cls, dataset: Dataset, item: Item, attributes: Sequence[str], scale: Scale, reasons: Reasons = "none"
+    ) -> Question:
+        """Ask for the scores of one or several attributes with `biaslab.prompts.rate`; the first one is read."""
+        prompt = prompts.rate(dataset, attributes, scale, item.text, item.context, reasons)
+        if len(attributes) == 1 and reasons == "none":
+            return cls.of(item, attributes[0], prompt, scale)
+        about = about_scores(item, attributes, scale, "lines", reasons)
+        return cls(item, attributes[0], prompt, scale, about, tuple(attributes))
+
+    def begun(self, answer: str) -> Question:
+        """Return the question with an answer that has begun with "<answer>:"; a space stands before every label."""
+        messages = (Message("user", str(self.messages)), Message("assistant", f"{answer}:"))
+        labels = tuple(f" {label}" for label in self.scale.labels)
+        return replace(self, messages=messages, scale=replace(self.scale, labels=labels))
+
+    def trials(self, asking: Asking, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
+        """Yield the trials: one, or one a replicate.
+
+        Their condition holds the given columns, ``scale``, ``answer`` and ``human``, the mean human score.
+        """
+        item = self.item
+        where = dict(condition)
+        where |= {"scale": self.scale.name, "answer": asking.answer, "human": item.human[self.attribute]}
+        for replicate, request in enumerate(asking.requests(self)):
+            about = (item.context_id, self.attribute, item.candidate_id, None)
+            yield Trial(request, *about, replicate, where, self.labels)
+
+    def label_trials(self, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
+        """Yield one trial a label of a single `Choice`, each valued with the probability of its label.
+
+        Their condition holds ``label``, the label's worth on the scale, besides what `trials` puts there.
+        """
+        [trial] = self.trials(Asking(), condition)
+        for label in self.scale.values:
+            yield replace(trial, condition={**trial.condition, "label": label})
 
 
 def read_score(trial: Trial, reply: Reply, temperature: float = 1.0) -> tuple[float, Status]:
@@ -212,29 +248,15 @@ def read_score(trial: Trial, reply: Reply, temperature: float = 1.0) -> tuple[fl
             return float(p[scale.values.index(float(trial.condition["label"]))]), "ok"  # type: ignore[arg-type]
         return float(_probabilities(tuple(logprobs), temperature) @ np.array(scale.values)), "ok"
     if isinstance(trial.request, Score):
-        return (math.nan, "refused") if reply.score is None else (on_scale(reply.score, scale), "ok")
+        return (
+            (math.nan, "refused") if reply.score is None else (scale.low + reply.score * (scale.high - scale.low), "ok")
+        )
     if trial.labels:
         return parse_scores(reply.text, trial.labels, scale)[trial.attribute]
     return parse_score(reply.text, scale)
-
-
-def on_scale(share: float, scale: Scale) -> float:
-    """Return the score that stands so far up the scale: 0 is its lowest, 1 its highest."""
-    low, high = min(scale.values), max(scale.values)
-    return low + share * (high - low)
 
 
 @lru_cache(maxsize=8)
 def _probabilities(logprobs: tuple[float, ...], temperature: float = 1.0) -> NDArray[np.float64]:
     """Return the distribution at a temperature; kept, for the trials of all labels of one reply read it."""
     return tempered(logprobs, temperature)
-
-
-def begun(prompt: str, attribute: str) -> tuple[Message, Message]:
-    """Return a conversation in which the judge's answer has begun with "<attribute>:"; see `spaced`."""
-    return Message("user", prompt), Message("assistant", f"{attribute}:")
-
-
-def spaced(scale: Scale) -> Scale:
-    """Put a space before every label: after "fluency:" that is how a score goes on."""
-    return replace(scale, labels=tuple(f" {label}" for label in scale.labels))

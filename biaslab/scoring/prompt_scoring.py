@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from biaslab import prompts
-from biaslab.checks import require_attributes_list
+from biaslab.checks import require_one_of
 from biaslab.core import Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
-from biaslab.scales import find_scale
-from biaslab.scoring.pointwise import (
-    Answer,
-    Asking,
-    items,
-    read_score,
-    score_trials,
-)
+from biaslab.scales import Scale, find_scale
+from biaslab.scoring.pointwise import Item, Question, read_score
+from biaslab.scoring.scorer import Scorer
 
 
 @dataclass(frozen=True)
-class PromptScoring:
+class PromptScoring(Scorer):
     """Ask for the score of each candidate with one of two simple templates.
+
+    Its further parameters are those of `biaslab.scoring.scorer.Scorer`.
 
     Parameters
     ----------
-    attributes : sequence of str, optional
-        What to score; all attributes of the data set by default.
+    answer : {"distribution", "text"}
+        Take the likeliest label, which is what a greedy judge answers, or generate text and read the score in it.
     template : {1, 2}
         A bare request, or one that sets the task and defines the attribute.
     scale : {"1-5", "1-10", "1-100"}
         Whole numbers from which to which.
-    answer : {"distribution", "text"}
-        Take the likeliest label, which is what a greedy judge answers, or generate text and read the score in it.
-    replicates : int
-        With ``answer="text"``: samples of each request, which `biaslab.scoring.scores` averages.
-    temperature : float
-        With ``answer="text"``: 0 is greedy, and then replicates are equal.
     max_tokens : int
         With ``answer="text"``: length of an answer at most.
-    seed : int
-        Of the sampled texts.
 
     Raises
     ------
@@ -64,45 +52,37 @@ class PromptScoring:
     (12, 'prompt_scoring_2')
     """
 
-    attributes: Sequence[str] | None = None
     template: Literal[1, 2] = 1
-    scale: str = "1-10"
-    answer: Answer = "distribution"
-    replicates: int = 1
-    temperature: float = 1.0
-    max_tokens: int = 5
-    seed: int = 0
+    scale: str = field(default="1-10", kw_only=True)
+    max_tokens: int | None = field(default=5, kw_only=True)
 
     def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
-        if self.template not in (1, 2):
-            raise InputError("template", self.template, "1 or 2")
-        scale = find_scale(self.scale)
-        if any(not label.isdecimal() for label in scale.labels):
+        super().__post_init__()
+        require_one_of("template", self.template, (1, 2))
+        if any(not label.isdecimal() for label in find_scale(self.scale).labels):
             raise InputError(
                 "scale", self.scale, "a scale of whole numbers, such as 1-10: the templates state no other"
             )
-        self._asking()
 
     @property
     def name(self) -> str:
         """Name of the scorer, with the template."""
         return f"prompt_scoring_{self.template}"
 
-    def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan one score a candidate and attribute, or one a replicate."""
-        attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
-        ends = {"low": scale.labels[0], "high": scale.labels[-1], "noun": dataset.noun}
-        for item in items(dataset):
-            shown = {"context": item.context, "candidate": item.text}
-            for attribute in attributes:
-                about = {"attribute": attribute, "definition": dataset.attributes[attribute]}
-                prompt = prompts.render(f"scoring_{self.template}", **ends, **shown, **about)
-                yield from score_trials(item, attribute, prompt, scale, self._asking(), {})
+    def question(self, dataset: Dataset, item: Item, attribute: str, scale: Scale) -> Question:
+        """Return the request for one score."""
+        prompt = prompts.render(
+            f"scoring_{self.template}",
+            context=item.context,
+            candidate=item.text,
+            noun=dataset.noun,
+            attribute=attribute,
+            definition=dataset.attributes[attribute],
+            low=scale.labels[0],
+            high=scale.labels[-1],
+        )
+        return Question.of(item, attribute, prompt, scale)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score that a text gives, or the likeliest label, and the status."""
         return read_score(trial, reply, temperature=0.0)
-
-    def _asking(self) -> Asking:
-        return Asking(self.answer, self.replicates, self.temperature, self.max_tokens, self.seed)

@@ -66,10 +66,10 @@ def test_splitting_and_taking_contexts_loses_nothing(contexts, candidates, size,
     assert np.concatenate([p.times for p in parts]).tolist() == whole.times.tolist()
     np.testing.assert_allclose(np.concatenate([p.wins for p in parts]), whole.wins)
     for k, part in enumerate(parts):
-        only = whole.only(np.arange(contexts) == k)
+        only = whole.take(home == k)
         assert only.p.tolist() == part.p.tolist()
-        assert only.first.tolist() == part.first.tolist()
-        assert set(only.context_id) == {str(k)}
+        assert (only.first - k * candidates).tolist() == part.first.tolist()
+        assert set(part.context_id) == {str(k)}
 
 
 def test_values_of_candidates_follow_them(graded):

@@ -16,11 +16,9 @@ from biaslab.errors import InputError
 from biaslab.scales import SCALES, find_scale
 from biaslab.scoring.pointwise import (
     Asking,
-    about_scores,
+    Question,
     items,
-    label_trials,
     read_score,
-    score_trials,
 )
 
 SCALE = find_scale("1-5")
@@ -82,15 +80,15 @@ def test_how_to_ask_is_checked(parameters, words):
 
 
 def test_a_distribution_is_asked_once_and_text_once_a_replicate(item):
-    about = about_scores(item, ["fluency"], SCALE)
-    [choice] = Asking().requests(item, "Rate it.", SCALE, about)
+    question = Question.of(item, "fluency", "Rate it.", SCALE)
+    [choice] = Asking().requests(question)
     assert choice == Choice("Rate it.", SCALE.labels)
-    asked = list(Asking("text", 3, 0.5, 20, 7).requests(item, "Rate it.", SCALE, about))
+    asked = list(Asking("text", 3, 0.5, 20, 7).requests(question))
     assert asked == [Completion("Rate it.", 0.5, 20, replicate, 7) for replicate in range(3)]
 
 
 def test_an_evaluator_is_asked_for_a_number_that_is_laid_on_the_scale(item):
-    [trial] = score_trials(item, "fluency", "Rate it.", SCALE, Asking("score", evaluators=True), {})
+    [trial] = Question.of(item, "fluency", "Rate it.", SCALE).trials(Asking("score", evaluators=True), {})
     assert trial.request == Score(item.text, item.context, item.reference, "fluency")
     assert [read_score(trial, Reply(score=share))[0] for share in (0.0, 0.25, 1.0, 1.05)] == [1.0, 2.0, 5.0, 5.2]
     assert read_score(trial, Reply())[1] == "refused"
@@ -99,7 +97,7 @@ def test_an_evaluator_is_asked_for_a_number_that_is_laid_on_the_scale(item):
 
 
 def test_score_trials_say_what_they_are_about(item):
-    trials = list(score_trials(item, "fluency", "Rate it.", SCALE, Asking("text", 2), {"source": "with"}))
+    trials = list(Question.of(item, "fluency", "Rate it.", SCALE).trials(Asking("text", 2), {"source": "with"}))
     assert [trial.replicate for trial in trials] == [0, 1] == [trial.request.replicate for trial in trials]
     for trial in trials:
         assert (trial.context_id, trial.candidate_id) == (item.context_id, item.candidate_id)
@@ -125,7 +123,7 @@ def test_the_expected_score_is_the_mean_over_labels(logprobs):
 
 def test_label_trials_share_one_request(item):
     for scale in SCALES.values():
-        trials = list(label_trials(item, "fluency", "Rate it.", scale, {"asked": "label"}))
+        trials = list(Question.of(item, "fluency", "Rate it.", scale).label_trials({"asked": "label"}))
         assert {trial.request for trial in trials} == {Choice("Rate it.", scale.labels)}
         assert tuple(trial.condition["label"] for trial in trials) == scale.values  # noqa: PD011 - no frame
         assert {trial.condition["asked"] for trial in trials} == {"label"}
@@ -172,10 +170,10 @@ def test_a_judge_is_read_as_it_was_planted(graded, item):
     """Both ways of asking a judge without noise give the expected score that is known of it."""
     judge = bl.SimulatedJudge(graded)
     prompt = prompts.rate(graded, ["fluency"], SCALE, item.text, item.context)
-    trials = list(score_trials(item, "fluency", prompt, SCALE, Asking("text", 400), {}))
+    trials = list(Question.of(item, "fluency", prompt, SCALE).trials(Asking("text", 400), {}))
     replies = dict(judge.ask([trial.request for trial in trials]))
     samples = [read_score(trial, replies[trial.request])[0] for trial in trials]
-    [exact] = score_trials(item, "fluency", prompt, SCALE, Asking(), {})
+    [exact] = Question.of(item, "fluency", prompt, SCALE).trials(Asking(), {})
     [(_, reply)] = judge.ask([exact.request])
     [expected] = judge.expected_scores([exact])
     assert read_score(exact, reply)[0] == pytest.approx(expected)

@@ -149,7 +149,7 @@ def test_rate_explain_is_exact_because_the_reasons_come_later(graded):
     """Samples of whole texts tend to the distribution that stands after "coherence:"."""
     judge = bl.SimulatedJudge(graded, noise=1.0, sharpness=4.0)
     exact = Rating(ONE, "1-5", "after", temperature=1.0)
-    text = Rating(ONE, "1-5", "after", "text", replicates=200, temperature=1.0)
+    text = Rating(ONE, "1-5", "after", answer="text", replicates=200, temperature=1.0)
     trial = next(iter(exact.design(graded)))
     assert trial.request.messages[-1] == ("assistant", "coherence:")
     assert trial.request.labels == (" 1", " 2", " 3", " 4", " 5")
@@ -194,7 +194,7 @@ def test_a_score_stands_beside_its_attribute_among_reasons(graded):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: PromptScoring(template=3), "1 or 2"),
+        (lambda: PromptScoring(template=3), "one of 1, 2"),
         (lambda: PromptScoring(scale="1-5 words"), "whole numbers"),
         (lambda: PromptScoring(scale="1-7"), "1-100"),
         (lambda: PromptScoring(replicates=3), 'answer="text"'),

@@ -26,6 +26,8 @@ Answer = Literal["distribution", "text"]
 class PairProbe(Probe):
     """A probe that compares pairs of candidates.
 
+    Its further parameters are those of `biaslab.probes.base.Probe`.
+
     A trial's ``value`` is the probability that the candidate shown first wins, among the two labels: p_ij of Liusie et
     al. 2024, Eq. 3, or 0, ½ (tie), 1 for text. A tie is "Tie" as the likeliest answer, or two labels exactly as likely.
 

@@ -108,8 +108,9 @@ class Part:
     def rows(self, cell: Cell) -> list[dict[str, Any]]:
         """Estimate the chosen metrics, one row each."""
         found = {name: _estimate(self.metrics[name], cell.resampling) for name in cell.chosen if name in self.metrics}
-        entering, dropped = self.counts if isinstance(self.counts, tuple) else _counted(self.counts)
-        return estimate_rows(found, {**cell.where, **self.condition}, cell.resampling, entering, dropped)
+        given = self.counts
+        counts = given if isinstance(given, tuple) else (given.attrs["n_trials"], given.attrs["n_dropped"])
+        return estimate_rows(found, {**cell.where, **self.condition}, cell.resampling, *counts)
 
 
 @dataclass(frozen=True)
@@ -265,7 +266,3 @@ def _estimate(found: Estimable, resampling: Resampling) -> Estimate:
     if isinstance(found, Ratio):
         return found.estimate(resampling)
     return found if isinstance(found, Estimate) else found()
-
-
-def _counted(blocks: pd.DataFrame) -> tuple[int, int]:
-    return blocks.attrs["n_trials"], blocks.attrs["n_dropped"]

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from typing import ClassVar
 
-from biaslab import prompts
-from biaslab.core import Messages, Reply, Scalar, Status, Trial
+from biaslab.core import Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.probes.base.probe import Probe
 from biaslab.scales import find_scale
-from biaslab.scoring.pointwise import AnyAnswer, Asking, Item, items, read_score, score_trials
+from biaslab.scoring.pointwise import AnyAnswer, Asking, Question, items, read_score
 
 
 @dataclass(frozen=True)
 class ScoreProbe(Probe):
     """A probe that scores candidates one by one on one scale.
+
+    Its further parameters are those of `biaslab.probes.base.Probe`.
 
     A trial's ``value`` is the score on the scale: the expected one of a distribution.
 
@@ -59,16 +61,11 @@ class ScoreProbe(Probe):
         """How scores are asked for."""
         return Asking(self.answer, self.replicates, self.temperature, self.max_tokens, self.seed, self.evaluators)
 
-    def questions(self, dataset: Dataset) -> Iterator[tuple[Item, str, str]]:
-        """Yield every candidate, attribute and the prompt that asks for its score."""
+    def questions(self, dataset: Dataset) -> Iterator[Question]:
+        """Yield the question for the score of every candidate and attribute."""
         attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
-        for item in items(dataset):
-            for attribute in attributes:
-                yield item, attribute, prompts.rate(dataset, [attribute], scale, item.text, item.context)
-
-    def ask(self, item: Item, attribute: str, messages: Messages, **condition: Scalar) -> Iterator[Trial]:
-        """Yield the trials of one question: one, or one a replicate, with columns of the trials frame."""
-        return score_trials(item, attribute, messages, find_scale(self.scale), self.asking, condition)
+        for item, attribute in product(items(dataset), attributes):
+            yield Question.rate(dataset, item, [attribute], scale)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score that the reply gives, and its status."""
