@@ -31,9 +31,7 @@ _NAMES = {
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial a sample."""
-    texts = {name: rows.take(name, "text") for name in ("source", "system_output", "prompt")}
-    for name, values in texts.items():
-        rows.refuse(values.isna(), f"{name} is missing")
+    texts = rows.take_texts("source", "system_output", "prompt")
     context, responses, scores = (
         rows.take("context", "text"),
         rows.take("all_responses", "list"),
