@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from biaslab.errors import InputError
 from biaslab.parsing import parse_choice, parse_score, parse_scores
 from biaslab.parsing.numerals import Reading, place_on
 from biaslab.parsing.refusal import is_refusal
-from biaslab.scales import Scale
+from biaslab.scales import Scale, scale_named
 
 _BRACKETS = re.compile(r"\[\[\s*\"?([^\[\]\"]*?)\"?\s*\]\]")
 _FAILED = re.compile(r"\s*(?:Failed to obtain answer via API|\$ERROR\$)")
@@ -27,6 +27,21 @@ def each(texts: pd.Series, read: Callable[[Any], Reading]) -> pd.DataFrame:
     readings = [read(text) for text in distinct.tolist()] + [(math.nan, "unparsable")]  # a missing one has code -1
     values, statuses = np.array([value for value, _ in readings]), np.array([s for _, s in readings], object)
     return pd.DataFrame({"value": values[codes], "status": statuses[codes]}, index=texts.index)
+
+
+def each_on_scale(
+    values: pd.Series,
+    scales: pd.Series,
+    attributes: pd.Series,
+    reader: Callable[[Scale, str], Callable[[Any], Reading]],
+) -> pd.DataFrame:
+    """Read every value on the scale named beside it, by what ``reader`` returns for a scale and an attribute."""
+    known = values.reset_index(drop=True)
+    made = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=known.index)
+    for key, places in known.groupby([scales.to_numpy(), attributes.to_numpy()]).groups.items():
+        name, attribute = cast("tuple[str, str]", key)
+        made.loc[places] = each(known.loc[places], reader(scale_named(name), attribute))
+    return made.set_axis(values.index)
 
 
 def bracketed(text: str) -> Reading:
@@ -81,7 +96,7 @@ def scored(scale: Scale, attribute: str | None = None, pattern: str | None = Non
     if pattern is not None:
         expression = compiled(pattern, "score_pattern")
         return lambda text: _by_pattern(text, expression, scale)
-    if attribute is None:
+    if not attribute:
         return lambda text: parse_score(text, scale)
     return lambda text: parse_scores(text, [attribute], scale)[attribute]
 
