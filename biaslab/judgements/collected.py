@@ -43,9 +43,8 @@ def _as_it_is(rows: Rows, name: str, textual: bool) -> pd.Series:
     wrong = [not isinstance(value, str | int | float | None) for value in values]
     rows.refuse(np.array(wrong, bool), f"{name} is no value")
     kept = [None if bad or value == "" or value != value else value for value, bad in zip(values, wrong, strict=True)]
-    words = [
-        v for v in kept if isinstance(v, bool) or (isinstance(v, str) and not (rows.textual and NUMERAL.fullmatch(v)))
-    ]
-    if textual or words:
+    numeral = [isinstance(v, str) and rows.textual and NUMERAL.fullmatch(v) is not None for v in kept]
+    words = [isinstance(v, str | bool) and not number for v, number in zip(kept, numeral, strict=True)]
+    if textual or any(words):
         return pd.Series([None if v is None else str(v) for v in kept], dtype="str")
     return pd.Series(kept, dtype=float)

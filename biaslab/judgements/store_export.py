@@ -40,19 +40,9 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
                 rows.log.left_out["neither a pair nor a score"] += 1
             else:
                 made.append((place, judge[place], *found))
-    names = (
-        "judge",
-        "context_id",
-        "opponent_id",
-        "scale",
-        "answer",
-        "replicate",
-        "value",
-        "status",
-        "label_mass",
-        "reply",
-    )
-    return trials_of_several(made, names, dataset="store", candidate_id="first")
+    identity = ("judge", "context_id", "opponent_id", "scale", "answer", "replicate")
+    reading = ("value", "status", "label_mass", "reply")
+    return trials_of_several(made, (*identity, *reading), dataset="store", candidate_id="first")
 
 
 def _document(value: Any) -> Any:
