@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -79,25 +79,19 @@ def read_scores(
     where : str
         What messages call the file.
     """
-    annotators = to_ids(items["annotator"], where) if "annotator" in items else pd.Series("human", index=items.index)
-    keyed = items.assign(annotator=annotators)
-    if "score" in items and "score" not in attributes:
-        rows, found = _long(keyed, attributes, scale, where)
-    else:
-        rows, found = list(_wide(keyed, attributes, scale, where)), attributes
-    human = pd.DataFrame(rows, columns=["row", *HUMAN_COLUMNS])
+    annotators = to_ids(items["annotator"], where) if "annotator" in items else "human"
+    stack = _long if "score" in items and "score" not in attributes else _wide
+    rated = stack(items.assign(annotator=annotators), attributes, scale, where)
+    human = rated.dropna(subset=["score"])[list(HUMAN_COLUMNS)]
     repeated = human.duplicated(["context_id", "candidate_id", "attribute", "annotator"])
     if repeated.any():
-        first = human[repeated].iloc[0]
-        identity = (first["candidate_id"], first["attribute"], first["annotator"])
+        identity = tuple(human.loc[repeated, ["candidate_id", "attribute", "annotator"]].iloc[0])
         allowed = "one score a candidate, attribute and annotator"
-        raise DatasetError(f"{where}, row {first['row']}, column 'annotator'", identity, allowed)
-    return human[list(HUMAN_COLUMNS)], found
+        raise DatasetError(f"{where}, row {human.index[repeated][0]}, column 'annotator'", identity, allowed)
+    return human, attributes or tuple(dict.fromkeys(rated["attribute"]))
 
 
-def _long(
-    items: pd.DataFrame, attributes: tuple[str, ...], scale: tuple[float, float], where: str
-) -> tuple[list[tuple[Any, ...]], tuple[str, ...]]:
+def _long(items: pd.DataFrame, attributes: tuple[str, ...], scale: tuple[float, float], where: str) -> pd.DataFrame:
     if "attribute" not in items:
         if len(attributes) != 1:
             allowed = "a column with the attribute, or a single attribute in 'attributes'"
@@ -108,36 +102,20 @@ def _long(
     absent = [name for name in attributes if name not in present]
     if absent:
         raise InputError("attributes", absent, f"some of those in {where}: {', '.join(present)}")
-    found = attributes or present
-    kept = items[items["attribute"].isin(found)]
-    scores = _numbers(kept["score"], scale, where)
-    rows = zip(
-        kept.index,
-        kept["context_id"],
-        kept["candidate_id"],
-        kept["attribute"],
-        kept["annotator"],
-        scores,
-        strict=True,
-    )
-    return [row for row in rows if not math.isnan(row[-1])], found
+    kept = items[items["attribute"].isin(attributes or present)]
+    return kept.assign(score=_numbers(kept["score"], scale, where))
 
 
-def _wide(
-    items: pd.DataFrame, attributes: tuple[str, ...], scale: tuple[float, float], where: str
-) -> Iterator[tuple[Any, ...]]:
+def _wide(items: pd.DataFrame, attributes: tuple[str, ...], scale: tuple[float, float], where: str) -> pd.DataFrame:
     if not attributes:
         remedy = "pass attributes=['coherence', …], or a table with the columns 'attribute' and 'score'"
         raise InputError("attributes", attributes, "at least one attribute of a wide table", remedy)
     absent = [name for name in attributes if name not in items]
-    if absent and len(absent) < len(attributes):
+    if len(absent) == len(attributes):
+        return items.iloc[:0].assign(attribute="", score=math.nan)
+    if absent:
         raise DatasetError(f"{where}, column {absent[0]!r}", "missing", "a column for each attribute", "map it")
-    for attribute in () if absent else attributes:
-        scores = _numbers(items[attribute], scale, where)
-        rows = zip(items.index, items["context_id"], items["candidate_id"], items["annotator"], scores, strict=True)
-        for row, context, candidate, annotator, score in rows:
-            if not math.isnan(score):
-                yield row, context, candidate, attribute, annotator, score
+    return pd.concat([items.assign(attribute=a, score=_numbers(items[a], scale, where)) for a in attributes])
 
 
 def _numbers(values: pd.Series, scale: tuple[float, float], where: str) -> list[float]:

@@ -172,6 +172,42 @@ def read_sources(name: str, folder: Path = FOLDER) -> list[Source]:
     return list(document["contexts"])
 
 
+def build(
+    name: str,
+    plans: Sequence[Mapping[str, Mapping[str, int]]],
+    shift: int,
+    write: Callable[[Source, Mapping[str, int]], str],
+    attributes: Mapping[str, str],
+    best: float,
+) -> pd.DataFrame:
+    """Degrade the written originals of a constructed set anew.
+
+    Parameters
+    ----------
+    name : str
+        Of the set.
+    plans : sequence of mapping
+        System → recipe (degradation → level); contexts take the plans in turn.
+    shift : int
+        Rows of the Latin square by which each plan's order lies behind that of the plan before.
+    write : callable
+        From a source and a recipe to the text of the candidate.
+    attributes : mapping of str to str
+        What is scored.
+    best : float
+        Score of a text that is not degraded.
+    """
+    rows = []
+    for number, source in enumerate(read_sources(name)):
+        turn, which = divmod(number, len(plans))
+        for place, system in enumerate(arrange(list(plans[which]), row=turn + shift * which), start=1):
+            recipe = plans[which][system]
+            identity = {"context_id": source["context_id"], "candidate_id": f"c{place}", "system": system}
+            scores = {attribute: score(recipe, attribute, best) for attribute in attributes}
+            rows.append({**identity, "text": write(source, recipe), **scores})
+    return pd.DataFrame(rows)
+
+
 def read_built(name: str, attributes: Mapping[str, str], folder: Path | None, **fields: Any) -> Dataset:
     """Read a built set, and its contexts and references from the file that it was built from."""
     folder = FOLDER if folder is None else folder

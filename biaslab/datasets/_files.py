@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
+from biaslab.datasets.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
 from biaslab.errors import DatasetError, InputError
 
 Record = Mapping[str, Any]
@@ -107,6 +108,12 @@ def choose_by_scale(
     return names, scales[names[0]]
 
 
+def from_rows(name: str, candidates: list[tuple[Any, ...]], human: list[tuple[Any, ...]], **fields: Any) -> Dataset:
+    """Return the data set of rows in the order of the schema's columns; ``fields`` are its other fields."""
+    candidate_frame = pd.DataFrame(candidates, columns=list(CANDIDATE_COLUMNS))
+    return Dataset(name, candidate_frame, pd.DataFrame(human, columns=list(HUMAN_COLUMNS)), **fields)
+
+
 def text_key(*texts: str) -> str:
     """Return an identifier that depends on the texts alone: 12 hex digits of SHA-256."""
     return hashlib.sha256("\x1f".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:12]
@@ -134,17 +141,18 @@ def read_table(path: Path) -> pd.DataFrame:
     elif kind in (".csv", ".tsv"):
         table = _read_separated(path, "," if kind == ".csv" else "\t")
     else:
-        records = read_jsonl(path) if kind in (".jsonl", ".ndjson") else _read_list(path)
+        records = read_jsonl(path) if kind in (".jsonl", ".ndjson") else read_list(path)
         table = pd.DataFrame.from_records(records, index=range(1, len(records) + 1))
     if table.empty:
         raise DatasetError(str(path), "empty", "at least one data row")
     return table
 
 
-def _read_list(path: Path) -> list[dict[str, Any]]:
+def read_list(path: Path, remedy: str = "") -> list[dict[str, Any]]:
+    """Return the objects of a JSON file that holds one list of them."""
     document = read_json(path)
     if not isinstance(document, list):
-        raise DatasetError(str(path), type(document).__name__, "a JSON list of objects, one a row")
+        raise DatasetError(str(path), type(document).__name__, "a JSON list of objects, one a row", remedy)
     for row, record in enumerate(document, start=1):
         if not isinstance(record, dict):
             raise DatasetError(f"{path}, row {row}", record, "a JSON object")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from biaslab.datasets._degrade import arrange, degrade, read_built, read_sources, score
+from biaslab.datasets._degrade import Source, build as build_set, degrade, read_built
 from biaslab.datasets.schema import Dataset
 
 ATTRIBUTES = {
@@ -66,22 +66,12 @@ def build() -> pd.DataFrame:
         51 rows, one per situation × candidate: ``context_id, candidate_id, system`` (the recipe), ``text``
         and one score from 1 to 10 per attribute.
     """
-    rows = []
-    for number, source in enumerate(read_sources("dialogues")):
-        plan = PLANS[number % 3]
-        for place, system in enumerate(arrange(list(plan), row=number // 3 + 3 * (number % 3)), start=1):
-            recipe = plan[system]
-            turns = degrade(source["turns"], source, recipe)
-            rows.append(
-                {
-                    "context_id": source["context_id"],
-                    "candidate_id": f"c{place}",
-                    "system": system,
-                    "text": "\n".join(f"{source['speakers'][turn % 2]}: {said}" for turn, said in enumerate(turns)),
-                    **{attribute: score(recipe, attribute, best=10.0) for attribute in ATTRIBUTES},
-                }
-            )
-    return pd.DataFrame(rows)
+
+    def write(source: Source, recipe: Mapping[str, int]) -> str:
+        turns = degrade(source["turns"], source, recipe)
+        return "\n".join(f"{source['speakers'][place % 2]}: {text}" for place, text in enumerate(turns))
+
+    return build_set("dialogues", PLANS, 3, write, ATTRIBUTES, best=10.0)
 
 
 def load(path: Path | None = None) -> Dataset:

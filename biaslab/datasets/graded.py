@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from biaslab.datasets._degrade import arrange, degrade, read_built, read_sources, score
+from biaslab.datasets._degrade import Source, build as build_set, degrade, read_built
 from biaslab.datasets.schema import Dataset
 
 ATTRIBUTES = {
@@ -58,21 +58,11 @@ def build() -> pd.DataFrame:
         144 rows, one per text × candidate: ``context_id, candidate_id, system`` (the recipe), ``text`` and
         one score from 1 to 5 per attribute.
     """
-    rows = []
-    for number, source in enumerate(read_sources("graded")):
-        plan = PLANS[number % 2]
-        for place, system in enumerate(arrange(list(plan), row=number // 2), start=1):
-            recipe = plan[system]
-            rows.append(
-                {
-                    "context_id": source["context_id"],
-                    "candidate_id": f"c{place}",
-                    "system": system,
-                    "text": " ".join(degrade(source["summary"], source, recipe)),
-                    **{attribute: score(recipe, attribute, best=5.0) for attribute in ATTRIBUTES},
-                }
-            )
-    return pd.DataFrame(rows)
+
+    def write(source: Source, recipe: Mapping[str, int]) -> str:
+        return " ".join(degrade(source["summary"], source, recipe))
+
+    return build_set("graded", PLANS, 0, write, ATTRIBUTES, best=5.0)
 
 
 def load(path: Path | None = None) -> Dataset:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import pandas as pd
-
-from biaslab.datasets._files import Record, choose_by_scale, need_path, read_jsonl, take, take_number
-from biaslab.datasets.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
+from biaslab.datasets._files import Record, choose_by_scale, from_rows, need_path, read_jsonl, take, take_number
+from biaslab.datasets.schema import Dataset
 from biaslab.errors import DatasetError
 
 SCALES = {
@@ -26,6 +24,7 @@ DEFINITIONS = {
     "ref_based": "the summary is good, given the reference summary",
 }
 NOT_RATED = -1
+PROVENANCE = "RoSE (Liu et al., ACL 2023), for research purposes only; articles of CNN/DailyMail, XSum or SAMSum."
 REMEDY = (
     "unpack rose_data.tar.gz of huggingface.co/datasets/Salesforce/rose and give one of its .jsonl files, or "
     "load_dataset('hub', name='Salesforce/rose', config='cnndm_test')"
@@ -103,14 +102,14 @@ def from_records(records: Iterable[Record], attributes: Sequence[str] = ("acu",)
                 human += [(str(key), system, *rating) for rating in _ratings(annotations, system, names, place)]
     if not human:
         raise DatasetError(f"{where}, column 'annotations'", "no ratings", f"ratings of {', '.join(names)}", REMEDY)
-    return Dataset(
+    return from_rows(
         "rose",
-        pd.DataFrame(candidates, columns=list(CANDIDATE_COLUMNS)),
-        pd.DataFrame(human, columns=list(HUMAN_COLUMNS)),
-        {name: DEFINITIONS[name] for name in names},
-        scale,
-        "summary",
-        "RoSE (Liu et al., ACL 2023), for research purposes only; articles of CNN/DailyMail, XSum or SAMSum.",
+        candidates,
+        human,
+        attributes={name: DEFINITIONS[name] for name in names},
+        scale=scale,
+        noun="summary",
+        provenance=PROVENANCE,
     )
 
 

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import pandas as pd
-
 from biaslab.checks import require_one_of
-from biaslab.datasets._files import Record, need_path, read_json, read_jsonl, read_text, take
-from biaslab.datasets.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
+from biaslab.datasets._files import Record, from_rows, need_path, read_json, read_jsonl, read_text, take
+from biaslab.datasets.schema import Dataset
 from biaslab.errors import DatasetError, InputError
 
 Annotators = Literal["expert", "turker", "all"]
@@ -61,8 +59,10 @@ def load(path: str | Path | None = None, annotators: Annotators = "expert") -> D
     DatasetError
         If a record lacks a field; the message names file, row and field.
 
-    References ---------- Fabbri et al. 2021, *SummEval: Re-evaluating Summarization Evaluation*, arXiv
-    2007.12626. Means: Yuan et al. 2021, *BARTScore*, arXiv 2106.11520.
+    References
+    ----------
+    Fabbri et al. 2021, *SummEval: Re-evaluating Summarization Evaluation*, arXiv 2007.12626. Means: Yuan et al. 2021,
+    *BARTScore*, arXiv 2106.11520.
 
     Examples
     --------
@@ -121,17 +121,8 @@ def _from_annotations(records: list[dict[str, Any]], annotators: Annotators, whe
         if "text" not in record:
             raise DatasetError(f"{place}, column 'text'", "missing", "the article", "pair the file first: " + REMEDY)
         key, system = take(record, "id", str, place), take(record, "model_id", str, place)
-        reference = _first(take(record, "references", list, place))
-        candidates.append(
-            (
-                key,
-                take(record, "text", str, place),
-                system,
-                system,
-                take(record, "decoded", str, place),
-                reference,
-            )
-        )
+        article, summary = take(record, "text", str, place), take(record, "decoded", str, place)
+        candidates.append((key, article, system, system, summary, _first(take(record, "references", list, place))))
         human += [(key, system, *rating) for rating in _ratings(record, annotators, place)]
     return _dataset(candidates, human, f"Annotators: {annotators}.")
 
@@ -168,12 +159,5 @@ def _first(references: list[Any]) -> str:
 
 
 def _dataset(candidates: list[tuple[Any, ...]], human: list[tuple[Any, ...]], note: str) -> Dataset:
-    return Dataset(
-        "summeval",
-        pd.DataFrame(candidates, columns=list(CANDIDATE_COLUMNS)),
-        pd.DataFrame(human, columns=list(HUMAN_COLUMNS)),
-        ATTRIBUTES,
-        SCALE,
-        "summary",
-        f"{PROVENANCE} {note}",
-    )
+    fields = {"attributes": ATTRIBUTES, "scale": SCALE, "noun": "summary", "provenance": f"{PROVENANCE} {note}"}
+    return from_rows("summeval", candidates, human, **fields)

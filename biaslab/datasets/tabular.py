@@ -98,8 +98,9 @@ def load(
     items = _with_ids(items, str(file), one_row)
     candidates = _merge(items, str(file), one_row)
     if second is not None:
-        items = _locate(map_columns(second, mapping, names, str(source), tuple(table.columns)), source)
-        _require_known(items, candidates, source)
+        items = _of_candidates(
+            map_columns(second, mapping, names, str(source), tuple(table.columns)), candidates, source
+        )
     ratings, found = read_scores(items, names, scale, str(source))
     if second is not None and ratings.empty:
         raise DatasetError(str(source), "no scores", f"scores of {', '.join(names)}", "map their columns")
@@ -170,21 +171,17 @@ def _merge(items: pd.DataFrame, where: str, one_row: bool) -> pd.DataFrame:
     return items.loc[~repeated, list(CANDIDATE_COLUMNS)]
 
 
-def _locate(table: pd.DataFrame, source: Path) -> pd.DataFrame:
-    """Return a table of scores with both identifiers."""
-    table = table.copy()
+def _of_candidates(table: pd.DataFrame, candidates: pd.DataFrame, source: Path) -> pd.DataFrame:
+    """Return a table of scores with both identifiers, each of them a candidate's."""
     if "candidate_id" not in table and "system" in table:
-        table["candidate_id"] = table["system"]
+        table = table.assign(candidate_id=table["system"])
     for column in KEY:
         if column not in table:
             raise DatasetError(f"{source}, column {column!r}", "missing", "context_id and candidate_id (or system)")
-        table[column] = to_ids(table[column], str(source))
-    return table
-
-
-def _require_known(rated: pd.DataFrame, candidates: pd.DataFrame, source: Path) -> None:
-    unknown = ~pd.MultiIndex.from_frame(rated[KEY]).isin(pd.MultiIndex.from_frame(candidates[KEY]))
+        table = table.assign(**{column: to_ids(table[column], str(source))})
+    unknown = ~pd.MultiIndex.from_frame(table[KEY]).isin(pd.MultiIndex.from_frame(candidates[KEY]))
     if unknown.any():
-        row = rated.index[unknown][0]
-        identity = tuple(rated.loc[row, KEY])
+        row = table.index[unknown][0]
+        identity = tuple(table.loc[row, KEY])
         raise DatasetError(f"{source}, row {row}, column 'candidate_id'", identity, "a candidate of the first table")
+    return table

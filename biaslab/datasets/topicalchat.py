@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
-
-from biaslab.datasets._files import choose_by_scale, need_path, read_json, take, take_number
-from biaslab.datasets.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
-from biaslab.errors import DatasetError, InputError
+from biaslab.datasets._files import choose_by_scale, from_rows, need_path, read_list, take, take_number
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import InputError
 
 SCALES = {
     "naturalness": (1.0, 3.0),
@@ -80,12 +78,9 @@ def load(
     if "groundedness" in names and not fact:
         raise InputError("fact", fact, "True with groundedness, which is about the fact", "pass fact=True")
     file = need_path(path, REMEDY)
-    document = read_json(file)
-    if not isinstance(document, list):
-        raise DatasetError(str(file), type(document).__name__, "a JSON list of records", REMEDY)
     candidates, human = [], []
     contexts: dict[tuple[str, str], str] = {}
-    for row, record in enumerate(document, start=1):
+    for row, record in enumerate(read_list(file, REMEDY), start=1):
         place = f"{file}, row {row}"
         source, about = take(record, "source", str, place), take(record, "context", str, place)
         key = contexts.setdefault((source, about), f"dialogue_{len(contexts):02d}")
@@ -94,12 +89,12 @@ def load(
         candidates.append((key, context, system, system, text.strip(), ""))
         scores = take(record, "scores", dict, place)
         human += [(key, system, name, "human_mean", take_number(scores, name, place)) for name in names]
-    return Dataset(
+    return from_rows(
         "topicalchat",
-        pd.DataFrame(candidates, columns=list(CANDIDATE_COLUMNS)),
-        pd.DataFrame(human, columns=list(HUMAN_COLUMNS)),
-        {name: DEFINITIONS[name] for name in names},
-        scale,
-        "response",
-        "TopicalChat-USR (Mehri & Eskenazi, ACL 2020) as distributed with UniEval (MIT licence).",
+        candidates,
+        human,
+        attributes={name: DEFINITIONS[name] for name in names},
+        scale=scale,
+        noun="response",
+        provenance="TopicalChat-USR (Mehri & Eskenazi, ACL 2020) as distributed with UniEval (MIT licence).",
     )

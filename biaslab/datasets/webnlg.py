@@ -7,7 +7,7 @@ import tarfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -25,11 +25,6 @@ KEYS = dict(zip(("Correctness", "DataCoverage", "Fluency", "Relevance", "TextStr
 SCALE = (0.0, 100.0)
 UNPUBLISHED = "WebNLG-2020-reference"
 REMEDY = "clone github.com/WebNLG/challenge-2020: the ratings are in evaluation/human-evaluation/results/en"
-
-
-class _Entry(NamedTuple):
-    triples: str
-    reference: str
 
 
 def load(
@@ -71,8 +66,9 @@ def load(
     DatasetError
         If a system has no texts, a file has too few lines, or an entry is missing.
 
-    References ---------- Castro Ferreira et al. 2020, *The 2020 Bilingual, Bi-Directional WebNLG+ Shared
-    Task*, aclanthology 2020.webnlg-1.7.
+    References
+    ----------
+    Castro Ferreira et al. 2020, *The 2020 Bilingual, Bi-Directional WebNLG+ Shared Task*, aclanthology 2020.webnlg-1.7.
 
     Examples
     --------
@@ -87,20 +83,19 @@ def load(
     chosen = _choose(ratings, Path(texts), systems)
     samples = sorted(ratings["context_id"].unique(), key=int)
     entries = _read_entries(Path(triples), samples)
-    rows, blank = [], 0
+    rows = []
     for system in chosen:
         lines = _read_lines(Path(texts) / system / "primary.en", int(samples[-1]))
         for sample in samples:
-            text = lines[int(sample) - 1].strip()
-            blank += not text
-            if text:
-                rows.append((sample, entries[sample].triples, system, system, text, entries[sample].reference))
-    candidates = pd.DataFrame(rows, columns=list(CANDIDATE_COLUMNS))
+            meaning, reference = entries[sample]
+            rows.append((sample, meaning, system, system, lines[int(sample) - 1].strip(), reference))
+    every = pd.DataFrame(rows, columns=list(CANDIDATE_COLUMNS))
+    candidates = every[every["text"] != ""]
     known = pd.MultiIndex.from_frame(candidates[["context_id", "candidate_id"]])
     human = ratings[pd.MultiIndex.from_frame(ratings[["context_id", "candidate_id"]]).isin(known)]
     note = (
         f"WebNLG 2020 human evaluation, English (Castro Ferreira et al., 2020), CC BY-NC-SA 4.0. "
-        f"{len(chosen)} systems; {blank} blank texts left out."
+        f"{len(chosen)} systems; {len(every) - len(candidates)} blank texts left out."
     )
     return Dataset("webnlg", candidates, human, ATTRIBUTES, SCALE, "text", note)
 
@@ -139,10 +134,8 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
         rows += _parse_ratings(system, name, content)
     if not rows:
         raise DatasetError(str(path), "no ratings", "<system>/primary.json, at least one", REMEDY)
-    frame = pd.DataFrame(rows, columns=list(HUMAN_COLUMNS))
-    order = frame.assign(sample=frame["context_id"].astype(int))
-    order = order.sort_values(["sample", "candidate_id", "attribute", "annotator"])
-    return order.drop(columns="sample").reset_index(drop=True)
+    rows.sort(key=lambda row: (int(row[0]), *row[1:4]))
+    return pd.DataFrame(rows, columns=list(HUMAN_COLUMNS))
 
 
 def _rating_files(path: Path) -> Iterator[tuple[str, str, bytes]]:
@@ -199,7 +192,8 @@ def _read_lines(file: Path, needed: int) -> list[str]:
     return lines
 
 
-def _read_entries(file: Path, samples: Sequence[str]) -> dict[str, _Entry]:
+def _read_entries(file: Path, samples: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the triples and the reference of each entry of the test set."""
     if not file.is_file():
         raise InputError("triples", str(file), "the XML file of the test set", REMEDY)
     try:
@@ -211,8 +205,8 @@ def _read_entries(file: Path, samples: Sequence[str]) -> dict[str, _Entry]:
         triples = [triple.text or "" for triple in entry.iterfind("modifiedtripleset/mtriple")]
         first = entry.find("lex")
         reference = "" if first is None else (first.text or "").strip()
-        entries[entry.get("eid", "").removeprefix("Id")] = _Entry("\n".join(triples), reference)
-    lacking = [sample for sample in samples if not entries.get(sample, _Entry("", "")).triples]
+        entries[entry.get("eid", "").removeprefix("Id")] = ("\n".join(triples), reference)
+    lacking = [sample for sample in samples if not entries.get(sample, ("", ""))[0]]
     if lacking:
         raise DatasetError(str(file), f"no triples of Id{lacking[0]}", "an <entry> for each rated sample")
     return entries

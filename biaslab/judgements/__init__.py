@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def read_judgements(
     parts = [part for document in documents(path) for part in reading.of(document)]
     if not parts:
         reading.explain(path)
-    trials, duplicates, others = without_duplicates(pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0])
+    trials, duplicates, others = without_duplicates(pd.concat(parts, ignore_index=True))
     trials = trials.reset_index(drop=True)
     trials.attrs = reading.facts() | {"duplicates": duplicates, "contradictions": others}
     return trials
@@ -111,7 +112,6 @@ class _Reading:
         inspect = self.format == "inspect" or (self.format is None and inspect_logs.is_inspect(document))
         given = dict(self.mapping)
         chunks = _inspected(document, log, given.pop("scale", None)) if inspect else read_rows(document, log)
-        given = given if inspect else self.mapping
         first = next(chunks, None)
         name = "mapping" if inspect else self.format
         if first is not None and name is None:
@@ -127,13 +127,10 @@ class _Reading:
         self.logs.append(log)
         self.files[document.name] = "inspect" if inspect else name
         read, source = find_format(name).read, Source(document.name, self.pattern)
-        rows: Rows | None = first
-        while rows is not None:
+        for rows in chain([first], chunks):
             made = read(rows, source, given)
-            made = _finished(made, rows, document.name) if len(made) else made
-            if len(made):
-                yield made
-            rows = next(chunks, None)
+            if len(made) and len(trials := _with_places(made, rows, document.name)):
+                yield trials
 
     def explain(self, path: str | Path) -> None:
         """Raise the reason why there is not one judgement."""
@@ -168,7 +165,7 @@ def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows
         yield Rows([record for _, record in found], [line for line, _ in found], log, textual=False)
 
 
-def _finished(made: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame:
+def _with_places(made: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame:
     """Drop what was refused, and say of the rest where it stands."""
     places = made.index.to_numpy()
     kept = made[rows.good[places]]

@@ -15,9 +15,8 @@ import pandas as pd
 
 from biaslab.datasets._files import text_key
 from biaslab.judgements.log_columns import trials_of
-from biaslab.judgements.readings import each, scored
+from biaslab.judgements.readings import each_on_scale, scored
 from biaslab.judgements.rows import Rows, Source, plain
-from biaslab.scales import scale_named
 
 FIELDS = frozenset({"source", "system_output", "prompt", "all_responses"})
 _ATTRIBUTE = re.compile(r"^[ \t]*-?[ \t]*(?P<name>[A-Z]\w+):?\s*\Z", re.MULTILINE)
@@ -31,9 +30,7 @@ _NAMES = {
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial a sample."""
-    texts = {name: rows.take(name, "text") for name in ("source", "system_output", "prompt")}
-    for name, values in texts.items():
-        rows.refuse(values.isna(), f"{name} is missing")
+    texts = rows.take_texts("source", "system_output", "prompt")
     context, responses, scores = (
         rows.take("context", "text"),
         rows.take("all_responses", "list"),
@@ -62,14 +59,12 @@ def _trials(made: list[tuple[Any, ...]], source: Source) -> pd.DataFrame:
     known = ["dataset", "context_id", "candidate_id", "attribute", "scale", "form", "order", "human", "replicate"]
     found = pd.DataFrame(made, columns=["place", *known[:-1], "source_key", "replicate", "reply"]).set_index("place")
     found["reply"] = found["reply"].astype("str")
-    readings = pd.DataFrame({"value": float("nan"), "status": "unparsable"}, index=range(len(found)))
-    scale = found["scale"].reset_index(drop=True)
-    groups = found.reset_index(drop=True).groupby(["attribute", scale])
-    for (attribute, span), part in groups:
-        readings.loc[part.index] = each(
-            part["reply"], scored(scale_named(str(span)), str(attribute), source.score_pattern)
-        )
-    readings.index = found.index
+    readings = each_on_scale(
+        found["reply"],
+        found["scale"],
+        found["attribute"],
+        lambda scale, name: scored(scale, name, source.score_pattern),
+    )
     judge = source.file.rsplit("/", 1)[-1].split("_")[0]
     configuration = found["form"] + ", " + found["order"] if len(found) else found["form"]
     columns: dict[str, Any] = {name: found[name] for name in [*known, "reply"]}

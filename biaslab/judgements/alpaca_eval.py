@@ -27,9 +27,7 @@ _APART = 0.05
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
     """Return one pair trial a record."""
-    instruction, one, two = (rows.take(name, "text") for name in ("instruction", "output_1", "output_2"))
-    for name, texts in (("instruction", instruction), ("output_1", one), ("output_2", two)):
-        rows.refuse(texts.isna(), f"{name} is missing")
+    instruction = rows.take_texts("instruction", "output_1", "output_2")["instruction"]
     generators = [rows.take(f"generator_{i}", "id") for i in (1, 2)]
     preference, judge = rows.take("preference", "number"), rows.take("annotator", "id", "unknown")
     completions = rows.take("raw_completion", "any")

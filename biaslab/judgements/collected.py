@@ -40,20 +40,11 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
 def _as_it_is(rows: Rows, name: str, textual: bool) -> pd.Series:
     """Return a column as it was saved; one of a probe's own conditions is numbers where all of it is."""
     values = [record.get(name) for record in rows.records]
-    kept = [None if value is None or value == "" or value != value else value for value in values]
-    rows.refuse(np.array([not isinstance(v, str | int | float | None) for v in kept], bool), f"{name} is no value")
-    numbers = [_number(value, rows.textual) for value in kept]
-    if textual or any(number is None for number in numbers):
+    wrong = [not isinstance(value, str | int | float | None) for value in values]
+    rows.refuse(np.array(wrong, bool), f"{name} is no value")
+    kept = [None if bad or value == "" or value != value else value for value, bad in zip(values, wrong, strict=True)]
+    numeral = [isinstance(v, str) and rows.textual and NUMERAL.fullmatch(v) is not None for v in kept]
+    words = [isinstance(v, str | bool) and not number for v, number in zip(kept, numeral, strict=True)]
+    if textual or any(words):
         return pd.Series([None if v is None else str(v) for v in kept], dtype="str")
-    return pd.Series(numbers, dtype=float)
-
-
-def _number(value: object, textual: bool) -> float | None:
-    """Return a number, NaN for nothing, None for anything else; in a table without types numbers are texts."""
-    if value is None:
-        return np.nan
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    if isinstance(value, str) and not (textual and NUMERAL.fullmatch(value)):
-        return None
-    return float(value)
+    return pd.Series(kept, dtype=float)

@@ -11,6 +11,7 @@ import re
 import tarfile
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,26 +86,13 @@ def read_rows(document: Document, log: Log) -> Iterator[Rows]:
     start = document.data.removeprefix(b"\xef\xbb\xbf")
     first = start[_LEADING.match(start).end() :][:1]  # type: ignore[union-attr]
     if document.data.startswith(b"PAR1"):
-        yield from _from_parquet(document, log)
-        return
-    found = _from_list(start, log) if first == b"[" else _from_lines(start, log)
-    textual = first not in (b"[", b"{")
-    if textual:
-        found = _from_table(start, log)
-    yield from _chunked(found, log, textual)
-
-
-def _chunked(found: Iterator[tuple[int, dict[str, Any]]], log: Log, textual: bool) -> Iterator[Rows]:
-    lines: list[int] = []
-    records: list[dict[str, Any]] = []
-    for line, record in found:
-        lines.append(line)
-        records.append(record)
-        if len(records) == CHUNK:
-            yield Rows(records, lines, log, textual)
-            lines, records = [], []
-    if records:
-        yield Rows(records, lines, log, textual)
+        found, textual = _from_parquet(document), False
+    elif first in (b"[", b"{"):
+        found, textual = (_from_list if first == b"[" else _from_lines)(start, log), False
+    else:
+        found, textual = _from_table(start, log), True
+    while chunk := list(islice(found, CHUNK)):
+        yield Rows([record for _, record in chunk], [line for line, _ in chunk], log, textual)
 
 
 def _from_lines(data: bytes, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -189,16 +177,13 @@ def _from_table(data: bytes, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, dict(zip(names, row, strict=True))
 
 
-def _from_parquet(document: Document, log: Log) -> Iterator[Rows]:
+def _from_parquet(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    number = 1
     try:
-        for batch in pq.ParquetFile(io.BytesIO(document.data)).iter_batches(CHUNK):
-            records = batch.to_pylist()
-            yield Rows(records, range(number, number + len(records)), log, textual=False)
-            number += len(records)
+        batches = pq.ParquetFile(io.BytesIO(document.data)).iter_batches(CHUNK)
+        yield from enumerate((record for batch in batches for record in batch.to_pylist()), start=1)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise InputError("path", document.name, f"a whole Parquet file ({_brief(error)})", "get it again") from error
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from biaslab.core import Status
 from biaslab.datasets._files import text_key
-from biaslab.judgements.log_columns import trials_of
+from biaslab.judgements.log_columns import trials_of_several
 from biaslab.judgements.rows import Rows, Source, plain
 from biaslab.parsing.refusal import is_refusal
 
@@ -24,9 +24,7 @@ _OUTPUTS = ("output_1", "output_2")
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one pair trial a record, order and repetition."""
-    texts = {name: rows.take(name, "text") for name in ("input", *_OUTPUTS)}
-    for name, values in texts.items():
-        rows.refuse(values.isna(), f"{name} is missing")
+    texts = rows.take_texts("input", *_OUTPUTS)
     label, results = rows.take("label", "id"), rows.take("results", "list")
     rows.refuse(~label.isin(["1", "2"]), "label is neither 1 nor 2")
     rows.refuse(pd.Series([not _is_whole(given) for given in results]), "results are not of both orders")
@@ -44,21 +42,9 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
                 gap = (1.0 if gold == "1" else -1.0) * (-1.0 if swap else 1.0)
                 said = _said(orders[f"swap = {swap}"])
                 made.append((place, name, *shown, gap, replicate, value, status, said))
-    columns = [
-        "place",
-        "context_id",
-        "candidate_id",
-        "opponent_id",
-        "human_gap",
-        "replicate",
-        "value",
-        "status",
-        "reply",
-    ]
-    found = pd.DataFrame(made, columns=columns).set_index("place")
-    found["reply"] = found["reply"].astype("str")
+    names = ("context_id", "candidate_id", "opponent_id", "human_gap", "replicate", "value", "status", "reply")
     fixed = {"judge": judge or "unknown", "template": prompt or "recorded", "dataset": "llmbar"}
-    return trials_of({**fixed, **{name: found[name] for name in columns[1:]}}, found.index)
+    return trials_of_several(made, names, **fixed)
 
 
 def _of_path(file: str) -> tuple[str, str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -83,6 +83,22 @@ def trials_of(columns: Mapping[str, Any], index: pd.Index) -> pd.DataFrame:
         else:
             made[name] = pd.Series(value, index=index, dtype=dtype)
     return pd.DataFrame(made, index=index)
+
+
+def trials_of_several(rows: Sequence[tuple[Any, ...]], names: Sequence[str], **fixed: Any) -> pd.DataFrame:
+    """Return the trials of records that hold several judgements each.
+
+    Parameters
+    ----------
+    rows : sequence of tuple
+        One a judgement: the position of its record, then the values of the columns.
+    names : sequence of str
+        Those columns.
+    **fixed
+        Columns that are the same in all.
+    """
+    found = pd.DataFrame(list(rows), columns=["place", *names]).set_index("place")
+    return trials_of({**fixed, **found}, found.index)
 
 
 def without_duplicates(trials: pd.DataFrame) -> tuple[pd.DataFrame, int, int]:

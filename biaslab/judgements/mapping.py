@@ -18,18 +18,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Status
 from biaslab.errors import InputError
 from biaslab.judgements.log_columns import COLUMNS, SCHEMA, trials_of
-from biaslab.judgements.readings import bracketed, compiled, each, lettered, number_on, scored
+from biaslab.judgements.readings import bracketed, compiled, each, each_on_scale, lettered, number_on, scored
 from biaslab.judgements.rows import Kind, Rows, Source
-from biaslab.scales import scale_named
+from biaslab.parsing.numerals import Reading
+from biaslab.scales import Scale
 
 OUTCOMES = ("winner", "p_first", "score", "reply")
 NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in ("probe", "value", "status", "key")))))
@@ -131,17 +131,15 @@ def _score(found: Mapping[str, pd.Series], outcome: str, source: Source) -> pd.D
     values = found.get(outcome)
     if values is None or outcome not in ("score", "reply"):
         raise InputError("mapping", outcome, "score or reply where there is no opponent_id")
-    made = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=values.index)
     attribute = found.get("attribute", pd.Series("", index=values.index)).fillna("")
-    for key, places in values.groupby([found["scale"].fillna(""), attribute]).groups.items():
-        name, about = cast("tuple[str, str]", key)
-        scale = scale_named(name)
-        read: Any = number_on(scale) if outcome == "score" else scored(scale, about or None, source.score_pattern)
-        made.loc[places] = each(values.loc[places], read)
-    return made
+
+    def reader(scale: Scale, about: str) -> Callable[[Any], Reading]:
+        return number_on(scale) if outcome == "score" else scored(scale, about, source.score_pattern)
+
+    return each_on_scale(values, found["scale"].fillna(""), attribute, reader)
 
 
-def _probability(value: float) -> tuple[float, Status]:
+def _probability(value: float) -> Reading:
     if not 0 <= value <= 1:
         return math.nan, "unparsable" if math.isnan(value) else "out_of_range"
     return (0.5, "tie") if value == 0.5 else (value, "ok")

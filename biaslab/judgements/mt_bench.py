@@ -38,8 +38,7 @@ def read_single(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial a record."""
     model, texts, common = rows.take("model", "id"), rows.take("judgment", "text"), _common(rows)
     rows.leave_out(failed(texts), "the call failed")
-    pattern = source.score_pattern or _RATING
-    found = each(texts, scored(_SCALE, pattern=pattern))
+    found = each(texts, scored(_SCALE, pattern=source.score_pattern or _RATING))
     prompt = common.pop("template")
     columns = {"candidate_id": model, "configuration": prompt, "scale": _SCALE.name, "reply": texts}
     return trials_of({**common, **columns, **found}, texts.index)

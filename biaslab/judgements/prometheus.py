@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.datasets._files import text_key
-from biaslab.judgements.log_columns import trials_of
+from biaslab.judgements.log_columns import trials_of_several
 from biaslab.judgements.readings import number_on
 from biaslab.judgements.rows import Rows, Source, plain
 from biaslab.scales import find_scale
@@ -41,11 +41,9 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
             text = plain(said[replicate]) if replicate < len(said) and isinstance(said[replicate], str) else None
             reading = number_on(_SCALE)(math.nan if score is None else score)
             made.append((place, text_key(task[1]), shown, replicate, *reading, text))
-    columns = ["place", "context_id", "candidate_id", "replicate", "value", "status", "reply"]
-    found = pd.DataFrame(made, columns=columns).set_index("place")
-    found["reply"] = found["reply"].astype("str")
+    names = ("context_id", "candidate_id", "replicate", "value", "status", "reply")
     fixed = {"judge": "gpt-4", "dataset": "prometheus", "attribute": "rubric", "scale": _SCALE.name}
-    return trials_of({**fixed, **{name: found[name] for name in columns[1:]}}, found.index)
+    return trials_of_several(made, names, **fixed)
 
 
 def _number(score: Any) -> float | None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Status
 from biaslab.errors import InputError
 from biaslab.parsing import parse_choice, parse_score, parse_scores
+from biaslab.parsing.numerals import Reading, place_on
 from biaslab.parsing.refusal import is_refusal
-from biaslab.scales import Scale
+from biaslab.scales import Scale, scale_named
 
-Reading = tuple[float, Status]
 _BRACKETS = re.compile(r"\[\[\s*\"?([^\[\]\"]*?)\"?\s*\]\]")
 _FAILED = re.compile(r"\s*(?:Failed to obtain answer via API|\$ERROR\$)")
 _WORTH: dict[str, Reading] = {"A": (1.0, "ok"), "B": (0.0, "ok"), "C": (0.5, "tie")}
@@ -28,6 +27,21 @@ def each(texts: pd.Series, read: Callable[[Any], Reading]) -> pd.DataFrame:
     readings = [read(text) for text in distinct.tolist()] + [(math.nan, "unparsable")]  # a missing one has code -1
     values, statuses = np.array([value for value, _ in readings]), np.array([s for _, s in readings], object)
     return pd.DataFrame({"value": values[codes], "status": statuses[codes]}, index=texts.index)
+
+
+def each_on_scale(
+    values: pd.Series,
+    scales: pd.Series,
+    attributes: pd.Series,
+    reader: Callable[[Scale, str], Callable[[Any], Reading]],
+) -> pd.DataFrame:
+    """Read every value on the scale named beside it, by what ``reader`` returns for a scale and an attribute."""
+    known = values.reset_index(drop=True)
+    made = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=known.index)
+    for key, places in known.groupby([scales.to_numpy(), attributes.to_numpy()]).groups.items():
+        name, attribute = cast("tuple[str, str]", key)
+        made.loc[places] = each(known.loc[places], reader(scale_named(name), attribute))
+    return made.set_axis(values.index)
 
 
 def bracketed(text: str) -> Reading:
@@ -50,10 +64,10 @@ def bracketed(text: str) -> Reading:
     return math.nan, "refused" if is_refusal(text) else "unparsable"
 
 
-def lettered(text: str, labels: Sequence[str] = ("A", "B", "C")) -> Reading:
-    """Read which of two labels a text chose, or a third one that is a tie, as `biaslab.parsing.parse_choice` does."""
-    chosen, status = parse_choice(text, labels)
-    return (math.nan, status) if chosen is None else ((1.0, "ok"), (0.0, "ok"), (0.5, "tie"))[chosen]
+def lettered(text: str, worth: Mapping[str, Reading] = _WORTH) -> Reading:
+    """Read which label a text chose and what it is worth: "A" the first shown, "B" the second, "C" a tie by default."""
+    chosen, status = parse_choice(text, tuple(worth))
+    return (math.nan, status) if chosen is None else list(worth.values())[chosen]
 
 
 def scored(scale: Scale, attribute: str | None = None, pattern: str | None = None) -> Callable[[str], Reading]:
@@ -82,7 +96,7 @@ def scored(scale: Scale, attribute: str | None = None, pattern: str | None = Non
     if pattern is not None:
         expression = compiled(pattern, "score_pattern")
         return lambda text: _by_pattern(text, expression, scale)
-    if attribute is None:
+    if not attribute:
         return lambda text: parse_score(text, scale)
     return lambda text: parse_scores(text, [attribute], scale)[attribute]
 
@@ -100,13 +114,7 @@ def compiled(pattern: str, name: str) -> re.Pattern[str]:
 
 def number_on(scale: Scale) -> Callable[[float], Reading]:
     """Return what says whether a recorded number lies on a scale; NaN is no score."""
-    return lambda value: (
-        (math.nan, "unparsable")
-        if math.isnan(value)
-        else (value, "ok")
-        if scale.low <= value <= scale.high
-        else (math.nan, "out_of_range")
-    )
+    return lambda value: place_on(scale, value)
 
 
 def failed(texts: pd.Series) -> pd.Series:
@@ -121,4 +129,4 @@ def _by_pattern(text: str, expression: re.Pattern[str], scale: Scale) -> Reading
         value = math.nan if said is None else float(said)
     except ValueError:
         value = math.nan
-    return number_on(scale)(value)
+    return place_on(scale, value)

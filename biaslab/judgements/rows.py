@@ -15,19 +15,10 @@ from numpy.typing import NDArray
 
 from biaslab.errors import TrialsError
 
-Kind = Literal["id", "name", "text", "number", "flag", "list", "object", "any"]
+Kind = Literal["id", "name", "text", "number", "flag", "list", "any"]
 _WORDS = {"true": True, "false": False, "1": True, "0": False}
-_LARGEST = 2**53  # beyond which not every whole number is a float
 NUMERAL = re.compile(r"\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")
-_SAYS: dict[Kind, str] = {
-    "id": "a name or a whole number",
-    "name": "a name, a whole number or null",
-    "text": "a text or null",
-    "number": "a finite number or null",
-    "flag": "true or false",
-    "list": "a list",
-    "object": "an object",
-}
+_WRONG = object()  # stands for a value of another kind than was asked for
 
 
 @dataclass(frozen=True)
@@ -118,7 +109,7 @@ class Rows:
         ----------
         name : str
             Of the field.
-        kind : {"id", "name", "text", "number", "flag", "list", "object", "any"}
+        kind : {"id", "name", "text", "number", "flag", "list", "any"}
             What is allowed. A missing name or text is None and a missing number NaN; anything else must be there.
         default : object
             For records that lack the field or have null in it.
@@ -133,9 +124,18 @@ class Rows:
             values = [None if value == "" else value for value in values]
         if default is not None:
             values = [default if value is None else value for value in values]
-        made, wrong = _READERS[kind](values)
-        self.refuse(wrong, f"{name} is not {_SAYS.get(kind, '')}")
-        return made
+        conversion = _CONVERSIONS[kind]
+        made = [conversion.read(value) for value in values]
+        self.refuse(np.array([value is _WRONG for value in made], bool), f"{name} is not {conversion.allowed}")
+        kept = [conversion.empty if value is _WRONG else value for value in made]
+        return strings(kept) if conversion.dtype == "str" else pd.Series(kept, dtype=conversion.dtype)
+
+    def take_texts(self, *names: str) -> dict[str, pd.Series]:
+        """Return fields that hold a text in every record; records in which one is missing are refused."""
+        texts = {name: self.take(name, "text") for name in names}
+        for name, values in texts.items():
+            self.refuse(values.isna(), f"{name} is missing")
+        return texts
 
     def leave_out(self, which: pd.Series, reason: str) -> None:
         """Leave out records that are well formed and not to be read."""
@@ -152,21 +152,6 @@ class Rows:
         self.good &= ~wrong
 
 
-Made = tuple[pd.Series, NDArray[np.bool_]]
-
-
-def _ids(values: list[Any]) -> Made:
-    plain = set(map(type, values)) <= {str} and all(map(str.strip, values))
-    made = values if plain else [_id(value) for value in values]
-    return strings(made), np.array([value is None for value in made], bool)
-
-
-def _names(values: list[Any]) -> Made:
-    made = [None if value is None or value != value else _id(value) for value in values]
-    wrong = [name is None and value is not None and value == value for name, value in zip(made, values, strict=True)]
-    return strings(made), np.array(wrong, bool)
-
-
 def plain(text: str | None) -> str | None:
     """Return a text that can be encoded: half a surrogate pair becomes its escape."""
     return text if text is None or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
@@ -180,68 +165,52 @@ def strings(values: Sequence[str | None]) -> pd.Series:
         return pd.Series([plain(value) for value in values], dtype="str")
 
 
-def _id(value: Any) -> str | None:
+def _id(value: Any) -> Any:
     if isinstance(value, str) and value.strip():
         return value
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else _WRONG
 
 
-def _texts(values: list[Any]) -> Made:
-    wrong = [value is not None and not isinstance(value, str) for value in values]
-    kept = [None if bad else value for value, bad in zip(values, wrong, strict=True)]
-    return strings(kept), np.array(wrong, bool)
+def _name(value: Any) -> Any:
+    return None if value is None or value != value else _id(value)
 
 
-def _numbers(values: list[Any]) -> Made:
-    if set(map(type, values)) <= {float} and np.isfinite(values).all():
-        return pd.Series(values, dtype=float), np.zeros(len(values), bool)
-    if set(map(type, values)) <= {int} and max(map(abs, values), default=0) < _LARGEST:
-        return pd.Series(values, dtype=float), np.zeros(len(values), bool)
-    made = [_number(value) for value in values]
-    wrong = np.array([number is None for number in made], bool)
-    return pd.Series([math.nan if number is None else number for number in made], dtype=float), wrong
-
-
-def _number(value: Any) -> float | None:
-    """Return a finite number, NaN for null or NaN, None for anything else."""
+def _number(value: Any) -> Any:
     if value is None:
         return math.nan
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
+        return _WRONG
     if isinstance(value, str) and not NUMERAL.fullmatch(value):
-        return None
+        return _WRONG
     try:
         number = float(value)
     except OverflowError:
-        return None
-    return None if math.isinf(number) else number
+        return _WRONG
+    return _WRONG if math.isinf(number) else number
 
 
-def _flags(values: list[Any]) -> Made:
-    read = [_WORDS.get(value.lower()) if isinstance(value, str) else value for value in values]
-    wrong = np.array([not isinstance(value, bool) for value in read], bool)
-    return pd.Series([value is True for value in read], dtype=bool), wrong
+def _flag(value: Any) -> Any:
+    read = _WORDS.get(value.lower()) if isinstance(value, str) else value
+    return read if isinstance(read, bool) else _WRONG
 
 
-def _of(kind: type) -> Callable[[list[Any]], Made]:
-    def read(values: list[Any]) -> Made:
-        wrong = np.array([not isinstance(value, kind) for value in values], bool)
-        empty = kind()
-        kept = [empty if bad else value for value, bad in zip(values, wrong, strict=True)]
-        return pd.Series(kept, dtype=object), wrong
+class _Conversion(NamedTuple):
+    """How values of one kind are read: what is allowed, the reading of one, what stands for a wrong one, the dtype."""
 
-    return read
+    allowed: str
+    read: Callable[[Any], Any]
+    empty: Any
+    dtype: Any
 
 
-_READERS: dict[Kind, Callable[[list[Any]], Made]] = {
-    "id": _ids,
-    "name": _names,
-    "text": _texts,
-    "number": _numbers,
-    "flag": _flags,
-    "list": _of(list),
-    "object": _of(dict),
-    "any": lambda values: (pd.Series(values, dtype=object), np.zeros(len(values), bool)),
+_CONVERSIONS: dict[Kind, _Conversion] = {
+    "id": _Conversion("a name or a whole number", _id, None, "str"),
+    "name": _Conversion("a name, a whole number or null", _name, None, "str"),
+    "text": _Conversion("a text or null", lambda v: v if v is None or isinstance(v, str) else _WRONG, None, "str"),
+    "number": _Conversion("a finite number or null", _number, math.nan, float),
+    "flag": _Conversion("true or false", _flag, False, bool),
+    "list": _Conversion("a list", lambda value: value if isinstance(value, list) else _WRONG, [], object),
+    "any": _Conversion("anything", lambda value: value, None, object),
 }

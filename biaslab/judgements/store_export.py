@@ -17,7 +17,7 @@ import pandas as pd
 
 from biaslab.core import Status
 from biaslab.datasets._files import text_key
-from biaslab.judgements.log_columns import trials_of
+from biaslab.judgements.log_columns import trials_of_several
 from biaslab.judgements.readings import scored
 from biaslab.judgements.rows import Rows, Source, plain
 from biaslab.scales import SCALES, Scale, stated_scale
@@ -40,22 +40,9 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
                 rows.log.left_out["neither a pair nor a score"] += 1
             else:
                 made.append((place, judge[place], *found))
-    names = [
-        "place",
-        "judge",
-        "context_id",
-        "opponent_id",
-        "scale",
-        "answer",
-        "replicate",
-        "value",
-        "status",
-        "label_mass",
-    ]
-    found_frame = pd.DataFrame(made, columns=[*names, "reply"]).set_index("place")
-    columns: dict[str, Any] = {name: found_frame[name] for name in names[1:]}
-    columns["reply"] = found_frame["reply"].astype("str")
-    return trials_of({"dataset": "store", "candidate_id": "first", **columns}, found_frame.index)
+    identity = ("judge", "context_id", "opponent_id", "scale", "answer", "replicate")
+    reading = ("value", "status", "label_mass", "reply")
+    return trials_of_several(made, (*identity, *reading), dataset="store", candidate_id="first")
 
 
 def _document(value: Any) -> Any:

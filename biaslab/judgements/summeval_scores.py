@@ -11,16 +11,15 @@ import math
 
 import pandas as pd
 
-from biaslab.core import Status
 from biaslab.judgements.log_columns import trials_of
-from biaslab.judgements.readings import each, scored
+from biaslab.judgements.readings import each, lettered, scored
 from biaslab.judgements.rows import Rows, Source
-from biaslab.parsing import parse_choice
+from biaslab.parsing.numerals import Reading
 from biaslab.scales import find_scale
 
 FIELDS = frozenset({"judge", "system", "aspect", "mode", "id", "resp"})
 _SCALE = find_scale("1-5")
-_LETTERS = tuple("ABCDE")
+_LETTERS: dict[str, Reading] = {letter: (float(worth), "ok") for worth, letter in enumerate("ABCDE", start=1)}
 _ORDERS = {"rts": "rs", "altrts": "rs", "stareval": "sr", "mcq": "s", "altmcq": "s"}
 
 
@@ -32,7 +31,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     rows.leave_out(mode.str.endswith("old"), "superseded mode")
     found = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=texts.index)
     letters = mode.str.contains("mcq", regex=False)
-    found.loc[letters] = each(texts[letters], _letter)
+    found.loc[letters] = each(texts[letters], lambda text: lettered(text, _LETTERS))
     for aspect, part in texts[~letters].groupby(names["aspect"][~letters]):
         found.loc[part.index] = each(part, scored(_SCALE, str(aspect), source.score_pattern))
     return trials_of(
@@ -52,8 +51,3 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
         },
         texts.index,
     )
-
-
-def _letter(text: str) -> tuple[float, Status]:
-    chosen, status = parse_choice(text, _LETTERS)
-    return (math.nan, status) if chosen is None else (chosen + 1.0, "ok")

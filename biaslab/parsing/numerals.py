@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 
+from biaslab.core import Status
 from biaslab.scales import Scale
 
+Reading = tuple[float, Status]
 _WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 NUMBER = rf"\d+(?:\.\d+)?|(?:{'|'.join(_WORDS)})"
 NUMERAL = (
@@ -35,6 +37,8 @@ def number(text: str) -> float:
     return sign * (_WORDS.index(digits.lower()) if digits.lower() in _WORDS else float(digits))
 
 
-def admits(value: float, scale: Scale) -> bool:
-    """Say whether a value lies between the lowest and the highest answer; it need not be one of the labels."""
-    return scale.low <= value <= scale.high
+def place_on(scale: Scale, value: float) -> Reading:
+    """Return a value that lies between the lowest and the highest answer, label or not; else NaN and the status."""
+    if math.isnan(value):
+        return math.nan, "unparsable"
+    return (value, "ok") if scale.low <= value <= scale.high else (math.nan, "out_of_range")

@@ -7,13 +7,11 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from biaslab.core import Status
-from biaslab.parsing.numerals import NUMBER, NUMERAL, admits, worth
+from biaslab.parsing.numerals import NUMBER, NUMERAL, Reading, place_on, worth
 from biaslab.parsing.refusal import is_refusal
 from biaslab.parsing.structured import json_scores, only_entry
 from biaslab.scales import Scale
 
-Reading = tuple[float, Status]
 Reader = Callable[[str, Scale], list[float]]
 
 _SCORE = r"(?:score|rating|rate|grade|mark|stars?|verdict|answer)"
@@ -91,44 +89,39 @@ def parse_scores(text: str | None, attributes: Sequence[str], scale: Scale) -> d
     """
     if len(attributes) == 1:
         return {attributes[0]: _read(text, scale, rf"(?:{_spelled(attributes[0])}|{_SCORE})")}
-    lines = (text or "").split("\n")
-    listed = [found for line in lines if line.strip() for found in _alone(line, scale)]
-    if len(listed) == len(attributes) == sum(bool(line.strip()) for line in lines):
-        return {name: _decide([value], scale) for name, value in zip(attributes, listed, strict=True)}
-    sections = _sections(text or "", attributes)
+    text = text or ""
+    lines = [line for line in text.split("\n") if line.strip()]
+    listed = [worth(found, scale) for line in lines if (found := _BARE.fullmatch(line))]
+    if len(listed) == len(attributes) == len(lines):
+        return {name: place_on(scale, value) for name, value in zip(attributes, listed, strict=True)}
+    sections = _sections(text, attributes)
     return {name: _read_named(text, scale, name, sections.get(name)) for name in attributes}
 
 
 def _read(text: str | None, scale: Scale, label: str) -> Reading:
-    if not text or not text.strip():
-        return math.nan, "unparsable"
-    for reader in _stated(label):
-        if values := reader(text, scale):
-            return _decide(values, scale)
-    if is_refusal(text):
+    text = text or ""
+    stated = _first_of(_stated(label), text, scale)
+    if stated is None and is_refusal(text):
         return math.nan, "refused"
-    for reader in (_phrased, _name_lines, _at_the_ends):
-        if values := reader(text, scale):
-            return _decide(values, scale)
-    return math.nan, "unparsable"
+    return stated or _first_of((_phrased, _name_lines, _at_the_ends), text, scale) or (math.nan, "unparsable")
 
 
-def _read_named(text: str | None, scale: Scale, name: str, section: str | None) -> Reading:
+def _first_of(readers: Sequence[Reader], text: str, scale: Scale) -> Reading | None:
+    """Return the reading of the first form that occurs in a text; None if none does."""
+    return next((_decide(values, scale) for reader in readers if (values := reader(text, scale))), None)
+
+
+def _read_named(text: str, scale: Scale, name: str, section: str | None) -> Reading:
     """Read the score of one attribute among several: only what stands beside its name, or alone in its section."""
-    if not text or not text.strip():
-        return math.nan, "unparsable"
-    for reader in _stated(_spelled(name)):
-        if values := reader(text, scale):
-            return _decide(values, scale)
+    if stated := _first_of(_stated(_spelled(name)), text, scale):
+        return stated
     if section is not None:
         return _read(section, scale, _SCORE)
     return math.nan, "refused" if is_refusal(text) else "unparsable"
 
 
 def _decide(values: Sequence[float], scale: Scale) -> Reading:
-    if len(set(values)) > 1 or math.isnan(values[0]):
-        return math.nan, "unparsable"
-    return (values[0], "ok") if admits(values[0], scale) else (math.nan, "out_of_range")
+    return place_on(scale, values[0] if len(set(values)) == 1 else math.nan)
 
 
 @cache
@@ -196,14 +189,9 @@ def _at_the_ends(text: str, scale: Scale) -> list[float]:
         return []
     found = (_FIRST.match(text), _VERDICT.match(text), _LAST.search(text))
     values = [worth(match, scale) for match in found if match]
-    if values and (closing := _CLOSING.search(text)) and admits(worth(closing, scale), scale):
+    if values and (closing := _CLOSING.search(text)) and scale.low <= worth(closing, scale) <= scale.high:
         values.append(worth(closing, scale))  # "2. The plot is thin, so 4." gives two
     return values
-
-
-def _alone(line: str, scale: Scale) -> list[float]:
-    found = _BARE.fullmatch(line)
-    return [worth(found, scale)] if found else []
 
 
 def _sections(text: str, attributes: Sequence[str]) -> dict[str, str]:
