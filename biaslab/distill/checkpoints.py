@@ -55,6 +55,23 @@ def load_checkpoint(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, An
     return tensors, record
 
 
+def flattened(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    """Return the tensors of an optimizer's state by ``"optimizer:<weight>:<name>"``."""
+    every = optimizer.state_dict()["state"].items()
+    return {f"optimizer:{index}:{name}": tensor for index, kept in every for name, tensor in kept.items()}
+
+
+def restore(optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Give an optimizer the state that `flattened` returned; other tensors are passed over."""
+    whole = optimizer.state_dict() | {"state": {}}
+    for key, tensor in tensors.items():
+        part, _, rest = key.partition(":")
+        if part == "optimizer":
+            index, _, name = rest.partition(":")
+            whole["state"].setdefault(int(index), {})[name] = tensor
+    optimizer.load_state_dict(whole)
+
+
 def _to_disk(path: Path) -> None:
     if os.name == "nt" and path.is_dir():  # Windows opens no folders
         return

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from biaslab.distill.checkpoints import load_checkpoint, save_checkpoint
+from biaslab.distill.checkpoints import flattened, load_checkpoint, restore, save_checkpoint
 from biaslab.distill.embedding import features
 from biaslab.distill.evaluator import Evaluator
 from biaslab.distill.settings import Settings
@@ -31,11 +31,6 @@ class State:
     best_epoch: int = 0
     best: dict[str, torch.Tensor] = field(default_factory=dict)
     history: list[list[float]] = field(default_factory=list)
-
-    def facts(self, frame: pd.DataFrame) -> dict[str, Any]:
-        """Return what to tell of the run."""
-        counted = {"examples": len(frame), "contexts": int(frame["context_id"].nunique())}
-        return {"best_epoch": self.best_epoch, **counted, "history": self.history}
 
 
 class Learning:
@@ -87,27 +82,20 @@ class Learning:
         tensors, record = found
         if record.get("run") != run:
             raise InputError("folder", str(folder), "an empty folder", "it holds another run, not yet at its end")
-        parts: dict[str, dict[str, torch.Tensor]] = {"now": {}, "best": {}, "optimizer": {}}
-        for name, tensor in tensors.items():
-            part, _, own = name.partition(":")
-            parts[part][own] = tensor
-        self.evaluator.load_weights(parts["now"])
-        known = self._optimizer.state_dict()
-        known["state"] = {}
-        for name, tensor in parts["optimizer"].items():
-            index, _, own = name.partition(":")
-            known["state"].setdefault(int(index), {})[own] = tensor
-        self._optimizer.load_state_dict(known)
+        now, best = (
+            {name.removeprefix(part): tensor for name, tensor in tensors.items() if name.startswith(part)}
+            for part in ("now:", "best:")
+        )
+        self.evaluator.load_weights(now)
+        restore(self._optimizer, tensors)
         kept = {name: record[name] for name in ("waited", "best_epoch", "history")}
         lowest = min((row[2] for row in record["history"] if len(row) > 2), default=float("nan"))
-        return State(epoch=record["step"], lowest=lowest, best=parts["best"], **kept)
+        return State(epoch=record["step"], lowest=lowest, best=best, **kept)
 
     def keep(self, folder: Path, state: State, run: str) -> None:
         """Write all that the next epoch depends on."""
         tensors = {f"now:{name}": tensor for name, tensor in self.evaluator.weights().items()}
-        tensors |= {f"best:{name}": tensor for name, tensor in state.best.items()}
-        for index, kept in self._optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer:{index}:{name}": tensor for name, tensor in kept.items()}
+        tensors |= {f"best:{name}": tensor for name, tensor in state.best.items()} | flattened(self._optimizer)
         record = {"run": run, "waited": state.waited, "best_epoch": state.best_epoch, "history": state.history}
         save_checkpoint(folder, state.epoch, tensors, record)
 
