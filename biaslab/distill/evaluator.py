@@ -59,7 +59,8 @@ class Evaluator:
         self.encoder = find_encoder(
             settings.encoder, "last" if last else settings.layer, choose_device(device), settings.trainable != 0
         )
-        self.encoder.unfreeze(settings.trainable) if settings.trainable else None
+        if settings.trainable:
+            self.encoder.unfreeze(settings.trainable)
         self.head = _head(settings, self.encoder.width).to(self.encoder.device).eval()
 
     def __repr__(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -75,7 +74,6 @@ class Learning:
         InputError
             If the folder holds another run.
         """
-        folder.mkdir(parents=True, exist_ok=True)
         found = load_checkpoint(folder)
         if found is None:
             return State()
@@ -124,8 +122,7 @@ class Learning:
 
     def _losses(self, rows: Ints) -> torch.Tensor:
         """Return the loss of each example."""
-        mixed = torch.autocast("cuda", torch.bfloat16, enabled=self._cuda and self._vectors is None)
-        with mixed:
+        with torch.autocast("cuda", torch.bfloat16, enabled=self._cuda and self._vectors is None):
             outputs = self.evaluator.head(features(*self._shown(rows))).float()  # type: ignore[arg-type]
         wanted = self._wanted(rows)
         if self.settings.loss == "regression":

@@ -77,7 +77,7 @@ class Policy:
         Raises
         ------
         PromptTooLongError
-            If it leaves no room for so many tokens in the context window.
+            If it leaves no room for ``max_tokens`` in the context window.
         """
         ids = self.encoder.conversation([Message("user", self.prompt.replace(SOURCE, source))])
         ids = (*ids, *self.encoder.suffix) if self.has_encoder else ids

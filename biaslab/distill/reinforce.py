@@ -115,8 +115,9 @@ def reinforce(
     """
     settings = replace(settings or MinimumRisk(), **changes)
     given, others = source_frame(sources), None if held_out is None else source_frame(held_out)
-    if settings.balance < 1 and (given["reference"].str.strip() == "").any():
-        where = given.loc[given["reference"].str.strip() == "", "context_id"].iloc[0]
+    blank = given.loc[given["reference"].str.strip() == "", "context_id"]
+    if settings.balance < 1 and len(blank):
+        where = blank.iloc[0]
         raise InputError("sources", f"context {where!r} without a reference", "references", "or set balance to 1")
     both = set() if others is None else set(given["context"]) & set(others["context"])
     if both:

@@ -34,8 +34,8 @@ class Settings:
         Mean squared error on labels from 0 to 1, or cross-entropy over stars, whose expected star is the score
         (Appendix C). A label between two stars is shared between them.
     trainable : int or "all"
-        Layers of the encoder that learn, from the top: 0 (frozen: every text is encoded once, seconds on a CPU), so
-        many, or all with the embeddings, which is the paper's way.
+        Layers of the encoder that learn, from the top: 0 (frozen: every text is encoded once, seconds on a CPU), a
+        number of layers, or all with the embeddings, as in the paper.
     layer : int, optional
         Whose output is taken; layers above it are left out. By default the last where all are trained, else three
         quarters of the way up: an encoder made for similarity forgets how a text is written in its last layers.
@@ -55,8 +55,8 @@ class Settings:
     batch_size, accumulate : int
         Examples a step, and in how many parts their gradients are computed where memory is short.
     epochs, patience : int, optional
-        At most so many epochs, and so many without a better validation loss. By default 100 and 5 with a frozen
-        encoder, else 10 (the paper's) and 3.
+        Greatest number of epochs, and of epochs in a row without a better validation loss. By default 100 and 5 with a
+        frozen encoder, else 10 (the paper's) and 3.
     validation : float
         Share of contexts on which to stop early, 0 to below 1; with 0 the last epoch counts.
     seed : int
@@ -102,10 +102,10 @@ class Settings:
         object.__setattr__(self, "hidden", tuple(self.hidden))
         if self.trainable != "all" and not _whole(self.trainable, 0):
             raise InputError("trainable", self.trainable, 'a number of layers, or "all"')
-        for names, holds, allowed in _RANGES:
+        for names, holds, expected in _RANGES:
             for name in names:
                 if not holds(getattr(self, name)):
-                    raise InputError(name, getattr(self, name), allowed)
+                    raise InputError(name, getattr(self, name), expected)
 
     @property
     def most_epochs(self) -> int:

@@ -14,6 +14,8 @@ from safetensors.torch import save_file
 
 from biaslab.output import replacing
 
+_MOST = 50_000  # texts remembered at most
+
 
 class States:
     """The vectors of one encoder, remembered and, where there is a folder, kept in it.
@@ -52,7 +54,10 @@ class States:
 
     def add(self, fresh: Mapping[str, torch.Tensor]) -> None:
         """Keep vectors of texts."""
-        if not fresh:
+        if len(self._known) + len(fresh) > _MOST:
+            self._known, self._read = {}, set()
+        self._known |= {_mark(text): vector for text, vector in fresh.items()}
+        if self.folder is None or not fresh:
             return
         marks = " ".join(map(_mark, fresh))
         with suppress(OSError, SafetensorError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from dataclasses import replace
 from importlib.metadata import version
 from os import PathLike
@@ -14,6 +13,7 @@ from typing import Any
 import pandas as pd
 from tqdm.auto import tqdm
 
+from biaslab.distill.checkpoints import remove_checkpoints
 from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.evaluator_files import CARD
 from biaslab.distill.examples import EXAMPLES
@@ -120,8 +120,7 @@ def train(
     evaluator.training = {"best_epoch": state.best_epoch, **counted, "history": state.history, "run": run}
     if folder is not None:
         evaluator.save(folder)
-        for old in Path(folder).glob("step-*"):
-            shutil.rmtree(old)
+        remove_checkpoints(Path(folder))
     return evaluator
 
 

@@ -172,11 +172,12 @@ def hollow(
     given = pd.Series(dict(values), dtype=float).dropna()
     upright = len(given) > 0 and all(isinstance(key, int | float | np.number) for key in given.index)
     if upright:
-        x, y = np.array(given.index, float) + offset, given.to_numpy()
+        x, y = np.array(given.index, np.float64) + offset, np.array(given, np.float64)
     else:
         rows = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))  # panels hide shared labels
         given = given[[str(name) in rows for name in given.index]]
-        x, y = given.to_numpy(), np.array([rows.index(str(name)) + offset for name in given.index])
+        x = np.array(given, np.float64)
+        y = np.array([rows.index(str(name)) + offset for name in given.index], np.float64)
     if len(given):
         style: dict[str, Any] = {"marker": marker, "markerfacecolor": "white", "markersize": 4.5, "color": color}
         ax.plot(x, y, ":" if line and upright else "", linewidth=1, label=f"{PUBLISHED}{label}", **style)
@@ -220,7 +221,7 @@ def _groups(
     offsets = np.linspace(-reach, reach, len(groups)) if len(groups) > 1 else [0.0]
     for index, ((value, part), offset) in enumerate(zip(groups, offsets, strict=True)):
         order = part.index[np.argsort(places[part.index])] if vertical else part.index
-        label = _metrics(part)[0].label if hue == "metric" else value if vertical or hue is None else f"{hue} {value}"
+        label = _metrics(part)[0].label if hue == "metric" else value if vertical or not hue else f"{hue} {value!s}"
         dots(ax, rows.loc[order], places[order] + offset, index, label, vertical)
 
 
