@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -123,7 +123,7 @@ class Learning:
     def _losses(self, rows: Ints) -> torch.Tensor:
         """Return the loss of each example."""
         with torch.autocast("cuda", torch.bfloat16, enabled=self._cuda and self._vectors is None):
-            outputs = self.evaluator.head(features(*self._shown(rows))).float()  # type: ignore[arg-type]
+            outputs = self.evaluator.head(features(*self._shown(rows))).float()
         wanted = self._wanted(rows)
         if self.settings.loss == "regression":
             return torch.square(outputs - wanted).squeeze(1)
@@ -136,13 +136,11 @@ class Learning:
             return labels.unsqueeze(1)
         return shared_between_stars(labels, self.settings.stars)
 
-    def _shown(self, rows: Ints) -> Iterator[torch.Tensor | None]:
-        """Yield the vectors of outputs, sources and references of some examples; each text is encoded once."""
+    def _shown(self, rows: Ints) -> Sequence[torch.Tensor]:
+        """Return the vectors of outputs, sources and references of some examples; each text is encoded once."""
         if self._vectors is None:
-            yield from self.evaluator.vectors([[part[i] for i in rows] for part in self._texts])
-            return
-        for known in self._vectors:
-            yield None if known is None else known[torch.tensor(rows, device=known.device)]
+            return self.evaluator.vectors([[part[i] for i in rows] for part in self._texts])
+        return [known[torch.tensor(rows, device=known.device)] for known in self._vectors]
 
 
 def shared_between_stars(labels: torch.Tensor, stars: int) -> torch.Tensor:

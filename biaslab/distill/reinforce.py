@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -139,12 +140,10 @@ def reinforce(
 
 def _as_function(reward: Any, attribute: str) -> RewardFunction:
     """Return the reward as a function of texts, sources and references."""
-    if hasattr(reward, "ask"):
-        return lambda texts, sources, references: _ask(reward, attribute, texts, sources, references)
-    found = getattr(reward, "score", reward)
+    found = partial(_ask, reward, attribute) if hasattr(reward, "ask") else getattr(reward, "score", reward)
     if not callable(found):
         raise InputError("reward", reward, "a function of texts, sources and references, an evaluator, or a judge")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _ask(
