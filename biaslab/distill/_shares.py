@@ -1,4 +1,4 @@
-"""Two estimates about the same contexts: their difference and their ratio, with intervals and a word for it."""
+"""Two estimates about the same contexts: their difference and their ratio, with intervals and a verdict."""
 
 from __future__ import annotations
 
@@ -45,10 +45,6 @@ class Pair:
         shifts[np.abs(shifts) <= ROUNDING * np.abs(values[0])] = 0.0
         return cls(values[0], math.sqrt((contexts - 1) / max(contexts, 1)) * shifts, contexts, level)
 
-    @property
-    def _t(self) -> float:
-        return float(stats.t.ppf((1 + self.level) / 2, self.contexts - 1))
-
     def _missing(self) -> str:
         """Say why nothing can be estimated of both; nothing where it can."""
         if np.isnan(self.values).any():
@@ -68,8 +64,9 @@ class Pair:
             note = "contexts do not vary: the interval has no width"
             return Estimate(value, math.nan, value, value, math.nan, math.nan, self.contexts, "none", note)
         low, high = by_student(value, error, self.contexts, self.level)
+        effect, note = effect_or_why_not(error, self.contexts)
         p_value = p_by_t(value, error, self.contexts)
-        return Estimate(value, error, low, high, p_value, *self._effect(error))
+        return Estimate(value, error, low, high, p_value, effect, self.contexts, METHOD, note)
 
     def share(self) -> Estimate:
         """Estimate student's / teacher's with Fieller's interval, tested against 1; NaN where the teacher has none."""
@@ -77,7 +74,7 @@ class Pair:
         if math.isnan(difference.estimate):
             return difference
         t, s = self.values.tolist()
-        q, v_t = self._t**2, float(np.sum(self.errors[:, 0] ** 2))
+        q, v_t = float(stats.t.ppf((1 + self.level) / 2, self.contexts - 1)) ** 2, float(np.sum(self.errors[:, 0] ** 2))
         g = q * v_t / t**2 if t else math.inf
         if g >= 1:
             return undefined(_NO_SHARE.format(g), self.contexts)
@@ -88,24 +85,20 @@ class Pair:
         a, c, v = t * t - q * v_t, float(self.errors[:, 0] @ left), float(left @ left)
         half = math.sqrt(q * (a * v + q * c * c))
         error = math.sqrt(v) / abs(t)
-        effect, points, method, note = self._effect(error)
-        low, high = ratio - (q * c + half) / a, ratio - (q * c - half) / a
-        method = method.replace(METHOD, "Fieller, " + METHOD)
-        return Estimate(ratio, error, low, high, difference.p_value, effect, points, method, note)
-
-    def _effect(self, error: float) -> tuple[float, int, str, str]:
         effect, note = effect_or_why_not(error, self.contexts)
-        return effect, self.contexts, METHOD, note
+        low, high = ratio - (q * c + half) / a, ratio - (q * c - half) / a
+        p_value, method = difference.p_value, f"Fieller, {METHOD}"
+        return Estimate(ratio, error, low, high, p_value, effect, self.contexts, method, note)
 
 
-def in_a_word(share: Estimate) -> str:
+def verdict_of(share: Estimate) -> str:
     """Read the interval of a share: which of nothing (0), a part, all (1), more and the opposite it leaves possible.
 
     Examples
     --------
     >>> from dataclasses import replace
     >>> found = undefined("no bias")
-    >>> in_a_word(found), in_a_word(replace(found, estimate=0.9, ci_low=0.6, ci_high=1.3))
+    >>> verdict_of(found), verdict_of(replace(found, estimate=0.9, ci_low=0.6, ci_high=1.3))
     ('cannot be told', 'keeps')
     """
     low, high = share.ci_low, share.ci_high

@@ -14,7 +14,7 @@ from biaslab.datasets.schema import Dataset
 from biaslab.distill.aspects import MULTIPLE, Aspect, aspects, find_aspect
 from biaslab.errors import InputError
 from biaslab.scales import Scale, whole_numbers
-from biaslab.scoring.pointwise import Answer, Asking, Item, Question, about_scores, items, read_score
+from biaslab.scoring.pointwise import Answer, Asking, Question, about_scores, items, read_score
 
 StarScale = Literal["stars", "0-100"]
 _SCALES: Mapping[str, Scale] = {"stars": whole_numbers(1, 5), "0-100": whole_numbers(0, 100)}
@@ -100,9 +100,22 @@ class Stars:
             what = f"context {row['context_id']!r}, candidate {row['candidate_id']!r} has none"
             raise InputError("reference", what, "a reference for every candidate, or reference=False")
         for item in items(dataset):
-            shown = self._shown(item)
+            shown = {
+                "source": item.context if self.source else "",
+                "reference": item.reference if self.reference else "",
+                "candidate": item.text,
+            }
             for aspect in chosen:
-                prompt = prompts.render("stars", **shown, stars=self.scale == "stars", **_about(aspect))
+                prompt = prompts.render(
+                    "stars",
+                    **shown,
+                    stars=self.scale == "stars",
+                    noun=aspect.noun,
+                    attribute=aspect.name,
+                    worst=aspect.worst,
+                    perfect=aspect.perfect,
+                    definition=aspect.definition,
+                )
                 human = {**item.human, aspect.name: item.human.get(aspect.name, math.nan)}
                 asked = replace(item, context=shown["source"], human=human)
                 about = about_scores(asked, _named(aspect, dataset), scale)
@@ -111,13 +124,6 @@ class Stars:
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the stars, or the score from 0 to 100, of a distribution the expected one; and the status."""
         return read_score(trial, reply)
-
-    def _shown(self, item: Item) -> dict[str, str]:
-        return {
-            "source": item.context if self.source else "",
-            "reference": item.reference if self.reference else "",
-            "candidate": item.text,
-        }
 
     def _aspects(self) -> tuple[Aspect, ...]:
         if self.aspects is None:
@@ -132,13 +138,3 @@ def _named(aspect: Aspect, dataset: Dataset) -> list[str]:
     """Return the attributes that one number is about: of the multi-aspect prompt all that its definition names."""
     several = [name for name in dataset.attributes if name in aspect.definition]
     return several if aspect.name == MULTIPLE and several else [aspect.name]
-
-
-def _about(aspect: Aspect) -> dict[str, str]:
-    return {
-        "noun": aspect.noun,
-        "attribute": aspect.name,
-        "worst": aspect.worst,
-        "perfect": aspect.perfect,
-        "definition": aspect.definition,
-    }

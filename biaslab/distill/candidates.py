@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ class Truncation(NamedTuple):
     Parameters
     ----------
     k : int
-        The so many likeliest only (Fan et al. 2018); 0 is all.
+        Sample from the k likeliest tokens only (Fan et al. 2018); 0 is all.
     p : float
         The fewest likeliest that together have this probability (Holtzman et al. 2020); 1 is all.
     temperature : float
@@ -69,12 +70,8 @@ class Truncation(NamedTuple):
 
 @torch.inference_mode()
 def sample(
-    policy: Policy,
-    prompts: Sequence[Ids],
-    of: Sequence[int],
-    uniforms: NDArray[np.float64],
-    truncation: Truncation,
-) -> list[Output]:
+    policy: Policy, prompts: Sequence[Ids], uniforms: NDArray[np.float64], truncation: Truncation
+) -> list[list[Output]]:
     """Sample outputs; a row has random numbers of its own, so it does not depend on its batch.
 
     Parameters
@@ -83,19 +80,24 @@ def sample(
         Who writes.
     prompts : sequence of tuple of int
         Token ids; each is read once.
-    of : sequence of int, shape (rows,)
-        Which prompt a row answers.
-    uniforms : numpy.ndarray, shape (rows, steps)
-        Numbers in [0, 1), one a token; their number is the greatest length.
+    uniforms : numpy.ndarray, shape (prompts, n, steps)
+        Numbers in [0, 1), one a token; the number of steps is the greatest length.
     truncation : Truncation
         What may be sampled.
+
+    Returns
+    -------
+    list of list of Output
+        Of each prompt n outputs.
     """
     reading = Reading(policy, prompts)
     ends = torch.tensor(policy.terminators)
-    parents = torch.tensor(list(of))
-    logits, alive = reading.logits[parents.to(reading.logits.device)], torch.arange(len(of))
-    numbers = torch.from_numpy(np.ascontiguousarray(uniforms))
-    written: list[list[int]] = [[] for _ in of]
+    n = uniforms.shape[1]
+    numbers = torch.from_numpy(uniforms).flatten(0, 1)
+    alive = torch.arange(len(numbers))
+    parents = alive // n
+    logits = reading.logits[parents.to(reading.logits.device)]
+    written: list[list[int]] = [[] for _ in numbers]
     for step in range(numbers.shape[1]):
         tokens = truncation.draw(logits, numbers[alive, step])
         for row, token in zip(alive.tolist(), tokens.tolist(), strict=True):
@@ -106,7 +108,8 @@ def sample(
             break
         device = logits.device
         logits = reading.feed(tokens[going, None].to(device), parents.to(device))[:, -1]
-    return [Output(tuple(ids), ids[-1] in policy.terminators) for ids in written]
+    outputs = [Output(tuple(ids), ids[-1] in policy.terminators) for ids in written]
+    return [outputs[start : start + n] for start in range(0, len(outputs), n)]
 
 
 @torch.inference_mode()
@@ -162,7 +165,8 @@ def search(
         fed = torch.tensor(tokens, device=every.device)[:, None]
         logits = reading.feed(fed, old // beams if step == 1 else old)[:, -1]
         scores = logits.float().log_softmax(-1).view(scores.shape)
-    return [_in_turn([group.best() for group in hunt]) for hunt in hunts]
+    turns = [zip_longest(*(group.best() for group in hunt)) for hunt in hunts]
+    return [[output for turn in every for output in turn if output] for every in turns]
 
 
 class _Group:
@@ -212,8 +216,3 @@ class _Group:
             if total > -torch.inf and len(row) == self.max_tokens
         ]
         return [output for _, output in sorted([*self.ended, *cut], key=lambda pair: -pair[0])[: self.width]]
-
-
-def _in_turn(groups: Sequence[Sequence[Output]]) -> list[Output]:
-    longest = max(map(len, groups))
-    return [group[i] for i in range(longest) for group in groups if i < len(group)]

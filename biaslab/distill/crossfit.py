@@ -199,19 +199,12 @@ def load_evaluators(folder: str | PathLike[str], encoder: str | None = None, dev
     except (OSError, ValueError) as error:
         raise ModelLoadError(f"{FOLDS} in {str(folder)!r} cannot be read: {error}") from error
     fits = isinstance(card, dict) and set(card) == {"format", "folds", "held_out"} and card["format"] == _FORMAT
-    count = card["folds"] if fits else 0
-    if not isinstance(count, int) or not 2 <= count <= 1000 or not isinstance(card["held_out"], dict):
+    if not fits or not is_whole(card["folds"], 2, 1000) or not isinstance(card["held_out"], dict):
         raise ModelLoadError(f"{FOLDS} in {str(folder)!r} does not describe evaluators of the format {_FORMAT!r}")
-    if not all(_known(numbers, count) for numbers in card["held_out"].values()):
+    count, every = card["folds"], card["held_out"].values()
+    if not all(isinstance(some, list) and some and all(is_whole(n, 0, count - 1) for n in some) for some in every):
         raise ModelLoadError(f"{FOLDS} in {str(folder)!r} names folds that are not there")
     return Evaluators([load_evaluator(path / f"fold-{i}", encoder, device) for i in range(count)], card["held_out"])
-
-
-def _known(numbers: object, count: int) -> bool:
-    """Return whether these are numbers of some of so many evaluators."""
-    if not isinstance(numbers, list) or not numbers:
-        return False
-    return all(is_whole(n, 0, count - 1) for n in numbers)
 
 
 def _mark(kind: str, text: str) -> str:

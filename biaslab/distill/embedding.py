@@ -17,7 +17,7 @@ from biaslab.judges.loading import ModelSource, find_model, load_headless
 from biaslab.scoring.encoder import Encoder, batches, choose_layer, is_causal
 
 Layer = int | Literal["last"] | None
-_BATCH_TOKENS, _KEPT = 4096, 50_000
+_BATCH_TOKENS = 4096
 _POOLINGS = get_args(Pooling)
 
 
@@ -97,8 +97,7 @@ class TextEncoder:
             model.pooler = None  # is not asked
         self._blocks = _cut(model, depth, self.layer)
         self._reading = Encoder(source.name, model, tokenizer, self.layer)
-        self._known: dict[str, torch.Tensor] = {}
-        self._states: States | None = None
+        self.states = States()
         self.model = model.requires_grad_(False)
         self.width = int(model.config.get_text_config().hidden_size)
 
@@ -111,8 +110,8 @@ class TextEncoder:
         """Keep vectors below a folder, and read there what was kept; not of an encoder that learns."""
         here = f"{self.source.revision} {self.layer} {self.model.dtype} {self.device.partition(':')[0]}"
         below = folder / f"states-{hashlib.sha256(here.encode()).hexdigest()[:16]}"
-        if self._states is None or self._states.folder != below:
-            self._states = States(below)
+        if self.states.folder != below:
+            self.states = States(below)
 
     def vectors(self, texts: Sequence[str], pooling: Pooling) -> torch.Tensor:
         """Return one vector a text, shape (texts, width); with gradients while layers are trainable and wanted.
@@ -130,32 +129,32 @@ class TextEncoder:
         if pooling == "cls" and self.causal:
             raise InputError("pooling", pooling, "last or mean for a causal model, whose first token sees nothing")
         distinct = list(dict.fromkeys(texts))
-        row = _POOLINGS.index(pooling)
         if torch.is_grad_enabled() and self.trained():
             found = dict(self._computed(distinct))
         else:
-            missing = [text for text in distinct if text not in self._known]
-            fresh = self._looked_up(missing)
-            found = {text: self._known[text] for text in distinct if text in self._known} | fresh
-            self._remember(fresh)
+            found = {text: vector.to(self.device) for text, vector in self.states.find(distinct).items()}
+            with torch.no_grad():
+                fresh = dict(self._computed([text for text in distinct if text not in found]))
+            self.states.add(fresh)
+            found |= fresh
         places = {text: i for i, text in enumerate(distinct)}
-        every = torch.stack([found[text][row] for text in distinct])
+        every = torch.stack([found[text][_POOLINGS.index(pooling)] for text in distinct])
         return every[torch.tensor([places[text] for text in texts], device=every.device)]
 
     def unfreeze(self, layers: int | Literal["all"]) -> None:
-        """Let so many layers learn, from the top, or everything.
+        """Let layers learn, counted from the top, or everything.
 
         Raises
         ------
         InputError
-            If there are not so many.
+            If there are fewer layers.
         """
         if layers != "all" and layers > len(self._blocks):
             raise InputError("trainable", layers, f"0 to {len(self._blocks)} layers of {self.source.name}, or all")
         chosen = [self.model] if layers == "all" else list(self._blocks)[len(self._blocks) - layers :]
         for part in chosen:
             part.requires_grad_(True)
-        self._known.clear()
+        self.states = States()
 
     def trained(self) -> dict[str, torch.nn.Parameter]:
         """Return what learns, by name."""
@@ -166,21 +165,11 @@ class TextEncoder:
         self.model.eval()
         if not self.trained():
             return
-        self._known.clear()
+        self.states = States()
         for part in self.model.modules():
             own = list(part.parameters())
             if own and all(p.requires_grad for p in own):
                 part.train(on)
-
-    def _looked_up(self, texts: Sequence[str]) -> dict[str, torch.Tensor]:
-        """Return the vectors of texts that are not remembered: from the folder, where they are kept, or computed."""
-        states = None if self.trained() else self._states
-        known = {} if states is None else {t: v.to(self.device) for t, v in states.find(texts).items()}
-        with torch.no_grad():
-            fresh = dict(self._computed([text for text in texts if text not in known]))
-        if states is not None:
-            states.add(fresh)
-        return known | fresh
 
     def _computed(self, texts: Sequence[str]) -> Iterator[tuple[str, torch.Tensor]]:
         """Yield a text with its first, its mean and its last vector, shape (3, width)."""
@@ -195,11 +184,6 @@ class TextEncoder:
             lasts = states[torch.arange(len(batch), device=states.device), mask.sum(1) - 1]
             for index, *pooled in zip(batch, states[:, 0], means, lasts, strict=True):
                 yield texts[index], torch.stack(pooled)
-
-    def _remember(self, fresh: dict[str, torch.Tensor]) -> None:
-        if len(self._known) + len(fresh) > _KEPT:
-            self._known.clear()
-        self._known.update(fresh)
 
 
 def find_encoder(name: str, layer: Layer, device: str, trainable: bool) -> TextEncoder:

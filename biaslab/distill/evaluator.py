@@ -59,7 +59,8 @@ class Evaluator:
         self.encoder = find_encoder(
             settings.encoder, "last" if last else settings.layer, choose_device(device), settings.trainable != 0
         )
-        self.encoder.unfreeze(settings.trainable) if settings.trainable else None
+        if settings.trainable:
+            self.encoder.unfreeze(settings.trainable)
         self.head = _head(settings, self.encoder.width).to(self.encoder.device).eval()
 
     def __repr__(self) -> str:
@@ -132,20 +133,15 @@ class Evaluator:
         given = self._given(texts, sources, references)
         if not given[0]:
             return np.empty(0)
-        scores = []
         with torch.no_grad():
-            vectors = self.vectors(given)
-            for start in range(0, len(given[0]), _CHUNK):
-                parts = [None if v is None else v[start : start + _CHUNK] for v in vectors]
-                scores.append(self.worth(self.head(features(*parts))).double().cpu().numpy())  # type: ignore[arg-type]
+            chunks = zip(*(torch.split(part, _CHUNK) for part in self.vectors(given)), strict=True)
+            scores = [self.worth(self.head(features(*chunk))).double().cpu().numpy() for chunk in chunks]
         return np.concatenate(scores)
 
-    def vectors(self, given: Sequence[Sequence[str]]) -> tuple[torch.Tensor | None, ...]:
-        """Return the vectors of texts, sources and references, None for what is not needed; all encoded together."""
+    def vectors(self, given: Sequence[Sequence[str]]) -> tuple[torch.Tensor, ...]:
+        """Return the vectors of texts and of what else is given, sources or references; all encoded together."""
         together = [text for part in given for text in part]
-        every = self.encoder.vectors(together, self.settings.pooling)
-        parts = torch.split(every, len(given[0]))
-        return (*parts, *[None] * (3 - len(parts)))
+        return torch.split(self.encoder.vectors(together, self.settings.pooling), len(given[0]))
 
     def worth(self, outputs: torch.Tensor) -> torch.Tensor:
         """Return scores from what the head puts out: the number itself, or the expected star, laid on 0 to 1."""

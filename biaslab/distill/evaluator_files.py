@@ -14,6 +14,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from biaslab.checks import is_whole
 from biaslab.distill.settings import Settings
 from biaslab.errors import InputError, ModelLoadError
 from biaslab.output import replacing
@@ -69,8 +70,9 @@ def _read_card(path: Path) -> dict[str, Any]:
     if not isinstance(card, dict) or set(card) != _FIELDS or card["format"] != _FORMAT:
         raise ModelLoadError(f"{CARD} in {str(path)!r} does not describe an evaluator of the format {_FORMAT!r}")
     strings = all(isinstance(card[name], str) for name in ("attribute", "revision", "weights"))
-    layer = isinstance(card["layer"], int) and not isinstance(card["layer"], bool)
-    if not (strings and layer and isinstance(card["training"], dict) and all(_plain(card["training"]))):
+    if not (
+        strings and is_whole(card["layer"]) and isinstance(card["training"], dict) and all(_plain(card["training"]))
+    ):
         raise ModelLoadError(f"{CARD} in {str(path)!r} has a field of another type than an evaluator's")
     return card
 

@@ -78,15 +78,12 @@ class EvaluatorJudge:
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
         """Answer every request, those of one attribute together."""
-        asked: dict[int, list[Score]] = {}
-        chosen: dict[int, AnyEvaluator] = {}
+        asked: dict[AnyEvaluator, list[Score]] = {}
         for request in requests:
-            evaluator = self._evaluator(request)
-            chosen[id(evaluator)] = evaluator
-            asked.setdefault(id(evaluator), []).append(request)  # type: ignore[arg-type]
-        for key, mine in asked.items():
+            asked.setdefault(self._evaluator(request), []).append(request)  # type: ignore[arg-type]
+        for evaluator, mine in asked.items():
             texts, sources, references = zip(*((r.text, r.source, r.reference) for r in mine), strict=True)
-            scores = chosen[key].score(texts, sources, references)
+            scores = evaluator.score(texts, sources, references)
             for request, score in zip(mine, scores, strict=True):
                 yield request, Reply(score=float(score))
 
@@ -121,16 +118,13 @@ def load_judge(folder: str | PathLike[str], encoder: str | None = None, device: 
         If there is none, or one of them cannot be loaded.
     """
     path = Path(folder)
-    inside = sorted(p for p in path.glob("*") if (p / CARD).is_file() or (p / FOLDS).is_file())
-    single = not inside or (path / CARD).is_file() or (path / FOLDS).is_file()
-    found = [_load(each, encoder, device) for each in ([path] if single else inside)]
+    one = (path / CARD).is_file() or (path / FOLDS).is_file()
+    inside = [] if one else sorted(p for p in path.glob("*") if (p / CARD).is_file() or (p / FOLDS).is_file())
+    found: list[AnyEvaluator] = []
+    for each in inside or [path]:
+        load = load_evaluators if (each / FOLDS).is_file() else load_evaluator
+        found.append(load(each, encoder, device))
     try:
         return EvaluatorJudge(found, path.resolve().name)
     except InputError as error:
         raise ModelLoadError(f"the folder {str(folder)!r} holds several evaluators of one attribute") from error
-
-
-def _load(path: Path, encoder: str | None, device: str | None) -> AnyEvaluator:
-    if (path / FOLDS).is_file():
-        return load_evaluators(path, encoder, device)
-    return load_evaluator(path, encoder, device)

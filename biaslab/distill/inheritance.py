@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from biaslab.core import Metric, Probe
-from biaslab.distill._shares import Pair, in_a_word
+from biaslab.distill._shares import Pair, verdict_of
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.stats import ITEM, LEADING, TRAILING, estimates_frame, require_columns, usable
 
@@ -81,8 +81,8 @@ def bias_inheritance(
     context at a time, (G − 1) / G Σ (θ₍g₎ − θ)(θ₍g₎ − θ)ᵀ, and the interval is Fieller's (1954): all shares r for which
     student's − r × teacher's does not differ from 0 by t with G − 1 degrees of freedom. Where the teacher's own bias
     does not differ from its null (Fieller's g ≥ 1), no share is excluded: it is NaN, and ``note`` says so. The share is
-    thus estimated only of biases that were found, and one that was hardly found looks larger than it is, and its share
-    smaller; judge more contexts.
+    thus estimated only of biases that differ from their null, and one that barely does looks larger than it is, and
+    its share smaller; judge more contexts.
 
     The student is taken as it is: the interval is over contexts, and says nothing about what another training would
     give.
@@ -123,9 +123,8 @@ def bias_inheritance(
     found = [_by_key(frame, conditions) for frame in own]
     keys = [key for key in found[0] if key in found[1]]
     if not keys:
-        raise TrialsError(
-            "conditions", _apart(found, conditions), "at least one cell that both judged", "ask both alike"
-        )
+        what = _apart(found, conditions)
+        raise TrialsError("conditions", what, "at least one cell that both judged", "ask both alike")
     drawn = _without_each(probe, trials, list(wanted), conditions, keys, progress)
     rows: list[dict[str, Any]] = []
     for key, values in zip(keys, drawn, strict=True):
@@ -148,8 +147,7 @@ def _require_metrics(probe: Probe, metrics: Sequence[str] | None) -> dict[str, M
     wanted = probe.primary if metrics is None else metrics
     unknown = [wanted] if isinstance(wanted, str) else [name for name in wanted if name not in tested]
     if unknown or not wanted:
-        allowed = f"a list of metrics with a null: {', '.join(tested)}"
-        raise InputError("metrics", unknown or wanted, allowed)
+        raise InputError("metrics", unknown or wanted, f"a list of metrics with a null: {', '.join(tested)}")
     return {name: known[name] for name in dict.fromkeys(wanted)}
 
 
@@ -218,11 +216,10 @@ def _compared(
     facts |= {name: pair[1][name] for name in ("judge", "ci_level", "seed")}
     if own:
         for role, row, weights in zip(_ROLES, pair, ((1.0, 0.0), (0.0, 1.0)), strict=True):
-            found = asdict(both.combined(weights))
-            yield {**row, **where, "role": role, **found}
+            yield {**row, **where, "role": role, **asdict(both.combined(weights))}
     yield {**where, **facts, "metric": "bias_difference", "role": "difference", **asdict(both.combined((-1.0, 1.0)))}
     share = both.share()
-    yield {**where, **facts, "metric": "bias_share", "role": "share", "verdict": in_a_word(share), **asdict(share)}
+    yield {**where, **facts, "metric": "bias_share", "role": "share", "verdict": verdict_of(share), **asdict(share)}
 
 
 def _spreads(trials: tuple[pd.DataFrame, pd.DataFrame], where: Mapping[str, Any]) -> Floats:

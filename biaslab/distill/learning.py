@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from biaslab.distill.checkpoints import load_checkpoint, save_checkpoint
+from biaslab.distill.checkpoints import flattened, load_checkpoint, restore, save_checkpoint
 from biaslab.distill.embedding import features
 from biaslab.distill.evaluator import Evaluator
 from biaslab.distill.settings import Settings
@@ -31,11 +30,6 @@ class State:
     best_epoch: int = 0
     best: dict[str, torch.Tensor] = field(default_factory=dict)
     history: list[list[float]] = field(default_factory=list)
-
-    def facts(self, frame: pd.DataFrame) -> dict[str, Any]:
-        """Return what to tell of the run."""
-        counted = {"examples": len(frame), "contexts": int(frame["context_id"].nunique())}
-        return {"best_epoch": self.best_epoch, **counted, "history": self.history}
 
 
 class Learning:
@@ -80,34 +74,26 @@ class Learning:
         InputError
             If the folder holds another run.
         """
-        folder.mkdir(parents=True, exist_ok=True)
         found = load_checkpoint(folder)
         if found is None:
             return State()
         tensors, record = found
         if record.get("run") != run:
             raise InputError("folder", str(folder), "an empty folder", "it holds another run, not yet at its end")
-        parts: dict[str, dict[str, torch.Tensor]] = {"now": {}, "best": {}, "optimizer": {}}
-        for name, tensor in tensors.items():
-            part, _, own = name.partition(":")
-            parts[part][own] = tensor
-        self.evaluator.load_weights(parts["now"])
-        known = self._optimizer.state_dict()
-        known["state"] = {}
-        for name, tensor in parts["optimizer"].items():
-            index, _, own = name.partition(":")
-            known["state"].setdefault(int(index), {})[own] = tensor
-        self._optimizer.load_state_dict(known)
+        now, best = (
+            {name.removeprefix(part): tensor for name, tensor in tensors.items() if name.startswith(part)}
+            for part in ("now:", "best:")
+        )
+        self.evaluator.load_weights(now)
+        restore(self._optimizer, tensors)
         kept = {name: record[name] for name in ("waited", "best_epoch", "history")}
         lowest = min((row[2] for row in record["history"] if len(row) > 2), default=float("nan"))
-        return State(epoch=record["step"], lowest=lowest, best=parts["best"], **kept)
+        return State(epoch=record["step"], lowest=lowest, best=best, **kept)
 
     def keep(self, folder: Path, state: State, run: str) -> None:
         """Write all that the next epoch depends on."""
         tensors = {f"now:{name}": tensor for name, tensor in self.evaluator.weights().items()}
-        tensors |= {f"best:{name}": tensor for name, tensor in state.best.items()}
-        for index, kept in self._optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer:{index}:{name}": tensor for name, tensor in kept.items()}
+        tensors |= {f"best:{name}": tensor for name, tensor in state.best.items()} | flattened(self._optimizer)
         record = {"run": run, "waited": state.waited, "best_epoch": state.best_epoch, "history": state.history}
         save_checkpoint(folder, state.epoch, tensors, record)
 
@@ -136,9 +122,8 @@ class Learning:
 
     def _losses(self, rows: Ints) -> torch.Tensor:
         """Return the loss of each example."""
-        mixed = torch.autocast("cuda", torch.bfloat16, enabled=self._cuda and self._vectors is None)
-        with mixed:
-            outputs = self.evaluator.head(features(*self._shown(rows))).float()  # type: ignore[arg-type]
+        with torch.autocast("cuda", torch.bfloat16, enabled=self._cuda and self._vectors is None):
+            outputs = self.evaluator.head(features(*self._shown(rows))).float()
         wanted = self._wanted(rows)
         if self.settings.loss == "regression":
             return torch.square(outputs - wanted).squeeze(1)
@@ -151,13 +136,11 @@ class Learning:
             return labels.unsqueeze(1)
         return shared_between_stars(labels, self.settings.stars)
 
-    def _shown(self, rows: Ints) -> Iterator[torch.Tensor | None]:
-        """Yield the vectors of outputs, sources and references of some examples; each text is encoded once."""
+    def _shown(self, rows: Ints) -> Sequence[torch.Tensor]:
+        """Return the vectors of outputs, sources and references of some examples; each text is encoded once."""
         if self._vectors is None:
-            yield from self.evaluator.vectors([[part[i] for i in rows] for part in self._texts])
-            return
-        for known in self._vectors:
-            yield None if known is None else known[torch.tensor(rows, device=known.device)]
+            return self.evaluator.vectors([[part[i] for i in rows] for part in self._texts])
+        return [known[torch.tensor(rows, device=known.device)] for known in self._vectors]
 
 
 def shared_between_stars(labels: torch.Tensor, stars: int) -> torch.Tensor:

@@ -44,8 +44,7 @@ def search_weights(values: Floats, goals: Floats, seed: int = 0) -> tuple[Floats
     starts = np.vstack([np.full(size, 1 / size), alone, rng.dirichlet(np.ones(size), _STARTS * size)])
     reached = [mean_goal(values, goals, start) for start in starts]
     best, most = starts[int(np.argmax(reached))], max(reached)
-    for start, found in zip(starts, reached, strict=True):
-        weights, goal = start, found
+    for weights, goal in zip(starts, reached, strict=True):
         for _ in range(_ROUNDS):
             towards = [*alone, *rng.dirichlet(np.ones(size), _LINES * size)]
             tried = [_best_on_line(values, goals, weights, other - weights) for other in towards]

@@ -77,7 +77,7 @@ class Policy:
         Raises
         ------
         PromptTooLongError
-            If it leaves no room for so many tokens in the context window.
+            If it leaves no room for ``max_tokens`` in the context window.
         """
         ids = self.encoder.conversation([Message("user", self.prompt.replace(SOURCE, source))])
         ids = (*ids, *self.encoder.suffix) if self.has_encoder else ids
@@ -206,10 +206,10 @@ class Reading:
 
     def __init__(self, policy: Policy, prompts: Sequence[Ids]) -> None:
         self.model, self.extra = policy.model, {}
-        takes = set(inspect.signature(self.model.forward).parameters)
-        if getattr(self.model, "_is_stateful", False) or "past_key_values" not in takes:
+        self._takes = set(inspect.signature(self.model.forward).parameters)
+        self._is_causal = not policy.has_encoder
+        if getattr(self.model, "_is_stateful", False) or "past_key_values" not in self._takes:
             raise JudgeError(f"the model {policy.name!r} keeps no keys and values; choose a transformer")
-        self._places = "position_ids" in takes and not policy.has_encoder
         if policy.has_encoder:
             states, self.mask = encode_prompts(self.model, list(prompts))
             self.extra = {"encoder_outputs": (states,)}
@@ -217,7 +217,6 @@ class Reading:
         else:
             fed = padded([tuple(reversed(p)) for p in prompts], self.model.device).flip(1)
             self.mask = padded([(1,) * len(p) for p in prompts], self.model.device).flip(1)
-        self._is_causal = not policy.has_encoder
         self.cache: Any = None
         self.logits = self._run(fed)[:, -1]
 
@@ -239,9 +238,9 @@ class Reading:
 
     def _run(self, tokens: torch.Tensor) -> torch.Tensor:
         inputs: dict[str, Any] = {"decoder_input_ids" if self.extra else "input_ids": tokens, **self.extra}
-        if self._places:
+        if "position_ids" in self._takes and self._is_causal:
             inputs["position_ids"] = (self.mask.cumsum(-1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
-        if self.cache is None and "logits_to_keep" in inspect.signature(self.model.forward).parameters:
+        if self.cache is None and "logits_to_keep" in self._takes:
             inputs["logits_to_keep"] = 1
         found = self.model(attention_mask=self.mask, past_key_values=self.cache, use_cache=True, **inputs)
         self.cache = found.past_key_values

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,8 +116,9 @@ def reinforce(
     """
     settings = replace(settings or MinimumRisk(), **changes)
     given, others = source_frame(sources), None if held_out is None else source_frame(held_out)
-    if settings.balance < 1 and (given["reference"].str.strip() == "").any():
-        where = given.loc[given["reference"].str.strip() == "", "context_id"].iloc[0]
+    blank = given.loc[given["reference"].str.strip() == "", "context_id"]
+    if settings.balance < 1 and len(blank):
+        where = blank.iloc[0]
         raise InputError("sources", f"context {where!r} without a reference", "references", "or set balance to 1")
     both = set() if others is None else set(given["context"]) & set(others["context"])
     if both:
@@ -138,12 +140,10 @@ def reinforce(
 
 def _as_function(reward: Any, attribute: str) -> RewardFunction:
     """Return the reward as a function of texts, sources and references."""
-    if hasattr(reward, "ask"):
-        return lambda texts, sources, references: _ask(reward, attribute, texts, sources, references)
-    found = getattr(reward, "score", reward)
+    found = partial(_ask, reward, attribute) if hasattr(reward, "ask") else getattr(reward, "score", reward)
     if not callable(found):
         raise InputError("reward", reward, "a function of texts, sources and references, an evaluator, or a judge")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _ask(

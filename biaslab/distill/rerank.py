@@ -57,9 +57,8 @@ class Reward:
         for row in dataset.candidates.itertuples():
             reference = str(row.reference) if self.reference else ""
             for attribute in self.attributes:
-                context_id, candidate_id, text, source = map(
-                    str, (row.context_id, row.candidate_id, row.text, row.context)
-                )
+                given = (row.context_id, row.candidate_id, row.text, row.context)
+                context_id, candidate_id, text, source = map(str, given)
                 about = About(context_id, (candidate_id,), (text,), (attribute,), bool(source.strip()))
                 yield Trial(Score(text, source, reference, attribute, about), context_id, attribute, candidate_id)
 
@@ -169,9 +168,8 @@ def evaluate(
             values = part.set_index(_ITEM)["score"].reindex(index).to_numpy(float)
             if np.isnan(values).any():
                 where = ", ".join(map(str, index[int(np.isnan(values).argmax())]))
-                raise InputError(
-                    "judges", f"no score of {where} by {label or 'the judge'}", "a score of every candidate"
-                )
+                what = f"no score of {where} by {label or 'the judge'}"
+                raise InputError("judges", what, "a score of every candidate")
             columns[label] = values
     return pd.DataFrame(columns, index=index)
 
@@ -237,9 +235,8 @@ def tune_weights(
         raise InputError("objective", list(goal.columns), "one score a candidate", "choose one attribute")
     values, goals = _blocks(table, goal.iloc[:, 0].to_numpy(float))
     weights, reached = search_weights(values, goals, seed)
-    equal = mean_goal(values, goals, np.ones(table.shape[1]))
     found = pd.Series(weights, index=table.columns, name="weight")
-    found.attrs = {"objective": reached, "equal": equal}
+    found.attrs = {"objective": reached, "equal": mean_goal(values, goals, np.ones(table.shape[1]))}
     return found
 
 
@@ -261,5 +258,4 @@ def _parts(frame: pd.DataFrame, name: str) -> Iterator[tuple[str, pd.DataFrame]]
         raise InputError("judges", f"a frame of {len(kinds)} scorers", "scores of one scorer and judge", remedy)
     groups = frame.groupby("attribute", sort=False)
     for attribute, part in groups:
-        label = name if len(groups) == 1 else ": ".join(filter(None, (name, str(attribute))))
-        yield label, part
+        yield name if len(groups) == 1 else ": ".join(filter(None, (name, str(attribute)))), part

@@ -40,7 +40,7 @@ class MinimumRisk:
     temperature : float
         Of the sampling.
     trainable : "all" or int
-        Train all weights (the paper's way), or the last so many blocks and what comes after them only.
+        Train all weights, as in the paper, or only the last blocks, this many, and what comes after them.
     evaluate_every : int
         Steps between measurements on held-out sources; there is one before training and one at the end anyway.
     save_every : int

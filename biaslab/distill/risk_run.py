@@ -15,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.distill.candidates import Output, Truncation, sample
-from biaslab.distill.checkpoints import load_checkpoint, save_checkpoint
+from biaslab.distill.checkpoints import flattened, load_checkpoint, restore, save_checkpoint
 from biaslab.distill.policy import Ids, Policy
 from biaslab.distill.risk import MinimumRisk, risk
 from biaslab.distill.sampling import in_batches, random_numbers
@@ -76,6 +76,7 @@ class RiskRun:
         norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), settings.clip, error_if_nonfinite=True)
         self.optimiser.step()
         loss, lost, likelihood = (sums / len(tasks)).tolist()
+        is_due = step % settings.evaluate_every == 0 or step == settings.steps
         found = {
             "step": float(step),
             "loss": loss,
@@ -84,22 +85,16 @@ class RiskRun:
             "reward_train": _mean_of_means(rewards),
             "distinct": float(np.mean([len({o.ids for o in outputs}) or math.nan for outputs in drawn])),
             "gradient": float(norm),
-            "reward_held_out": math.nan,
+            "reward_held_out": self._held_out_reward() if is_due else math.nan,
         }
-        if step % settings.evaluate_every == 0 or step == settings.steps:
-            found["reward_held_out"] = self._held_out_reward()
         self.history.append(found)
         return found
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint."""
         tensors = {f"weight.{name}": weight for name, weight in self.weights.items()}
-        for name, weight in self.weights.items():
-            state = self.optimiser.state[weight]
-            tensors |= {f"first.{name}": state["exp_avg"], f"second.{name}": state["exp_avg_sq"]}
-        measured = {"unit": self.unit, "centre": self.centre, "history": _without_nan(self.history)}
-        record = {"run": self._identity(), **measured}
-        save_checkpoint(folder, self.step, tensors, record)
+        record = {"run": self._identity(), "unit": self.unit, "centre": self.centre, "history": self.history}
+        save_checkpoint(folder, self.step, tensors | flattened(self.optimiser), record)
 
     def resume(self, folder: Path) -> None:
         """Go on from the last checkpoint, if there is one.
@@ -119,13 +114,8 @@ class RiskRun:
         with torch.no_grad():
             for name, weight in self.weights.items():
                 weight.copy_(tensors[f"weight.{name}"])
-                self.optimiser.state[weight] = {
-                    "step": torch.tensor(float(record["step"])),
-                    "exp_avg": tensors[f"first.{name}"].to(weight.device),
-                    "exp_avg_sq": tensors[f"second.{name}"].to(weight.device),
-                }
-        self.unit, self.centre = record["unit"], record["centre"]
-        self.history = [{k: math.nan if v is None else v for k, v in row.items()} for row in record["history"]]
+        restore(self.optimiser, tensors)
+        self.unit, self.centre, self.history = record["unit"], record["centre"], record["history"]
 
     def _begin(self) -> None:
         """Measure the unit of reward and the reward before training."""
@@ -147,27 +137,22 @@ class RiskRun:
 
     def _chosen(self, step: int) -> list[Task]:
         """Return the sources of a step: all of them in a new order each time they are through."""
-        size = self.settings.sources_per_step
-        places = range((step - 1) * size, step * size)
-        orders = {
-            epoch: np.random.default_rng([self.settings.seed, epoch]).permutation(len(self.tasks))
-            for epoch in {place // len(self.tasks) for place in places}
-        }
-        return [self.tasks[orders[place // len(self.tasks)][place % len(self.tasks)]] for place in places]
+        size, total = self.settings.sources_per_step, len(self.tasks)
+        start = (step - 1) * size
+        epochs = range(start // total, (start + size - 1) // total + 1)
+        order = np.concatenate([np.random.default_rng([self.settings.seed, e]).permutation(total) for e in epochs])
+        return [self.tasks[i] for i in order[start % total :][:size]]
 
     def _draw(self, tasks: Sequence[Task], step: int) -> list[list[Output]]:
         """Sample texts of every source, without gradient."""
         settings, found = self.settings, dict[int, list[Output]]()
         n = settings.samples
         for batch in in_batches([task.prompt for task in tasks], n, settings.rows):
-            numbers = [
-                random_numbers(n, settings.max_tokens, settings.seed, step, tasks[i].context_id, tasks[i].prompt)
-                for i in batch
-            ]
-            of = [place for place in range(len(batch)) for _ in range(n)]
+            some = [tasks[i] for i in batch]
+            what = [(settings.seed, step, task.context_id, task.prompt) for task in some]
+            numbers = np.array([random_numbers(n, settings.max_tokens, *named) for named in what])
             truncation = Truncation(temperature=settings.temperature)
-            outputs = sample(self.policy, [tasks[i].prompt for i in batch], of, np.concatenate(numbers), truncation)
-            found |= {i: outputs[place * n : (place + 1) * n] for place, i in enumerate(batch)}
+            found |= zip(batch, sample(self.policy, [task.prompt for task in some], numbers, truncation), strict=True)
         return [found[i] for i in range(len(tasks))]
 
     def _judge(self, tasks: Sequence[Task], drawn: Sequence[Sequence[Output]]) -> list[Floats]:
@@ -176,10 +161,8 @@ class RiskRun:
         shown = [(text, task) for text, task in rows if text]
         values = np.zeros(len(rows))
         if shown:
-            texts, sources, references = zip(
-                *((text, task.context, task.reference) for text, task in shown), strict=True
-            )
-            values[[bool(text) for text, _ in rows]] = np.asarray(self.reward(texts, sources, references), float)
+            given = zip(*((text, task.context, task.reference) for text, task in shown), strict=True)
+            values[[bool(text) for text, _ in rows]] = np.asarray(self.reward(*given), float)
         if not np.isfinite(values).all():
             raise InputError("reward", "a value that is not finite", "a finite number for each text")
         return list(np.split(values, np.cumsum([len(outputs) for outputs in drawn])[:-1]))
@@ -187,17 +170,12 @@ class RiskRun:
     def _backward(self, tasks: Sequence[Task], drawn: Sequence[Sequence[Output]], rewards: Sequence[Floats]) -> Floats:
         """Add the gradient of some sources of a step; return the sums of their loss, risk and likelihood."""
         settings, share = self.settings, 1 / self.settings.sources_per_step
-        unlike = [
-            dict(zip([o.ids for o in outputs], r, strict=True)) for outputs, r in zip(drawn, rewards, strict=True)
-        ]
-        rows = [
-            [*found, *([task.target] if settings.balance < 1 else [])]
-            for found, task in zip(unlike, tasks, strict=True)
-        ]
+        unlike = [{o.ids: r for o, r in zip(*pair, strict=True)} for pair in zip(drawn, rewards, strict=True)]
+        targets = [[task.target] if settings.balance < 1 else [] for task in tasks]
+        rows = [[*found, *target] for found, target in zip(unlike, targets, strict=True)]
+        every = self.policy.log_likelihood([task.prompt for task in tasks], rows)
         sums, losses = np.zeros(3), []
-        for likelihoods, found, task in zip(
-            self.policy.log_likelihood([task.prompt for task in tasks], rows), unlike, tasks, strict=True
-        ):
+        for likelihoods, found, task in zip(every, unlike, tasks, strict=True):
             nothing = likelihoods.new_zeros(())
             gains = (np.array(list(found.values())) - self.centre) / self.unit  # no gradient changes by the centre
             worth = torch.tensor(gains, dtype=likelihoods.dtype, device=likelihoods.device)
@@ -257,7 +235,3 @@ def trainable_weights(model: Any, trainable: int | str) -> dict[str, torch.nn.Pa
 def _mean_of_means(rewards: Sequence[Floats]) -> float:
     """Return the mean over sources of the mean reward; NaN where nothing was sampled."""
     return float(np.mean([r.mean() for r in rewards if r.size] or [math.nan]))
-
-
-def _without_nan(history: Sequence[dict[str, float]]) -> list[dict[str, float | None]]:
-    return [{k: None if math.isnan(v) else v for k, v in row.items()} for row in history]

@@ -156,7 +156,7 @@ def random_numbers(rows: int, steps: int, *what: object) -> NDArray[np.float64]:
 
 
 def in_batches(prompts: Sequence[Ids], rows: int, most: int) -> Iterator[list[int]]:
-    """Yield indices of prompts of like length, so many that ``rows`` outputs of each fit a batch; at least one."""
+    """Yield batches of prompts of similar length, by index, with at most ``most`` outputs, ``rows`` of each prompt."""
     order = sorted(range(len(prompts)), key=lambda i: (len(prompts[i]), i))
     size = max(1, most // rows)
     for start in range(0, len(order), size):
@@ -215,11 +215,9 @@ def _write(
         if "beams" in settings:
             groups, diversity = settings.get("groups", 1), settings.get("diversity", 0.0)
             return [found[:n] for found in search(policy, read, settings["beams"], max_tokens, groups, diversity)]
-        uniforms = np.concatenate([random_numbers(n, max_tokens, seed, ids[i], prompts[i]) for i in batch])
-        of = [place for place in range(len(batch)) for _ in range(n)]
+        uniforms = np.array([random_numbers(n, max_tokens, seed, ids[i], prompts[i]) for i in batch])
         truncation = Truncation(settings.get("k", 0), settings.get("p", 1.0), settings["temperature"])
-        outputs = sample(policy, read, of, uniforms, truncation)
-        return [outputs[start : start + n] for start in range(0, len(outputs), n)]
+        return sample(policy, read, uniforms, truncation)
 
     for batch in in_batches(prompts, settings.get("beams", n), batch_rows):
         while batch:
@@ -250,7 +248,7 @@ def _dataset(
     frame = frame.assign(candidate_id=systems, system=systems, text=kept["text"].to_numpy())
     cut = int((~written["stopped"]).sum())
     facts = f"{how}; {cut} of {len(written)} texts cut, {int(blank.sum())} blank ones left out."
-    human = pd.DataFrame({name: [] for name in ("context_id", "candidate_id", "attribute", "annotator", "score")})
+    human = pd.DataFrame(columns=["context_id", "candidate_id", "attribute", "annotator", "score"])
     if isinstance(sources, Dataset):
         about = (dict(sources.attributes), sources.scale, sources.noun, f"{facts} Sources: {sources.provenance}")
         return Dataset(f"{strategy} samples of {sources.name}", frame, human, *about)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -33,8 +34,8 @@ class Settings:
         Mean squared error on labels from 0 to 1, or cross-entropy over stars, whose expected star is the score
         (Appendix C). A label between two stars is shared between them.
     trainable : int or "all"
-        Layers of the encoder that learn, from the top: 0 (frozen: every text is encoded once, seconds on a CPU), so
-        many, or all with the embeddings, which is the paper's way.
+        Layers of the encoder that learn, from the top: 0 (frozen: every text is encoded once, seconds on a CPU), a
+        number of layers, or all with the embeddings, as in the paper.
     layer : int, optional
         Whose output is taken; layers above it are left out. By default the last where all are trained, else three
         quarters of the way up: an encoder made for similarity forgets how a text is written in its last layers.
@@ -54,8 +55,8 @@ class Settings:
     batch_size, accumulate : int
         Examples a step, and in how many parts their gradients are computed where memory is short.
     epochs, patience : int, optional
-        At most so many epochs, and so many without a better validation loss. By default 100 and 5 with a frozen
-        encoder, else 10 (the paper's) and 3.
+        Greatest number of epochs, and of epochs in a row without a better validation loss. By default 100 and 5 with a
+        frozen encoder, else 10 (the paper's) and 3.
     validation : float
         Share of contexts on which to stop early, 0 to below 1; with 0 the last epoch counts.
     seed : int
@@ -101,18 +102,10 @@ class Settings:
         object.__setattr__(self, "hidden", tuple(self.hidden))
         if self.trainable != "all" and not _whole(self.trainable, 0):
             raise InputError("trainable", self.trainable, 'a number of layers, or "all"')
-        for name, least in (("stars", 2), ("batch_size", 1), ("accumulate", 1), ("seed", 0)):
-            _require(name, getattr(self, name), _whole(getattr(self, name), least), f"a whole number from {least}")
-        for name in ("layer", "epochs", "patience"):
-            value = getattr(self, name)
-            _require(name, value, value is None or _whole(value, 1), "a whole number from 1, or None")
-        for name in ("dropout", "validation"):
-            value = getattr(self, name)
-            _require(name, value, _number(value) and 0 <= value < 1, "a number from 0 to below 1")
-        for name in ("learning_rate", "encoder_rate"):
-            value = getattr(self, name)
-            _require(name, value, _number(value) and value > 0, "a number above 0")
-        _require("weight_decay", self.weight_decay, _number(self.weight_decay) and self.weight_decay >= 0, "0 or more")
+        for names, holds, expected in _RANGES:
+            for name in names:
+                if not holds(getattr(self, name)):
+                    raise InputError(name, getattr(self, name), expected)
 
     @property
     def most_epochs(self) -> int:
@@ -152,6 +145,12 @@ def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _require(name: str, value: object, holds: bool, allowed: str) -> None:
-    if not holds:
-        raise InputError(name, value, allowed)
+_RANGES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
+    (("stars",), lambda value: _whole(value, 2), "a whole number from 2"),
+    (("batch_size", "accumulate"), lambda value: _whole(value, 1), "a whole number from 1"),
+    (("seed",), lambda value: _whole(value, 0), "a whole number from 0"),
+    (("layer", "epochs", "patience"), lambda v: v is None or _whole(v, 1), "a whole number from 1, or None"),
+    (("dropout", "validation"), lambda value: _number(value) and 0 <= value < 1, "a number from 0 to below 1"),
+    (("learning_rate", "encoder_rate"), lambda value: _number(value) and value > 0, "a number above 0"),
+    (("weight_decay",), lambda value: _number(value) and value >= 0, "0 or more"),
+)

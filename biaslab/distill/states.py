@@ -14,17 +14,19 @@ from safetensors.torch import save_file
 
 from biaslab.output import replacing
 
+_MOST = 50_000  # texts remembered at most
+
 
 class States:
-    """The vectors of one encoder in a folder.
+    """The vectors of one encoder, remembered and, where there is a folder, kept in it.
 
     Each `add` writes a file of its own, so that several processes may, and a file is whole or not there. What cannot be
     written or read is computed again: nothing is raised.
 
     Parameters
     ----------
-    folder : Path
-        Made when there is something to keep.
+    folder : Path, optional
+        Made when there is something to keep; without one, vectors are remembered only.
 
     Examples
     --------
@@ -35,14 +37,15 @@ class States:
     ['It rained.']
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
         self._read: set[Path] = set()
         self._known: dict[str, torch.Tensor] = {}
 
     def find(self, texts: Sequence[str]) -> dict[str, torch.Tensor]:
         """Return the vectors of the texts that are known, shape (3, width) each."""
-        for file in set(self.folder.glob("*.safetensors")) - self._read if texts else ():
+        new = any(_mark(text) not in self._known for text in texts)
+        for file in set(self.folder.glob("*.safetensors")) - self._read if self.folder and new else ():
             self._read.add(file)
             with suppress(OSError, SafetensorError), safe_open(file, "pt") as opened:
                 marks = (opened.metadata() or {}).get("texts", "").split()
@@ -51,7 +54,10 @@ class States:
 
     def add(self, fresh: Mapping[str, torch.Tensor]) -> None:
         """Keep vectors of texts."""
-        if not fresh:
+        if len(self._known) + len(fresh) > _MOST:
+            self._known, self._read = {}, set()
+        self._known |= {_mark(text): vector for text, vector in fresh.items()}
+        if self.folder is None or not fresh:
             return
         marks = " ".join(map(_mark, fresh))
         with suppress(OSError, SafetensorError):

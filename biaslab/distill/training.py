@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from dataclasses import replace
 from importlib.metadata import version
 from os import PathLike
@@ -14,6 +13,7 @@ from typing import Any
 import pandas as pd
 from tqdm.auto import tqdm
 
+from biaslab.distill.checkpoints import remove_checkpoints
 from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.evaluator_files import CARD
 from biaslab.distill.examples import EXAMPLES
@@ -97,36 +97,30 @@ def train(
     name = str(frame["attribute"].iloc[0])
     run = run_digest(frame, given)
     folder, states = keep_where(store, folder, states, given.encoder, run)
-    if folder is not None and (Path(folder) / CARD).is_file():
-        done = load_evaluator(folder, given.encoder, device)
-        if done.training.get("run") != run:
+    done = folder is not None and (Path(folder) / CARD).is_file()
+    evaluator = load_evaluator(folder, given.encoder, device) if folder and done else Evaluator(name, given, device)
+    if states is not None and not given.trainable:
+        evaluator.encoder.keep(Path(states))
+    if done:
+        if evaluator.training.get("run") != run:
             raise InputError("folder", str(folder), "an empty folder", "it holds an evaluator of another run")
-        return _with_states(done, states)
-    evaluator = _with_states(Evaluator(name, given, device), states)
+        return evaluator
     learning = Learning(evaluator, frame, given)
-    state = State()
-    if folder is not None:
-        state = learning.resume(Path(folder), run)
-    bar = tqdm(total=given.most_epochs, initial=state.epoch, desc=f"{name}: epochs", disable=not progress, leave=False)
-    with bar:
+    state = State() if folder is None else learning.resume(Path(folder), run)
+    with tqdm(
+        total=given.most_epochs, initial=state.epoch, desc=f"{name}: epochs", disable=not progress, leave=False
+    ) as bar:
         while state.epoch < given.most_epochs and state.waited < given.most_waits:
             learning.epoch(state)
             bar.update()
             if folder is not None:
                 learning.keep(Path(folder), state, run)
-    learning.evaluator.load_weights(state.best or learning.evaluator.weights())
-    learning.evaluator.training = state.facts(frame) | {"run": run}
+    evaluator.load_weights(state.best or evaluator.weights())
+    counted = {"examples": len(frame), "contexts": int(frame["context_id"].nunique())}
+    evaluator.training = {"best_epoch": state.best_epoch, **counted, "history": state.history, "run": run}
     if folder is not None:
-        learning.evaluator.save(folder)
-        for old in Path(folder).glob("step-*"):
-            shutil.rmtree(old)
-    return learning.evaluator
-
-
-def _with_states(evaluator: Evaluator, states: str | PathLike[str] | None) -> Evaluator:
-    """Let the encoder of an evaluator read and keep vectors, where it is frozen."""
-    if states is not None and not evaluator.settings.trainable:
-        evaluator.encoder.keep(Path(states))
+        evaluator.save(folder)
+        remove_checkpoints(Path(folder))
     return evaluator
 
 

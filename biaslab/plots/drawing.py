@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ import pandas as pd
 from biaslab.core import Metric
 from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
-from biaslab.plots.style import LINES, MARKERS, PALETTE, PUBLISHED, note, panels, share_legend, styled
+from biaslab.plots.style import NULL, PUBLISHED, dots, note, panels, share_legend, styled
 from biaslab.probes import find_metric
 from biaslab.stats import LEADING, TRAILING, require_columns
 
@@ -66,25 +66,19 @@ def intervals(
     --------
     >>> ax = intervals(estimates, "first_position_rate", by="attribute", hue="template")  # doctest: +SKIP
     """
-    whole = over_all_items(estimates)
-    chosen = _rows(whole, metric)
-    several = _varies(chosen, "metric")
-    varying = [c for c in _conditions(chosen) if _varies(chosen, c)]
+    chosen = _rows(over_all_items(estimates), metric)
+    varying = [c for c in _conditions(chosen) if len(chosen[c].unique()) > 1]
     by = by or (varying[0] if varying else "attribute" if "attribute" in chosen else "judge")
-    hue = hue or ("metric" if several else next((c for c in varying if c != by), None))
+    hue = hue or ("metric" if len(chosen["metric"].unique()) > 1 else next((c for c in varying if c != by), None))
     levels = list(dict.fromkeys(chosen[by]))
-    own, ax = ax is None, ax or panels(1, 3.0 + 0.8 * len(levels))[0]
-    groups = [(None, chosen)] if hue is None else list(chosen.groupby(hue, sort=False))
-    offsets = np.linspace(-0.18, 0.18, len(groups)) if len(groups) > 1 else [0.0]
-    for index, ((value, rows), offset) in enumerate(zip(groups, offsets, strict=True)):
-        places = np.array([levels.index(level) for level in rows[by]]) + offset
-        _dots(ax, rows, places, index, None if value is None else _legend(hue, value, rows))
-    ax.set_yticks(range(len(levels)), [str(level) for level in levels], parse_math=False)
-    ax.set_ylim(len(levels) - 0.5, -0.5)
-    _finish(ax, chosen, "x", title, label, null)
-    if own and hue is not None:
-        share_legend([ax])
-    return ax
+    drawn = ax or panels(1, 3.0 + 0.8 * len(levels))[0]
+    _groups(drawn, chosen, np.array([levels.index(level) for level in chosen[by]]), hue, 0.18)
+    drawn.set_yticks(range(len(levels)), [str(level) for level in levels], parse_math=False)
+    drawn.set_ylim(len(levels) - 0.5, -0.5)
+    _finish(drawn, chosen, title, label, null)
+    if ax is None and hue is not None:
+        share_legend([drawn])
+    return drawn
 
 
 @styled
@@ -97,7 +91,7 @@ def against(
     xlabel: str | None = None,
     title: str | None = None,
 ) -> Axes:
-    """Plot one metric against a numeric condition, such as the human score gap, as a line of dots with intervals.
+    """Plot a metric against a numeric condition, such as the human score gap, as a line of dots with intervals.
 
     Parameters
     ----------
@@ -121,19 +115,14 @@ def against(
     """
     require_columns(estimates, [x], "estimates")
     chosen = _rows(estimates[estimates[x].notna()], metric)
-    own, ax = ax is None, ax or panels(1)[0]
-    groups = [(None, chosen)] if hue is None else list(chosen.groupby(hue, sort=False))
+    drawn = ax or panels(1)[0]
     width = float(np.ptp(chosen[x])) or 1.0
-    offsets = np.linspace(-0.012, 0.012, len(groups)) * width if len(groups) > 1 else [0.0]
-    for index, ((label, rows), offset) in enumerate(zip(groups, offsets, strict=True)):
-        rows = rows.sort_values(x)
-        text = _legend(hue, label, rows) if hue == "metric" else label
-        _dots(ax, rows, rows[x].to_numpy(float) + offset, index, text, vertical=True)
-    ax.set_xlabel(xlabel or x.replace("_", " "))
-    _finish(ax, chosen, "y", title)
-    if own and hue is not None:
-        share_legend([ax])
-    return ax
+    _groups(drawn, chosen, chosen[x].to_numpy(float), hue, 0.012 * width, vertical=True)
+    drawn.set_xlabel(xlabel or x.replace("_", " "))
+    _finish(drawn, chosen, title, vertical=True)
+    if ax is None and hue is not None:
+        share_legend([drawn])
+    return drawn
 
 
 @styled
@@ -186,14 +175,22 @@ def hollow(
         x, y = np.array(given.index, np.float64) + offset, np.array(given, np.float64)
     else:
         rows = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))  # panels hide shared labels
-        given = given[[name for name in given.index if str(name) in rows]]
+        given = given[[str(name) in rows for name in given.index]]
         x = np.array(given, np.float64)
         y = np.array([rows.index(str(name)) + offset for name in given.index], np.float64)
     if len(given):
         style: dict[str, Any] = {"marker": marker, "markerfacecolor": "white", "markersize": 4.5, "color": color}
-        dots = ":" if line and upright else ""
-        ax.plot(x, y, linestyle=dots, linewidth=1, label=f"{PUBLISHED}{label}", **style)
+        ax.plot(x, y, ":" if line and upright else "", linewidth=1, label=f"{PUBLISHED}{label}", **style)
     return ax
+
+
+def caption(rows: pd.DataFrame, title: str | None) -> str:
+    """Return what stands above Axes: the title or the data set, the number of contexts and the level."""
+    names = [] if title or "dataset" not in rows else list(rows["dataset"].unique())
+    n = "–".join(map(str, sorted({rows["n_contexts"].min(), rows["n_contexts"].max()})))
+    level = rows["ci_level"].iloc[0] if "ci_level" in rows else 0.95
+    facts = " · ".join([*(names if len(names) == 1 else []), f"n = {n} contexts", f"{level:.0%} intervals"])
+    return facts if title is None else f"{title}\n{facts}"
 
 
 def _rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.DataFrame:
@@ -202,11 +199,7 @@ def _rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.Dat
     chosen = estimates[estimates["metric"].isin(wanted)]
     if chosen.empty:
         raise TrialsError("metric", metric, f"one of {', '.join(dict.fromkeys(estimates['metric']))}")
-    return chosen
-
-
-def _varies(rows: pd.DataFrame, column: str) -> bool:
-    return len(rows[column].drop_duplicates()) > 1
+    return chosen.reset_index(drop=True)
 
 
 def _metrics(rows: pd.DataFrame) -> list[Metric]:
@@ -215,65 +208,41 @@ def _metrics(rows: pd.DataFrame) -> list[Metric]:
     return [find_metric(*pair) for pair in dict.fromkeys(zip(rows["metric"], probes, strict=True))]
 
 
-def _legend(hue: str | None, label: object, rows: pd.DataFrame) -> str:
-    return _metrics(rows)[0].label if hue == "metric" else f"{hue} {label}"
-
-
 def _conditions(estimates: pd.DataFrame) -> list[str]:
     fixed = {*LEADING, *TRAILING} - {"judge", "dataset"}
     return [c for c in ("judge", "dataset", *estimates.columns) if c in estimates and c not in fixed]
 
 
-def _dots(
-    ax: Axes,
-    rows: pd.DataFrame,
-    places: Sequence[float] | np.ndarray,
-    index: int,
-    label: Any,
-    vertical: bool = False,
+def _groups(
+    ax: Axes, rows: pd.DataFrame, places: np.ndarray, hue: str | None, reach: float, vertical: bool = False
 ) -> None:
-    values = rows["estimate"].to_numpy(float)
-    spread = np.abs(rows[["ci_low", "ci_high"]].to_numpy(float).T - values)
-    look: dict[str, Any] = {
-        "marker": MARKERS[index % len(MARKERS)],
-        "linestyle": LINES[index % len(LINES)] if vertical else "",
-        "color": PALETTE[index % len(PALETTE)],
-        "markersize": 4,
-        "linewidth": 1,
-        "capsize": 2,
-        "label": None if label is None else str(label),
-    }
-    if vertical:
-        ax.errorbar(places, values, yerr=spread, **look)
-    else:
-        ax.errorbar(values, places, xerr=spread, **look)
+    """Draw the rows at their places, those of each value of a condition in a look of their own, beside the others."""
+    groups = [(None, rows)] if hue is None else list(rows.groupby(hue, sort=False))
+    offsets = np.linspace(-reach, reach, len(groups)) if len(groups) > 1 else [0.0]
+    for index, ((value, part), offset) in enumerate(zip(groups, offsets, strict=True)):
+        order = part.index[np.argsort(places[part.index])] if vertical else part.index
+        label = _metrics(part)[0].label if hue == "metric" else value if vertical or not hue else f"{hue} {value!s}"
+        dots(ax, rows.loc[order], places[order] + offset, index, label, vertical)
 
 
 def _finish(
     ax: Axes,
     rows: pd.DataFrame,
-    axis: Literal["x", "y"],
     title: str | None,
     label: str | None = None,
     null: float | None = None,
+    vertical: bool = False,
 ) -> None:
-    line, write = (ax.axvline, ax.set_xlabel) if axis == "x" else (ax.axhline, ax.set_ylabel)
+    """Draw the null, label the axis of the estimates and write the caption."""
     metrics = _metrics(rows)
     nulls, units = {metric.null for metric in metrics}, {metric.unit for metric in metrics}
-    if null is None and len(nulls) == 1:
-        null = metrics[0].null
+    null = nulls.pop() if null is None and len(nulls) == 1 else null
     if null is not None:
-        line(null, color="0.4", linestyle="--", linewidth=1, zorder=0)
+        (ax.axhline if vertical else ax.axvline)(null, **NULL)
     text = metrics[0].axis if len(metrics) == 1 else units.pop() if len(units) == 1 else "estimate"
-    write(label or (text if axis == "x" else textwrap.fill(text, _UPRIGHT)))
-    ax.locator_params(axis=axis, nbins=5)
-    note(ax, _caption(rows, title))
-
-
-def _caption(rows: pd.DataFrame, title: str | None) -> str:
-    names = [str(rows[c].iloc[0]) for c in ("dataset",) if c in rows and not _varies(rows, c)]
-    contexts = rows["n_contexts"]
-    n = f"{contexts.max()}" if contexts.min() == contexts.max() else f"{contexts.min()}–{contexts.max()}"
-    level = rows["ci_level"].iloc[0] if "ci_level" in rows else 0.95
-    facts = " · ".join([*([] if title else names), f"n = {n} contexts", f"{level:.0%} intervals"])
-    return facts if title is None else f"{title}\n{facts}"
+    if vertical:
+        ax.set_ylabel(textwrap.fill(text, _UPRIGHT))
+    else:
+        ax.set_xlabel(label or text)
+    ax.locator_params(axis="y" if vertical else "x", nbins=5)
+    note(ax, caption(rows, title))

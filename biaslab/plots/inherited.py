@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
 from biaslab.errors import TrialsError
-from biaslab.plots.drawing import _caption, _dots
-from biaslab.plots.style import note, styled
+from biaslab.plots.drawing import caption
+from biaslab.plots.style import NULL, dots, note, styled
 from biaslab.probes import find_metric
 from biaslab.stats import require_columns
 
@@ -56,13 +56,10 @@ def inherited(estimates: pd.DataFrame, unit: str = "SD", title: str | None = Non
     if rows.empty:
         raise TrialsError("unit", unit, f"one of {', '.join(dict.fromkeys(estimates['unit']))}")
     probes, attributes = (len(set(rows[name])) > 1 for name in ("probe", "attribute"))
-    labels = [
-        textwrap.fill(
-            (f"{probe}: " if probes else "") + find_metric(of, probe).label + (f", {attribute}" if attributes else ""),
-            _WIDE,
-        )
-        for of, probe, attribute in rows[["of", "probe", "attribute"]].itertuples(index=False)
-    ]
+    labels = []
+    for of, probe, attribute in rows[["of", "probe", "attribute"]].itertuples(index=False):
+        name = (f"{probe}: " if probes else "") + find_metric(of, probe).label
+        labels.append(textwrap.fill(name + (f", {attribute}" if attributes else ""), _WIDE))
     levels = list(dict.fromkeys(labels))
     places = np.array([levels.index(label) for label in labels], float)
     size = (17 / _INCH, (3.4 + 1.3 * len(levels)) / _INCH)
@@ -73,7 +70,7 @@ def inherited(estimates: pd.DataFrame, unit: str = "SD", title: str | None = Non
     _shares(right, rows[shares], places[shares])
     left.set_yticks(range(len(levels)), levels, parse_math=False)
     left.set_ylim(len(levels) - 0.5, -0.5)
-    note(left, _caption(rows, title))
+    note(left, caption(rows, title))
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", frameon=False, ncols=4)
     return [left, right]
 
@@ -82,23 +79,25 @@ def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> N
     roles = [role for role in dict.fromkeys(rows["role"]) if role != "share"]
     for index, (role, offset) in enumerate(zip(roles, np.linspace(-0.2, 0.2, len(roles)), strict=True)):
         mine = (rows["role"] == role).to_numpy()
-        _dots(ax, rows[mine], places[mine] + offset, index, role)
+        dots(ax, rows[mine], places[mine] + offset, index, role)
     nulls = {find_metric(of, probe).null for of, probe in zip(rows["of"], rows["probe"], strict=True)}
     if len(nulls) == 1:
-        ax.axvline(float(nulls.pop() or 0.0), color="0.4", linestyle="--", linewidth=1, zorder=0)
+        ax.axvline(float(nulls.pop() or 0.0), **NULL)
     ax.set_xlabel(f"estimate ({unit})")
 
 
 def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:
     for value in (0.0, 1.0):
-        ax.axvline(value, color="0.4", linestyle="--", linewidth=1, zorder=0)
+        ax.axvline(value, **NULL)
     defined = rows["estimate"].notna().to_numpy()
-    _dots(ax, rows[defined], places[defined], 3, None)
+    dots(ax, rows[defined], places[defined], 3)
     ax.set_xlabel("share of the teacher's bias (0: none, 1: all)")
     ax.margins(x=0.12)
     for place, verdict, low, high in zip(places, rows["verdict"], rows["ci_low"], rows["ci_high"], strict=True):
         middle = 0.5 if np.isnan(low) else (low + high) / 2
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-        ax.annotate(
-            str(verdict), (middle, place), (0, 7), textcoords="offset points", ha="center", fontsize=7, bbox=box
-        )
+        look: dict[str, Any] = {
+            "ha": "center",
+            "fontsize": 7,
+            "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1},
+        }
+        ax.annotate(str(verdict), (middle, place), (0, 7), textcoords="offset points", **look)

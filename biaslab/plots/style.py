@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import matplotlib.pyplot as plt
+import numpy as np
 import seaborn as sns
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 P = ParamSpec("P")
@@ -19,6 +21,7 @@ PALETTE = sns.color_palette("colorblind")
 MARKERS = "osD^vP"
 LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 PUBLISHED = "published: "
+NULL: dict[str, Any] = {"color": "0.4", "linestyle": "--", "linewidth": 1, "zorder": 0}  # the line of no effect
 STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -38,8 +41,7 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(draw)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         with plt.rc_context(STYLE):
-            result: R = draw(*args, **kwargs)
-        return result
+            return draw(*args, **kwargs)
 
     return wrapped
 
@@ -57,8 +59,7 @@ def panels(columns: int, height: float = 6.0, sharex: bool = True) -> list[Axes]
     sharex : bool
         Have one horizontal scale; panels of different metrics have none in common.
     """
-    width = 8.0 if columns == 1 else 17.0
-    size = (width / _INCH, height / _INCH)
+    size = ((8.0 if columns == 1 else 17.0) / _INCH, height / _INCH)
     figure, axes = plt.subplots(1, columns, figsize=size, sharex=sharex, sharey=True, squeeze=False)
     figure.set_layout_engine("constrained", wspace=0.06)
     return list(axes[0])
@@ -80,6 +81,27 @@ def share_legend(axes: Sequence[Axes]) -> None:
         )
     for ax in axes[1:]:
         ax.set_ylabel("")
+
+
+def dots(
+    ax: Axes, rows: pd.DataFrame, places: np.ndarray, index: int, label: object = None, vertical: bool = False
+) -> None:
+    """Draw estimates with their intervals in the look that belongs to an index."""
+    values = rows["estimate"].to_numpy(float)
+    spread = np.abs(rows[["ci_low", "ci_high"]].to_numpy(float).T - values)
+    look: dict[str, Any] = {
+        "marker": MARKERS[index % len(MARKERS)],
+        "linestyle": LINES[index % len(LINES)] if vertical else "",
+        "color": PALETTE[index % len(PALETTE)],
+        "markersize": 4,
+        "linewidth": 1,
+        "capsize": 2,
+        "label": None if label is None else str(label),
+    }
+    if vertical:
+        ax.errorbar(places, values, yerr=spread, **look)
+    else:
+        ax.errorbar(values, places, xerr=spread, **look)
 
 
 def note(ax: Axes, text: str) -> None:

@@ -15,7 +15,7 @@ from scipy import stats
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import Metric
-from biaslab.distill._shares import Pair, in_a_word
+from biaslab.distill._shares import Pair, verdict_of
 from biaslab.distill.inheritance import bias_inheritance
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes import Familiarity, Position, Source, Verbosity
@@ -195,7 +195,7 @@ def test_words_do_not_hang_on_the_last_bit(low, high, word):
     """An end at 0 or 1 is there, too, where rounding leaves it a little above or below."""
     for by, other in itertools.product((0.0, 1e-15, -1e-15), repeat=2):
         share = dataclasses.replace(undefined(""), ci_low=low + by, ci_high=high + other)
-        assert in_a_word(share) == word
+        assert verdict_of(share) == word
 
 
 def test_a_bias_that_the_teacher_does_not_have_is_not_inherited(population):

@@ -263,7 +263,7 @@ def test_goes_on_after_kill_9_to_the_same_weights(make_policy, tmp_path):
     assert same(weights(resumed), weights(whole))
     pd.testing.assert_frame_equal(history, rows)
     files = {path.suffix for path in (tmp_path / "run").rglob("*") if path.is_file()}
-    assert files == {".safetensors", ".json"}
+    assert files == {".safetensors"}
     calls.clear()
     finished, _ = reinforce(str(start), SOURCES, counted, folder=tmp_path / "run", **options)
     assert not calls
@@ -279,14 +279,15 @@ def test_goes_on_after_kill_9_to_the_same_weights(make_policy, tmp_path):
 
 def test_a_checkpoint_is_whole_or_not_there(tmp_path):
     save_checkpoint(tmp_path, 1, {"a": torch.ones(2)}, {"run": 1})
-    (tmp_path / "writing-00000002").mkdir()  # killed while it was written
+    (tmp_path / ".step-00000002.safetensors.1.partial").write_bytes(b"killed while it was written")
     assert load_checkpoint(tmp_path)[1] == {"run": 1, "step": 1}
     save_checkpoint(tmp_path, 2, {"a": torch.zeros(2)}, {"run": 1})
-    assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
-    for damage in ("state.safetensors", "state.json"):
-        save_checkpoint(tmp_path, 3, {"a": torch.zeros(2)}, {})
-        file = tmp_path / "step-00000003" / damage
-        file.write_bytes(file.read_bytes()[:10])
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000002.safetensors"]
+    save_checkpoint(tmp_path, 3, {"a": torch.zeros(2)}, {})
+    file = tmp_path / "step-00000003.safetensors"
+    whole = file.read_bytes()
+    for damaged in (b"", whole[:10], whole[:-1], whole.replace(b"record", b"strange")):
+        file.write_bytes(damaged)
         with pytest.raises(InputError, match="a whole checkpoint"):
             load_checkpoint(tmp_path)
 

@@ -114,8 +114,8 @@ def test_samples_have_the_probabilities_of_the_truncated_model(make_policy, trun
     policy = make_policy(seed=1, spread=0.3)
     [prompt] = read(policy)[:1]
     n = 4000
-    uniforms = (np.arange(n)[:, None] + 0.5) / n
-    counts = Counter(o.ids[0] for o in sample(policy, [prompt], [0] * n, uniforms, truncation))
+    uniforms = (np.arange(n)[None, :, None] + 0.5) / n
+    counts = Counter(o.ids[0] for o in sample(policy, [prompt], uniforms, truncation)[0])
     p = (logits_alone(policy, prompt, (0,))[0] / truncation.temperature).softmax(-1).detach().double().numpy()
     order = np.argsort(-p, kind="stable")
     kept = order[: truncation.k] if truncation.k else order
@@ -140,10 +140,11 @@ def test_a_drawn_token_is_never_one_that_was_truncated(logits, uniform, k, p):
 
 def test_a_row_does_not_depend_on_its_batch(policy):
     prompts = read(policy)
-    uniforms = np.random.default_rng(0).random((6, 6))
-    every = sample(policy, prompts, [0, 0, 1, 1, 2, 2], uniforms, Truncation(k=4))
-    for row, of in enumerate([0, 0, 1, 1, 2, 2]):
-        assert sample(policy, [prompts[of]], [0], uniforms[row : row + 1], Truncation(k=4)) == [every[row]]
+    uniforms = np.random.default_rng(0).random((3, 2, 6))
+    every = sample(policy, prompts, uniforms, Truncation(k=4))
+    for prompt, numbers, outputs in zip(prompts, uniforms, every, strict=True):
+        for row, output in enumerate(outputs):
+            assert sample(policy, [prompt], numbers[None, row : row + 1], Truncation(k=4)) == [[output]]
 
 
 @pytest.mark.parametrize("strategy", ["top-k", "top-p", "beam", "diverse-beam"])
