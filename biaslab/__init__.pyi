@@ -32,6 +32,6 @@ from .judges.sampled import Sampled as Sampled
 from .judges.simulated import SimulatedJudge as SimulatedJudge
 from .planning import Plan as Plan, plan as plan
 from .spending import Budget as Budget
-from .stats.resampling import Resampling as Resampling
+from .stats.inference import Resampling as Resampling
 from .store import Store as Store
 from .store.kept import kept as kept

@@ -1,6 +1,6 @@
 """Statistics with the context as the sampling unit; what other rooms use of them is named here."""
 
-from biaslab.stats.blocks import CELL, ITEM, number_items, side_by_side, usable, warn_missing, whole_blocks
+from biaslab.stats.blocks import CELL, ITEM, number_items, side_by_side, usable, whole_blocks
 from biaslab.stats.correlation import Level, Method, context_correlations, paired
 from biaslab.stats.correlation_intervals import (
     agreement_loss,
@@ -9,19 +9,7 @@ from biaslab.stats.correlation_intervals import (
     relative_loss,
 )
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution
-from biaslab.stats.estimate import (
-    FEWEST,
-    ROUNDING,
-    Estimate,
-    Inference,
-    detectable_effect,
-    effect_or_why_not,
-    is_above,
-    p_by_t,
-    student,
-    t_test,
-    undefined,
-)
+from biaslab.stats.estimate import ROUNDING, Estimate, Inference, is_above, undefined
 from biaslab.stats.frame import (
     LEADING,
     TRAILING,
@@ -30,6 +18,17 @@ from biaslab.stats.frame import (
     estimate_rows,
     estimates_frame,
     require_columns,
+    warn_missing,
+)
+from biaslab.stats.inference import (
+    FEWEST,
+    Resampling,
+    detectable_effect,
+    effect_or_why_not,
+    in_order,
+    p_by_t,
+    student,
+    t_test,
 )
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic
 from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
@@ -37,7 +36,6 @@ from biaslab.stats.power import expected_power
 from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha
-from biaslab.stats.resampling import Resampling, in_order
 from biaslab.stats.samples import sample_differences, sample_table, score_spread
 from biaslab.stats.scale_use import score_weights
 

@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.errors import InputError, MissingDataWarning
+from biaslab.errors import InputError
+from biaslab.stats.frame import warn_missing
 
 #: Columns of trials that tell apart what estimates are of, at least, and the items of a context.
 CELL = ("judge", "dataset", "attribute")
 ITEM = ("context_id", "candidate_id")
-MISSING_SHARE = 0.05
-
-
-def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
-    """Warn if more than 5 % of the planned judgements do not enter an estimate.
-
-    Parameters
-    ----------
-    what : str
-        What is estimated.
-    missing, planned : int
-        Judgements that do not enter, and that were planned.
-    why : str
-        Why they do not, after "because".
-
-    Warns
-    -----
-    MissingDataWarning
-        Naming what is estimated.
-    """
-    if missing > MISSING_SHARE * planned:
-        message = (
-            f"{what}: {missing} of {planned} judgements do not enter, because {why}; what is missing may bias the rest"
-        )
-        warnings.warn(message, MissingDataWarning, stacklevel=3)
 
 
 def usable(trials: pd.DataFrame) -> pd.DataFrame:
@@ -84,6 +59,7 @@ def whole_blocks(
     --------
     >>> rows = [("c1", "x", "with", 4.0), ("c1", "x", "without", 3.0), ("c1", "y", "with", 5.0)]
     >>> trials = pd.DataFrame(rows, columns=["context_id", "candidate_id", "source", "value"]).assign(status="ok")
+    >>> import warnings
     >>> with warnings.catch_warnings(action="ignore"):
     ...     blocks = whole_blocks(trials, "source", ["with", "without"], "shift", keep=())
     >>> blocks[["candidate_id", "with", "without"]].to_numpy().tolist(), blocks.attrs["n_dropped"]

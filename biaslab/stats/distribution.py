@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.errors import InputError
 from biaslab.stats.estimate import Estimate, undefined, without_interval
 from biaslab.stats.heaping import myers_estimate, whipple_sums
+from biaslab.stats.inference import Resampling, draw_weights, in_order, percentile
 from biaslab.stats.jackknife import cluster_statistic
 from biaslab.stats.ratio import Ratio, sum_by_context
-from biaslab.stats.resampling import Resampling, draw_weights, in_order, percentile
 from biaslab.stats.scale_use import effective_levels, tie_sums
 
 Floats = NDArray[np.float64]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -11,11 +12,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from biaslab.errors import InputError, TrialsError
+from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.stats.estimate import Estimate
-from biaslab.stats.resampling import Resampling
+from biaslab.stats.inference import Resampling
 
 Floats = NDArray[np.float64]
+_MISSING_SHARE = 0.05
 
 LEADING = ("probe", "judge", "dataset", "metric")
 TRAILING = (
@@ -152,3 +154,27 @@ def require_columns(frame: pd.DataFrame, wanted: Sequence[str], what: str) -> No
     missing = [column for column in wanted if column not in frame.columns]
     if missing:
         raise TrialsError(what, f"without {', '.join(missing)}", f"a frame with the columns {', '.join(wanted)}")
+
+
+def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
+    """Warn if more than 5 % of the planned judgements do not enter an estimate.
+
+    Parameters
+    ----------
+    what : str
+        What is estimated.
+    missing, planned : int
+        Judgements that do not enter, and that were planned.
+    why : str
+        Why they do not, after "because".
+
+    Warns
+    -----
+    MissingDataWarning
+        Naming what is estimated.
+    """
+    if missing > _MISSING_SHARE * planned:
+        message = (
+            f"{what}: {missing} of {planned} judgements do not enter, because {why}; what is missing may bias the rest"
+        )
+        warnings.warn(message, MissingDataWarning, stacklevel=3)

@@ -33,9 +33,9 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.checks import require_whole
 from biaslab.errors import InputError
 from biaslab.stats.estimate import Estimate, undefined, without_interval
+from biaslab.stats.inference import Resampling, draw_weights, in_order
 from biaslab.stats.permutation import patterns
 from biaslab.stats.ratio import sum_by_context
-from biaslab.stats.resampling import Resampling, draw_weights, in_order
 
 Floats = NDArray[np.float64]
 _DIGITS = 10

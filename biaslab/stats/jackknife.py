@@ -16,19 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from biaslab.stats.estimate import (
-    ROUNDING,
-    Estimate,
-    Inference,
-    effect_or_why_not,
-    p_by_t,
-    student,
-    undefined,
-    unvarying,
-    without_interval,
-)
+from biaslab.stats.estimate import ROUNDING, Estimate, Inference, undefined, unvarying, without_interval
+from biaslab.stats.inference import Resampling, bca, draw_weights, effect_or_why_not, p_by_t, percentile, student
 from biaslab.stats.permutation import evaluate, sign_flip
-from biaslab.stats.resampling import Resampling, bca, draw_weights, percentile
 
 Floats = NDArray[np.float64]
 #: Maps weights of shape (replicates, contexts) to values (replicates,), NaN where the statistic is undefined.

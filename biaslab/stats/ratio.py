@@ -1,6 +1,6 @@
 """Ratios of sums over contexts, such as rates and means, and differences of two of them, with interval and test.
 
-Trials are first reduced to one numerator and one denominator a context: see `biaslab.stats.resampling`.
+Trials are first reduced to one numerator and one denominator a context: see `biaslab.stats.inference`.
 """
 
 from __future__ import annotations
@@ -14,20 +14,18 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.errors import InputError
-from biaslab.stats.estimate import (
-    ROUNDING,
-    Estimate,
-    Inference,
+from biaslab.stats.estimate import ROUNDING, Estimate, Inference, undefined, unvarying, without_interval
+from biaslab.stats.inference import (
+    Resampling,
+    Smooth,
+    bootstrap_interval,
     effect_or_why_not,
+    in_order,
     p_by_t,
     student,
     t_test,
-    undefined,
-    unvarying,
-    without_interval,
 )
 from biaslab.stats.permutation import sign_flip, swap_test
-from biaslab.stats.resampling import Resampling, Smooth, bootstrap_interval, in_order
 
 Floats = NDArray[np.float64]
 #: Maps a value and its standard error, 0 where contexts do not vary, to a p-value and what to add to the method.
@@ -58,7 +56,7 @@ class Ratio:
         What to note when nothing is left to divide by.
     inference : {"resampling", "t"}
         By resampling: bootstrap interval and sign-flip test. By t, where most contexts add exactly what the null
-        expects: `biaslab.stats.estimate.t_test`, and with few contexts the interval of Student's t, unless another
+        expects: `biaslab.stats.inference.t_test`, and with few contexts the interval of Student's t, unless another
         bootstrap than the studentised one is wanted.
     margin : float
         What is tested is whether the ratio differs from the null by more than this.

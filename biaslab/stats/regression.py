@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from biaslab.errors import InputError, TrialsError
-from biaslab.stats.estimate import ROUNDING, Estimate, effect_or_why_not, student, undefined, without_interval
+from biaslab.stats.estimate import ROUNDING, Estimate, undefined, without_interval
+from biaslab.stats.inference import effect_or_why_not, student
 
 Floats = NDArray[np.float64]
 

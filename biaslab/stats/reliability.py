@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+import krippendorff
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -17,8 +18,8 @@ from biaslab.checks import require_one_of
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.blocks import number_items
 from biaslab.stats.estimate import ROUNDING, Estimate, Inference, undefined
+from biaslab.stats.inference import Resampling
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic
-from biaslab.stats.resampling import Resampling
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
@@ -26,6 +27,40 @@ Measurement = Literal["interval", "ordinal", "nominal"]
 _BOUNDS = (-1.0, 1.0)
 _CHUNK = 1 << 18
 _BOTH = ("first", "second")
+
+
+def krippendorff_alpha(
+    scores: pd.DataFrame,
+    level: Measurement = "interval",
+    units: Sequence[str] | None = None,
+    annotator: str = "annotator",
+    score: str = "score",
+) -> float:
+    """Return Krippendorff's alpha of tidy scores, as the package `krippendorff` computes it, without an interval.
+
+    Parameters
+    ----------
+    scores, level, units, annotator, score
+        As for `estimate_alpha`; no context is needed.
+
+    Returns
+    -------
+    float
+        At most 1; NaN where `estimate_alpha` is undefined.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"item": [1, 1, 2, 2], "annotator": ["a", "b"] * 2, "score": [1, 1, 5, 4]})
+    >>> round(krippendorff_alpha(frame), 4)
+    0.9412
+    """
+    keys = [c for c in scores.columns if c not in (annotator, score)] if units is None else list(units)
+    given, rows = _pairable(scores, level, keys, annotator, score)
+    if _why_undefined(given, rows, annotator, score):
+        return math.nan
+    wide = rows.pivot_table(score, annotator, keys)
+    return float(krippendorff.alpha(wide.to_numpy(float), level_of_measurement=level))
 
 
 def estimate_alpha(

@@ -12,8 +12,8 @@ import pytest
 from biaslab.datasets import summeval, topicalchat, webnlg
 from biaslab.errors import DatasetError, InputError
 from biaslab.stats.correlation import correlation
+from biaslab.stats.inference import Resampling
 from biaslab.stats.reliability import estimate_alpha
-from biaslab.stats.resampling import Resampling
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the published data are not at {DATA}")

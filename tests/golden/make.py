@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 
 import biaslab as bl
-from biaslab.stats.resampling import Resampling
+from biaslab.stats.inference import Resampling
 
 HERE = Path(__file__).parent
 JUDGE = {

@@ -10,7 +10,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.errors import MissingDataWarning
-from biaslab.stats.resampling import Resampling
+from biaslab.stats.inference import Resampling
 
 QUICK = Resampling(n=100)
 #: The figures of TopicalChat and of GPT-4 on SummEval rest on these readings: the last "Rating: 2", or else the last 1,

@@ -7,10 +7,10 @@ import pytest
 
 from biaslab.stats.correlation import correlation
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
+from biaslab.stats.inference import Resampling
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import alpha_difference, estimate_alpha
-from biaslab.stats.resampling import Resampling
 
 pytestmark = pytest.mark.slow
 STUDIES = 600

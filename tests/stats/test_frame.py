@@ -7,8 +7,8 @@ from statsmodels.stats.multitest import multipletests
 
 from biaslab.errors import InputError
 from biaslab.stats.frame import LEADING, TRAILING, adjust, estimate_rows, estimates_frame
+from biaslab.stats.inference import Resampling
 from biaslab.stats.ratio import Ratio
-from biaslab.stats.resampling import Resampling
 
 NAN = float("nan")
 

@@ -11,9 +11,9 @@ from scipy import stats
 from biaslab.errors import InputError
 from biaslab.stats.distribution import describe_distribution
 from biaslab.stats.heaping import myers_estimate, myers_sums, whipple_sums
+from biaslab.stats.inference import Resampling
 from biaslab.stats.jackknife import cluster_statistic
 from biaslab.stats.ratio import Ratio
-from biaslab.stats.resampling import Resampling
 from biaslab.stats.scale_use import effective_levels, score_weights, tie_sums
 
 SCALE = range(1, 101)

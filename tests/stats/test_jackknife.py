@@ -12,9 +12,9 @@ from scipy import stats
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.correlation import correlation
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
+from biaslab.stats.inference import Resampling, draw_weights
 from biaslab.stats.jackknife import cluster_difference, cluster_statistic
 from biaslab.stats.reliability import alpha_difference, estimate_alpha
-from biaslab.stats.resampling import Resampling, draw_weights
 from biaslab.stats.weighted_correlation import arranged
 
 METHODS = ("spearman", "kendall", "pearson")

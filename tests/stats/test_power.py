@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from statsmodels.stats.power import TTestPower
 
 from biaslab.errors import InputError
-from biaslab.stats.estimate import detectable_effect
+from biaslab.stats.inference import detectable_effect
 from biaslab.stats.permutation import sign_flip
 from biaslab.stats.power import expected_power
 

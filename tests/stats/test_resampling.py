@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from biaslab.errors import InputError
-from biaslab.stats.resampling import Resampling, draw_weights
+from biaslab.stats.inference import Resampling, draw_weights
 
 
 @pytest.mark.parametrize("options", [{"n": 10}, {"level": 95}, {"method": "normal"}])
