@@ -85,8 +85,8 @@ def calibrate(
     curve : sequence of int
         More numbers of contexts, for the power without refusals only.
     population : int
-        Contexts of the population. The fair judge's metric is at its null only up to the error of so many contexts,
-        which adds about .11 × contexts / population to the type-I error.
+        Contexts of the population. The fair judge's metric is at its null only up to their sampling error, which
+        adds about .11 × contexts / population to the type-I error.
     jobs : int
         Processes. The result does not depend on it. Above 1, a script that calls this needs
         ``if __name__ == "__main__":``.
@@ -99,7 +99,7 @@ def calibrate(
     -------
     pandas.DataFrame
         One row a quantity: ``probe, metric, quantity`` ("type_i_error", the share of p < .05 with the fair judge;
-        "coverage", the share of 95 % intervals that hold the truth; "power", the share of p < .05 with the biased
+        "coverage", the share of 95 % intervals that cover the true value; "power", the share of p < .05 with the biased
         judge), ``planted`` (is the judge biased), ``refusals`` (does it refuse), ``n_contexts, estimate`` (the share),
         ``ci_low, ci_high, ci_level`` (its Wilson interval over studies: the Monte-Carlo error), ``promised, low, high``
         (the band), ``kept`` (does the interval reach into the band), ``truth`` (the metric over the whole population,

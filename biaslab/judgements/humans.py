@@ -23,7 +23,7 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        With ``human``, the mean; ``ratings``, the single scores parted by blanks; ``human_scale``; and, of pairs,
+        With ``human``, the mean; ``ratings``, the single scores separated by blanks; ``human_scale``; and, of pairs,
         ``human_gap``; and of single candidates ``words``, the length of the text. What the data set does not rate keeps
         what it had.
 

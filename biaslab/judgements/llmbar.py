@@ -40,7 +40,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
                 shown = _OUTPUTS[::-1] if swap else _OUTPUTS
                 value, status = _verdict(orders[f"swap = {swap}"], shown)
                 gap = (1.0 if gold == "1" else -1.0) * (-1.0 if swap else 1.0)
-                said = _said(orders[f"swap = {swap}"])
+                said = _reply_text(orders[f"swap = {swap}"])
                 made.append((place, name, *shown, gap, replicate, value, status, said))
     names = ("context_id", "candidate_id", "opponent_id", "human_gap", "replicate", "value", "status", "reply")
     fixed = {"judge": judge or "unknown", "template": prompt or "recorded", "dataset": "llmbar"}
@@ -64,11 +64,11 @@ def _verdict(given: dict[str, Any], shown: tuple[str, ...]) -> tuple[float, Stat
     """Return the probability that the first shown wins; the names of the winner are "1" and "2", whatever the order."""
     winner = given.get("winner")
     if isinstance(winner, bool) or winner not in ("1", "2", 1, 2):
-        return math.nan, "refused" if is_refusal(_said(given)) else "unparsable"
+        return math.nan, "refused" if is_refusal(_reply_text(given)) else "unparsable"
     return float(shown[0] == f"output_{winner}"), "ok"
 
 
-def _said(given: dict[str, Any]) -> str:
+def _reply_text(given: dict[str, Any]) -> str:
     completion = given.get("completion")
     first = completion[0] if isinstance(completion, list) and completion else completion
     return plain(first) or "" if isinstance(first, str) else ""

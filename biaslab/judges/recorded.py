@@ -141,7 +141,7 @@ class RecordedJudge:
             return f"scores on the scale {question.scale.name}; the log has {', '.join(self._scales.values())}"
         replicate = request.replicate if isinstance(request, Completion) else None
         for key in self._keys(question):
-            found = self._found(key, question)
+            found = self._replicates(key, question)
             if not found or (replicate is not None and replicate not in found):
                 of = f", replicate {replicate}" if found else ""
                 return f"{' / '.join(filter(None, key))}{of}"
@@ -160,7 +160,7 @@ class RecordedJudge:
         context = self._contexts.get(shown.context_id, shown.context_id)
         return [(context, shown.candidate_id, opponent, attribute) for attribute in attributes]
 
-    def _found(self, key: Key, question: PairQuestion | ScoreQuestion) -> dict[int, Said]:
+    def _replicates(self, key: Key, question: PairQuestion | ScoreQuestion) -> dict[int, Said]:
         found = self._said.get(key, {})
         if isinstance(question, PairQuestion) or len(self._orders) < 2:
             return {replicate: said for (replicate, _), said in found.items()}
@@ -169,7 +169,7 @@ class RecordedJudge:
 
     def _reply(self, request: Request) -> Reply:
         question = self._question(request)
-        recorded = [self._found(key, question) for key in self._keys(question)]
+        recorded = [self._replicates(key, question) for key in self._keys(question)]
         if isinstance(request, Choice):
             return Reply(logprobs=_logprobs(list(recorded[0].values()), question, request.labels))
         said = [found[request.replicate] for found in recorded]  # type: ignore[union-attr]

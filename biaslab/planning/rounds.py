@@ -85,7 +85,7 @@ class _Foreseen:
 
 
 def _cost(judge: Judge, later: list[Request], store: Store | None, factor: float, present: float) -> Cost:
-    """Cost of requests on some contexts, so many times as much in the study, and in those that the data set has."""
+    """Scale the cost of requests on some contexts up to the study (factor), and to what the data set has (present)."""
     missing = unanswered(judge, later, store)
     total, stored = round(factor * len(later)), round(present * (len(later) - len(missing)))
     sample = missing if factor == present else later

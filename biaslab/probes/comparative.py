@@ -51,7 +51,7 @@ class Comparative(PairProbe):
     budget : int, optional
         R, comparisons a context and attribute; all that the strategy can ask by default. *full* takes none.
     rounds : int
-        In so many rounds *adaptive* spends its budget: each one sees the answers to those before.
+        Rounds in which *adaptive* spends its budget: each one sees the answers to those before.
     decoding : str, optional
         How answers become scores: `biaslab.ranking.decode`. By default "win-ratio", and for *adaptive*, where the good
         meet the good and places hang on quality, "bradley-terry-position".

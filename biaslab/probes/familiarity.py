@@ -195,7 +195,7 @@ class Familiarity(ScoreProbe):
             if wanted and (not cell.everything or (trials["asked"] == text).any()):
                 blocks = cell.blocks("asked", ["score", text], trials=trials, of=text)
                 blocks = blocks.rename(columns={text: "log_perplexity"})
-                for found, condition in self._found(text, trials, blocks):
+                for found, condition in self._of_text(text, trials, blocks):
                     yield Part(found, blocks, whose | condition)
 
     def _known(self, item: Item) -> dict[str, Scalar]:
@@ -213,7 +213,7 @@ class Familiarity(ScoreProbe):
         with_source = self.sources and item.context.strip()
         return {"candidate": item.text} | ({"source": item.context} if with_source else {})
 
-    def _found(
+    def _of_text(
         self, text: str, trials: pd.DataFrame, blocks: pd.DataFrame
     ) -> Iterator[tuple[dict[str, Estimable], dict[str, Any]]]:
         """Yield the metrics of one text with their conditions."""

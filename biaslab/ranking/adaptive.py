@@ -13,7 +13,7 @@ from biaslab.ranking.comparisons import Bools, Codes, Comparisons, Floats, tally
 CAUTIOUS = 1.0
 #: Where the other order of a pair says at least so much of what the better one says, it may be shown instead.
 _OTHER_ORDER = 0.75
-#: With more than `DENSE` candidates, each is compared with about so many others.
+#: With more than `DENSE` candidates, each is compared with about as many others.
 _NEIGHBOURS = 24
 
 

@@ -171,7 +171,7 @@ def debias(comparisons: Comparisons, debiasing: Debiasing, folds: int = 10) -> C
     debiasing : {"none", "threshold", "uniform-prior", "position-term", "swap-average"}
         The remedy; "none" returns what came.
     folds : int
-        In so many parts the contexts are cut, at least 2; each part is judged with what the others fitted. With fewer
+        Parts into which the contexts are cut, at least 2; each is judged with what the others fitted. With fewer
         contexts each is a part of its own.
 
     Returns

@@ -13,9 +13,9 @@ from biaslab.errors import InputError
 from biaslab.ranking.bradley_terry import fit_bradley_terry
 from biaslab.ranking.comparisons import Codes, Comparisons, Floats, tally
 
-#: Up to so many candidates every subset is looked at: 2^16 of them.
+#: Candidates up to which every subset is looked at: 2^16 of them.
 EXACT = 16
-#: Up to so many the linear ordering problem is given to HiGHS.
+#: Candidates up to which the linear ordering problem is given to HiGHS.
 MODERATE = 40
 _TINY = 1e-15  # probabilities are kept off 0 and 1, where a contradiction would be impossible
 

@@ -111,7 +111,7 @@ def select_adaptively(candidates: int, budget: int, ask: Ask, batch: int = 1, se
 
 
 def check_selection(candidates: int, strategy: str, budget: int | None, seed: int) -> None:
-    """Raise `InputError` unless so many comparisons of so many candidates can be selected in this way."""
+    """Raise `InputError` unless a budget of comparisons can be selected among the candidates in this way."""
     require_one_of("strategy", strategy, STRATEGIES)
     if candidates < 2:
         raise InputError("candidates", candidates, "at least 2")

@@ -32,7 +32,7 @@ def agreement_by_budget(
     folds: int = 10,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Say how well so many comparisons agree with humans, by how they are selected, from trials that have them all.
+    """Estimate agreement with humans by the number of comparisons and how they are selected, from trials of all.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def _price(every: Comparisons, chosen: Sequence[Codes], tokens: Floats) -> Ratio
 
 
 def _some(every: Comparisons, size: int, rng: np.random.Generator) -> Bools:
-    """Draw so many candidates of each context; none of a context that has fewer."""
+    """Draw a number of candidates of each context; none of a context that has fewer."""
     order = np.lexsort((rng.random(every.n_candidates), every.context))
     counts = np.bincount(every.context)
     inside = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)

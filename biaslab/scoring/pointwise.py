@@ -58,7 +58,7 @@ def items(dataset: Dataset) -> Iterator[Item]:
 
 
 def drawn_items(dataset: Dataset, n_candidates: int | None, seed: int) -> Iterator[Item]:
-    """Yield so many candidates a context, drawn without replacement, in the data set's order; None is all of them.
+    """Yield some candidates a context, drawn without replacement, in the data set's order; None is all of them.
 
     The draw of a context depends on the seed and that context alone.
     """

@@ -250,7 +250,7 @@ def p_by_t(distance: float, error: float, contexts: int) -> float:
     -------
     float
         Not below 2^(1 - G) of a sign-flip test with as many contexts, so that contexts that hardly vary prove no more
-        than so many contexts can.
+        than their number allows.
 
     Examples
     --------
@@ -264,7 +264,7 @@ def t_test(contributions: ArrayLike) -> float:
     """Two-sided one-sample t test that contributions, one a context, are 0 on average.
 
     A sign-flip test conditions on the contexts that are not 0. Where most are, as in pairs of which few flip, it is
-    exact and far below its level: with 8 contexts of 3 pairs it accuses fewer than 1 fair judge in 100, not 5. The
+    exact and far below its level: with 8 contexts of 3 pairs its type-I error is below .01, not .05. The
     t test is the same choice as the asymptotic McNemar test for pairs (Fagerland et al. 2013).
 
     Parameters

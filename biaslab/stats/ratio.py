@@ -157,7 +157,7 @@ def _estimate(
     bounds: tuple[float, float] | None,
     missing: str,
 ) -> Estimate:
-    """Estimate a smooth function of sums over contexts; fewer than so many have the interval of Student's t."""
+    """Estimate a smooth function of sums over contexts; fewer than ``few`` have the interval of Student's t."""
     contexts = len(sums)
     if contexts == 0:
         return undefined(missing)

@@ -9,7 +9,7 @@ replies a second, by Little's law the number in flight over the latency, it goes
 from __future__ import annotations
 
 _FIRST_STEP = 32
-_STEP, _GAIN = 1.5, 1.1  # so many times as many in flight must bring so many times the replies a second
+_STEP, _GAIN = 1.5, 1.1  # 1.5 times as many in flight must bring 1.1 times the replies a second
 
 
 class Pace:
@@ -46,7 +46,7 @@ class Pace:
         self._rate, self._rate_limit = 0.0, 0.0  # replies a second at a smaller limit, and that limit
 
     def replied(self, sent: float, now: float) -> None:
-        """Take note of a reply, and of how long it took."""
+        """Count a reply, and how long it took."""
         if self._first:
             self._first, self.limit = False, float(min(_FIRST_STEP, self.most))
             self._restart(now)
@@ -59,14 +59,14 @@ class Pace:
             self._judge(now)
 
     def refused(self, sent: float, now: float, wait: float | None = None) -> None:
-        """Take note that the server is asked too much; it is left alone for so many seconds, if it says so."""
+        """Slow down, as the server is asked too much; wait as many seconds as it says."""
         if wait is not None:
             self.until = max(self.until, now + wait)
         if sent >= self._changed:
             self._cut(self.limit / 2, now)
 
     def pause(self, now: float, wait: float) -> None:
-        """Send nothing for so many seconds: a rate limit is used up."""
+        """Send nothing for a number of seconds: a rate limit is used up."""
         self.until = max(self.until, now + wait)
 
     def _judge(self, now: float) -> None:

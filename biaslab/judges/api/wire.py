@@ -16,7 +16,7 @@ from biaslab.judges.api.faults import Fault, without_probabilities
 from biaslab.judges.api.label_mass import Place, read_labels
 
 CHAT, PLAIN = "/chat/completions", "/completions"
-_CHARACTERS = 3  # a label of so many characters is one token; a longer one has a token for each so many
+_CHARACTERS = 3  # a token of a label, at most: a longer label has several
 
 
 @dataclass(frozen=True)
@@ -101,11 +101,11 @@ class Wire:
         try:
             if isinstance(request, Likelihood):
                 return Reply(logprobs=self._likelihood(request, choices[0], seen), **common)
-            return self._said(request, choices[0], common, seen)
+            return self._reply(request, choices[0], common, seen)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise Fault(f"the server sent an answer of the wrong shape ({type(error).__name__})") from None
 
-    def _said(self, request: Choice | Completion, choice: dict[str, Any], common: Any, seen: bool) -> Reply:
+    def _reply(self, request: Choice | Completion, choice: dict[str, Any], common: Any, seen: bool) -> Reply:
         message, reason = choice["message"], choice.get("finish_reason")
         refusal, text = message.get("refusal"), message.get("content")
         if refusal:
