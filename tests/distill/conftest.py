@@ -1,5 +1,6 @@
 """Tiny generation models: a vocabulary of words, random weights from a configuration."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -106,3 +107,10 @@ def taught():
             about = {"context_id": f"c{context}", "candidate_id": f"s{candidate}", "attribute": "merit"}
             rows.append({**about, **shown, "label": label, "human": 5 * label})
     return pd.DataFrame(rows)
+
+
+@pytest.fixture
+def as_many_threads():
+    """The environment of a child process that sums with as many threads as this one, and so to the same last bit."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return os.environ | dict.fromkeys(names, str(torch.get_num_threads()))

@@ -1,7 +1,6 @@
 """Minimum-risk training: its gradient against exact expectations, and a run that is killed and taken up again."""
 
 import itertools
-import os
 import signal
 import subprocess
 import sys
@@ -225,7 +224,7 @@ def test_a_blank_text_is_not_shown_and_is_the_worst(make_policy):
     assert history["reward_train"].iloc[0] < 1
 
 
-def test_goes_on_after_kill_9_to_the_same_weights(make_policy, tmp_path):
+def test_goes_on_after_kill_9_to_the_same_weights(make_policy, as_many_threads, tmp_path):
     start = make_policy(**SIZES).save(tmp_path / "start")
     sources = tmp_path / "sources.csv"
     SOURCES.to_csv(sources, index=False)
@@ -243,9 +242,8 @@ def test_goes_on_after_kill_9_to_the_same_weights(make_policy, tmp_path):
         reinforce({str(start)!r}, pd.read_csv({str(sources)!r}), reward, folder={str(tmp_path / "run")!r},
                   device="cpu", progress=False, **options)
     """
-    environment = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
     command = [sys.executable, "-c", textwrap.dedent(script)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=as_many_threads)
     assert done.returncode == -signal.SIGKILL, done.stderr
     state = load_checkpoint(tmp_path / "run")
     assert state is not None

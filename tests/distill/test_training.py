@@ -247,11 +247,11 @@ for name, (when, settings) in cases.items():
     ],
     ids="+".join,
 )
-def test_a_killed_run_ends_with_the_same_weights(tiny_encoder, taught, tmp_path, cases):
+def test_a_killed_run_ends_with_the_same_weights(tiny_encoder, taught, tmp_path, as_many_threads, cases):
     options = {"encoder": tiny_encoder, "epochs": 5, "patience": 5, "hidden": [8]}
     taught.to_json(tmp_path / "taught.json", double_precision=15)
     command = [sys.executable, "-c", KILLED, str(tmp_path), json.dumps(cases), json.dumps(options)]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=as_many_threads)
     assert shown.stdout.splitlines() == [f"{name} {int(signal.SIGKILL)}" for name in cases], shown.stderr[-2000:]
     for name, (_, settings) in cases.items():
         left = sorted(path.name for path in (tmp_path / name).glob("step-*"))
