@@ -119,6 +119,9 @@ def execute(task: Task) -> Run | Failure:
             counts = json.loads(tally.read_text(encoding="utf-8")) if tally.exists() else asdict(Tally())
     except Exception as error:  # whatever papermill, the kernel or the notebook raises
         return _failure(task, error)
+    except KeyboardInterrupt:
+        _silence_what_is_left()
+        raise
     if task.jobs == 1:
         counts["asked"] = _count(task) - stored
     written = tuple(file for file, stamp in _files(out).items() if files.get(file) != stamp and _is_own(task, file))
@@ -203,6 +206,15 @@ def _quietly() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
+
+
+def _silence_what_is_left() -> None:
+    """Let the event loop say nothing of the tasks that an interrupt left in it, such as one whose kernel was ended."""
+    from jupyter_core.utils import ensure_event_loop
+
+    loop = ensure_event_loop()
+    if not loop.is_running():  # else it is the user's own, in JupyterLab
+        loop.set_exception_handler(lambda *_: None)
 
 
 def _count(task: Task) -> int:

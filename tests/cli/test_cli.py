@@ -192,3 +192,32 @@ def test_ctrl_c_keeps_what_was_answered_and_leaves_no_kernel(jobs):
     for kernel in kernels:
         with pytest.raises(ProcessLookupError):
             os.kill(kernel, 0)
+
+
+SLOW_TO_END = """
+import asyncio, os, signal, sys, threading
+from jupyter_client.manager import AsyncKernelManager
+from biaslab.cli import main
+
+async def cleanup_resources(self, restart=False):
+    await asyncio.sleep(2.5)  # longer than the client waits before it looks whether its kernel is alive
+
+AsyncKernelManager.cleanup_resources = cleanup_resources
+
+def interrupt():
+    while not [name for name in os.listdir() if name.startswith("pid-")]:
+        threading.Event().wait(0.1)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt, daemon=True).start()
+sys.exit(main(["figures"]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal to a process")
+def test_ctrl_c_is_one_line_however_long_the_kernel_takes_to_end():
+    write_notebook("one", STUDY, "import os, time\nPath('pid-NAME').write_text(str(os.getpid()))\ntime.sleep(99)")
+    done = subprocess.run([sys.executable, "-c", SLOW_TO_END], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 130
+    assert done.stderr == "biaslab: stopped; everything answered so far is in the store, run it again to go on\n"
