@@ -125,9 +125,8 @@ def execute(task: Task) -> Run | Failure:
     if task.jobs == 1:
         counts["asked"] = _count(task) - stored
     written = tuple(file for file, stamp in _files(out).items() if files.get(file) != stamp and _is_own(task, file))
-    estimates = sum(_n_rows(file) for file in written if file.suffix == ".csv")
-    seconds = time.monotonic() - started
-    return Run(task.source.stem, written, seconds, **counts, estimates=estimates, ignored=ignored)
+    rows = sum(_n_rows(file) for file in written if file.suffix == ".csv")
+    return Run(task.source.stem, written, time.monotonic() - started, **counts, estimates=rows, ignored=ignored)
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -212,8 +211,7 @@ def _silence_what_is_left() -> None:
     """Let the event loop say nothing of the tasks that an interrupt left in it, such as one whose kernel was ended."""
     from jupyter_core.utils import ensure_event_loop
 
-    loop = ensure_event_loop()
-    if not loop.is_running():  # else it is the user's own, in JupyterLab
+    if not (loop := ensure_event_loop()).is_running():  # else it is the user's own, in JupyterLab
         loop.set_exception_handler(lambda *_: None)
 
 

@@ -54,9 +54,9 @@ def slope(blocks: pd.DataFrame, within: bool, level: float, feature: str = "log_
     feature : str
         Column of the feature.
     """
-    rated = blocks[blocks["human"].notna()]
-    spread = float(rated["score"].std()) if len(rated) > 1 else 0.0
-    frame = rated.assign(score=rated["score"] / (spread or 1.0))
+    known = blocks[blocks["human"].notna()]
+    spread = float(known["score"].std()) if len(known) > 1 else 0.0
+    frame = known.assign(score=known["score"] / (spread or 1.0))
     return linear_model(frame, f"score ~ {feature} + human", within=within, level=level)[feature]
 
 

@@ -195,7 +195,7 @@ class Familiarity(ScoreProbe):
             if wanted and (not cell.everything or (trials["asked"] == text).any()):
                 blocks = cell.blocks("asked", ["score", text], trials=trials, of=text)
                 blocks = blocks.rename(columns={text: "log_perplexity"})
-                for found, condition in self._of_text(text, trials, blocks):
+                for found, condition in self._of_text(text, cell, trials, blocks):
                     yield Part(found, blocks, whose | condition)
 
     def _known(self, item: Item) -> dict[str, Scalar]:
@@ -214,7 +214,7 @@ class Familiarity(ScoreProbe):
         return {"candidate": item.text} | ({"source": item.context} if with_source else {})
 
     def _of_text(
-        self, text: str, trials: pd.DataFrame, blocks: pd.DataFrame
+        self, text: str, cell: Cell, trials: pd.DataFrame, blocks: pd.DataFrame
     ) -> Iterator[tuple[dict[str, Estimable], dict[str, Any]]]:
         """Yield the metrics of one text with their conditions."""
         resampling, own = self.resampling, text == "candidate"
@@ -226,9 +226,10 @@ class Familiarity(ScoreProbe):
         for scorer, column in (("judge", "score"), ("human", "human")):
             found = partial(estimate_correlation, blocks, column, "log_perplexity", resampling, level, null=0.0)
             yield {f"{name}_correlation": found}, {"scorer": scorer, "level": level}
-        for scorer, shares in (("judge", judged(trials, blocks)), ("human", rated(blocks))):
-            for score, perplexity, share in by_score(shares):
-                found_here: dict[str, Estimable] = {"mean_perplexity" if own else "source_perplexity": perplexity}
+        perplexity_of = "mean_perplexity" if own else "source_perplexity"
+        for scorer in ("judge", "human") if cell.wants(perplexity_of, "score_share") else ():
+            for score, perplexity, share in by_score(judged(trials, blocks) if scorer == "judge" else rated(blocks)):
+                found_here: dict[str, Estimable] = {perplexity_of: perplexity}
                 yield found_here | ({"score_share": share} if own else {}), {"scorer": scorer, "score": score}
 
 

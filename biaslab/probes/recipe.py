@@ -180,7 +180,7 @@ class Recipe(Probe):
         """Yield gains and agreements by level and coefficient, and what the answers of each scorer hold and cost."""
         if cell.wants("recipe_gain", "agreement"):
             yield from self._agreements(cell)
-        for scorer in self._scorers:
+        for scorer in self._scorers if cell.wants("parse_rate", "label_mass", "tokens") else ():
             asked = cell.trials[cell.trials["scorer"] == scorer]
             price: dict[str, Estimable] = {
                 "parse_rate": parse_rate(asked),

@@ -54,8 +54,10 @@ def comparative_accuracy(context: ArrayLike, won: ArrayLike, gap: ArrayLike, nul
 
     Notes
     -----
-    Ties are no decisions (Liusie et al. 2024, Tables 7, 10). Interval and test are Student's t over contexts: see
-    `benchmarks/README.md` for how both were chosen.
+    Ties are no decisions (Liusie et al. 2024, Tables 7, 10). Interval and test are Student's t over contexts. In 1,000
+    simulated studies of 8, 16, 24 and 100 contexts with three candidates each, its test rejected .056, .050, .043 and
+    .038 of true nulls (sign flips: .011, .025, .030, .032), and with 8 contexts a bootstrap interval covered an
+    accuracy of .92 or .97 only .74 and .71 of the time.
     """
     first, decided = _decisions(won)
     ahead = np.nan_to_num(np.asarray(gap, float))

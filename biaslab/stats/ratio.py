@@ -93,6 +93,7 @@ class Ratio:
         sums, _ = self._sums()
 
         def test(value: float, _: float) -> tuple[float, str]:
+            """Return the p value of the null or of the margin's nearer end, and the method's name."""
             if self.null is None:
                 return float("nan"), ""
             away = value - self.null
