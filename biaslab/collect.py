@@ -58,10 +58,10 @@ def collect(
     -------
     pandas.DataFrame
         Trials, one row per judgement in the order of the design: ``probe, judge, dataset, context_id, candidate_id,
-        opponent_id, attribute, <conditions>, replicate, value, status, label_mass, tokens, key``. ``value`` is NaN
-        unless ``status`` is "ok" or "tie". ``label_mass`` is the probability that all labels have together, NaN for
-        text. The number of replies that the judge gave now is in ``attrs["asked"]``, those from the store in
-        ``attrs["stored"]``.
+        opponent_id, attribute, <conditions>, replicate, value, status, label_mass, samples, tokens, key``. ``value`` is
+        NaN unless ``status`` is "ok" or "tie". ``label_mass`` is the probability that all labels have together, NaN for
+        text. ``samples`` says of how many samples that and the value are shares, NaN where they are exact. The number
+        of replies that the judge gave now is in ``attrs["asked"]``, those from the store in ``attrs["stored"]``.
 
     Raises
     ------
@@ -205,6 +205,7 @@ def _frame(
                 "value": value,
                 "status": status,
                 "label_mass": _label_mass(trial.request, reply),
+                "samples": math.nan if reply.samples is None else reply.samples,
                 "tokens": reply.usage.tokens,
                 "key": request_key(trial.request, judge.id),
             }

@@ -57,7 +57,7 @@ def test_trials_frame(judge, graded):
     trials = collect(judge, graded)
     assert list(trials.columns) == [
         "probe", "judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute",
-        "template", "human_gap", "replicate", "value", "status", "label_mass", "tokens", "key",
+        "template", "human_gap", "replicate", "value", "status", "label_mass", "samples", "tokens", "key",
     ]  # fmt: skip
     assert (trials["label_mass"] - 1).abs().max() < 1e-12
     assert trials["key"].is_unique

@@ -64,6 +64,8 @@ class Reply:
         or not far enough to tell which label they are.
     bounded : tuple of int
         Labels, by index, whose log-probability is only an upper bound, since the server did not show them.
+    samples : int, optional
+        For `Choice`: the log-probabilities are shares of so many samples; exact where nothing is said.
     """
 
     logprobs: tuple[float, ...] | None = None
@@ -74,6 +76,7 @@ class Reply:
     model: str | None = None
     unseen: float | None = None
     bounded: tuple[int, ...] = ()
+    samples: int | None = None
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ SCHEMA = {
     "value": Column("number", None),
     "status": Column("text", None),
     "label_mass": Column("number", np.nan),
+    "samples": Column("number", np.nan),
     "tokens": Column("number", 0),
     "reply": Column("text", None),
     "key": Column("text", None),

@@ -47,6 +47,7 @@ def reply_to_json(reply: Reply) -> str:
         "model": reply.model,
         "unseen": reply.unseen,
         "bounded": list(reply.bounded) or None,
+        "samples": reply.samples,
     }
     return canonical_json({name: value for name, value in document.items() if value is not None})
 
@@ -78,11 +79,14 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
         words = {name: document.get(name) for name in ("text", "finish_reason", "model")}
         score, unseen = (None if (n := document.get(name)) is None else float(n) for name in ("score", "unseen"))
         bounded = tuple(int(index) for index in document.get("bounded", ()))
+        samples = None if (n := document.get("samples")) is None else int(n)
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError("reply", text, "the JSON that reply_to_json writes") from error
     if not all(word is None or isinstance(word, str) for word in words.values()):
         raise InputError("reply", text, "the JSON that reply_to_json writes")
-    return Reply(logprobs=logprobs, usage=usage or Usage(), score=score, unseen=unseen, bounded=bounded, **words)
+    return Reply(
+        logprobs, usage=usage or Usage(), score=score, unseen=unseen, bounded=bounded, samples=samples, **words
+    )
 
 
 def as_moment(moment: str | date) -> datetime:

@@ -37,7 +37,7 @@ def test_counts_shares_and_usage():
     [(request, reply)] = judge.ask([Choice("which?", ("A", "B"))])
     assert request == Choice("which?", ("A", "B"))
     assert np.exp(reply.logprobs) == pytest.approx([3 / 6, 1 / 6])
-    assert (reply.usage, reply.model) == (Usage(60, 24, 12), "m")
+    assert (reply.usage, reply.model, reply.samples) == (Usage(60, 24, 12), "m", 6)
     assert judge.id == "sampled:k=6,temperature=1:says"
 
 

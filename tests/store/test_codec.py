@@ -48,6 +48,7 @@ replies = st.builds(
     finish_reason=st.none() | text,
     score=st.none() | st.floats(allow_nan=False, allow_infinity=False),
     usage=st.builds(Usage, *[st.integers(0, 2**60)] * 3),
+    samples=st.none() | st.integers(1, 2**30),
 )
 
 
