@@ -173,6 +173,10 @@ class MissingDataWarning(UserWarning):
     """More than 5 % of the judgements of a metric are missing, so its estimate may be biased by what is missing."""
 
 
+class SharedRequestsWarning(UserWarning):
+    """Contexts share requests, so that they are not independent: they count as one cluster."""
+
+
 class ModelChangedWarning(UserWarning):
     """A server says that it runs another model, or another build of it, than it said before."""
 

@@ -94,7 +94,7 @@ def _halo(four: pd.DataFrame, resampling: Resampling) -> dict[str, Estimate]:
 
     def mean(values: np.ndarray[Any, Any], null: float | None, bound: float) -> Estimate:
         ratio = Ratio(contexts, np.where(both, values, 0.0), both, null, (-bound, bound), missing)
-        return ratio.estimate(resampling)
+        return ratio.estimate(resampling.numbered(given["context_id"].unique()))
 
     return {
         "halo_judge": mean(judge, None, 1.0),

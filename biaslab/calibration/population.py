@@ -141,7 +141,10 @@ class Population:
         codes, names = pd.factorize(trials["context_id"])
         counts = np.bincount(codes, minlength=len(names))
         texts = trials.columns[trials.dtypes == "str"]
-        trials = trials.astype(dict.fromkeys(texts, object))  # rows of these are drawn and compared more quickly
+        # without keys: a context that is drawn twice counts as two, and would be one cluster by its requests
+        trials = trials.drop(columns="key").astype(
+            dict.fromkeys(texts, object)
+        )  # rows of these are drawn and compared more quickly
         rows = np.argsort(codes, kind="stable")
         return cls(trials, float(found["estimate"]), spread, rows, np.cumsum(counts) - counts, counts)
 

@@ -35,8 +35,8 @@ def pairs_of(trials: pd.DataFrame) -> list[Pair]:
 
 def correlations(joint: Joint, resampling: Resampling) -> dict[str, Estimable]:
     """Return the correlation of both scores in one output, alone, and the difference."""
-    together, alone = joint.correlations()
-    n, bounds = joint.contexts, (-1.0, 1.0)
+    together, alone, n = joint.correlations(resampling)
+    bounds = (-1.0, 1.0)
     missing = joint.note or "undefined: one of the scores is the same for all items"
 
     def difference(weights: Floats) -> Floats:

@@ -45,7 +45,7 @@ def _alpha(given: Answers, resampling: Resampling) -> Estimate:
         return estimate_alpha(scores, resampling, units=list(ITEM))
     values = np.array(given.scale.values) - np.mean(given.scale.values)
     mean, square = given.weights @ values, given.weights @ values**2
-    sums, _ = sum_by_context(given.context, np.ones(len(mean)), mean, square, square - mean**2)
+    sums, _ = sum_by_context(resampling.cluster_of(given.context), np.ones(len(mean)), mean, square, square - mean**2)
     sums = in_order(sums)
 
     def alpha(weights: Floats) -> Floats:

@@ -40,7 +40,7 @@ def excess(blocks: pd.DataFrame, level: Level, resampling: Resampling, feature: 
     return correlation_difference(blocks, "score", "human", feature, resampling, level, inference="t")
 
 
-def slope(blocks: pd.DataFrame, within: bool, level: float, feature: str = "log_perplexity") -> Estimate:
+def slope(blocks: pd.DataFrame, within: bool, resampling: Resampling, feature: str = "log_perplexity") -> Estimate:
     """Return how many standard deviations the judge's score moves per unit of a feature at equal human score.
 
     Parameters
@@ -49,15 +49,16 @@ def slope(blocks: pd.DataFrame, within: bool, level: float, feature: str = "log_
         One row an item: ``context_id, score, human`` and the feature.
     within : bool
         Give each context an intercept of its own.
-    level : float
-        Confidence level.
+    resampling : Resampling
+        Its level and clusters.
     feature : str
         Column of the feature.
     """
     known = blocks[blocks["human"].notna()]
     spread = float(known["score"].std()) if len(known) > 1 else 0.0
     frame = known.assign(score=known["score"] / (spread or 1.0))
-    return linear_model(frame, f"score ~ {feature} + human", within=within, level=level)[feature]
+    formula, clusters = f"score ~ {feature} + human", resampling.clusters
+    return linear_model(frame, formula, within=within, level=resampling.level, clusters=clusters)[feature]
 
 
 def judged(cell: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:

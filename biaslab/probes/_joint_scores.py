@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from biaslab.probes.base import Cell
 from biaslab.scales import Scale
-from biaslab.stats import ITEM, Statistic, number_items, side_by_side, usable
+from biaslab.stats import ITEM, Resampling, Statistic, number_items, side_by_side, usable
 
 Floats = NDArray[np.float64]
 Pair = tuple[str, str, int]  # the first attribute of an output, a later one, and its position
@@ -44,18 +44,16 @@ class Joint:
     counts: tuple[int, int]
     note: str = ""
 
-    @property
-    def contexts(self) -> int:
-        """How many contexts have an item."""
-        return int(self.items["context_id"].nunique())
+    def correlations(self, resampling: Resampling) -> tuple[Statistic, Statistic, int]:
+        """Return Pearson's r of x and y, in one output and alone, as functions of weights, and how many weights.
 
-    def correlations(self) -> tuple[Statistic, Statistic]:
-        """Return Pearson's correlation of x and y, in one output and alone, as functions of weights of contexts."""
-        codes, contexts = pd.factorize(self.items["context_id"])
+        Weights are those of contexts, or of clusters of them where the resampling says so.
+        """
+        codes, contexts = pd.factorize(resampling.cluster_of(self.items["context_id"]))
         values = [np.ones(len(codes)), *self.items[[*_MOMENTS, *_ALONE]].to_numpy(float).T]
         sums: Floats = np.column_stack([np.bincount(codes, weights, len(contexts)).astype(float) for weights in values])
         sums = sums[np.lexsort(sums.T)]  # so that a seed gives the same resamples however contexts are named
-        return _correlation(sums[:, :6]), _correlation(sums[:, [0, *range(6, 11)]])
+        return _correlation(sums[:, :6]), _correlation(sums[:, [0, *range(6, 11)]]), len(contexts)
 
 
 def judgements(cell: Cell) -> pd.DataFrame:

@@ -208,7 +208,8 @@ class Comparative(PairProbe):
         yield Part(found, (len(rows), dropped), {"decoding": self._decoding, "debiasing": self.debiasing})
 
     def _estimates(self, cell: Cell, debiased: Comparisons, read: Any) -> dict[str, Callable[[], Estimate]]:
-        trials, resampling = cell.trials, self.resampling
+        trials, resampling = cell.trials, cell.resampling
+        contexts = resampling.numbered(pd.unique(read.comparisons.context_id))
         human = read.of_candidates(trials["human"], trials["opponent_human"]).astype(float)
         system = read.of_candidates(trials["system"].astype(object), trials["opponent_system"].astype(object))
         judged = Judged(debiased, decode(debiased, self._decoding).scores, human)
@@ -222,7 +223,7 @@ class Comparative(PairProbe):
         made |= {name: partial(correlated, *options) for name, options in _CORRELATED.items()}
         return {
             **made,
-            "tokens_per_item": partial(tokens_per_item(trials, read).estimate, resampling),
+            "tokens_per_item": partial(tokens_per_item(trials, read).estimate, contexts),
             "label_mass": partial(label_mass(trials).estimate, resampling),
         }
 

@@ -219,7 +219,7 @@ class Familiarity(ScoreProbe):
         """Yield the metrics of one text with their conditions."""
         resampling, own = self.resampling, text == "candidate"
         name, level = ("familiarity", self.level) if own else ("source", "dataset")
-        yield {f"{name}_slope": lambda: slope(blocks, own, resampling.level)}, {}
+        yield {f"{name}_slope": lambda: slope(blocks, own, resampling)}, {}
         yield {f"{name}_excess": lambda: excess(blocks, level, resampling)}, {"level": level}
         if own:
             yield {"label_mass": label_mass(trials[trials["asked"] == "score"])}, {}

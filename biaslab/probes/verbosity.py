@@ -125,7 +125,7 @@ class Verbosity(ScoreProbe):
         items["doublings"] = np.log2(items["words"].to_numpy(float))
         yield Part(
             {
-                "verbosity_slope": lambda: slope(items, True, self.resampling.level, "doublings"),
+                "verbosity_slope": lambda: slope(items, True, self.resampling, "doublings"),
                 "label_mass": label_mass(cell.trials),
             },
             items,

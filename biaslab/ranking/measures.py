@@ -61,7 +61,7 @@ class Judged:
 
     def estimate(self, measure: str, resampling: Resampling) -> Estimate:
         """Estimate a measure over contexts."""
-        return self.ratio(measure).estimate(resampling)
+        return self.ratio(measure).estimate(resampling.numbered(pd.unique(self.comparisons.context_id)))
 
     @cached_property
     def _home(self) -> Codes:

@@ -1,6 +1,7 @@
 """Statistics with the context as the sampling unit; what other rooms use of them is named here."""
 
 from biaslab.stats.blocks import CELL, ITEM, number_items, side_by_side, usable, whole_blocks
+from biaslab.stats.clusters import shared_requests, warn_shared
 from biaslab.stats.correlation import Level, Method, context_correlations, paired
 from biaslab.stats.correlation_intervals import (
     agreement_loss,
@@ -86,6 +87,7 @@ __all__ = [
     "sample_table",
     "score_spread",
     "score_weights",
+    "shared_requests",
     "side_by_side",
     "student",
     "sum_by_context",
@@ -94,5 +96,6 @@ __all__ = [
     "undefined",
     "usable",
     "warn_missing",
+    "warn_shared",
     "whole_blocks",
 ]

@@ -13,7 +13,7 @@ from biaslab.stats.correlation import Level, Method, check_options, context_corr
 from biaslab.stats.estimate import Estimate, Inference, undefined
 from biaslab.stats.inference import Resampling
 from biaslab.stats.jackknife import Scale, Statistic, cluster_difference, cluster_statistic
-from biaslab.stats.ratio import Ratio
+from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.weighted_correlation import arranged
 
 Floats = NDArray[np.float64]
@@ -78,11 +78,11 @@ def estimate_correlation(
     if level == "context":
         values = context_correlations(given, x, y, method, context)
         missing = "no context in which both scores vary"
-        return _mean(values, null, _BOUNDS, missing).estimate(resampling)
+        return _mean(values, null, _BOUNDS, missing).estimate(resampling.numbered(given[context].unique()))
     whole = correlation(given, x, y, level, method, context, system)
     if math.isnan(whole.value):
         return undefined(whole.reason, given[context].nunique())
-    make, contexts = arranged(given, [x, y], level, method, keys)
+    make, contexts = arranged(_clustered(given, context, resampling), [x, y], level, method, keys)
     if level == "system" and method != "pearson":
         return _of_ranked_systems(make(0, 1), contexts, resampling, _BOUNDS)
     scale: Scale = "plain" if level == "system" else "fisher"
@@ -138,12 +138,13 @@ def correlation_difference(
     if level == "context":
         firsts, seconds = (context_correlations(given, x, y, method, context) for x in (first, second))
         missing = "no context in which all three scores vary"
-        return _mean(firsts - seconds, 0.0, (-2.0, 2.0), missing, inference).estimate(resampling)
+        by_number = resampling.numbered(given[context].unique())
+        return _mean(firsts - seconds, 0.0, (-2.0, 2.0), missing, inference).estimate(by_number)
     for x in (first, second):
         whole = correlation(given, x, y, level, method, context, system)
         if math.isnan(whole.value):
             return undefined(whole.reason, given[context].nunique())
-    make, contexts = arranged(given, [first, second, y], level, method, keys)
+    make, contexts = arranged(_clustered(given, context, resampling), [first, second, y], level, method, keys)
     one, two = make(0, 2), make(1, 2)
     if level == "system" and method != "pearson":
         return _of_ranked_systems(lambda weights: one(weights) - two(weights), contexts, resampling, (-2.0, 2.0))
@@ -228,9 +229,10 @@ def relative_loss(
         )
         return undefined(reason, whole.n_contexts)
     if level == "context":
-        both = _by_context(given, first, second, y, method)
+        both = _by_context(given, first, second, y, method, resampling)
         missing = "undefined: no context in which all three scores vary"
         return cluster_statistic(lambda w: _share(*(w @ both).T), len(both), resampling, missing=missing)
+    given = _clustered(given, "context_id", resampling)
     make, contexts = arranged(given, [first, second, y], level, method, ["context_id"])
     one, two = make(0, 2), make(1, 2)
     return cluster_statistic(lambda w: _share(one(w), two(w)), contexts, resampling)
@@ -259,10 +261,17 @@ def _of_ranked_systems(
     return replace(found, note="; ".join(filter(None, [found.note, note])))
 
 
-def _by_context(given: pd.DataFrame, first: str, second: str, y: str, method: Method) -> Floats:
-    """Return both correlations of each context where all three scores vary, shape (contexts, 2)."""
+def _clustered(given: pd.DataFrame, context: str, resampling: Resampling) -> pd.DataFrame:
+    """Name contexts after their clusters: what is pooled over all candidates asks nothing else of a context."""
+    return given.assign(**{context: resampling.cluster_of(given[context])}) if resampling.clusters else given
+
+
+def _by_context(given: pd.DataFrame, first: str, second: str, y: str, method: Method, resampling: Resampling) -> Floats:
+    """Return the sums of both correlations over each cluster's contexts where all three scores vary."""
     values = np.column_stack([context_correlations(given, x, y, method, "context_id") for x in (first, second)])
-    values = values[~np.isnan(values).any(axis=1)]
+    varies = ~np.isnan(values).any(axis=1)
+    names = given["context_id"].unique()[varies]
+    values, _ = sum_by_context(resampling.cluster_of(names), *values[varies].T)
     return values[np.lexsort(values.T)]  # a seed gives the same resamples however contexts are ordered
 
 

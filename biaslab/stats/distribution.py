@@ -102,7 +102,7 @@ class _Scores:
 
     def sums(self) -> Floats:
         """Return the distribution of each context's scores together, shape (contexts, levels)."""
-        return in_order(sum_by_context(self.context, *self.table.T)[0])
+        return in_order(sum_by_context(self.resampling.cluster_of(self.context), *self.table.T)[0])
 
     def round_numbers(self, multiple: int) -> Estimate:
         """Whipple's index."""

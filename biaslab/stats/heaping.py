@@ -170,7 +170,7 @@ def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[floa
     (0.738, 0.55, 0.9, 'expected of a fair judge: 0.261')
     """
     blended = myers_sums(weights, levels)
-    sums, _ = sum_by_context(context, *blended.T)
+    sums, _ = sum_by_context(resampling.cluster_of(context), *blended.T)
     sums = in_order(sums[sums.sum(axis=1) > 0])
     contexts, total = len(sums), sums.sum()
     if not contexts:

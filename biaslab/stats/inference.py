@@ -8,11 +8,12 @@ replicate.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
@@ -20,6 +21,8 @@ from biaslab.errors import InputError
 from biaslab.stats.estimate import ROUNDING
 
 Floats = NDArray[np.float64]
+#: What weighs the same in a ratio over contexts: each item, or each context whatever its size.
+Weights = Literal["items", "contexts"]
 #: Two-sided sign-flip tests of fewer contexts cannot reach p < .05.
 FEWEST = 6
 #: Maps sums of shape (replicates, columns) to values (replicates,) and their gradients (replicates, columns).
@@ -30,7 +33,7 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Resampling:
-    """How uncertainty is computed.
+    """How contexts are weighed, and how uncertainty over them is computed.
 
     Parameters
     ----------
@@ -43,17 +46,35 @@ class Resampling:
         keeps its coverage with few contexts; the percentile interval covers about .88 with 8 of them and .93 with 24.
     seed : int
         Of the random numbers of bootstrap and test.
+    weights : {"items", "contexts"}
+        The estimand of rates, shares, means and their differences. "items": of a judgement drawn from all of them, so
+        that large contexts weigh more: Σ numerators / Σ denominators. "contexts": of a judgement drawn from a context
+        that is drawn first: the mean of the contexts' own ratios. They differ where the size of a context has to do
+        with what is measured ("informative cluster size", Hoffman, Sen & Weinberg 2001, *Within-cluster resampling*,
+        Biometrika 88(4)). Correlations within contexts weigh contexts alike in either case; what is pooled over all
+        items (slopes, Krippendorff's alpha, pooled and system-level correlations, the use of the scale) weighs items.
+    clusters : mapping, optional
+        The cluster of contexts that are not independent, by name; every other context is its own. Probes put those
+        together that share requests (`biaslab.stats.clusters.shared_requests`). Clusters do not change an estimate,
+        only its uncertainty: they are what is resampled, left out and tested.
 
     Raises
     ------
     InputError
         If a value lies outside its range.
+
+    Examples
+    --------
+    >>> Resampling(clusters={"b": "a"}).cluster_of(["a", "b", "c"]).tolist()
+    ['a', 'a', 'c']
     """
 
     n: int = 2000
     level: float = 0.95
     method: Literal["studentised", "percentile", "bca"] = "studentised"
     seed: int = 0
+    weights: Weights = field(default="items", kw_only=True)
+    clusters: Mapping[Any, Any] | None = field(default=None, kw_only=True, repr=False, hash=False)
 
     def __post_init__(self) -> None:
         if self.n < 100:
@@ -62,6 +83,21 @@ class Resampling:
             raise InputError("resampling.level", self.level, "a number between 0 and 1", "write 0.95 for 95 %")
         if self.method not in ("studentised", "percentile", "bca"):
             raise InputError("resampling.method", self.method, "studentised, percentile or bca")
+        if self.weights not in get_args(Weights):
+            raise InputError("resampling.weights", self.weights, "items or contexts")
+
+    def cluster_of(self, context: ArrayLike) -> Any:
+        """Return the cluster of each context: the context itself, unless it shares one with others."""
+        if not self.clusters:
+            return context
+        codes, names = pd.factorize(context if isinstance(context, pd.Series | pd.Index) else np.asarray(context))
+        return np.array([*(self.clusters.get(name, name) for name in names), None], object)[codes]
+
+    def numbered(self, names: ArrayLike) -> Resampling:
+        """Return the same where contexts go by their place among some names, as correlations within contexts do."""
+        return (
+            replace(self, clusters=dict(enumerate(pd.factorize(self.cluster_of(names))[0]))) if self.clusters else self
+        )
 
 
 def draw_weights(contexts: int, n: int, seed: int, most: int = _CHUNK) -> Iterator[Floats]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from biaslab.stats.estimate import ROUNDING, Estimate, Inference, undefined, unvarying, without_interval
@@ -118,6 +119,30 @@ def cluster_statistic(
         p_value = sign_flip(pseudo - on.put(null), resampling.seed)
     effect, why_not = effect_or_why_not(error, contexts)
     return Estimate(value, error, low, high, p_value, effect, contexts, method, note or why_not)
+
+
+def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling) -> tuple[Statistic, int]:
+    """Return a statistic of contexts as one of their clusters, and how many these are.
+
+    Parameters
+    ----------
+    statistic : callable
+        Of the weights of contexts.
+    names : array_like, shape (contexts,)
+        What the contexts are called, in the order of the weights.
+    resampling : Resampling
+        Says which contexts are one cluster.
+
+    Examples
+    --------
+    >>> total, n = over_clusters(lambda w: w @ np.arange(3.0), list("abc"), Resampling(clusters={"b": "a"}))
+    >>> n, total(np.array([[1.0, 0.0]])).tolist()
+    (2, [1.0])
+    """
+    if not resampling.clusters:
+        return statistic, len(np.asarray(names))
+    codes, found = pd.factorize(resampling.cluster_of(names))
+    return lambda weights: statistic(weights[:, codes]), len(found)
 
 
 def cluster_difference(

@@ -90,7 +90,7 @@ class Ratio:
         >>> round(found.ci_low, 3), round(found.ci_high, 3)
         (0.693, 0.989)
         """
-        sums, _ = self._sums()
+        sums = self._sums(resampling)
 
         def test(value: float, _: float) -> tuple[float, str]:
             """Return the p value of the null or of the margin's nearer end, and the method's name."""
@@ -127,9 +127,10 @@ class Ratio:
         >>> found.estimate, found.n_contexts, found.p_value
         (0.75, 6, 0.03125)
         """
-        (one, names), (two, others) = self._sums(), other._sums()
+        (one, names), (two, others) = self._of_contexts(resampling), other._of_contexts(resampling)
         _, at, there = np.intersect1d(names.astype(str), others.astype(str), return_indices=True)
         sums, by_t = np.hstack([one[at], two[there]]), self.inference == "t"
+        sums = _clustered(sums, names[at], resampling)
 
         def test(value: float, error: float) -> tuple[float, str]:
             if by_t and error:
@@ -140,13 +141,18 @@ class Ratio:
 
         return _estimate(sums, _difference, test, np.inf if by_t else _FEW, resampling, None, self.missing)
 
-    def _sums(self) -> tuple[Floats, NDArray[Any]]:
+    def _sums(self, resampling: Resampling) -> Floats:
+        """Return numerator and denominator of what is resampled: contexts, or clusters of them."""
+        return _clustered(*self._of_contexts(resampling), resampling)
+
+    def _of_contexts(self, resampling: Resampling) -> tuple[Floats, NDArray[Any]]:
         """Return numerator and denominator of the contexts that have one, and their names."""
         sums, names = sum_by_context(self.context, self.numerator, self.denominator)
         if not np.isfinite(sums).all():
             raise InputError("numerator, denominator", np.inf, "finite numbers, and NaN where there is none")
         entering = sums[:, 1] > 0
-        return sums[entering], names[entering]
+        sums, names = sums[entering], names[entering]
+        return (sums / sums[:, 1:] if resampling.weights == "contexts" else sums), names
 
 
 def _estimate(
@@ -179,6 +185,10 @@ def _estimate(
     low, high = float(np.clip(low, least, most)), float(np.clip(high, least, most))
     effect, note = effect_or_why_not(error, contexts)
     return Estimate(value, error, low, high, p_value, effect, contexts, method + label, note)
+
+
+def _clustered(sums: Floats, names: NDArray[Any], resampling: Resampling) -> Floats:
+    return sum_by_context(resampling.cluster_of(names), *sums.T)[0] if resampling.clusters else sums
 
 
 def _ratio(sums: Floats) -> tuple[Floats, Floats]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +25,7 @@ def linear_model(
     context: str = "context_id",
     within: bool = False,
     level: float = 0.95,
+    clusters: Mapping[Any, Any] | None = None,
 ) -> dict[str, Estimate]:
     """Fit a linear model by least squares, with intervals and tests over contexts.
 
@@ -39,6 +42,8 @@ def linear_model(
         Coefficients are those of a model with an indicator a context, however many there are.
     level : float
         Confidence level, between 0 and 1.
+    clusters : mapping, optional
+        The cluster of contexts that are not independent: it is left out whole. Intercepts stay those of contexts.
 
     Returns
     -------
@@ -68,10 +73,13 @@ def linear_model(
     """
     if not 0 < level < 1:
         raise InputError("level", level, "a number between 0 and 1", "write 0.95 for 95 %")
-    y, x, names, codes = _read_formula(frame, formula, context)
+    y, x, names, homes = _read_formula(frame, formula, context)
+    codes = pd.factorize(homes)[0]
     if within and len(codes):
         names = [name for name in names if name != "Intercept"]
         y, x = _demeaned(y[:, None], codes)[:, 0], _demeaned(x[:, len(x[0]) - len(names) :], codes)
+    if clusters:
+        codes = pd.factorize(homes.map(lambda name: clusters.get(name, name)))[0]
     contexts = len(np.unique(codes))
     kept, reasons = _identified(y, x, names, contexts)
     found = {name: undefined(reason, contexts) for name, reason in reasons.items()}
@@ -122,10 +130,8 @@ def _estimate(value: float, error: float, contexts: int, level: float, method: s
     return Estimate(value, error, low, high, p_value, effect, contexts, method, note)
 
 
-def _read_formula(
-    frame: pd.DataFrame, formula: str, context: str
-) -> tuple[Floats, Floats, list[str], NDArray[np.intp]]:
-    """Return outcome, variables, their names, and the number of each row's context."""
+def _read_formula(frame: pd.DataFrame, formula: str, context: str) -> tuple[Floats, Floats, list[str], pd.Series]:
+    """Return outcome, variables, their names, and each row's context."""
     import patsy  # type: ignore[import-untyped]
 
     if context not in frame.columns:
@@ -139,7 +145,7 @@ def _read_formula(
         raise InputError("formula", formula, f"a formula over the columns of the frame ({error})") from None
     if y.shape[1] != 1:
         raise InputError("formula", formula, "an outcome that is one number a row")
-    return y.to_numpy(float)[:, 0], x.to_numpy(float), list(x.columns), pd.factorize(known.loc[x.index, context])[0]
+    return y.to_numpy(float)[:, 0], x.to_numpy(float), list(x.columns), known.loc[x.index, context]
 
 
 def _demeaned(columns: Floats, codes: NDArray[np.intp]) -> Floats:

@@ -19,7 +19,7 @@ from biaslab.errors import InputError, TrialsError
 from biaslab.stats.blocks import number_items
 from biaslab.stats.estimate import ROUNDING, Estimate, Inference, undefined
 from biaslab.stats.inference import Resampling
-from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic
+from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic, over_clusters
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
@@ -124,7 +124,7 @@ def estimate_alpha(
     if reason:
         return undefined(reason)
     order = _contents(rows, columns, score, context).sort_values().index
-    statistic, contexts = _alpha(rows, columns, score, context, order, level)
+    statistic, contexts = over_clusters(_alpha(rows, columns, score, context, order, level), order, resampling)
     return cluster_statistic(statistic, contexts, resampling, bounds=_BOUNDS)
 
 
@@ -177,8 +177,8 @@ def alpha_difference(
             return undefined(reason, len(common))
     contents = pd.concat([_contents(frame, columns, score, context) for frame in frames], axis=1, keys=_BOTH)
     names = contents.sort_values(list(_BOTH)).index
-    made = [_alpha(frame, columns, score, context, names, level)[0] for frame in frames]
-    return cluster_difference(made[0], made[1], len(common), resampling, null, inference)
+    made = [over_clusters(_alpha(frame, columns, score, context, names, level), names, resampling) for frame in frames]
+    return cluster_difference(made[0][0], made[1][0], made[0][1], resampling, null, inference)
 
 
 def _units(scores: pd.DataFrame, units: Sequence[str] | None, annotator: str, score: str, context: str) -> list[str]:
@@ -236,7 +236,7 @@ def _contents(rows: pd.DataFrame, units: list[str], score: str, context: str) ->
 
 def _alpha(
     rows: pd.DataFrame, units: list[str], score: str, context: str, order: pd.Index, level: Measurement
-) -> tuple[Statistic, int]:
+) -> Statistic:
     """Make the statistic of rows whose units all have two scores, contexts in the given order."""
     codes, unit = order.get_indexer(pd.Index(rows[context])), number_items(rows, units)[0]
     values, at = np.unique(rows[score].to_numpy(float), return_inverse=True)
@@ -246,7 +246,7 @@ def _alpha(
     counts = np.bincount(codes * len(values) + at, minlength=len(order) * len(values)).reshape(len(order), -1)
     centred = values - values.mean()
     parts = _Parts(counts.astype(float), centred / (np.abs(centred).max() or 1.0), at, starts, codes[starts])
-    return {"interval": parts.interval, "ordinal": parts.ordinal, "nominal": parts.nominal}[level], len(order)
+    return {"interval": parts.interval, "ordinal": parts.ordinal, "nominal": parts.nominal}[level]
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def score_spread(trials: pd.DataFrame, width: float, resampling: Resampling) -> 
     (2.449, 1.0)
     """
     table = sample_table(trials)
-    context, scores = table.index.get_level_values(0), table.to_numpy(float)
+    context, scores = resampling.cluster_of(table.index.get_level_values(0)), table.to_numpy(float)
     n = (~np.isnan(scores)).sum(axis=1)
     total = np.nansum(scores, axis=1)
     square = np.nansum((scores - (total / n)[:, None]) ** 2, axis=1)  # about each item's own mean

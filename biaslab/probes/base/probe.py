@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -20,6 +20,8 @@ from biaslab.stats import (
     estimate_rows,
     estimates_frame,
     require_columns,
+    shared_requests,
+    warn_shared,
     whole_blocks,
 )
 
@@ -217,14 +219,21 @@ class Probe(ABC):
         -----
         MissingDataWarning
             If more than 5 % of the judgements of an estimate are missing.
+        SharedRequestsWarning
+            If contexts share requests: then they are one cluster.
         """
         chosen = choose_metrics([metric.name for metric in self.metrics], metrics)
         require_columns(trials, (*self.cell, *self.columns), "trials")
         rows: list[dict[str, Any]] = []
+        shared: dict[Any, Any] = {}
         for values, part in trials.groupby(list(self.cell), sort=False):
             where = dict(zip(self.cell, values, strict=True))
-            cell = Cell(part, where, chosen, metrics is None, self._named(where), self.resampling)
-            rows += [row for found in self.measure(cell) for row in found.rows(cell)]
+            clusters = shared_requests(part)
+            shared |= clusters
+            probe = replace(self, resampling=replace(self.resampling, clusters=clusters)) if clusters else self
+            cell = Cell(part, where, chosen, metrics is None, self._named(where), probe.resampling)
+            rows += [row for found in probe.measure(cell) for row in found.rows(cell)]
+        warn_shared(self.name, shared)
         return estimates_frame(rows, self.name, self.primary, (*self.cell[2:], *self.conditions))
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
