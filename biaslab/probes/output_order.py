@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import ClassVar, get_args
 
@@ -220,10 +221,11 @@ def _contrast(cell: Cell, metric: str, scale: Scale) -> Part:
         nothing = undefined(f"undefined: order {missing[0]} was not judged")
         return Part(dict.fromkeys((metric, *_DIFFERENCES), nothing), (0, 0), where)
     blocks = cell.blocks("order", orders, keep=(), of=where["order"])
-    found: dict[str, Estimable] = {metric: _shift(blocks, orders, scale.high - scale.low)}
+    shift = partial(_shift, orders=orders, width=scale.high - scale.low)
+    found: dict[str, Estimable] = {metric: cell.bounded(shift, blocks, "order", orders, (scale.low, scale.high))}
     if cell.wants(*_DIFFERENCES):
         found |= zip(_DIFFERENCES, sample_differences(cell.trials, "order", orders), strict=True)
-    return Part(found, blocks, where)
+    return Part(found, blocks, where, cell.note_missing(blocks, "order", orders))
 
 
 def _configuration(part: pd.DataFrame, where: dict[str, object], cell: Cell, scale: Scale) -> Iterator[Part]:

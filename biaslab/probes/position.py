@@ -17,6 +17,7 @@ from biaslab.datasets.schema import Dataset
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, PairProbe, Part, label_mass, paired
 from biaslab.probes.base.pair_probe import draw_of
 from biaslab.ranking import pairs
+from biaslab.ranking.worst_cases import note_missing_pairs, worst_cases
 from biaslab.stats import Ratio
 
 _BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")
@@ -157,9 +158,13 @@ class Position(PairProbe):
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of all pairs together and, where no metric was named, some by bins of the human gap."""
         blocks = pairs.both_orders(cell.trials, cell.what)
-        found: dict[str, Estimable] = {**_ratios(blocks)}
+        ratios, note = _ratios(blocks), ""
+        if blocks.attrs["n_dropped"]:
+            ratios |= {name: replace(ratios[name], extremes=ends) for name, ends in worst_cases(cell.trials).items()}
+            note = note_missing_pairs(cell.trials)
+        found: dict[str, Estimable] = {**ratios}
         found["resampling_consistency"] = lambda: _noise_floor(blocks, cell.trials).estimate(self.resampling)
-        yield Part(found, blocks, {"human_gap": np.nan})
+        yield Part(found, blocks, {"human_gap": np.nan}, note)
         for gap, part in pairs.by_gap(blocks, self.gap_bins) if cell.everything else ():
             ratios = _ratios(part)
             binned = {metric: replace(ratios[metric], null=None) for metric in _BY_GAP}

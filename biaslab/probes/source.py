@@ -176,7 +176,7 @@ class Source(ScoreProbe):
             for source in _SOURCES:
                 found = {"agreement": partial(estimate_correlation, blocks, source, *options)}
                 yield Part(found, blocks, where | {"source": source})
-        yield Part(_shifts(blocks, cell), blocks)
+        yield Part(_shifts(blocks, cell), blocks, note=cell.note_missing(blocks, "source", _SOURCES))
         for source in _SOURCES:
             yield Part({"mean_score": _mean(blocks, blocks[source], _scale(cell))}, blocks, {"source": source})
 
@@ -187,7 +187,12 @@ def _shifts(blocks: pd.DataFrame, cell: Cell) -> Mapping[str, Estimable]:
     both = (nothing, nothing)
     if cell.where["answer"] == "text" and cell.wants("sample_difference", "resampling_difference"):
         both = sample_differences(cell.trials, "source", _SOURCES)
-    shift = _mean(blocks, blocks["with"] - blocks["without"], _scale(cell), shift=True)
+    scale = _scale(cell)
+
+    def mean_shift(blocks: pd.DataFrame) -> Ratio:
+        return _mean(blocks, blocks["with"] - blocks["without"], scale, shift=True)
+
+    shift = cell.bounded(mean_shift, blocks, "source", _SOURCES, (scale.low, scale.high))
     return {"source_shift": shift, "sample_difference": both[0], "resampling_difference": both[1]}
 
 

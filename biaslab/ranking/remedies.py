@@ -15,7 +15,7 @@ from biaslab.ranking.debiasing import DEBIASINGS, Debiasing, debias
 from biaslab.ranking.decoding import Decoding, decode
 from biaslab.ranking.measures import MEASURES, Judged, tokens_per_item
 from biaslab.ranking.ranked import human_of
-from biaslab.stats import Estimate, Ratio, Resampling, estimate_rows, estimates_frame, require_columns
+from biaslab.stats import Estimate, Ratio, Resampling, clustered, estimate_rows, estimates_frame, require_columns
 
 Orders = Literal["both", "one"]
 
@@ -84,7 +84,8 @@ def compare_remedies(
             price = tokens_per_item(part, read)
             made = {name: _measured(read.comparisons, scores, name, decoding, folds, price) for name in chosen}
             counts = len(read.comparisons), int((read.row < 0).sum())
-            for name, against, found in _side_by_side(made, resampling):
+            how = clustered(resampling, part, pd.unique(read.comparisons.context_id), "remedies")
+            for name, against, found in _side_by_side(made, how):
                 at = where | {"remedy": name, "orders": asked, "against": against}
                 rows += estimate_rows(found, at, resampling, *counts)
     conditions = ["attribute", *(["template"] if "template" in trials else []), "remedy", "orders", "against"]

@@ -17,7 +17,7 @@ from biaslab.ranking.decoding import Decoding, decode
 from biaslab.ranking.measures import spearman_by_context
 from biaslab.ranking.ranked import human_of
 from biaslab.ranking.selection import STRATEGIES, Strategy, select, select_adaptively
-from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame
+from biaslab.stats import Ratio, Resampling, clustered, estimate_rows, estimates_frame
 
 
 def agreement_by_budget(
@@ -69,6 +69,7 @@ def agreement_by_budget(
     for where, cell in cells(trials):
         read = read_trials(cell)
         scores, every = human_of(cell, read, human, where["attribute"]), read.comparisons
+        how = clustered(resampling, cell, pd.unique(every.context_id), "agreement by budget")
         tokens = tally(read.row[read.row >= 0], cell["tokens"].to_numpy(float)[read.row >= 0], len(every))
         parts = [np.flatnonzero(every.context[every.first] == k) for k in range(every.n_contexts)]
         for strategy in strategies:
@@ -81,8 +82,8 @@ def agreement_by_budget(
                 for debiasing in debiasings:
                     rho = [_agreement(debias(every.take(c), debiasing, folds), scores, decoding) for c in chosen]
                     mean = _mean(np.array(rho), scores, every)
-                    found = {"spearman": mean.estimate(resampling)}
-                    found["tokens_per_item"] = price.estimate(resampling)
+                    found = {"spearman": mean.estimate(how)}
+                    found["tokens_per_item"] = price.estimate(how)
                     at = where | {"strategy": strategy, "debiasing": debiasing, "budget": budget}
                     rows += estimate_rows(found, at, resampling, len(chosen[0]), 0)
     conditions = ["attribute", *(["template"] if "template" in trials else []), "strategy", "debiasing", "budget"]
@@ -128,6 +129,7 @@ def self_consistency(
         read = read_trials(cell)
         every, gold = read.comparisons, human_of(cell, read, human, where["attribute"])
         final = decode(every, decoding).scores
+        how = clustered(resampling, cell, pd.unique(every.context_id), "self-consistency")
         for size in sizes:
             rng = np.random.default_rng([seed, size])
             drawn = [_some(every, size, rng) for _ in range(draws)]
@@ -135,7 +137,7 @@ def self_consistency(
             names = ("final_accuracy", "gold_accuracy")
             context, missing = np.arange(every.n_contexts), f"undefined: no context has {size} candidates that differ"
             found = {
-                name: Ratio(context, kept, counted, None, (0.0, 1.0), missing).estimate(resampling)
+                name: Ratio(context, kept, counted, None, (0.0, 1.0), missing).estimate(how)
                 for name, (kept, counted) in zip(names, sums, strict=True)
             }
             at = where | {"candidates": size}

@@ -1,7 +1,7 @@
 """Statistics with the context as the sampling unit; what other rooms use of them is named here."""
 
-from biaslab.stats.blocks import CELL, ITEM, number_items, side_by_side, usable, whole_blocks
-from biaslab.stats.clusters import shared_requests, warn_shared
+from biaslab.stats.blocks import CELL, ITEM, has_value, number_items, side_by_side, usable, whole_blocks
+from biaslab.stats.clusters import clustered, shared_requests, warn_shared
 from biaslab.stats.correlation import Level, Method, context_correlations, paired
 from biaslab.stats.correlation_intervals import (
     agreement_loss,
@@ -13,6 +13,7 @@ from biaslab.stats.distribution import DISTRIBUTION, describe_distribution
 from biaslab.stats.estimate import ROUNDING, Estimate, Inference, is_above, undefined
 from biaslab.stats.frame import (
     LEADING,
+    MISSING_SHARE,
     TRAILING,
     adjust,
     choose_metrics,
@@ -33,6 +34,7 @@ from biaslab.stats.inference import (
 )
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic
 from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
+from biaslab.stats.missing import completed, note_missing, shift_extremes
 from biaslab.stats.power import expected_power
 from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
@@ -46,6 +48,7 @@ __all__ = [
     "FEWEST",
     "ITEM",
     "LEADING",
+    "MISSING_SHARE",
     "ROUNDING",
     "TRAILING",
     "Agreement",
@@ -64,6 +67,8 @@ __all__ = [
     "choose_metrics",
     "cluster_difference",
     "cluster_statistic",
+    "clustered",
+    "completed",
     "context_correlations",
     "correlation_difference",
     "describe_distribution",
@@ -75,9 +80,11 @@ __all__ = [
     "estimate_rows",
     "estimates_frame",
     "expected_power",
+    "has_value",
     "in_order",
     "is_above",
     "linear_model",
+    "note_missing",
     "number_items",
     "p_by_t",
     "paired",
@@ -88,6 +95,7 @@ __all__ = [
     "score_spread",
     "score_weights",
     "shared_requests",
+    "shift_extremes",
     "side_by_side",
     "student",
     "sum_by_context",

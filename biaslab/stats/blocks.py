@@ -18,7 +18,7 @@ ITEM = ("context_id", "candidate_id")
 
 def usable(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the trials that have a value."""
-    return trials[_has_value(trials)]
+    return trials[has_value(trials)]
 
 
 def whole_blocks(
@@ -72,7 +72,7 @@ def whole_blocks(
     if missing:
         raise InputError(condition, missing, "conditions that were judged", "judge them too")
     item, first = number_items(planned)
-    value, found = planned["value"].to_numpy(float), _has_value(planned)
+    value, found = planned["value"].to_numpy(float), has_value(planned)
     means = _means(item[found], at[found], value[found], (len(first), len(wanted)))
     whole = np.flatnonzero(np.isfinite(means).all(axis=1))
     blocks = planned.iloc[first[whole]][[*ITEM, *keep]].reset_index(drop=True)
@@ -126,7 +126,8 @@ def number_items(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> tuple[NDArra
     return codes, first
 
 
-def _has_value(trials: pd.DataFrame) -> NDArray[np.bool_]:
+def has_value(trials: pd.DataFrame) -> NDArray[np.bool_]:
+    """Say of each trial whether it has a value."""
     known: NDArray[np.bool_] = trials["status"].isin(["ok", "tie"]).to_numpy() & trials["value"].notna().to_numpy()
     return known
 

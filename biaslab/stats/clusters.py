@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from biaslab.errors import SharedRequestsWarning
+from biaslab.stats.inference import Resampling
 
 
 def shared_requests(trials: pd.DataFrame) -> dict[Any, Any]:
@@ -54,6 +57,30 @@ def shared_requests(trials: pd.DataFrame) -> dict[Any, Any]:
     several = np.bincount(component)[component] > 1
     called = np.asarray(names, object)
     return dict(zip(called[several], called[first[several]], strict=True))
+
+
+def clustered(resampling: Resampling, trials: pd.DataFrame, names: NDArray[Any], what: str) -> Resampling:
+    """Return a resampling that keeps contexts of the trials that share requests together.
+
+    Parameters
+    ----------
+    resampling : Resampling
+        How to resample otherwise.
+    trials : pandas.DataFrame
+        As for `shared_requests`.
+    names : numpy.ndarray, shape (contexts,)
+        The contexts, in the order of the numbers by which they go.
+    what : str
+        What is estimated, for the warning.
+
+    Warns
+    -----
+    SharedRequestsWarning
+        If contexts share requests.
+    """
+    found = shared_requests(trials)
+    warn_shared(what, found)
+    return replace(resampling, clusters=found).numbered(names) if found else resampling
 
 
 def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:

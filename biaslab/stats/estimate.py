@@ -38,6 +38,10 @@ class Estimate:
         How the interval was made.
     note : str
         Why something is NaN, or what to know when reading it.
+    bound_low, bound_high : float
+        Where judgements are missing: from the lower end of the interval with every missing one at its least value to
+        the upper end with every one at its greatest (Horowitz & Manski 2000). They cover whatever is missing, and are
+        wider than need be where it is missing at random. NaN where nothing is missing, and for metrics without bounds.
     """
 
     estimate: float
@@ -49,6 +53,8 @@ class Estimate:
     n_contexts: int
     method: str
     note: str = ""
+    bound_low: float = _NAN
+    bound_high: float = _NAN
 
 
 def undefined(reason: str, contexts: int = 0) -> Estimate:

@@ -17,7 +17,8 @@ from biaslab.stats.estimate import Estimate
 from biaslab.stats.inference import Resampling
 
 Floats = NDArray[np.float64]
-_MISSING_SHARE = 0.05
+#: More than this share of judgements missing is warned of.
+MISSING_SHARE = 0.05
 
 LEADING = ("probe", "judge", "dataset", "metric")
 TRAILING = (
@@ -26,6 +27,8 @@ TRAILING = (
     "ci_low",
     "ci_high",
     "ci_level",
+    "bound_low",
+    "bound_high",
     "p_value",
     "q_value",
     "mde",
@@ -81,8 +84,8 @@ def estimates_frame(
     Returns
     -------
     pandas.DataFrame
-        ``probe, judge, dataset, metric, <conditions>, estimate, se, ci_low, ci_high, ci_level, p_value, q_value,
-        mde, n_contexts, n_trials, n_dropped, method, seed, note``.
+        ``probe, judge, dataset, metric, <conditions>, estimate, se, ci_low, ci_high, ci_level, bound_low,
+        bound_high, p_value, q_value, mde, n_contexts, n_trials, n_dropped, method, seed, note``.
     """
     columns = {name: [row.get(name, np.nan) for row in rows] for name in (*LEADING, *conditions, *TRAILING)}
     p_values = np.array(columns["p_value"], float)
@@ -173,7 +176,7 @@ def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
     MissingDataWarning
         Naming what is estimated.
     """
-    if missing > _MISSING_SHARE * planned:
+    if missing > MISSING_SHARE * planned:
         message = (
             f"{what}: {missing} of {planned} judgements do not enter, because {why}; what is missing may bias the rest"
         )

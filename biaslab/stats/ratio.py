@@ -62,6 +62,9 @@ class Ratio:
         What is tested is whether the ratio differs from the null by more than this.
     t_below : float
         By t, fewer contexts than this are few.
+    extremes : tuple of Ratio, optional
+        The ratio with every judgement that is missing at the value that makes it least, and greatest; they give the
+        estimate its ``bound_low`` and ``bound_high``.
     """
 
     context: ArrayLike
@@ -73,6 +76,7 @@ class Ratio:
     inference: Inference = "resampling"
     margin: float = 0.0
     t_below: float = _FEW_TIED
+    extremes: tuple[Ratio, Ratio] | None = None
 
     def estimate(self, resampling: Resampling) -> Estimate:
         """Sum within contexts and estimate over those with a denominator; items where a number is NaN do not enter.
@@ -106,6 +110,7 @@ class Ratio:
 
         few = self.t_below if self.inference == "t" else _FEW
         found = _estimate(sums, _ratio, test, few, resampling, self.bounds, self.missing)
+        found = self._bounded(found, resampling)
         if not self.margin or self.null is None or found.n_contexts < 2:
             return found
         note = f"tested is a departure from {self.null:g} by more than {self.margin:g}"
@@ -140,6 +145,13 @@ class Ratio:
             return swap_test(lambda swaps: _difference(total + swaps @ gap)[0], len(rows), resampling.seed), ""
 
         return _estimate(sums, _difference, test, np.inf if by_t else _FEW, resampling, None, self.missing)
+
+    def _bounded(self, found: Estimate, resampling: Resampling) -> Estimate:
+        """Add the ends of the extremes' intervals; what is not there is not missing, so that it has no bounds."""
+        if self.extremes is None or not found.n_contexts:
+            return found
+        least, most = (replace(ratio, null=None).estimate(resampling) for ratio in self.extremes)
+        return replace(found, bound_low=least.ci_low, bound_high=most.ci_high)
 
     def _sums(self, resampling: Resampling) -> Floats:
         """Return numerator and denominator of what is resampled: contexts, or clusters of them."""

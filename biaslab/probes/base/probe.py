@@ -7,20 +7,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
 from biaslab.checks import require_attributes_list, require_whole
 from biaslab.core import Metric, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.stats import (
+    MISSING_SHARE,
     Estimate,
     Ratio,
     Resampling,
     choose_metrics,
     estimate_rows,
     estimates_frame,
+    has_value,
+    note_missing,
     require_columns,
     shared_requests,
+    shift_extremes,
     warn_shared,
     whole_blocks,
 )
@@ -88,6 +93,39 @@ class Cell:
         what = f"{self.what[:-1]}, {of})" if of else self.what
         return whole_blocks(self.trials if trials is None else trials, condition, levels, what, keep)
 
+    def bounded(
+        self,
+        shift: Callable[[pd.DataFrame], Ratio],
+        blocks: pd.DataFrame,
+        condition: str,
+        levels: Sequence[object],
+        ends: tuple[float, float],
+    ) -> Ratio:
+        """Return the shift between two conditions, with its bounds where scores are missing.
+
+        Parameters
+        ----------
+        shift : callable
+            Maps blocks to the mean of the first condition less the second.
+        blocks : pandas.DataFrame
+            Of the cell, by `blocks`.
+        condition, levels
+            As there, two levels.
+        ends : tuple of float
+            Least and greatest score.
+        """
+        ratio = shift(blocks)
+        if not blocks.attrs["n_dropped"]:
+            return ratio
+        return replace(ratio, extremes=shift_extremes(self.trials, condition, levels, ends, shift))
+
+    def note_missing(self, blocks: pd.DataFrame, condition: str, levels: Sequence[object]) -> str:
+        """Return what to note where more is missing under one of the conditions; see `Part`."""
+        if not blocks.attrs["n_dropped"]:
+            return ""
+        planned = self.trials[self.trials[condition].isin(levels)]
+        return note_missing(planned["context_id"], ~has_value(planned), planned[condition], f"the {condition}")
+
 
 @dataclass(frozen=True)
 class Part:
@@ -101,17 +139,21 @@ class Part:
         Judgements that enter and that were planned but do not; or blocks that carry both in ``attrs``.
     condition : mapping of str to object
         The condition columns beyond those of the cell.
+    note : str
+        What to note of its tests because of what is missing.
     """
 
     metrics: Mapping[str, Estimable]
     counts: pd.DataFrame | tuple[int, int]
     condition: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
     def rows(self, cell: Cell) -> list[dict[str, Any]]:
         """Estimate the chosen metrics, one row each."""
         found = {name: _estimate(self.metrics[name], cell.resampling) for name in cell.chosen if name in self.metrics}
         given = self.counts
         counts = given if isinstance(given, tuple) else (given.attrs["n_trials"], given.attrs["n_dropped"])
+        found = {name: _noted(estimate, self.note, *counts) for name, estimate in found.items()}
         return estimate_rows(found, {**cell.where, **self.condition}, cell.resampling, *counts)
 
 
@@ -269,6 +311,15 @@ def label_mass(trials: pd.DataFrame) -> Ratio:
     mass = trials["label_mass"]
     missing = "undefined: answers are text"
     return Ratio(trials["context_id"], mass.fillna(0), mass.notna(), bounds=(0.0, 1.0), missing=missing)
+
+
+def _noted(found: Estimate, note: str, n_trials: int, n_dropped: int) -> Estimate:
+    """Say at a test whether what is missing depends on the condition, and if nothing bounds what much of it may do."""
+    if np.isnan(found.p_value) or not n_dropped:
+        return found
+    unbounded = n_dropped > MISSING_SHARE * (n_trials + n_dropped) and np.isnan(found.bound_low)
+    notes = (found.note, note, "nothing bounds the effect of what is missing" if unbounded else "")
+    return replace(found, note="; ".join(filter(None, notes)))
 
 
 def _estimate(found: Estimable, resampling: Resampling) -> Estimate:

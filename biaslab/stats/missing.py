@@ -1,0 +1,135 @@
+"""What is missing: how far an estimate could be off because of it, and whether it depends on the condition.
+
+A judgement that was refused has some value that nobody saw. Without an assumption about it, what is known of a mean is
+an interval: from all missing values at their least to all at their greatest (Horowitz & Manski 2000, *Nonparametric
+analysis of randomized experiments with missing covariate and outcome data*, JASA 95(449), §3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from biaslab.stats.blocks import has_value, whole_blocks
+from biaslab.stats.inference import Resampling
+from biaslab.stats.ratio import Ratio
+
+_ALPHA = 0.05
+
+
+def completed(trials: pd.DataFrame, values: ArrayLike) -> pd.DataFrame:
+    """Return trials of which none is missing: those without a value have the given one.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        With ``value`` and ``status``.
+    values : array_like of float, shape (trials,) or ()
+        What a trial has if its own is missing.
+
+    Examples
+    --------
+    >>> trials = pd.DataFrame({"value": [0.3, np.nan], "status": ["ok", "refused"]})
+    >>> completed(trials, 1.0)["value"].tolist()
+    [0.3, 1.0]
+    """
+    missing = ~has_value(trials)
+    value, status = np.where(missing, values, trials["value"]), np.where(missing, "ok", trials["status"])
+    return trials.assign(value=value, status=status)
+
+
+def shift_extremes(
+    trials: pd.DataFrame,
+    condition: str,
+    levels: Sequence[Any],
+    ends: tuple[float, float],
+    shift: Callable[[pd.DataFrame], Ratio],
+) -> tuple[Ratio, Ratio]:
+    """Return the least and the greatest shift between two conditions that the missing scores allow.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Score trials of one cell.
+    condition : str
+        Column that tells the conditions apart.
+    levels : sequence of two
+        The condition whose scores are compared, and that with which.
+    ends : tuple of float
+        Least and greatest score.
+    shift : callable
+        Maps blocks (`biaslab.stats.blocks.whole_blocks`) to the mean of first less second.
+
+    Returns
+    -------
+    tuple of Ratio
+        With every missing score of the first condition at the least and of the second at the greatest, and the other
+        way round; for ``extremes`` of `biaslab.stats.ratio.Ratio`.
+    """
+
+    def filled(values: Mapping[Any, float]) -> Ratio:
+        whole = completed(trials, trials[condition].map(values).astype(float))
+        return shift(whole_blocks(whole, condition, levels, "", keep=()))
+
+    (first, second), (low, high) = levels, ends
+    return filled({first: low, second: high}), filled({first: high, second: low})
+
+
+def missing_by_condition(context: ArrayLike, missing: ArrayLike, condition: ArrayLike) -> float:
+    """Test whether as much is missing under each condition.
+
+    Parameters
+    ----------
+    context, condition : array_like, shape (judgements,)
+        The context and the condition of each planned judgement; NaN is no condition.
+    missing : array_like of bool, shape (judgements,)
+        Whether it is missing.
+
+    Returns
+    -------
+    float
+        The p-value of Student's t over contexts of the difference of two rates; of more than two conditions, that of
+        the one that differs most from the rest times their number (Bonferroni). NaN where there is nothing to compare.
+
+    Examples
+    --------
+    >>> context, first = np.repeat(np.arange(8), 4), np.tile([True, True, False, False], 8)
+    >>> round(missing_by_condition(context, first & (np.arange(32) % 3 > 0), first), 4)
+    0.0078
+    """
+    home, lost = np.asarray(context), np.asarray(missing, float)
+    codes, levels = pd.factorize(np.asarray(condition))
+    sides = range(1 if len(levels) == 2 else len(levels)) if len(levels) > 1 else ()
+    found = [_differing(home, lost, codes == side, (codes != side) & (codes >= 0)) for side in sides]
+    known = [p for p in found if not np.isnan(p)]
+    return min(1.0, min(known) * len(sides)) if known else float("nan")
+
+
+def _differing(home: NDArray[Any], lost: NDArray[Any], one: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
+    first, second = (Ratio(home[at], lost[at], np.ones(at.sum()), inference="t") for at in (one, other))
+    return first.difference(second, Resampling(n=100)).p_value
+
+
+def note_missing(context: ArrayLike, missing: ArrayLike, condition: ArrayLike, what: str) -> str:
+    """Return what to note of an estimate of whose judgements more are missing under one condition than another.
+
+    Parameters
+    ----------
+    context, missing, condition
+        As for `missing_by_condition`.
+    what : str
+        What the condition is, in words.
+
+    Returns
+    -------
+    str
+        Empty unless the test rejects at .05.
+    """
+    if not np.any(missing):
+        return ""
+    p_value = missing_by_condition(context, missing, condition)
+    return f"what is missing depends on {what} (p = {p_value:.2g})" if p_value < _ALPHA else ""
