@@ -10,11 +10,13 @@ from biaslab.stats.correlation_intervals import (
 )
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution
 from biaslab.stats.estimate import ROUNDING, Estimate, Inference, is_above, undefined
+from biaslab.stats.families import adjust, adjust_families
 from biaslab.stats.frame import (
+    FAMILY,
     LEADING,
     TRAILING,
-    adjust,
     choose_metrics,
+    corrected,
     estimate_rows,
     estimates_frame,
     require_columns,
@@ -42,6 +44,7 @@ from biaslab.stats.scale_use import score_weights
 __all__ = [
     "CELL",
     "DISTRIBUTION",
+    "FAMILY",
     "FEWEST",
     "ITEM",
     "LEADING",
@@ -57,6 +60,7 @@ __all__ = [
     "Resampling",
     "Statistic",
     "adjust",
+    "adjust_families",
     "agreement_loss",
     "agreement_within",
     "alpha_difference",
@@ -64,6 +68,7 @@ __all__ = [
     "cluster_difference",
     "cluster_statistic",
     "context_correlations",
+    "corrected",
     "correlation_difference",
     "describe_distribution",
     "detectable_effect",
