@@ -68,7 +68,7 @@ def row(**changes):
     return {
         "probe": "position", "judge": "a judge", "dataset": "a set", "metric": "first_position_rate",
         "attribute": "coherence", "estimate": 0.3721, "ci_low": 0.341, "ci_high": 0.402, "ci_level": 0.95,
-        "p_value": 0.001, "q_value": 0.004, "mde": 0.05, "n_contexts": 30, "n_trials": 60, "n_dropped": 0,
+        "p_value": 0.004, "q_value": 0.004, "mde": 0.05, "n_contexts": 30, "n_trials": 60, "n_dropped": 0,
         "method": "t over contexts", "seed": 0, "note": "",
     } | changes  # fmt: skip
 

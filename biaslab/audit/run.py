@@ -15,7 +15,7 @@ from biaslab.errors import BiaslabError, InputError
 from biaslab.judgements.humans import with_humans
 from biaslab.judgements.log_columns import trials_of
 from biaslab.probes.base import Accepted
-from biaslab.stats import LEADING, TRAILING, Resampling, require_columns
+from biaslab.stats import LEADING, TRAILING, Resampling, corrected, require_columns
 
 _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value", "status")
 
@@ -53,6 +53,7 @@ def audit(
     -------
     pandas.DataFrame
         The estimates of all probes that could run, one below the other; a condition that a probe does not have is NaN.
+        q-values are over the tests of all of them together.
         ``attrs["not_run"]`` says of each other probe why, in one line; ``attrs["notes"]`` what was left out of one that
         ran.
 
@@ -135,4 +136,4 @@ def _stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         whole = [part.reindex(columns=columns) for part in parts if len(part)]
-        return pd.concat(whole, ignore_index=True) if whole else pd.DataFrame(columns=columns)
+        return corrected(pd.concat(whole, ignore_index=True)) if whole else pd.DataFrame(columns=columns)

@@ -51,6 +51,7 @@ def card(
     from biaslab.probes import available, find_probe
     from biaslab.report import card as make_card
     from biaslab.report.summary import STATUS
+    from biaslab.report.wording import correction
 
     measured = read_estimates(remedies) if remedies is not None else None
     kinds = [find_probe(name) for name in probe] if probe else list(available().values())
@@ -78,6 +79,7 @@ def card(
     for row in written.biases.to_dict("records"):
         status = STATUS[row["status"]][1]
         typer.echo(f"{row['judge']}: {row['probe']}, {row['label']}: {status}: {row['verdict']}")
+    typer.echo(f"found: at q < .05 over the {correction(written.cells)} of this card")
     typer.echo(f"written: {', '.join(map(str, written.save(out)))}")
 
 

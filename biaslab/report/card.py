@@ -17,9 +17,8 @@ from biaslab.errors import InputError, TrialsError
 from biaslab.probes import find_metric, is_primary
 from biaslab.report.summary import STATUS, agreements, sum_up
 from biaslab.report.tables import to_html
-from biaslab.report.verdicts import findings
-from biaslab.report.wording import percent, templates, version
-from biaslab.stats import adjust
+from biaslab.report.verdicts import ADDED, findings
+from biaslab.report.wording import correction, percent, templates, version
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,8 +65,8 @@ class Card:
         from biaslab.report.card_figure import draw
 
         told = self._facts()
-        facts = f"{', '.join(told['datasets'])} · n = {told['n']} contexts · {told['level']} intervals"
-        return draw(self.biases, self.cells, facts)
+        facts = [", ".join(told["datasets"]), f"n = {told['n']} contexts", f"{told['level']} intervals"]
+        return draw(self.biases, self.cells, " · ".join([*facts, f"q over {told['tests']}"]))
 
     def save(self, stem: str | PathLike[str]) -> list[Path]:
         """Write the card as ``.html``, ``.md`` and ``.png``, and its estimates as ``.csv``; return the files."""
@@ -83,7 +82,7 @@ class Card:
 
     def _html(self, template: str) -> str:
         picture = base64.b64encode(self._picture_bytes()).decode("ascii")
-        facts = self._facts() | {"picture": picture, "table": to_html(self.cells.drop(columns=_ADDED))}
+        facts = self._facts() | {"picture": picture, "table": to_html(self.cells.drop(columns=list(ADDED)))}
         return templates().get_template(template).render(**facts)
 
     def _picture_bytes(self) -> bytes:
@@ -110,7 +109,7 @@ class Card:
             if contexts.min() < contexts.max()
             else f"{contexts.max():,}",
             "level": levels,
-            "tests": int(self.cells["q_value"].notna().sum()),
+            "tests": correction(self.cells),
             "seeds": ", ".join(f"{seed:.0f}" for seed in self.cells["seed"].dropna().unique()),
             "version": version(),
         }
@@ -130,9 +129,6 @@ class Card:
         return {"name": judge, "names": names, "advice": advice, "quality": quality, "missing": missing}
 
 
-_ADDED = ["finding", "slight", "null", "matters", "cell", "sentence"]
-
-
 def card(
     estimates: pd.DataFrame | Sequence[pd.DataFrame],
     remedies: pd.DataFrame | None = None,
@@ -146,7 +142,7 @@ def card(
     ----------
     estimates : pandas.DataFrame or sequence of them
         Estimates frames. Primary metrics become verdicts, metrics of quality say what the judge is good for, everything
-        else is left out. q-values are computed anew, over all primary tests of a judge.
+        else is left out. q-values are computed anew, over exactly the tests on the card: see `biaslab.stats.corrected`.
     remedies : pandas.DataFrame, optional
         An estimates frame with a column ``remedy``: what the same metrics are after a remedy, "none" or empty where
         nothing was done. Only a remedy that brings an estimate nearer to the null is shown.
@@ -191,7 +187,6 @@ def card(
     cells = whole[kinds].reset_index(drop=True)
     if cells.empty:
         raise TrialsError("estimates", list(dict.fromkeys(whole["metric"])), "at least one primary metric of a probe")
-    cells["q_value"] = cells.groupby("judge", sort=False)["p_value"].transform(lambda p: adjust(p.to_numpy(float)))
     cells = findings(cells, matters)
     rows = [sum_up(part, remedies) for _, part in cells.groupby(["judge", "probe", "metric"], sort=False)]
     return Card(pd.DataFrame(rows), agreements(whole[good]), cells, tuple(unmeasured))

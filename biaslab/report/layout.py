@@ -13,6 +13,7 @@ from biaslab.report.wording import (
     cell,
     condition_text,
     conditions,
+    correction,
     interval,
     number,
     percent,
@@ -20,7 +21,7 @@ from biaslab.report.wording import (
     varying,
     version,
 )
-from biaslab.stats import LEADING, require_columns
+from biaslab.stats import LEADING, corrected, require_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,13 @@ class Layout:
 
 
 def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.DataFrame:
-    """Return the rows of the metrics, without those of single bins; raise `TrialsError` where none is left."""
+    """Return the rows of the metrics, without those of single bins, and q-values over the tests among them.
+
+    Raises
+    ------
+    TrialsError
+        If no row is left, or a column is missing.
+    """
     require_columns(estimates, [*LEADING, "estimate", "ci_low", "ci_high", "n_contexts"], "estimates")
     whole = over_all_items(estimates)
     wanted = [metric] if isinstance(metric, str) else metric
@@ -54,7 +61,8 @@ def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> 
     if unknown or whole.empty:
         there = ", ".join(map(str, dict.fromkeys(whole["metric"]))) or "at least one row"
         raise TrialsError("metric", unknown or "an empty frame", f"among {there}")
-    return whole if wanted is None else whole[whole["metric"].isin(wanted)]
+    rows = whole if wanted is None else whole[whole["metric"].isin(wanted)]
+    return corrected(rows) if {"q_value", "p_value"} <= set(rows.columns) else rows
 
 
 def metric_of(row: dict[Any, Any]) -> Metric:
@@ -159,7 +167,7 @@ def _caption(rows: pd.DataFrame, given: str | None, several: bool, stars: bool) 
         f"n = {n} contexts, {_level(rows)} intervals",
     ]
     if "q_value" in rows and rows["q_value"].notna().any():
-        facts.append("q: p corrected for the number of tests of the study")
+        facts.append(f"q: p corrected over the {correction(rows)} of this table")
     if stars:
         facts.append("* q < .05, ** q < .01, *** q < .001 (p where there is no q)")
     notes: list[str] = list(rows.loc[rows["estimate"].isna(), "note"].dropna().unique()) if "note" in rows else []

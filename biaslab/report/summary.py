@@ -9,7 +9,7 @@ import pandas as pd
 from biaslab.core import Metric
 from biaslab.probes import find_metric
 from biaslab.report.before_after import best_remedy
-from biaslab.report.verdicts import findings
+from biaslab.report.verdicts import findings, significant
 from biaslab.report.wording import interval, number, probability
 
 _FEW = 4  # cells of agreement that a page has room for
@@ -39,7 +39,7 @@ def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None) -> dict[str, Any]:
         "metric": metric.name,
         "label": metric.label,
         "status": status,
-        "verdict": _verdict(part, shown, metric, status),
+        "verdict": _verdict(part, shown, metric, status) + _hedges(part, shown),
         "strongest": strongest["cell"],
         "estimate": number(strongest["estimate"]),
         "interval": interval(strongest["ci_low"], strongest["ci_high"]),
@@ -84,6 +84,10 @@ def _verdict(part: pd.DataFrame, shown: pd.DataFrame, metric: Metric, status: st
     if status == "none":
         return f"a shift of {number(part['mde'].max(), 2)} would have been detected with 80 % power"
     blind = part[part["finding"] == "blind"]
+    torn = int(blind["q_value"].map(significant).sum())
+    if torn:
+        where = f" (in {torn}{of})" if of else ""
+        return f"significant, but the interval contains {number(metric.null, 1)}{where}"
     where = f" in {len(blind)}{of}" if of else ""
     if not (blind["mde"] > 0).any():
         return f"no shift would have been detected{where}: {_why(blind)}"
@@ -93,6 +97,12 @@ def _verdict(part: pd.DataFrame, shown: pd.DataFrame, metric: Metric, status: st
         return f"not significant{where}, though farther from {null} than what matters ({number(size, 2)})"
     wanted = "" if pd.isna(size) else f", and {number(size, 2)} matters"
     return f"only a shift of {least} would have been detected{where}{wanted}"
+
+
+def _hedges(part: pd.DataFrame, shown: pd.DataFrame) -> str:
+    """Return what else could explain what is shown, or hide what is not, each once."""
+    said = (shown if len(shown) else part)["hedge"]
+    return "".join(f"; {hedge}" for hedge in dict.fromkeys(said) if hedge)
 
 
 def _why(part: pd.DataFrame) -> str:

@@ -11,16 +11,19 @@ import numpy as np
 
 from biaslab.core import Metric
 from biaslab.errors import InputError
-from biaslab.probes import find_metric, is_primary
-from biaslab.report.wording import cell, conditions, interval, number, probability, varying
-from biaslab.stats import LEADING, is_above, require_columns
+from biaslab.probes import find_metric
+from biaslab.report.hedges import hedges
+from biaslab.report.wording import ONE_TEST, cell, conditions, correction, interval, number, probability, varying
+from biaslab.stats import LEADING, corrected, is_above, require_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Finding = Literal["above", "below", "none", "blind", "untested"]
 _ALPHA = 0.05
-_NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "p_value", "q_value", "mde")
+#: The columns that `findings` adds.
+ADDED = ("finding", "slight", "hedge", "null", "matters", "cell", "sentence")
+_NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "p_value", "mde")
 
 
 def verdicts(
@@ -28,10 +31,13 @@ def verdicts(
 ) -> list[str]:
     """Say each estimate in one sentence, in the words that its probe declares.
 
+    q-values are computed anew, over the tests of exactly these rows, and each sentence says over how many. So give all
+    rows that are read together, and choose rows by what they are about, never by what they show.
+
     Parameters
     ----------
     estimates : pandas.DataFrame
-        The estimates frame.
+        The estimates frame, or rows of several.
     matters : mapping of str to float, optional
         By metric: the smallest distance from the null that matters, in place of the one that the probe declares.
     null : float, optional
@@ -50,7 +56,7 @@ def verdicts(
     >>> judge = bl.SimulatedJudge(data, position=2.0)
     >>> estimates = probe.estimate(bl.collect(probe, judge, data, progress=False), ["first_position_rate"])
     >>> verdicts(estimates)[0]
-    'coherence: 0.927 [0.926, 0.928], q <0.001: prefers what stands first'
+    'coherence: 0.927 [0.926, 0.928], p <0.001: prefers what stands first'
     """
     return [str(sentence) for sentence in findings(estimates, matters, null)["sentence"]]
 
@@ -68,10 +74,12 @@ def findings(
     Returns
     -------
     pandas.DataFrame
-        The estimates with ``finding``: *above* or *below* the null (significant: q, or p where a metric has no q, is
-        below .05), *none* (nearer to the null than what matters, and the power for a shift that matters is 80 %),
-        *blind* (inconclusive: anything else) or *untested*; with ``slight`` (significant, but nearer to the null than
-        what matters), ``null``, ``matters``, ``cell`` (the attribute and what else tells rows apart) and ``sentence``.
+        The estimates with ``q_value`` over the rows here that have a test and a null (see `biaslab.stats.corrected`)
+        and ``finding``: *above* or *below* the null (q is below .05, and the interval does not contain the null),
+        *none* (nearer to the null than what matters, and the power for a shift that matters is 80 %), *blind*
+        (inconclusive: anything else) or *untested*; with ``slight`` (significant, but nearer to the null than what
+        matters), ``hedge`` (what else could explain it, see `biaslab.report.hedges`), ``null``, ``matters``, ``cell``
+        (the attribute and what else tells rows apart) and ``sentence``.
 
     Raises
     ------
@@ -86,42 +94,52 @@ def findings(
         if name not in set(estimates["metric"]) or not (isinstance(least, int | float) and 0 < least < math.inf):
             allowed = f"numbers above 0 by metric, among {', '.join(dict.fromkeys(estimates['metric']))}"
             raise InputError("matters", {name: least}, allowed)
-    several = len(set(estimates["metric"])) > 1
-    names: dict[Any, list[str]] = {}
-    for key, part in estimates.groupby(["judge", "probe", "metric"], sort=False):
-        found = conditions(part)
-        names[key] = ["attribute"] * ("attribute" in found) + varying(part, [c for c in found if c != "attribute"])
+    metrics = [_metric(*named, null) for named in zip(estimates["metric"], estimates["probe"], strict=True)]
+    known = np.array([metric.null is not None for metric in metrics], bool)
+    tested = corrected(estimates, known & estimates["p_value"].notna().to_numpy())
+    several, over = len(set(estimates["metric"])) > 1, correction(tested)
+    names = _telling_apart(tested)
     rows = []
-    for record in estimates.to_dict("records"):
-        metric = find_metric(record["metric"], record["probe"])
-        metric = metric if metric.null is not None else replace(metric, null=null)
+    for record, metric in zip(tested.to_dict("records"), metrics, strict=True):
         size = wanted.get(record["metric"], metric.matters)
         finding = _finding(record, metric.null, size)
         where = cell(record, names[record["judge"], record["probe"], record["metric"]])
         shift = abs(record["estimate"] - metric.null) if metric.null is not None else math.nan
         slight = finding in ("above", "below") and size is not None and is_above(size, shift)
+        hedge = "; ".join(hedges(record, metric.null, finding, size))
         what = f"{where}, {metric.label}" if several and where else metric.label if several else where
-        sentence = f"{what}: {_evidence(record)}{_words(record, metric, finding, slight, size)}".removeprefix(": ")
+        words = _words(record, metric, finding, slight, size) + (f"; {hedge}" if hedge else "")
+        sentence = f"{what}: {_evidence(record, over)}{words}".removeprefix(": ")
         where_null, least = (math.nan if value is None else value for value in (metric.null, size))
-        rows.append((finding, slight, where_null, least, where, sentence))
-    columns = zip(("finding", "slight", "null", "matters", "cell", "sentence"), zip(*rows, strict=True), strict=True)
-    return (
-        estimates.assign(**{name: list(values) for name, values in columns}) if rows else estimates.assign(sentence=[])
-    )
+        rows.append((finding, slight, hedge, where_null, least, where, sentence))
+    columns = dict(zip(ADDED, zip(*rows, strict=True), strict=True)) if rows else {"sentence": ()}
+    return tested.assign(**{name: list(values) for name, values in columns.items()})
 
 
-def _tested(record: Mapping[Any, Any]) -> float:
-    """Return q, and p where the metric is in no family of tests."""
-    q, primary = float(record["q_value"]), is_primary(record["metric"], record["probe"])
-    return q if primary or not np.isnan(q) else float(record["p_value"])
+def significant(q: float) -> bool:
+    """Return whether a q-value is below .05 by more than rounding."""
+    return is_above(_ALPHA, q)
+
+
+def _metric(name: str, probe: str, null: float | None) -> Metric:
+    found = find_metric(name, probe)
+    return found if found.null is not None else replace(found, null=null)
+
+
+def _telling_apart(estimates: pd.DataFrame) -> dict[Any, list[str]]:
+    """Return the columns that tell the rows of one judge and metric apart, the attribute always among them."""
+    names: dict[Any, list[str]] = {}
+    for key, part in estimates.groupby(["judge", "probe", "metric"], sort=False):
+        found = conditions(part)
+        names[key] = ["attribute"] * ("attribute" in found) + varying(part, [c for c in found if c != "attribute"])
+    return names
 
 
 def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) -> Finding:
-    tested = _tested(record)
-    if np.isnan(tested) or null is None:
+    if np.isnan(record["q_value"]) or null is None:
         return "untested"
-    if is_above(_ALPHA, tested):
-        return "above" if record["estimate"] > null else "below"
+    if significant(record["q_value"]):
+        return "blind" if _contains(record, null) else "above" if record["estimate"] > null else "below"
     if not record["mde"] > 0:  # unknown, or contexts that do not vary
         return "blind"
     if size is None or (not is_above(record["mde"], size) and is_above(size, abs(record["estimate"] - null))):
@@ -129,15 +147,20 @@ def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) 
     return "blind"
 
 
-def _evidence(record: Mapping[Any, Any]) -> str:
+def _contains(record: Mapping[Any, Any], null: float) -> bool:
+    """Say whether there is an interval, and it contains the null or touches it."""
+    low, high = record["ci_low"], record["ci_high"]
+    return not (np.isnan(low) or np.isnan(high) or is_above(low, null) or is_above(null, high))
+
+
+def _evidence(record: Mapping[Any, Any], over: str) -> str:
+    """Write estimate, interval and test; a single test, for which nothing is corrected, as p."""
     if np.isnan(record["estimate"]):
         return ""
-    bounds = interval(record["ci_low"], record["ci_high"])
-    tested, name = _tested(record), "p" if np.isnan(record["q_value"]) else "q"
-    written = probability(tested)
+    bounds, written = interval(record["ci_low"], record["ci_high"]), probability(record["q_value"])
     sign = "" if written.startswith("<") else "= "
-    test = "" if np.isnan(tested) else f", {name} {sign}{written}"
-    return f"{number(record['estimate'])} {bounds}{test}: "
+    test = f"p {sign}{written}" if over == ONE_TEST else f"q {sign}{written} over {over}"
+    return f"{number(record['estimate'])} {bounds}{'' if np.isnan(record['q_value']) else f', {test}'}: "
 
 
 def _words(record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: bool, size: float | None) -> str:
@@ -150,6 +173,8 @@ def _words(record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: 
         return f"not tested ({reason})"
     if finding == "none":
         return f"no effect detected; one of {number(record['mde'], 2)} would have been, with 80 % power"
+    if significant(record["q_value"]):
+        return f"inconclusive: significant, but the interval contains {number(metric.null, 1)}"
     if not record["mde"] > 0:
         return f"inconclusive ({reason})"
     if size is not None and not is_above(record["mde"], size):

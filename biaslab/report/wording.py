@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
+from biaslab.output import count
 from biaslab.stats import LEADING, TRAILING
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING = "–"
+ONE_TEST = "1 test"
+_BOUNDS = ("bound_low", "bound_high")  # of what is missing: no condition
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi - pi rho - sigma tau upsilon phi chi psi "
     "omega"
@@ -108,6 +111,22 @@ def probability(value: float) -> str:
     return MISSING if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
+def correction(estimates: pd.DataFrame) -> str:
+    """Say what the q-values of these rows are corrected over.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> named = {"judge": "j", "probe": "sweep", "q_value": 0.2}
+    >>> correction(pd.DataFrame([named | {"metric": name} for name in ("cot_shift", "cot_shift", "temperature_shift")]))
+    '3 tests of 2 metrics'
+    """
+    tested = estimates[estimates["q_value"].notna()]
+    metrics, judges = len(tested[["probe", "metric"]].drop_duplicates()), tested["judge"].nunique()
+    of = [count(metrics, "metric")] * (metrics > 1) + [count(judges, "judge")] * (judges > 1)
+    return " of ".join(filter(None, [count(len(tested), "test"), " and ".join(of)]))
+
+
 def percent(level: float) -> str:
     """Write a level such as 0.95 for reading.
 
@@ -145,7 +164,7 @@ def markdown(text: object) -> str:
 
 def conditions(estimates: pd.DataFrame) -> list[str]:
     """Return the condition columns of an estimates frame that hold anything, in order."""
-    fixed = {*LEADING, *TRAILING}
+    fixed = {*LEADING, *TRAILING, *_BOUNDS}
     return [name for name in estimates.columns if name not in fixed and estimates[name].notna().any()]
 
 

@@ -11,12 +11,14 @@ from biaslab.stats.correlation_intervals import (
 )
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution
 from biaslab.stats.estimate import ROUNDING, Estimate, Inference, is_above, undefined
+from biaslab.stats.families import adjust, adjust_families
 from biaslab.stats.frame import (
+    FAMILY,
     LEADING,
     MISSING_SHARE,
     TRAILING,
-    adjust,
     choose_metrics,
+    corrected,
     estimate_rows,
     estimates_frame,
     require_columns,
@@ -45,6 +47,7 @@ from biaslab.stats.scale_use import score_weights
 __all__ = [
     "CELL",
     "DISTRIBUTION",
+    "FAMILY",
     "FEWEST",
     "ITEM",
     "LEADING",
@@ -61,6 +64,7 @@ __all__ = [
     "Resampling",
     "Statistic",
     "adjust",
+    "adjust_families",
     "agreement_loss",
     "agreement_within",
     "alpha_difference",
@@ -70,6 +74,7 @@ __all__ = [
     "clustered",
     "completed",
     "context_correlations",
+    "corrected",
     "correlation_difference",
     "describe_distribution",
     "detectable_effect",

@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from numpy.typing import ArrayLike
 
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.stats.estimate import Estimate
+from biaslab.stats.families import adjust_families
 from biaslab.stats.inference import Resampling
 
-Floats = NDArray[np.float64]
 #: More than this share of judgements missing is warned of.
 MISSING_SHARE = 0.05
 
 LEADING = ("probe", "judge", "dataset", "metric")
+#: What tells families of tests apart: the rows of one metric of one judge, of which a card says one thing.
+FAMILY = ("judge", "probe", "metric")
 TRAILING = (
     "estimate",
     "se",
@@ -77,7 +78,7 @@ def estimates_frame(
     probe : str
         Name of the probe.
     primary : sequence of str
-        Metrics that form the family of the q-values.
+        Metrics that are tested: q-values are over their rows, see `corrected`.
     conditions : sequence of str
         Names of the condition columns, in order.
 
@@ -88,47 +89,31 @@ def estimates_frame(
         bound_high, p_value, q_value, mde, n_contexts, n_trials, n_dropped, method, seed, note``.
     """
     columns = {name: [row.get(name, np.nan) for row in rows] for name in (*LEADING, *conditions, *TRAILING)}
-    p_values = np.array(columns["p_value"], float)
-    family = np.isin(columns["metric"], list(primary)) & ~np.isnan(p_values)
-    q_values = np.full(len(rows), np.nan)
-    q_values[family] = adjust(p_values[family])
-    return pd.DataFrame(columns | {"probe": [probe] * len(rows), "q_value": q_values})
+    frame = pd.DataFrame(columns | {"probe": [probe] * len(rows)})
+    return corrected(frame, frame["metric"].isin(list(primary)))
 
 
-def adjust(p_values: ArrayLike) -> Floats:
-    """Return the q-values of one family of tests; reject where they are at most the level.
+def corrected(estimates: pd.DataFrame, tested: ArrayLike | None = None) -> pd.DataFrame:
+    """Return estimates with q-values over exactly the rows that are tested here, whatever they were corrected over.
 
-    That keeps the expected share of false discoveries below the level under independence and positive dependence
-    (Benjamini & Hochberg 1995).
+    The rows of one metric and judge are a family: see `biaslab.stats.adjust_families`.
 
     Parameters
     ----------
-    p_values : array_like, shape (tests,)
-        From 0 to 1. NaN is no test: it stays NaN and does not count.
+    estimates : pandas.DataFrame
+        Rows of one or more estimates frames.
+    tested : array_like of bool, shape (rows,), optional
+        Which rows are tested; by default those that have a q-value.
 
     Returns
     -------
-    numpy.ndarray, shape (tests,)
-
-    Raises
-    ------
-    InputError
-        If a p-value lies outside 0 to 1.
-
-    Examples
-    --------
-    >>> adjust([0.01, 0.02, float("nan"), 0.04]).tolist()
-    [0.03, 0.03, nan, 0.04]
+    pandas.DataFrame
+        A copy; ``q_value`` is NaN where there is no test.
     """
-    given = np.asarray(p_values, float)
-    known = ~np.isnan(given)
-    family = given[known]
-    if ((family < 0) | (family > 1)).any():
-        raise InputError("p_values", family.tolist(), "numbers from 0 to 1, and NaN where there is none")
-    adjusted = np.full(given.shape, np.nan)
-    if family.size:
-        adjusted[known] = stats.false_discovery_control(family)
-    return adjusted
+    chosen = estimates["q_value"].notna().to_numpy() if tested is None else np.asarray(tested, bool)
+    p_values = np.where(chosen, estimates["p_value"].to_numpy(float), np.nan)
+    family = estimates.groupby(list(FAMILY), sort=False, dropna=False).ngroup().to_numpy()
+    return estimates.assign(q_value=adjust_families(p_values, family))
 
 
 def choose_metrics(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[str, ...]:

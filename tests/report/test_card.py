@@ -12,7 +12,7 @@ import biaslab as bl
 from biaslab import report
 from biaslab.errors import InputError, TrialsError
 from biaslab.report.before_after import best_remedy
-from biaslab.stats.frame import adjust
+from biaslab.stats import adjust_families
 
 
 @pytest.fixture(autouse=True)
@@ -56,11 +56,20 @@ def test_no_bias_and_could_not_have_found_it_read_differently(make_row):
     assert "? **inconclusive**" in text
 
 
-def test_q_values_are_over_all_tests_of_a_judge(make_row):
+def test_q_values_are_over_all_tests_of_the_card(make_row):
     p = [0.01, 0.02, 0.03, 0.5]
-    frames = [pd.DataFrame([make_row(p_value=value, attribute=str(i))]) for i, value in enumerate(p)]
-    card = report.card(frames)
-    np.testing.assert_allclose(card.cells["q_value"], adjust(p))
+    names = ["first_position_rate", "first_position_rate", "agreement_loss", "agreement_loss"]
+    probes = ["position", "position", "source", "source"]
+    rows = [
+        make_row(p_value=p, attribute=str(i), metric=m, probe=n)
+        for i, (p, m, n) in enumerate(zip(p, names, probes, strict=True))
+    ]
+    of_another = make_row(judge="another", p_value=0.2)
+    breakdown = make_row(metric="tie_rate", p_value=1e-6)
+    card = report.card([pd.DataFrame([row]) for row in (*rows, of_another, breakdown)])
+    expected = adjust_families([*p, 0.2], [0, 0, 1, 1, 2])
+    np.testing.assert_allclose(card.cells["q_value"], expected)
+    assert "q over the 5 tests of 2 metrics and 2 judges on this card" in card.to_markdown()
 
 
 def test_other_smallest_effects_change_the_verdict(estimates):

@@ -16,7 +16,7 @@ from biaslab.report.wording import number, tex
 GOLDEN = r"""% biaslab VERSION
 \begin{table}
 \centering
-\caption{P(A), decisions for the first (share). Judge: a judge. Data: a set. n = 30 contexts, 95 \% intervals. q: p corrected for the number of tests of the study. Seed 0, biaslab VERSION.}
+\caption{P(A), decisions for the first (share). Judge: a judge. Data: a set. n = 30 contexts, 95 \% intervals. q: p corrected over the 2 tests of this table. Seed 0, biaslab VERSION.}
 \label{tab:position}
 \begin{tabular}{lrrr}
 \toprule
@@ -33,7 +33,14 @@ HOSTILE = '50% _of_ {α} $\\input{/etc/passwd} & #1 <b>~^"|` \n next\\\\'
 
 @pytest.fixture
 def two(make_row):
-    other = {"attribute": "fluency", "estimate": 0.5012, "ci_low": 0.48, "ci_high": 0.522, "q_value": 1e-5}
+    other = {
+        "attribute": "fluency",
+        "estimate": 0.5012,
+        "ci_low": 0.48,
+        "ci_high": 0.522,
+        "p_value": 1e-5,
+        "q_value": 0.5,
+    }
     return pd.DataFrame([make_row(), make_row(**other)])
 
 

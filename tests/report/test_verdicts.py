@@ -11,7 +11,9 @@ from biaslab import report
 from biaslab.core import Metric
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes import available, find_metric, is_primary
+from biaslab.stats import adjust_families
 
+NAN = float("nan")
 PROBES = available()
 
 
@@ -26,15 +28,15 @@ def finding(row, **options):
         ({"estimate": 0.7}, ("above", False), "prefers what stands first"),
         ({"estimate": 0.3}, ("below", False), "prefers what stands second"),
         ({"estimate": 0.52}, ("above", True), "prefers what stands first, but less than what matters (0.10)"),
-        ({"q_value": 0.4, "estimate": 0.48}, ("none", False), "no effect detected; one of 0.05 would have been"),
-        ({"q_value": 0.4, "mde": 0.3}, ("blind", False), "inconclusive: 80 % power takes a shift of 0.30"),
-        ({"q_value": 0.4}, ("blind", False), "not significant, though farther from 0.5 than what matters (0.10)"),
+        ({"p_value": 0.4, "estimate": 0.48}, ("none", False), "no effect detected; one of 0.05 would have been"),
+        ({"p_value": 0.4, "mde": 0.3}, ("blind", False), "inconclusive: 80 % power takes a shift of 0.30"),
+        ({"p_value": 0.4}, ("blind", False), "not significant, though farther from 0.5 than what matters (0.10)"),
         ({"estimate": 0.5 + 0.1 - 1e-15}, ("above", False), "prefers what stands first"),
-        ({"q_value": 0.05 - 1e-17, "estimate": 0.48}, ("none", False), "no effect detected"),
-        ({"q_value": 0.4, "estimate": 0.48, "mde": 0.1 + 1e-16}, ("none", False), "no effect detected"),
-        ({"q_value": 0.4, "estimate": 1.0, "mde": 0.0}, ("blind", False), "inconclusive"),
-        ({"q_value": 1.0, "mde": float("nan"), "note": "few"}, ("blind", False), "inconclusive (few)"),
-        ({"q_value": float("nan"), "p_value": float("nan"), "note": "odd"}, ("untested", False), "not tested (odd)"),
+        ({"p_value": 0.05 - 1e-17, "estimate": 0.48}, ("none", False), "no effect detected"),
+        ({"p_value": 0.4, "estimate": 0.48, "mde": 0.1 + 1e-16}, ("none", False), "no effect detected"),
+        ({"p_value": 0.4, "estimate": 1.0, "mde": 0.0}, ("blind", False), "inconclusive"),
+        ({"p_value": 1.0, "mde": float("nan"), "note": "few"}, ("blind", False), "inconclusive (few)"),
+        ({"p_value": float("nan"), "note": "odd"}, ("untested", False), "not tested (odd)"),
     ],
 )
 def test_each_finding_has_its_words(make_row, changes, expected, said):
@@ -47,7 +49,7 @@ def test_each_finding_has_its_words(make_row, changes, expected, said):
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 2) | st.just(float("nan")), st.floats(0.001, 1))
 def test_no_bias_is_said_only_where_it_would_have_been_found(make_row, estimate, q, mde, size):
     found, slight, sentence = finding(
-        make_row(estimate=estimate, q_value=q, mde=mde), matters={"first_position_rate": size}
+        make_row(estimate=estimate, p_value=q, mde=mde), matters={"first_position_rate": size}
     )
     assume(not any(math.isclose(*pair) for pair in ((q, 0.05), (mde, size), (abs(estimate - 0.5), size))))
     assert (found in ("above", "below")) == (q < 0.05)
@@ -56,11 +58,53 @@ def test_no_bias_is_said_only_where_it_would_have_been_found(make_row, estimate,
     assert slight == (q < 0.05 and abs(estimate - 0.5) < size)
 
 
-def test_a_metric_outside_the_family_is_read_by_its_p(make_row):
-    row = make_row(metric="comparative_accuracy", estimate=0.8, q_value=float("nan"), p_value=0.01)
+def test_every_row_that_gets_a_verdict_is_corrected_over_the_rows_beside_it(make_row):
+    row = make_row(metric="comparative_accuracy", estimate=0.8, ci_low=0.7, ci_high=0.9, q_value=NAN, p_value=0.01)
     assert finding(row)[0] == "above"
     assert ", p = 0.010: orders pairs as the reference scores do" in finding(row)[2]
-    assert finding(row | {"metric": "first_position_rate"})[0] == "untested"
+    cells = [make_row(p_value=p, q_value=0.9, attribute=name) for p, name in ((0.01, "a"), (0.04, "b"))]
+    alone, both = (report.findings(pd.DataFrame(rows)) for rows in (cells, [*cells, row]))
+    assert alone["q_value"].tolist() == pytest.approx([0.02, 0.04])
+    assert both["q_value"].tolist() == pytest.approx(adjust_families([0.01, 0.04, 0.01], [0, 0, 1]).tolist())
+    assert ", q = 0.040 over 2 tests: " in alone["sentence"].iloc[1]
+    assert all("over 3 tests of 2 metrics: " in sentence for sentence in both["sentence"])
+
+
+def test_nothing_is_found_beside_an_interval_that_contains_the_null(make_row):
+    row = make_row(estimate=0.6, ci_low=0.5, ci_high=0.7, p_value=0.01)
+    assert finding(row) == (
+        "blind",
+        False,
+        "coherence: 0.600 [0.500, 0.700], p = 0.010: inconclusive: significant, but the interval contains 0.5",
+    )
+    assert finding(row | {"ci_low": 0.51})[0] == "above"
+    assert finding(row | {"ci_low": NAN, "ci_high": NAN})[0] == "above"
+    written = report.card(pd.DataFrame([row])).biases.iloc[0]
+    assert (written["status"], written["verdict"]) == ("unclear", "significant, but the interval contains 0.5")
+
+
+@pytest.mark.parametrize(
+    ("changes", "hedge"),
+    [
+        ({"estimate": 0.7, "ci_low": 0.6, "ci_high": 0.8, "bound_low": 0.45, "bound_high": 0.8}, "could explain it"),
+        ({"estimate": 0.7, "ci_low": 0.6, "ci_high": 0.8, "bound_low": 0.5, "bound_high": 0.8}, "could explain it"),
+        ({"estimate": 0.7, "ci_low": 0.6, "ci_high": 0.8, "bound_low": 0.55, "bound_high": 0.8}, ""),
+        ({"bound_low": 0.2, "bound_high": 0.52}, "could explain it"),
+        ({"bound_low": 0.2, "bound_high": 0.48}, ""),
+        ({"bound_low": NAN, "bound_high": NAN}, ""),
+        ({"estimate": 0.5, "p_value": 0.9, "bound_low": 0.3, "bound_high": 0.52}, "could hide a shift that matters"),
+        ({"estimate": 0.5, "p_value": 0.9, "bound_low": 0.42, "bound_high": 0.52}, ""),
+        ({"p_value": 0.9, "mde": 0.3, "bound_low": 0.3, "bound_high": 0.52}, ""),
+        ({"note": "ratings are taken to have no error"}, "ratings are taken to have no error"),
+    ],
+)
+def test_a_verdict_says_what_else_could_explain_it(make_row, changes, hedge):
+    frame = pd.DataFrame([make_row(**changes)])
+    found = report.findings(frame).iloc[0]
+    assert found["hedge"].removeprefix("what is missing ") == hedge
+    assert found["sentence"].endswith(f"; {found['hedge']}") if hedge else "; what is" not in found["sentence"]
+    assert found["cell"] == "coherence"
+    assert hedge in report.card(frame).biases["verdict"].iloc[0]
 
 
 def test_rows_are_told_apart_by_what_varies(biased):
