@@ -64,7 +64,7 @@ class Replies:
             found = usable(cell)
             counts = len(found), len(cell) - len(found)
             read = cell.index.isin(found.index)
-            readable = Ratio(cell["context_id"], read, np.ones(len(cell)), bounds=_UNIT, inference="t")
+            readable = Ratio(cell["context_id"], read, np.ones(len(cell)), bounds=_UNIT, inference="score")
             for system, ratios in (("", {"readable_rate": readable, **_of_all(found)}), *_of_systems(found)):
                 estimates = {name: ratio.estimate(self.resampling) for name, ratio in ratios.items()}
                 rows += estimate_rows(estimates, where | {"system": system}, self.resampling, *counts)
@@ -72,9 +72,8 @@ class Replies:
 
 
 def _won(found: pd.DataFrame) -> pd.Series:
-    """Return 1 where the first wins, 0 where the second does, NaN for a tie."""
-    decides = (found["status"] == "ok") & (found["value"] != 0.5)
-    return (found["value"] > 0.5).astype(float).where(decides)
+    """Return who won each judgement, as `biaslab.ranking.pairs.decisions` does."""
+    return pd.Series(pairs.decisions(found), found.index)
 
 
 def _of_all(found: pd.DataFrame) -> dict[str, Ratio]:
@@ -97,7 +96,7 @@ def _both_orders(found: pd.DataFrame, won: pd.Series) -> Ratio:
     whole = right.groupby(keys).agg(["sum", "size"])
     whole = whole[whole["size"] == 2]
     context = whole.index.get_level_values(0)
-    return Ratio(context, whole["sum"] == 2, np.ones(len(whole)), None, _UNIT, _UNRATED, "t")
+    return Ratio(context, whole["sum"] == 2, np.ones(len(whole)), None, _UNIT, _UNRATED, "score")
 
 
 def _of_systems(found: pd.DataFrame) -> Iterator[tuple[str, dict[str, Ratio]]]:
@@ -108,7 +107,7 @@ def _of_systems(found: pd.DataFrame) -> Iterator[tuple[str, dict[str, Ratio]]]:
         shown, against = (found.loc[places.get(system, [])] for places in groups)
         context = pd.concat([shown["context_id"], against["context_id"]])
         wins = pd.concat([shown["value"], 1 - against["value"]])
-        ratios = {"win_rate": Ratio(context, wins, np.ones(len(wins)), None, _UNIT, inference="t")}
+        ratios = {"win_rate": Ratio(context, wins, np.ones(len(wins)), None, _UNIT, inference="score")}
         if rated:
             verdict = won[shown.index].where(known[shown.index])
             first = pairs.comparative_accuracy(shown["context_id"], verdict, shown["human_gap"], null=None)

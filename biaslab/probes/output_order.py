@@ -270,5 +270,5 @@ def _shares(part: pd.DataFrame, scale: Scale) -> Iterator[tuple[float, Ratio]]:
     nearest = np.rint((found["value"].to_numpy(float) - scale.low) / step).clip(0, len(values) - 1)
     missing = "undefined: no reply has a score"
     for place, value in enumerate(values):
-        share = Ratio(found["context_id"], nearest == place, np.ones(len(found)), None, (0.0, 1.0), missing, "t")
+        share = Ratio(found["context_id"], nearest == place, np.ones(len(found)), None, (0.0, 1.0), missing, "score")
         yield float(value), share

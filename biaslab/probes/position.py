@@ -17,8 +17,9 @@ from biaslab.datasets.schema import Dataset
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, PairProbe, Part, label_mass, paired
 from biaslab.probes.base.pair_probe import draw_of
 from biaslab.ranking import pairs
+from biaslab.ranking.order_odds import first_position_log_odds
 from biaslab.ranking.worst_cases import note_missing_pairs, worst_cases
-from biaslab.stats import Ratio
+from biaslab.stats import Ratio, Resampling
 
 _BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")
 _TINY = 1e-15  # probabilities are kept off 0 and 1, where a logit is infinite
@@ -52,13 +53,18 @@ class Position(PairProbe):
     ``n_dropped``):
 
     ``first_position_rate`` (primary; 0–1, null ½)
-        P(A) of Eq. 8: share of decisions, ties aside, for the first. Above ½: primacy; below: recency.
+        P(A) of Eq. 8: share of decisions, ties aside, for the first. Above ½: primacy; below: recency. A distribution
+        decides for its likelier label; of k samples (`biaslab.judges.Sampled`) each is a decision, as with text, so
+        that k does not move what is estimated, here and in the metrics below.
     ``first_position_logit`` (null 0)
-        Mean over pairs of ½ [logit p_ij + logit p_ji], in logits. Independent of the candidates' quality.
+        Mean over pairs of ½ [logit p_ij + logit p_ji], in logits. Independent of the candidates' quality. From text
+        and shares of samples: half the common log odds ratio of both orders, by Mantel and Haenszel with pairs as
+        strata (`biaslab.ranking.order_odds`).
     ``order_consistency`` (0–1)
         Share of pairs with the same winner, or a tie, in both orders.
     ``resampling_consistency`` (0–1)
-        Its noise floor: how often two samples of one request agree, expected from p or seen between replicates.
+        Its noise floor: how often two samples of one request agree, expected from p, without bias from shares of k
+        samples as 1 − 2 p (1 − p) k / (k − 1), or seen between replicates.
     ``primacy_share`` (0–1, null ½)
         Among pairs that flip, the share where the first won both times.
     ``comparative_accuracy`` (0–1, null ½)
@@ -71,8 +77,9 @@ class Position(PairProbe):
     shrinks.
 
     Pairs that do not flip say nothing about the order, and they are most. ``first_position_rate``, ``primacy_share``
-    and ``comparative_accuracy`` therefore have a t test, and with fewer than 20 contexts a t interval; everything else
-    has bootstrap intervals and sign-flip tests over contexts. ``method`` says which. The metrics of pairs are those of
+    and ``comparative_accuracy`` therefore have a t test over contexts and the score interval that belongs to it
+    (`biaslab.stats.inversion`), ``first_position_logit`` of counts has Student's t on a jackknife; everything else has
+    bootstrap intervals and sign-flip tests over contexts. ``method`` says which. The metrics of pairs are those of
     `biaslab.ranking.pairs`, which rankings and audits call too.
 
     Examples
@@ -158,17 +165,17 @@ class Position(PairProbe):
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of all pairs together and, where no metric was named, some by bins of the human gap."""
         blocks = pairs.both_orders(cell.trials, cell.what)
-        ratios, note = _ratios(blocks), ""
+        found, note = _metrics(blocks, self.resampling), ""
         if blocks.attrs["n_dropped"]:
-            ratios |= {name: replace(ratios[name], extremes=ends) for name, ends in worst_cases(cell.trials).items()}
+            for metric, ends in worst_cases(cell.trials).items():
+                if isinstance(ratio := found[metric], Ratio):
+                    found[metric] = replace(ratio, extremes=ends)
             note = note_missing_pairs(cell.trials)
-        found: dict[str, Estimable] = {**ratios}
         found["resampling_consistency"] = lambda: _noise_floor(blocks, cell.trials).estimate(self.resampling)
         yield Part(found, blocks, {"human_gap": np.nan}, note)
         for gap, part in pairs.by_gap(blocks, self.gap_bins) if cell.everything else ():
-            ratios = _ratios(part)
-            binned = {metric: replace(ratios[metric], null=None) for metric in _BY_GAP}
-            yield Part(binned, part, {"human_gap": gap})
+            binned = _metrics(part, self.resampling, null=None)
+            yield Part({metric: binned[metric] for metric in _BY_GAP}, part, {"human_gap": gap})
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Take pairs of which it is known what was shown first, by judges that judged some pair in both orders."""
@@ -194,15 +201,15 @@ class Position(PairProbe):
         return [known[i] for i in sorted(chosen)]
 
 
-def _ratios(blocks: pd.DataFrame) -> dict[str, Ratio]:
-    """Say what the judgements of pairs in both orders add to each metric."""
-    p = blocks[["p_ij", "p_ji"]].to_numpy(float)
+def _metrics(blocks: pd.DataFrame, resampling: Resampling, null: float | None = 0.0) -> dict[str, Estimable]:
+    """Say what the judgements of pairs in both orders add to each metric; without a null nothing is tested."""
     both = blocks[["first_ij", "first_ji"]].to_numpy(float)
     context, won, other = blocks["context_id"].repeat(2), both.ravel(), both[:, ::-1].ravel()
     gap = np.outer(blocks["human_gap"].to_numpy(float), (1, -1)).ravel()
+    even = None if null is None else 0.5
     return {
-        "first_position_rate": pairs.first_position_rate(context, won),
-        "first_position_logit": _bias(blocks["context_id"], p),
+        "first_position_rate": pairs.first_position_rate(blocks["context_id"], both, even),
+        "first_position_logit": _bias(blocks, resampling, null),
         "order_consistency": pairs.order_consistency(context, won, other),
         "primacy_share": pairs.primacy_share(context, won, other),
         "comparative_accuracy": pairs.comparative_accuracy(context, won, gap),
@@ -211,20 +218,30 @@ def _ratios(blocks: pd.DataFrame) -> dict[str, Ratio]:
     }
 
 
-def _bias(context: pd.Series, p: np.ndarray) -> Ratio:
-    """Return the mean of ½ [logit p_ij + logit p_ji]; undefined where every p is a verdict."""
-    soft = not np.isin(p, (0.0, 0.5, 1.0)).all()
-    missing = "undefined: answers are text, which has no probabilities"
+def _is_exact(blocks: pd.DataFrame) -> bool:
+    """Return whether p are probabilities, neither shares of samples nor verdicts throughout."""
+    sampled = blocks[["samples_ij", "samples_ji"]].notna().to_numpy().any()
+    return not (sampled or np.isin(blocks[["p_ij", "p_ji"]], (0.0, 0.5, 1.0)).all())
+
+
+def _bias(blocks: pd.DataFrame, resampling: Resampling, null: float | None) -> Estimable:
+    """Return the mean of ½ [logit p_ij + logit p_ji], or from counts what all pairs have in common of it."""
+    if not _is_exact(blocks):
+        return lambda: first_position_log_odds(blocks, resampling, null)
+    p = blocks[["p_ij", "p_ji"]].to_numpy(float)
     logits = logit(np.clip(p, _TINY, 1 - _TINY)).mean(axis=1)
-    return Ratio(context, logits, np.full(len(p), float(soft)), null=0.0, missing=missing)
+    return Ratio(blocks["context_id"], logits, np.ones(len(p)), null=null)
 
 
 def _noise_floor(blocks: pd.DataFrame, trials: pd.DataFrame) -> Ratio:
-    """Say how often two samples of one request agree: exactly from p, or counted between replicates of text answers."""
-    p = blocks[["p_ij", "p_ji"]].to_numpy(float)
-    if np.isin(p, (0.0, 0.5, 1.0)).all():
+    """Say how often two samples of one request agree: from p, from shares of samples, or counted between replicates."""
+    p, samples = (blocks[[f"{name}_ij", f"{name}_ji"]].to_numpy(float) for name in ("p", "samples"))
+    if np.isnan(samples).all() and not _is_exact(blocks):
         seen = pairs.replicate_agreement(trials)
         missing = "undefined: one replicate only"
         return Ratio(seen["context_id"], seen["agree"], seen["pairs"], bounds=(0.0, 1.0), missing=missing)
-    agree = (p**2 + (1 - p) ** 2).mean(axis=1)
-    return Ratio(blocks["context_id"], agree, np.ones(len(p)), bounds=(0.0, 1.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unbiased = np.where(samples > 1, samples / (samples - 1), np.where(np.isnan(samples), 1.0, np.nan))
+    agree = (1 - 2 * p * (1 - p) * unbiased).mean(axis=1)
+    missing = "undefined: it takes 2 samples of a request at least (k=2)"
+    return Ratio(blocks["context_id"], agree, np.ones(len(p)), bounds=(0.0, 1.0), missing=missing)

@@ -16,7 +16,7 @@ from scipy.special import expit, logit
 
 from biaslab.checks import require_one_of, require_whole
 from biaslab.errors import InputError
-from biaslab.ranking.bradley_terry import fit_log_odds
+from biaslab.ranking.bradley_terry import fit_bradley_terry, fit_log_odds
 from biaslab.ranking.comparisons import Comparisons, Floats
 
 Debiasing = Literal["none", "threshold", "uniform-prior", "position-term", "swap-average"]
@@ -122,8 +122,9 @@ def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
 def fit_position_term(comparisons: Comparisons) -> Reweighting:
     """Find the advantage of standing first beside the scores of a Bradley–Terry model; α takes it out of the log odds.
 
-    It is fitted to log odds by least squares (`biaslab.ranking.fit_log_odds`). Unlike the other fits it needs no
-    balance: which candidate was shown first may hang on its quality.
+    It is fitted to log odds by least squares (`biaslab.ranking.fit_log_odds`) or, where some are infinite, as of
+    decisions and shares of samples, by likelihood (`biaslab.ranking.fit_bradley_terry`). Unlike the other fits it needs
+    no balance: which candidate was shown first may hang on its quality.
 
     References
     ----------
@@ -135,7 +136,9 @@ def fit_position_term(comparisons: Comparisons) -> Reweighting:
     >>> round(fit_position_term(pairs).log_alpha, 1)
     -1.0
     """
-    return Reweighting(_bounded(-fit_log_odds(comparisons).position))
+    infinite = ((comparisons.p == 0) | (comparisons.p == 1)).any()
+    found = fit_bradley_terry(comparisons, position=True) if infinite else fit_log_odds(comparisons)
+    return Reweighting(_bounded(-found.position))
 
 
 _FITS: dict[str, Callable[[Comparisons], Remedy]] = {

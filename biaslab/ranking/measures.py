@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -52,7 +51,7 @@ class Judged:
         made = {
             "spearman": self._spearman,
             "comparative_accuracy": self._accuracy,
-            "first_position_rate": lambda: pairs.first_position_rate(self._home, self.comparisons.won),
+            "first_position_rate": lambda: pairs.first_position_rate(self._home, self._won),
             "order_consistency": self._consistency,
         }
         if measure not in made:
@@ -67,20 +66,25 @@ class Judged:
     def _home(self) -> Codes:
         return self.comparisons.context[self.comparisons.first]
 
+    @cached_property
+    def _won(self) -> Floats:
+        """Who won each comparison: 1 the first, 0 the second, NaN for a tie."""
+        return np.where(self.comparisons.p == 0.5, np.nan, self.comparisons.won)
+
     def _spearman(self) -> Ratio:
         rho = spearman_by_context(self.scores, self.human, self.comparisons.context)
         defined = ~np.isnan(rho)
         missing = "no context in which both scores vary"
         values, bounds = np.where(defined, rho, 0.0), (-1.0, 1.0)
-        return Ratio(np.arange(len(rho)), values, defined, 0.0, bounds, missing, "t", t_below=math.inf)
+        return Ratio(np.arange(len(rho)), values, defined, 0.0, bounds, missing, "t")
 
     def _accuracy(self) -> Ratio:
         gap = self.human[self.comparisons.first] - self.human[self.comparisons.second]
-        return pairs.comparative_accuracy(self._home, self.comparisons.won, gap)
+        return pairs.comparative_accuracy(self._home, self._won, gap)
 
     def _consistency(self) -> Ratio:
         both = self.comparisons.twins >= 0
-        won = self.comparisons.won
+        won = self._won
         return pairs.order_consistency(self._home[both], won[both], won[self.comparisons.twins[both]])
 
 

@@ -1,7 +1,10 @@
 """Metrics of pair judgements, defined once for probes, rankings and audits; and both orders of a pair as whole blocks.
 
 A metric is a ratio of sums over judgements: of which context, who won (1 what was shown first, 0 what was shown second,
-else a tie), and how much higher humans score what was shown first.
+NaN for a tie), and how much higher humans score what was shown first. Where a judgement is a handful of samples, what
+was shown first wins by their share: every sample counts as a decision, so that metrics do not depend on how many there
+are, as majorities do. They are then the metrics of single answers; of an exact distribution the likelier label is the
+decision.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.errors import TrialsError
 from biaslab.stats import Ratio, warn_missing
 
+Floats = NDArray[np.float64]
 PAIR = ("context_id", "candidate_id", "opponent_id", "replicate", "value", "status")
 _UNIT = (0.0, 1.0)
 _ONE_ORDER = "undefined: no pair was judged in both orders"
@@ -27,8 +31,9 @@ def first_position_rate(context: ArrayLike, won: ArrayLike, null: float | None =
     ----------
     context : array_like, shape (judgements,)
         The context of each judgement.
-    won : array_like of float, shape (judgements,)
-        1 where the first wins, 0 where the second does, ½ or NaN for a tie.
+    won : array_like of float, shape (judgements,) or (pairs, orders)
+        1 where the first wins, 0 where the second does, the share of samples in between; NaN for a tie. With both
+        orders of a pair in one row the interval knows that pairs that do not flip say nothing of the order.
     null : float, optional
         What is tested; none means no test.
 
@@ -38,8 +43,8 @@ def first_position_rate(context: ArrayLike, won: ArrayLike, null: float | None =
     >>> float(rate.numerator.sum() / rate.denominator.sum()).__round__(3)
     0.667
     """
-    first, decided = _decisions(won)
-    return Ratio(context, first, decided, null, _UNIT, "undefined: no decision that is not a tie", "t")
+    first, decided = (values.sum(axis=1) if values.ndim > 1 else values for values in _decisions(won))
+    return Ratio(context, first, decided, null, _UNIT, "undefined: no decision that is not a tie", "score")
 
 
 def comparative_accuracy(context: ArrayLike, won: ArrayLike, gap: ArrayLike, null: float | None = 0.5) -> Ratio:
@@ -54,16 +59,16 @@ def comparative_accuracy(context: ArrayLike, won: ArrayLike, gap: ArrayLike, nul
 
     Notes
     -----
-    Ties are no decisions (Liusie et al. 2024, Tables 7, 10). Interval and test are Student's t over contexts. In 1,000
+    Ties are no decisions (Liusie et al. 2024, Tables 7, 10). Interval and test are by score over contexts. In 1,000
     simulated studies of 8, 16, 24 and 100 contexts with three candidates each, its test rejected .056, .050, .043 and
     .038 of true nulls (sign flips: .011, .025, .030, .032), and with 8 contexts a bootstrap interval covered an
     accuracy of .92 or .97 only .74 and .71 of the time.
     """
     first, decided = _decisions(won)
     ahead = np.nan_to_num(np.asarray(gap, float))
-    rated = decided & (ahead != 0)
+    rated = decided * (ahead != 0)
     missing = "undefined: no decision between two candidates with different human scores"
-    return Ratio(context, rated & (first == (ahead > 0)), rated, null, _UNIT, missing, "t")
+    return Ratio(context, rated * np.where(ahead > 0, first, 1 - first), rated, null, _UNIT, missing, "score")
 
 
 def order_consistency(context: ArrayLike, won: ArrayLike, other: ArrayLike) -> Ratio:
@@ -77,27 +82,48 @@ def order_consistency(context: ArrayLike, won: ArrayLike, other: ArrayLike) -> R
         The same of the judgement in the other order: 1 where what it showed first wins.
     """
     (first, decided), (first_there, decided_there) = _decisions(won), _decisions(other)
-    same = (decided & decided_there & (first != first_there)) | ~(decided | decided_there)
+    differ = first * (1 - first_there) + (1 - first) * first_there
+    same = decided * decided_there * differ + (1 - decided) * (1 - decided_there)
     return Ratio(context, same, np.ones(len(same)), bounds=_UNIT, missing=_ONE_ORDER)
 
 
 def primacy_share(context: ArrayLike, won: ArrayLike, other: ArrayLike) -> Ratio:
     """Return, among pairs that flip with their order, the share in which the first won both times (null ½)."""
     (first, decided), (first_there, decided_there) = _decisions(won), _decisions(other)
-    flips = decided & decided_there & (first == first_there)
-    return Ratio(context, flips & first, flips, 0.5, _UNIT, "undefined: no pair flips", "t")
+    twice = decided * decided_there * first * first_there
+    flips = twice + decided * decided_there * (1 - first) * (1 - first_there)
+    return Ratio(context, twice, flips, 0.5, _UNIT, "undefined: no pair flips", "score")
 
 
 def tie_rate(context: ArrayLike, won: ArrayLike) -> Ratio:
     """Return the share of judgements that are ties."""
     _, decided = _decisions(won)
-    return Ratio(context, ~decided, np.ones(len(decided)), bounds=_UNIT)
+    return Ratio(context, 1 - decided, np.ones(len(decided)), bounds=_UNIT)
 
 
-def _decisions(won: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return where the first won, and where anything was decided."""
+def _decisions(won: ArrayLike) -> tuple[Floats, Floats]:
+    """Return how far the first won, 0 for a tie, and 1 where anything was decided."""
     values = np.asarray(won, float)
-    return values == 1, (values == 1) | (values == 0)
+    return np.nan_to_num(values), (~np.isnan(values)).astype(float)
+
+
+def decisions(trials: pd.DataFrame) -> Floats:
+    """Return who won each judgement: 1 the first, 0 the second, the share of samples in between, NaN for a tie.
+
+    A tie is what the status calls one, or two labels exactly as likely. Samples that go half and half do so by chance.
+    """
+    p, counted = trials["value"].to_numpy(float), ~np.isnan(_samples(trials))
+    tied = (trials["status"] != "ok").to_numpy() | np.isnan(p) | (~counted & (p == 0.5))
+    found: Floats = np.where(tied, np.nan, np.where(counted, p, p > 0.5))
+    return found
+
+
+def _samples(trials: pd.DataFrame) -> Floats:
+    """Return of how many samples that chose a label each value is the share, NaN where it is exact or one answer."""
+    if "samples" not in trials:
+        return np.full(len(trials), np.nan)
+    found: Floats = np.round(trials["samples"].to_numpy(float) * trials["label_mass"].fillna(1.0).to_numpy(float))
+    return found
 
 
 def both_orders(trials: pd.DataFrame, what: str) -> pd.DataFrame:
@@ -113,9 +139,11 @@ def both_orders(trials: pd.DataFrame, what: str) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a pair and replicate: ``context_id``; ``p_ij``, ``p_ji`` (probability that the first shown wins, in each
-        order); ``first_ij``, ``first_ji`` (1 or 0 for who won, NaN for a tie); ``human_gap`` (of i over j);
-        ``label_mass`` (mean of both). ``attrs["n_trials"]`` judgements enter, ``attrs["n_dropped"]`` do not.
+        One row a pair and replicate: ``context_id``; ``pair`` (a number, alike for its replicates); ``p_ij``, ``p_ji``
+        (probability that the first shown wins, in each order); ``first_ij``, ``first_ji`` (who won: see `decisions`);
+        ``samples_ij``, ``samples_ji`` (how many samples chose a label, NaN where p is exact or one answer);
+        ``human_gap`` (of i over j); ``label_mass`` (mean of both).
+        ``attrs["n_trials"]`` judgements enter, ``attrs["n_dropped"]`` do not.
 
     Raises
     ------
@@ -128,20 +156,22 @@ def both_orders(trials: pd.DataFrame, what: str) -> pd.DataFrame:
         If more than 5 % of the judgements do not enter.
     """
     usable = trials["status"].isin(["ok", "tie"]).to_numpy()
-    keys, swapped = _unordered(trials[usable])
+    keys, swapped, replicates = _unordered(trials[usable])
     p = trials["value"].to_numpy(float)[usable]
-    tied = (p == 0.5) | (trials["status"] == "tie").to_numpy()[usable]
-    first = np.where(tied, np.nan, p > 0.5)
-    _, ij, ji = np.intersect1d(keys[~swapped], keys[swapped], assume_unique=True, return_indices=True)
+    first, samples = decisions(trials)[usable], _samples(trials)[usable]
+    shared, ij, ji = np.intersect1d(keys[~swapped], keys[swapped], assume_unique=True, return_indices=True)
     ij, ji = np.flatnonzero(~swapped)[ij], np.flatnonzero(swapped)[ji]
     mass = trials["label_mass"].to_numpy(float)[usable]
     blocks = pd.DataFrame(
         {
             "context_id": trials["context_id"].array[usable][ij],
+            "pair": shared // replicates,
             "p_ij": p[ij],
             "p_ji": p[ji],
             "first_ij": first[ij],
             "first_ji": first[ji],
+            "samples_ij": samples[ij],
+            "samples_ji": samples[ji],
             "human_gap": trials["human_gap"].to_numpy(float)[usable][ij],
             "label_mass": (mass[ij] + mass[ji]) / 2,
         }
@@ -151,8 +181,8 @@ def both_orders(trials: pd.DataFrame, what: str) -> pd.DataFrame:
     return blocks
 
 
-def _unordered(trials: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return a number for each pair, alike in both orders, and which trials show the later name first.
+def _unordered(trials: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
+    """Return a number for each pair and replicate, which trials show the later name first, and the numbers of a pair.
 
     Numbers in place of names: joining on them is many times quicker than joining on strings.
     """
@@ -163,13 +193,14 @@ def _unordered(trials: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.bool
     context, _ = pd.factorize(trials["context_id"])
     replicate, replicates = pd.factorize(trials["replicate"])
     pair = np.minimum(one, two) * len(names) + np.maximum(one, two)
-    keys = (context * len(names) ** 2 + pair) * len(replicates) + replicate
+    most = max(len(replicates), 1)
+    keys = (context * len(names) ** 2 + pair) * most + replicate
     order = 2 * keys + swapped
     if len(np.unique(order)) < len(order):
         repeated = trials.iloc[int(pd.Series(order).duplicated().to_numpy().argmax())]
         row = ", ".join(f"{name} {repeated[name]}" for name in ("context_id", *PAIR[1:4]))
         raise TrialsError("trials", f"twice {row}", "one row a pair, order and replicate")
-    return keys, swapped
+    return keys, swapped, most
 
 
 def in_both_orders(trials: pd.DataFrame, cell: Sequence[pd.Series]) -> pd.Series:

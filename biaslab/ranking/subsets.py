@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -198,7 +197,7 @@ def _mean(rho: Floats, human: Floats, every: Comparisons) -> Ratio:
     varies = pd.Series(human).groupby(every.context).nunique().to_numpy() > 1
     mean = np.where(varies, np.nan_to_num(rho).mean(axis=0), 0.0)
     missing = "no context in which the human scores vary"
-    return Ratio(np.arange(len(mean)), mean, varies, 0.0, (-1.0, 1.0), missing, "t", t_below=math.inf)
+    return Ratio(np.arange(len(mean)), mean, varies, 0.0, (-1.0, 1.0), missing, "t")
 
 
 def _price(every: Comparisons, chosen: Sequence[Codes], tokens: Floats) -> Ratio:

@@ -43,8 +43,8 @@ def worst_cases(trials: pd.DataFrame) -> dict[str, tuple[Ratio, Ratio]]:
     alike, apart = (_consistency(context, known, won, same) for same in (True, False))
     return {
         "first_position_rate": (
-            pairs.first_position_rate(context, put(0.0)),
-            pairs.first_position_rate(context, put(1.0)),
+            pairs.first_position_rate(planned["context_id"], put(0.0).reshape(known.shape)),
+            pairs.first_position_rate(planned["context_id"], put(1.0).reshape(known.shape)),
         ),
         "comparative_accuracy": (
             pairs.comparative_accuracy(context, put(1 - right), gap),

@@ -248,7 +248,7 @@ def _mean(
     """Make the mean of one number a context, NaN where there is none; by t it is Student's however many there are."""
     defined = ~np.isnan(values)
     numbers = np.where(defined, values, 0.0)
-    return Ratio(np.arange(len(values)), numbers, defined, null, bounds, missing, inference, t_below=math.inf)
+    return Ratio(np.arange(len(values)), numbers, defined, null, bounds, missing, inference)
 
 
 def _of_ranked_systems(

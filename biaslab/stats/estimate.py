@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-#: How an interval and a test are made: by resampling contexts and flipping their signs, or by Student's t.
-Inference = Literal["resampling", "t"]
+#: How an interval and a test are made: by resampling contexts and flipping their signs, by Student's t, or by the score
+#: test of a rate with the t distribution.
+Inference = Literal["resampling", "t", "score"]
 #: A standard error below this share of what it is the error of is rounding.
 ROUNDING = 1e-12
 _NAN = math.nan
@@ -68,13 +69,22 @@ def without_interval(value: float, contexts: int, reason: str = "no interval: on
 
 
 def unvarying(
-    value: float, contexts: int, level: float, bounds: tuple[float, float] | None, p_value: float, test: str = ""
+    value: float,
+    contexts: int,
+    level: float,
+    bounds: tuple[float, float] | None,
+    p_value: float,
+    test: str = "",
+    null: float | None = None,
 ) -> Estimate:
     """Return the estimate where every context shows the same value, so that resampling has no width.
 
     With bounds the interval is Clopper and Pearson's, each context one trial: contexts that differ may be a share of up
     to 1 − (α/2)^(1/G) and yet none be seen, and they may lie at either bound. That is conservative. Without bounds
-    nothing can be said, and the interval has no width.
+    nothing can be said, and the interval has no width, unless too few contexts to reject a null make it reach there.
+
+    With a null, bounds and any p-value that is not NaN the test is that of the interval: 2 (1 − r)^G, where r is the
+    share that must have gone unseen if the null were true.
 
     Examples
     --------
@@ -84,11 +94,34 @@ def unvarying(
     """
     if bounds is None:
         note = "contexts do not vary: the interval has no width"
-        return Estimate(value, _NAN, value, value, p_value, _NAN, contexts, "none" + test, note)
+        low, high = reaching((value, value), null, p_value, level)
+        return Estimate(value, _NAN, low, high, p_value, _NAN, contexts, "none" + test, note)
+    if null is not None and not math.isnan(p_value):
+        p_value = _p_of_unseen(value, null, contexts, bounds)
     unseen = 1 - ((1 - level) / 2) ** (1 / contexts)
     low, high = value - unseen * (value - bounds[0]), value + unseen * (bounds[1] - value)
     method, note = "clopper-pearson over contexts", "contexts do not vary: no detectable effect can be stated"
     return Estimate(value, _NAN, low, high, p_value, _NAN, contexts, method + test, note)
+
+
+def reaching(interval: tuple[float, float], null: float | None, p_value: float, level: float) -> tuple[float, float]:
+    """Return the interval, extended to the null where a test of few contexts cannot reject it.
+
+    Examples
+    --------
+    >>> reaching((0.2, 0.4), 0.0, p_value=0.0625, level=0.95)
+    (0.0, 0.4)
+    """
+    if null is None or not p_value >= 1 - level:
+        return interval
+    return min(interval[0], null), max(interval[1], null)
+
+
+def _p_of_unseen(value: float, null: float, contexts: int, bounds: tuple[float, float]) -> float:
+    """Return the p-value of Clopper and Pearson's interval: contexts at a bound must be a share, and none was seen."""
+    bound = bounds[0] if null < value else bounds[1]
+    unseen = (value - null) / (value - bound) if value != null else 0.0
+    return min(1.0, 2 * max(0.0, 1 - unseen) ** contexts)
 
 
 def is_above(value: float, other: float, size: float = 0.0) -> bool:

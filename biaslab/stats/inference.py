@@ -296,7 +296,7 @@ def p_by_t(distance: float, error: float, contexts: int) -> float:
     return max(2.0 ** (1 - contexts), 2 * float(stats.t.sf(abs(distance) / error, contexts - 1)))
 
 
-def t_test(contributions: ArrayLike) -> float:
+def t_test(contributions: ArrayLike, widening: float = 1.0) -> float:
     """Two-sided one-sample t test that contributions, one a context, are 0 on average.
 
     A sign-flip test conditions on the contexts that are not 0. Where most are, as in pairs of which few flip, it is
@@ -307,6 +307,8 @@ def t_test(contributions: ArrayLike) -> float:
     ----------
     contributions : array_like, shape (contexts,)
         What each context adds to the statistic, centred at the null. Their order does not matter.
+    widening : float
+        Factor of the variance, above 0.
 
     Returns
     -------
@@ -334,7 +336,7 @@ def t_test(contributions: ArrayLike) -> float:
     error = float(values.std(ddof=1)) / math.sqrt(contexts) if contexts > 1 else 0.0
     if error <= ROUNDING * float(np.abs(values).max()):
         return 2.0 ** (1 - contexts)
-    return p_by_t(float(values.mean()), error, contexts)
+    return p_by_t(float(values.mean()), error * math.sqrt(widening), contexts)
 
 
 def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from biaslab.stats.estimate import ROUNDING, Estimate, Inference, undefined, unvarying, without_interval
+from biaslab.stats.estimate import ROUNDING, Estimate, Inference, reaching, undefined, unvarying, without_interval
 from biaslab.stats.inference import Resampling, bca, draw_weights, effect_or_why_not, p_by_t, percentile, student
 from biaslab.stats.permutation import evaluate, sign_flip
 
@@ -98,7 +98,7 @@ def cluster_statistic(
         return without_interval(value, contexts, "no interval: a single context decides whether there is a value")
     if np.ptp(left_out) <= ROUNDING * max(abs(value), float(np.abs(left_out).max())):
         p_value = math.nan if null is None else sign_flip(np.full(contexts, value - null), resampling.seed)
-        return unvarying(value, contexts, resampling.level, bounds, p_value)
+        return unvarying(value, contexts, resampling.level, bounds, p_value, null=null)
     on = _Scale.over(bounds if scale == "fisher" else None)
     pseudo = contexts * on.put(value) - (contexts - 1) * on.put(left_out)
     by_t = resampling.method == "studentised"
@@ -115,6 +115,7 @@ def cluster_statistic(
     if by_t and inference == "t":
         distance = float(on.put(value) - on.put(null))
         p_value, method = p_by_t(distance, float(stats.sem(pseudo)), contexts), f"{method}; t test"
+        low, high = reaching((low, high), null, p_value, resampling.level)
     else:
         p_value = sign_flip(pseudo - on.put(null), resampling.seed)
     effect, why_not = effect_or_why_not(error, contexts)

@@ -5,6 +5,7 @@ Trials are first reduced to one numerator and one denominator a context: see `bi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.errors import InputError
-from biaslab.stats.estimate import ROUNDING, Estimate, Inference, undefined, unvarying, without_interval
+from biaslab.stats.estimate import ROUNDING, Estimate, Inference, reaching, undefined, unvarying, without_interval
 from biaslab.stats.inference import (
     Resampling,
     Smooth,
@@ -23,18 +24,14 @@ from biaslab.stats.inference import (
     in_order,
     p_by_t,
     student,
-    t_test,
 )
+from biaslab.stats.inversion import Excess, RatioTest
 from biaslab.stats.permutation import sign_flip, swap_test
 
 Floats = NDArray[np.float64]
-#: Maps a value and its standard error, 0 where contexts do not vary, to a p-value and what to add to the method.
-Test = Callable[[float, float], tuple[float, str]]
 #: With fewer contexts some resamples have next to no spread, and a studentised bootstrap goes astray.
 _FEW = 8
-#: P(A) of .50 to .93, 3 pairs a context, few of which flip, 1000 studies: with 8, 10 and 16 contexts the studentised
-#: bootstrap covers .76 to .95 and Student's t .88 to .96; with 24 it is .94 to .96 and .92 to .96.
-_FEW_TIED = 20
+_BY_T = (math.inf, "; t test")
 
 
 @dataclass(frozen=True)
@@ -54,14 +51,14 @@ class Ratio:
         interval is Clopper and Pearson's with each context as one trial, which is conservative.
     missing : str
         What to note when nothing is left to divide by.
-    inference : {"resampling", "t"}
-        By resampling: bootstrap interval and sign-flip test. By t, where most contexts add exactly what the null
-        expects: `biaslab.stats.inference.t_test`, and with few contexts the interval of Student's t, unless another
-        bootstrap than the studentised one is wanted.
+    inference : {"resampling", "t", "score"}
+        By resampling: bootstrap interval and sign-flip test. By t: `biaslab.stats.inference.t_test`, and as interval
+        the values that it does not reject. By score, for a rate of items between 0 and 1: the same test at ½, with an
+        interval that knows what a rate does near its bounds and where few items are off ½
+        (`biaslab.stats.inversion.RatioTest`). With both, p is below .05 exactly where the interval leaves out the null,
+        unless another bootstrap than the studentised one is wanted for the interval.
     margin : float
         What is tested is whether the ratio differs from the null by more than this.
-    t_below : float
-        By t, fewer contexts than this are few.
     extremes : tuple of Ratio, optional
         The ratio with every judgement that is missing at the value that makes it least, and greatest; they give the
         estimate its ``bound_low`` and ``bound_high``.
@@ -75,7 +72,6 @@ class Ratio:
     missing: str = "undefined: no trial is left"
     inference: Inference = "resampling"
     margin: float = 0.0
-    t_below: float = _FEW_TIED
     extremes: tuple[Ratio, Ratio] | None = None
 
     def estimate(self, resampling: Resampling) -> Estimate:
@@ -95,21 +91,9 @@ class Ratio:
         (0.693, 0.989)
         """
         sums = self._sums(resampling)
-
-        def test(value: float, _: float) -> tuple[float, str]:
-            """Return the p value of the null or of the margin's nearer end, and the method's name."""
-            if self.null is None:
-                return float("nan"), ""
-            away = value - self.null
-            if self.margin and abs(away) <= self.margin:
-                return 1.0, "; t test" if self.inference == "t" else ""
-            contributions = sums[:, 0] - (self.null + float(np.copysign(self.margin, away))) * sums[:, 1]
-            if self.inference == "t":
-                return t_test(contributions), "; t test"
-            return sign_flip(contributions, resampling.seed), ""
-
-        few = self.t_below if self.inference == "t" else _FEW
-        found = _estimate(sums, _ratio, test, few, resampling, self.bounds, self.missing)
+        if not len(sums):
+            return undefined(self.missing)
+        found = _estimate(sums, _ratio, self._method(sums, resampling), resampling, self.bounds)
         found = self._bounded(found, resampling)
         if not self.margin or self.null is None or found.n_contexts < 2:
             return found
@@ -134,17 +118,49 @@ class Ratio:
         """
         (one, names), (two, others) = self._of_contexts(resampling), other._of_contexts(resampling)
         _, at, there = np.intersect1d(names.astype(str), others.astype(str), return_indices=True)
-        sums, by_t = np.hstack([one[at], two[there]]), self.inference == "t"
-        sums = _clustered(sums, names[at], resampling)
+        sums, level = _clustered(np.hstack([one[at], two[there]]), names[at], resampling), resampling.level
+        if not len(sums):
+            return undefined(self.missing)
 
-        def test(value: float, error: float) -> tuple[float, str]:
-            if by_t and error:
-                return p_by_t(value, error, len(sums)), "; t test"
+        def swapped(*_: float) -> float:
             rows = in_order(sums)
             gap, total = rows[:, [2, 3, 0, 1]] - rows, rows.sum(axis=0)
-            return swap_test(lambda swaps: _difference(total + swaps @ gap)[0], len(rows), resampling.seed), ""
+            return swap_test(lambda swaps: _difference(total + swaps @ gap)[0], len(rows), resampling.seed)
 
-        return _estimate(sums, _difference, test, np.inf if by_t else _FEW, resampling, None, self.missing)
+        def by_t(value: float, error: float) -> float:
+            return p_by_t(value, error, len(sums)) if error else swapped()
+
+        def interval(value: float, error: float) -> tuple[float, float]:
+            ends = student(value, error, len(sums), level)
+            return reaching(ends, 0.0, by_t(value, error), level) if self.inference != "resampling" else ends
+
+        made = _Method(swapped, interval) if self.inference == "resampling" else _Method(by_t, interval, *_BY_T)
+        return _estimate(sums, _difference, replace(made, null=0.0), resampling, None)
+
+    def _method(self, sums: Floats, resampling: Resampling) -> _Method:
+        """Return the test of the null, or of the margin's nearer end, and the interval where it is not a bootstrap."""
+        value, contexts, level = float(sums[:, 0].sum() / sums[:, 1].sum()), len(sums), resampling.level
+        away = math.nan if self.null is None else value - self.null
+        untested = math.nan if self.null is None else 1.0
+        null = (
+            None if self.null is None or abs(away) <= self.margin > 0 else self.null + math.copysign(self.margin, away)
+        )
+        if self.inference == "resampling":
+            flipped = (
+                (lambda *_: untested) if null is None else lambda *_: sign_flip(sums @ (1, -null), resampling.seed)
+            )
+            return _Method(flipped, lambda value, error: student(value, error, contexts, level), null=null)
+        test = RatioTest(sums, self._excess() if self.inference == "score" else None)
+        kind = "score t over contexts" if self.inference == "score" else "t over contexts"
+        label = "" if self.null is None else "; t test"
+        tested = (lambda *_: untested) if null is None else lambda *_: test.p_value(null)
+        return _Method(tested, lambda *_: test.interval(level, null), math.inf, label, kind, null)
+
+    def _excess(self) -> Excess:
+        """Return what of the items' weight lies above and below ½."""
+        up, down = (np.asarray(values, float) for values in (self.numerator, self.denominator))
+        gap, total = 2 * up - down, np.nansum(np.where(np.isnan(up), 0.0, down))
+        return Excess(float(np.nansum(np.maximum(gap, 0.0)) / total), float(np.nansum(np.maximum(-gap, 0.0)) / total))
 
     def _bounded(self, found: Estimate, resampling: Resampling) -> Estimate:
         """Add the ends of the extremes' intervals; what is not there is not missing, so that it has no bounds."""
@@ -167,36 +183,40 @@ class Ratio:
         return (sums / sums[:, 1:] if resampling.weights == "contexts" else sums), names
 
 
+@dataclass(frozen=True)
+class _Method:
+    """How to test and to make an interval of a value and its standard error, 0 where contexts do not vary."""
+
+    test: Callable[[float, float], float]
+    interval: Callable[[float, float], tuple[float, float]]
+    few: float = _FEW
+    label: str = ""
+    kind: str = "t over contexts"
+    null: float | None = None
+
+
 def _estimate(
-    sums: Floats,
-    function: Smooth,
-    test: Test,
-    few: float,
-    resampling: Resampling,
-    bounds: tuple[float, float] | None,
-    missing: str,
+    sums: Floats, function: Smooth, method: _Method, resampling: Resampling, bounds: tuple[float, float] | None
 ) -> Estimate:
-    """Estimate a smooth function of sums over contexts; fewer than ``few`` have the interval of Student's t."""
-    contexts = len(sums)
-    if contexts == 0:
-        return undefined(missing)
+    """Estimate a smooth function of sums over contexts; with enough of them the interval is a bootstrap."""
+    contexts, level, label = len(sums), resampling.level, method.label
     values, gradients = function(sums.sum(axis=0, keepdims=True))
     value = float(values[0])
     if contexts == 1:
         return without_interval(value, 1)
     error = float(np.sqrt(np.sum((sums @ gradients[0]) ** 2) * contexts / (contexts - 1)))
     if error <= ROUNDING * float(np.sum(np.abs(sums) @ np.abs(gradients[0]))):
-        return unvarying(value, contexts, resampling.level, bounds, *test(value, 0.0))
-    p_value, label = test(value, error)
-    if resampling.method == "studentised" and contexts < few:
-        (low, high), method = student(value, error, contexts, resampling.level), "t over contexts"
+        return unvarying(value, contexts, level, bounds, method.test(value, 0.0), label, method.null)
+    p_value = method.test(value, error)
+    if resampling.method == "studentised" and contexts < method.few:
+        (low, high), kind = method.interval(value, error), method.kind
     else:
         low, high = bootstrap_interval(sums, function, value, error, resampling)
-        method = f"cluster bootstrap ({resampling.method})"
+        kind = f"cluster bootstrap ({resampling.method})"
     least, most = bounds or (-np.inf, np.inf)
     low, high = float(np.clip(low, least, most)), float(np.clip(high, least, most))
     effect, note = effect_or_why_not(error, contexts)
-    return Estimate(value, error, low, high, p_value, effect, contexts, method + label, note)
+    return Estimate(value, error, low, high, p_value, effect, contexts, kind + label, note)
 
 
 def _clustered(sums: Floats, names: NDArray[Any], resampling: Resampling) -> Floats:

@@ -29,7 +29,8 @@ class PairProbe(Probe):
     Its further parameters are those of `biaslab.probes.base.Probe`.
 
     A trial's ``value`` is the probability that the candidate shown first wins, among the two labels: p_ij of Liusie et
-    al. 2024, Eq. 3, or 0, ½ (tie), 1 for text. A tie is "Tie" as the likeliest answer, or two labels exactly as likely.
+    al. 2024, Eq. 3, or 0, ½ (tie), 1 for text. A tie is "Tie" as the likeliest answer, or two labels exactly as
+    likely; that two labels were sampled equally often is none.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ class PairProbe(Probe):
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the probability that the first wins, and the status."""
         if isinstance(trial.request, Choice):
-            return _read_distribution(reply.logprobs or ())
+            return _read_distribution(reply.logprobs or (), reply.samples is not None)
         chosen, status = parse_choice(reply.text, trial.labels)
         if chosen is None:
             return math.nan, status
@@ -123,11 +124,12 @@ def _labels(noun: str, ties: bool) -> tuple[str, ...]:
     return (f"{name} A", f"{name} B", "Tie") if ties else (f"{name} A", f"{name} B")
 
 
-def _read_distribution(logprobs: Sequence[float]) -> tuple[float, Status]:
+def _read_distribution(logprobs: Sequence[float], sampled: bool) -> tuple[float, Status]:
+    """Return p and the status; two labels as likely are a tie, two labels sampled as often are not."""
     if not logprobs or not np.isfinite(logprobs[:2]).any():
         tied = len(logprobs) > 2 and np.isfinite(logprobs[2])
         return (0.5, "tie") if tied else (math.nan, "refused")
     first, second = logprobs[:2]
     p = float(expit(first - second))
-    tie = first == second or (len(logprobs) > 2 and logprobs[2] > max(first, second))
+    tie = (first == second and not sampled) or (len(logprobs) > 2 and logprobs[2] > max(first, second))
     return p, "tie" if tie else "ok"
