@@ -167,7 +167,7 @@ def _caption(rows: pd.DataFrame, given: str | None, several: bool, stars: bool) 
         f"n = {n} contexts, {_level(rows)} intervals",
     ]
     if "q_value" in rows and rows["q_value"].notna().any():
-        facts.append(f"q: p corrected over the {correction(rows)} of this table")
+        facts.append(f"q: p corrected over what is shown, {correction(rows)}")
     if stars:
         facts.append("* q < .05, ** q < .01, *** q < .001 (p where there is no q)")
     notes: list[str] = list(rows.loc[rows["estimate"].isna(), "note"].dropna().unique()) if "note" in rows else []

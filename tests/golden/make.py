@@ -1,9 +1,9 @@
 """Make the golden files: trials, a store and estimates, by the code that is checked out.
 
 They were made by commit ceca2fb, before estimation was rebuilt; `test_golden.py` reads them with today's code. Do not
-run this again to make a failing test pass: that a saved study reads differently is the defect. The column ``q_value``
-of ``anchoring`` and ``sweep``, which have two primary metrics, was computed anew from their p-values
-(`biaslab.stats.corrected`) when the rows of a metric became a family; nothing else of them changed.
+run this again to make a failing test pass: that a saved study reads differently is the defect. When the rows of a
+metric became a family of tests, the column ``q_value`` of ``anchoring`` and ``sweep`` was computed anew from their
+p-values (`biaslab.stats.corrected`); nothing else of them changed.
 """
 
 import sys

@@ -69,7 +69,7 @@ def test_q_values_are_over_all_tests_of_the_card(make_row):
     card = report.card([pd.DataFrame([row]) for row in (*rows, of_another, breakdown)])
     expected = adjust_families([*p, 0.2], [0, 0, 1, 1, 2])
     np.testing.assert_allclose(card.cells["q_value"], expected)
-    assert "q over the 5 tests of 2 metrics and 2 judges on this card" in card.to_markdown()
+    assert "q over 5 tests of 2 metrics and 2 judges, all on this card" in card.to_markdown()
 
 
 def test_other_smallest_effects_change_the_verdict(estimates):

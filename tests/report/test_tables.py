@@ -16,7 +16,7 @@ from biaslab.report.wording import number, tex
 GOLDEN = r"""% biaslab VERSION
 \begin{table}
 \centering
-\caption{P(A), decisions for the first (share). Judge: a judge. Data: a set. n = 30 contexts, 95 \% intervals. q: p corrected over the 2 tests of this table. Seed 0, biaslab VERSION.}
+\caption{P(A), decisions for the first (share). Judge: a judge. Data: a set. n = 30 contexts, 95 \% intervals. q: p corrected over what is shown, 2 tests. Seed 0, biaslab VERSION.}
 \label{tab:position}
 \begin{tabular}{lrrr}
 \toprule
