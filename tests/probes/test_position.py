@@ -11,6 +11,7 @@ from scipy.special import expit
 
 import biaslab as bl
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.judges.sampled import Sampled
 from biaslab.parsing import parse_choice
 from biaslab.probes.position import Position
 
@@ -101,8 +102,29 @@ def test_text_answers_agree_with_distributions(graded):
     sampled = estimate_of(text, "resampling_consistency")
     assert sampled["ci_low"] < floor["estimate"] < sampled["ci_high"]
     logit = estimate_of(text, "first_position_logit")
-    assert np.isnan(logit["estimate"])
-    assert "text" in logit["note"]
+    assert logit["ci_low"] < 0.5 < logit["ci_high"]
+    assert logit["method"] == "jackknife t over contexts; t test"
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_samples_say_what_single_answers_say_whatever_their_number(graded, k):
+    """Shares of k samples estimate what text answers do; majorities of them would say more, the larger k is."""
+    judge = bl.SimulatedJudge(graded, quality=0.5, position=0.5)
+    probe = Position(["coherence"], [1])
+    trials = bl.collect(probe, Sampled(judge, k=k), graded, progress=False)
+    assert (trials["status"] == "ok").all()  # half and half among samples is no tie
+    estimates = probe.estimate(trials)
+    for metric in ("first_position_rate", "order_consistency", "primacy_share", "comparative_accuracy"):
+        found = estimate_of(estimates, metric)
+        assert found["ci_low"] < judge.truth(metric, trials, temperature=1.0) < found["ci_high"]
+    logit, floor = (estimate_of(estimates, name) for name in ("first_position_logit", "resampling_consistency"))
+    assert logit["ci_low"] < 0.5 < logit["ci_high"]
+    if k == 1:
+        assert np.isnan(floor["estimate"])
+        assert "k=2" in floor["note"]
+    else:
+        exact = estimate_of(run(probe, judge, graded), "resampling_consistency")["estimate"]
+        assert floor["ci_low"] < exact < floor["ci_high"]
 
 
 def test_a_selective_refusal_drops_whole_pairs_and_warns(graded):

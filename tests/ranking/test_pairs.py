@@ -6,9 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
+from scipy import stats
 
 from biaslab.errors import MissingDataWarning, TrialsError
-from biaslab.ranking.pairs import both_orders
+from biaslab.ranking.pairs import (
+    both_orders,
+    comparative_accuracy,
+    decisions,
+    first_position_rate,
+    order_consistency,
+    primacy_share,
+)
 
 NAMES = st.sampled_from(["a", "b", "c10", "c9", "é", ""])
 ROW = st.tuples(
@@ -47,3 +55,38 @@ def test_a_repeated_judgement_is_named():
     row = ("k", "a", "b", 0, 0.9, "ok")
     with pytest.raises(TrialsError, match="twice context_id k, candidate_id a, opponent_id b"):
         both_orders(frame_of([row, row]), "test")
+
+
+def expected_over_samples(k, p_ij, p_ji, function):
+    """The expectation over k samples of both orders, by enumeration."""
+    chances = [stats.binom.pmf(np.arange(k + 1), k, p) for p in (p_ij, p_ji)]
+    shares = np.arange(k + 1) / k
+    return sum(a * b * function(x, y) for a, x in zip(chances[0], shares, strict=True)
+               for b, y in zip(chances[1], shares, strict=True))  # fmt: skip
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 6])
+@pytest.mark.parametrize(("p_ij", "p_ji"), [(0.9, 0.3), (0.5, 0.5), (0.7, 0.8)])
+def test_the_number_of_samples_moves_no_sum(k, p_ij, p_ji):
+    """Numerators and denominators are, on average over samples, those of the probabilities themselves."""
+
+    def sums(ratio):
+        return np.array([np.sum(ratio.numerator), np.sum(ratio.denominator)], float)
+
+    metrics = [
+        lambda x, y: sums(first_position_rate([0], [[x, y]])),
+        lambda x, y: sums(order_consistency([0], [x], [y])),
+        lambda x, y: sums(primacy_share([0], [x], [y])),
+        lambda x, y: sums(comparative_accuracy([0, 0], [x, y], [1.0, -1.0])),
+    ]
+    for metric in metrics:
+        np.testing.assert_allclose(expected_over_samples(k, p_ij, p_ji, metric), metric(p_ij, p_ji))
+
+
+def test_half_of_the_samples_is_no_tie_and_half_of_the_probability_is_one():
+    rows = [("k", "a", "b", 0, 0.5, "ok"), ("k", "b", "a", 0, 0.5, "ok"), ("l", "a", "b", 0, 0.5, "tie")]
+    trials = frame_of(rows).assign(label_mass=1.0)
+    assert np.isnan(decisions(trials)).all()
+    sampled = decisions(trials.assign(samples=2.0))
+    assert sampled[:2].tolist() == [0.5, 0.5]
+    assert np.isnan(sampled[2])

@@ -117,7 +117,7 @@ class SimulatedJudge(Planted):
             With ``context_id``, ``candidate_id``, ``opponent_id`` and ``attribute``: the pairs that were asked, sources
             shown, and "Tie" offered if the judge has ``ties``. Pairs that stand in one order only do not enter.
         temperature : float, optional
-            Of text answers; None where answers are distributions.
+            Of text answers; None where answers are distributions. Shares of samples have the truth of text.
 
         Returns
         -------

@@ -60,13 +60,17 @@ PAIR_METRICS: dict[str, Callable[[Outcomes], float]] = {
 }
 
 
+def _counted_logit(outcomes: Outcomes) -> float:
+    """Return what Mantel and Haenszel's estimator tends to; NaN where no pair is expected to follow one of the orders."""
+    up, down = (math.fsum(both * outcomes.present) for both in (outcomes.both_first, outcomes.both_second))
+    return math.log(up / down) / 2 if up > 0 and down > 0 else math.nan
+
+
 def pair_truth(judge: SimulatedJudge, metric: str, trials: pd.DataFrame, temperature: float | None) -> float:
     """Return the expectation of a metric of pair trials: see `SimulatedJudge.truth`."""
     if metric not in PAIR_METRICS:
         remedy = "of scores, take the mean over expected_scores"
         raise InputError("metric", metric, f"one of {', '.join(PAIR_METRICS)}", remedy)
-    if metric == "first_position_logit" and temperature is not None:
-        return math.nan  # text has no log odds
     missing = [column for column in _COLUMNS if column not in trials.columns]
     if missing:
         raise InputError("trials", missing, f"a frame with the columns {', '.join(_COLUMNS)}")
@@ -75,7 +79,10 @@ def pair_truth(judge: SimulatedJudge, metric: str, trials: pd.DataFrame, tempera
     both = [(c, i, j, a) for c, i, j, a in names if (c, j, i, a) in asked]
     if not both:
         return math.nan
-    return PAIR_METRICS[metric](_outcomes(judge, both, temperature))
+    expected = _outcomes(judge, both, temperature)
+    if metric == "first_position_logit" and temperature is not None:
+        return _counted_logit(expected)
+    return PAIR_METRICS[metric](expected)
 
 
 def _outcomes(judge: SimulatedJudge, pairs: list[tuple[str, str, str, str]], temperature: float | None) -> Outcomes:
