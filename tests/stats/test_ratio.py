@@ -277,3 +277,28 @@ def test_a_million_trials_take_less_than_three_seconds():
     found = Ratio(context, context % 2, np.ones(len(context)), null=0.5).estimate(Resampling(n=2000))
     assert time.perf_counter() - start < 3
     assert found.n_contexts == 10_000
+
+
+def informative(seed, contexts):
+    """Contexts of 2 to 16 judgements, the larger ones with higher rates: pooled .611 expected, per context .5."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 17, contexts)
+    rate = 0.5 + 0.04 * (sizes - 9) + rng.uniform(-0.1, 0.1, contexts)
+    return Ratio(np.arange(contexts), rng.binomial(sizes, rate), sizes, bounds=(0.0, 1.0))
+
+
+@pytest.mark.parametrize("weights", ["items", "contexts"])
+def test_both_estimands_are_hit_where_sizes_are_informative(weights):
+    sizes = np.arange(2, 17)
+    rates = 0.5 + 0.04 * (sizes - 9)
+    truth = np.average(rates, weights=sizes if weights == "items" else None)
+    found = [informative(seed, 60).estimate(Resampling(n=200, weights=weights)) for seed in range(200)]
+    assert np.mean([one.estimate for one in found]) == pytest.approx(truth, abs=0.01)
+    covered = np.mean([one.ci_low <= truth <= one.ci_high for one in found])
+    assert 0.90 <= covered <= 0.99
+
+
+def test_contexts_weigh_the_same_where_that_is_wanted():
+    one = Ratio([*"aaabbc"], [1, 0, 0, 1, 1, 0], np.ones(6))
+    assert one.estimate(Resampling()).estimate == 0.5
+    assert one.estimate(Resampling(weights="contexts")).estimate == pytest.approx((1 / 3 + 1 + 0) / 3)
