@@ -12,12 +12,13 @@ from biaslab.checks import require_some_of
 from biaslab.core import Calibration, Metric, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.probes._answer_metrics import parse_rate, token_count
+from biaslab.probes._losses import Losses
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass
 from biaslab.scales import find_scale
 from biaslab.scoring.g_eval import GEval
 from biaslab.scoring.pointwise import Answer
 from biaslab.scoring.rating import Rating
-from biaslab.stats import ITEM, Level, Method, agreement_loss, estimate_correlation
+from biaslab.stats import ITEM, Level, Method, estimate_correlation
 
 Rival = Literal["rate_explain", "g_eval"]
 _RECIPE = "recipe"
@@ -66,7 +67,11 @@ class Recipe(Probe):
     ``n_dropped``. By ``level`` and ``coefficient``:
 
     ``recipe_gain`` (primary; −2 to 2, null 0)
-        Correlation with humans of the recipe minus that of the scorer in ``against``. Above 0: the recipe helps.
+        Correlation with humans of the recipe minus that of the scorer in ``against``. Above 0: the recipe helps. With
+        ``answer="text"`` the other's is that of its expected scores, the means of infinitely many samples: the noise of
+        few is no fault of the way it asks. Two samples or more say how large it is
+        (`biaslab.stats.expected_agreement_loss`); with one, and where a judge counts samples instead of reading the
+        distribution (`biaslab.Sampled`), it is undefined.
     ``agreement`` (−1 to 1)
         The correlations themselves (column ``scorer``).
 
@@ -126,7 +131,7 @@ class Recipe(Probe):
                     "levels": ("context",),
                     "coefficients": ("spearman",),
                     "answer": "text",
-                    "samples": 1,
+                    "samples": 2,
                 },
             ),
         ),
@@ -191,10 +196,11 @@ class Recipe(Probe):
 
     def _agreements(self, cell: Cell) -> Iterator[Part]:
         blocks = cell.blocks("scorer", list(self._scorers))
+        losses = Losses.of(cell, blocks, "scorer", self.against, "samples=2 or more (the paper takes 10)")
         for level, coefficient in product(self.levels, self.coefficients):
             at, options = {"level": level, "coefficient": coefficient}, (self.resampling, level, coefficient)
             for rival in self.against:
-                gain = partial(agreement_loss, blocks, _RECIPE, rival, "human", *options)
+                gain = losses.loss(cell, (_RECIPE, rival), level, coefficient)
                 yield Part({"recipe_gain": gain}, blocks, at | {"against": rival})
             for scorer in self._scorers:
                 found = partial(estimate_correlation, blocks, scorer, "human", *options)

@@ -1,5 +1,6 @@
 """Statistics with the context as the sampling unit; what other rooms use of them is named here."""
 
+from biaslab.stats.attenuation import expected_agreement_loss
 from biaslab.stats.blocks import CELL, ITEM, number_items, side_by_side, usable, whole_blocks
 from biaslab.stats.correlation import Level, Method, context_correlations, paired
 from biaslab.stats.correlation_intervals import (
@@ -36,7 +37,7 @@ from biaslab.stats.power import expected_power
 from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha
-from biaslab.stats.samples import sample_differences, sample_table, score_spread
+from biaslab.stats.samples import sample_differences, sample_table, sampling_noise, score_spread
 from biaslab.stats.scale_use import score_weights
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "estimate_correlation",
     "estimate_rows",
     "estimates_frame",
+    "expected_agreement_loss",
     "expected_power",
     "in_order",
     "is_above",
@@ -84,6 +86,7 @@ __all__ = [
     "require_columns",
     "sample_differences",
     "sample_table",
+    "sampling_noise",
     "score_spread",
     "score_weights",
     "side_by_side",
