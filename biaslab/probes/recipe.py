@@ -121,17 +121,17 @@ class Recipe(Probe):
             ),
             matters=0.1,
             primary=True,
-            calibration=Calibration(  # without quality there is nothing to gain; with it a judge loses less unsampled
-                fair={"quality": 0.0, "noise": 0.5, "sharpness": 4.0},
-                planted={"quality": 1.0, "noise": 0.5, "sharpness": 4.0},
+            calibration=Calibration(  # without quality nothing is lost; with it a coarse scale ties what differs
+                fair={"quality": 0.0, "noise": 0.5, "sharpness": 8.0},
+                planted={"quality": 0.5, "noise": 0.0, "sharpness": 8.0},
                 parameters={
                     "against": ("rate_explain",),
-                    "scale": "1-100",
+                    "scale": "1-5",
                     "rival_scale": "1-100",
                     "levels": ("context",),
                     "coefficients": ("spearman",),
                     "answer": "text",
-                    "samples": 2,
+                    "samples": 3,
                 },
             ),
         ),
