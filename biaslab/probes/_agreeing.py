@@ -7,9 +7,19 @@ from functools import partial
 
 import pandas as pd
 
+from biaslab.probes._answer_metrics import ONE_SAMPLE
 from biaslab.probes.base import Cell, Estimable, Part, label_mass
 from biaslab.scales import scale_named
-from biaslab.stats import ITEM, Estimate, Measurement, Resampling, alpha_difference, estimate_alpha, usable
+from biaslab.stats import (
+    ITEM,
+    Estimate,
+    Measurement,
+    Resampling,
+    alpha_difference,
+    estimate_alpha,
+    undefined,
+    usable,
+)
 
 _UNIT = ("candidate_id", "unit")
 
@@ -30,12 +40,13 @@ def within(
     items = _items(cell, [name])
     samples = items.merge(scores[scores["configuration"] == name], on=list(ITEM))
     samples = samples.rename(columns={"configuration": "unit", "replicate": "annotator"})
+    few = _too_few(samples, "annotator")
     human = _ratings(cell.trials, items) if is_reference and cell.wants("human_alpha", "alpha_gap") else None
     for level in levels:
-        found: dict[str, Estimable] = {"sample_alpha": _alpha(samples, cell.resampling, level)}
+        found: dict[str, Estimable] = {"sample_alpha": few or _alpha(samples, cell.resampling, level)}
         if human is not None:
             found["human_alpha"] = _alpha(human, cell.resampling, level)
-            found["alpha_gap"] = partial(_gap, samples, human, cell.resampling, level)
+            found["alpha_gap"] = few or partial(_gap, samples, human, cell.resampling, level)
         yield Part(found, items, {"configuration": name, "level": level})
     mass = label_mass(cell.trials[cell.trials["configuration"] == name])
     yield Part({"label_mass": mass}, items, {"configuration": name, "level": ""})
@@ -50,13 +61,19 @@ def between(
     samples = items.merge(scores[scores["configuration"].isin(names)], on=list(ITEM))
     across = samples.rename(columns={"replicate": "unit", "configuration": "annotator"})
     floor = samples.rename(columns={"configuration": "unit", "replicate": "annotator"})
+    few = _too_few(samples, "replicate")
     one_scale = len({*cell.trials.loc[cell.trials["configuration"].isin(names), "scale"]}) == 1
     for level in levels:
         found: dict[str, Estimable] = {
             "configuration_alpha": _alpha(across, cell.resampling, level),
-            "configuration_gap": partial(_gap, across, floor, cell.resampling, level, one_scale),
+            "configuration_gap": few or partial(_gap, across, floor, cell.resampling, level, one_scale),
         }
         yield Part(found, items, {"configuration": f"{reference} vs {name}", "level": level})
+
+
+def _too_few(samples: pd.DataFrame, replicate: str) -> Estimate | None:
+    """Return why samples of one request cannot be compared, if there is but one of each."""
+    return undefined(ONE_SAMPLE, samples["context_id"].nunique()) if len(samples[replicate].unique()) == 1 else None
 
 
 def _items(cell: Cell, names: Sequence[str]) -> pd.DataFrame:

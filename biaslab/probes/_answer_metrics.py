@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.probes._answers import Answers
+from biaslab.probes._answers import Answers, sample_count
 from biaslab.stats import (
     ITEM,
     Estimate,
@@ -18,11 +18,14 @@ from biaslab.stats import (
     estimate_alpha,
     in_order,
     sum_by_context,
+    undefined,
     usable,
 )
 
 Floats = NDArray[np.float64]
 _TINY = 1e-12
+#: Why nothing can be said of how samples differ.
+ONE_SAMPLE = "undefined: one sample of each answer, and its noise shows from two on: ask for at least 2"
 
 
 def answer_alpha(given: Answers, resampling: Resampling, greedy: bool = False) -> Estimate:
@@ -38,6 +41,8 @@ def answer_alpha(given: Answers, resampling: Resampling, greedy: bool = False) -
 
 
 def _alpha(given: Answers, resampling: Resampling) -> Estimate:
+    if given.samples is not None and len(given.samples) < 2:
+        return undefined(ONE_SAMPLE)
     if given.samples is not None:
         replicate, item = np.nonzero(np.isfinite(given.samples))
         found = given.items.iloc[item][list(ITEM)]
@@ -59,13 +64,16 @@ def _alpha(given: Answers, resampling: Resampling) -> Estimate:
 
 
 def parse_rate(asked: pd.DataFrame) -> Ratio:
-    """Say which answers hold a score; the trials of all labels are one answer."""
+    """Say which answers hold a score; the trials of all labels are one answer, or as many as were counted."""
     answers = asked.drop_duplicates([*ITEM, "replicate"])
-    read = answers.index.isin(usable(answers).index)
+    read = answers.index.isin(usable(answers).index).astype(float)
+    if sample_count(answers):
+        read = answers["label_mass"].fillna(0.0).to_numpy(float)
     return Ratio(answers["context_id"], read, np.ones(len(answers)), bounds=(0.0, 1.0))
 
 
 def token_count(asked: pd.DataFrame, n: int) -> Ratio:
     """Say how many tokens n answers about one item cost, read and written."""
     answers = asked.drop_duplicates([*ITEM, "replicate"])
-    return Ratio(answers["context_id"], n * answers["tokens"], np.ones(len(answers)))
+    each = answers["tokens"] / (sample_count(answers) or 1)
+    return Ratio(answers["context_id"], n * each, np.ones(len(answers)))

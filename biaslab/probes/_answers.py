@@ -1,4 +1,4 @@
-"""All answers to one question, item by item: exact label distributions, or samples of texts."""
+"""All answers to one question, item by item: exact label distributions, or samples, whether texts or counted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from biaslab.scales import Scale
 from biaslab.stats import ITEM, Agreement, agreement_within, draw_means, number_items, tempered, usable, warn_missing
 
 Floats = NDArray[np.float64]
-#: Columns of trials that `Answers.of` reads, besides ``label`` of label distributions.
+#: Columns of trials that `Answers.of` reads, besides ``label``, ``label_mass`` and ``samples`` of label distributions.
 COLUMNS = (*ITEM, "human", "replicate", "value", "status")
 _DRAWS = 32  # of each sampled answer: the error they add is small beside that of the contexts
 _SAME = 1e-9
@@ -39,6 +39,8 @@ class Answers:
         Sampled scores, NaN where one could not be read. Exactly one of the two is there.
     planned, entering : int
         Answers that were planned, and that enter.
+    counted : bool
+        The samples were counted by the judge (`biaslab.Sampled`), at temperature 1. Their order is drawn at random.
     """
 
     scale: Scale
@@ -47,6 +49,7 @@ class Answers:
     samples: Floats | None
     planned: int
     entering: int
+    counted: bool = False
 
     @classmethod
     def of(cls, trials: pd.DataFrame, scale: Scale) -> Answers:
@@ -59,7 +62,13 @@ class Answers:
         if "label" in trials.columns and trials["label"].notna().any():
             levels = len(scale.values)
             chances = np.zeros((len(kept), levels))
-            chances[codes, np.searchsorted(scale.values, found["label"].to_numpy(float) - _SAME)] = value
+            k = sample_count(trials)
+            shares = value * found["label_mass"].to_numpy(float) * k if k else value
+            chances[codes, np.searchsorted(scale.values, found["label"].to_numpy(float) - _SAME)] = shares
+            if k:
+                samples = _listed(np.rint(chances).astype(int), np.array(scale.values), k)
+                planned = k * (len(trials) // levels)
+                return cls(scale, kept, None, samples, planned, int(np.isfinite(samples).sum()), counted=True)
             return cls(scale, kept, chances, None, len(trials) // levels, len(found) // levels)
         samples = np.full((int(trials["replicate"].max()) + 1, len(kept)), np.nan)
         samples[found["replicate"].to_numpy(np.intp), codes] = value
@@ -116,7 +125,7 @@ class Answers:
         samples = None if self.samples is None else self.samples[:, kept]
         entering = int(kept.sum()) if samples is None else int(np.isfinite(samples).sum())
         items = self.items[kept].reset_index(drop=True)
-        return Answers(self.scale, items, chances, samples, self.planned, entering)
+        return replace(self, items=items, chances=chances, samples=samples, entering=entering)
 
     def means(self, n: int, seed: tuple[int, ...]) -> Floats:
         """Return means of n answers, shape (draws, items): drawn from the distribution, or of n replicates at a time.
@@ -141,8 +150,22 @@ class Answers:
 
     def warn(self, cell: Cell, of: str) -> None:
         """Warn if more than 5 % of the planned answers are missing; ``of`` says which part of the cell they are."""
-        missing = self.planned - self.entering
+        missing = self.counts[1]
         warn_missing(f"{cell.what[:-1]}, {of})", missing, self.planned, "no score could be read")
+
+
+def sample_count(trials: pd.DataFrame) -> int:
+    """Return how many samples label shares rest on, the most where judges differ; 0 where none are samples."""
+    given = trials["samples"].dropna() if "samples" in trials else ()
+    return int(max(given, default=0))
+
+
+def _listed(counts: NDArray[np.int_], values: Floats, k: int) -> Floats:
+    """List the samples that were counted, shape (k, items), in random order; NaN for those that chose no label."""
+    samples = np.full((k, len(counts)), np.nan)
+    for item, count in enumerate(counts):
+        samples[: count.sum(), item] = np.repeat(values, count)
+    return np.random.default_rng(k).permuted(samples, axis=0)
 
 
 def name_seed(seed: int, where: Mapping[str, Any]) -> tuple[int, int]:

@@ -12,17 +12,19 @@ import numpy as np
 import pandas as pd
 
 from biaslab.checks import require_some_of, require_whole
-from biaslab.core import Calibration, Choice, Metric, Reply, Scalar, Status, Trial, request_key
+from biaslab.core import Calibration, Choice, Metric, Reply, Request, Scalar, Status, Trial, request_key
 from biaslab.datasets.schema import Dataset
 from biaslab.probes._agreeing import between, unit_scores, within
+from biaslab.probes._answers import sample_count
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, Probe, scored
 from biaslab.scales import SCALES, find_scale
 from biaslab.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score, single_ratings
-from biaslab.stats import CELL, ITEM, Measurement, tempered
+from biaslab.stats import CELL, ITEM, Measurement, tempered, undefined
 
 _ONE: dict[str, Any] = {"attributes": ("coherence",), "scales": ("1-5",), "levels": ("interval",)}
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "context_noise": 0.3}
 _READ = ("configuration", "scale", "ratings", "replicate", "value", "status", "label_mass")
+_HOTTER = 'undefined: samples at temperature 1 were counted, which say nothing of another one: choose answer="text"'
 _MANY_CONTEXTS = 3000  # above, ordinal alpha, whose time grows with the square of the contexts, takes too long
 
 
@@ -61,7 +63,8 @@ class Consistency(Probe):
     A trial is a sample, valued with its score, in one ``configuration``: a scale, or the reference scale with " joint"
     after it. With ``answer="distribution"`` samples are drawn by inverting the distribution at a random number that
     depends on the seed, the request and the replicate, and an attribute of a joint output stands first in it; with
-    text, in the data set's order, after what was said of the others.
+    text, in the data set's order, after what was said of the others. A judge that counts k samples (`biaslab.Sampled`)
+    gives these, in random order and none twice; other temperatures than theirs it does not give.
 
     Estimates are Krippendorff's alpha at a ``level`` (1: perfect agreement, 0: chance). Scores of different scales are
     put on the unit scale. ``configuration`` is one configuration or "A vs B":
@@ -177,16 +180,36 @@ class Consistency(Probe):
         """Return the sampled score on its scale, and the status."""
         if not isinstance(trial.request, Choice):
             return read_score(trial, reply)
+        if reply.samples is not None:
+            return self._counted(trial, reply)
         p = tempered(reply.logprobs or (), self.temperature)
         if np.isnan(p).any() or not len(p):
             return math.nan, "refused"
-        digest = request_key(trial.request, f"consistency, seed {self.seed}, sample {trial.replicate}")
-        drawn = int(np.searchsorted(p.cumsum(), int(digest[:13], 16) / 2**52 * p.sum(), side="right"))
+        at = _random(trial.request, f"consistency, seed {self.seed}, sample {trial.replicate}") / 2**52
+        drawn = int(np.searchsorted(p.cumsum(), at * p.sum(), side="right"))
         scores = np.array(find_scale(str(trial.condition["scale"])).values)
         return float(scores[min(drawn, len(p) - 1)]), "ok"
 
+    def _counted(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return one of the samples that a judge counted, drawn without replacement; none where all are drawn."""
+        scores, k = np.array(find_scale(str(trial.condition["scale"])).values), int(reply.samples or 0)
+        counts = np.rint(np.exp(reply.logprobs or ()) * k).astype(int)
+        order = np.random.default_rng(_random(trial.request, f"consistency, seed {self.seed}")).permutation(k)
+        given = np.repeat(scores, counts)
+        if self.temperature != 1 or trial.replicate >= k or order[trial.replicate] >= len(given):
+            return math.nan, "refused"
+        return float(given[order[trial.replicate]]), "ok"
+
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each configuration, then those of the reference against each other one."""
+        k = sample_count(cell.trials)
+        if k:
+            cell = replace(cell, trials=cell.trials[cell.trials["replicate"] < k])
+        why = _HOTTER if k and self.temperature != 1 else ""
+        for part in self._parts(cell):
+            yield replace(part, metrics=dict.fromkeys(part.metrics, undefined(why))) if why else part
+
+    def _parts(self, cell: Cell) -> Iterator[Part]:
         names, scores = cell.trials["configuration"].unique(), unit_scores(cell.trials)
         for name in names:
             is_reference = name == names[0]
@@ -225,3 +248,8 @@ class Consistency(Probe):
                 yield trial
             else:
                 yield from (replace(trial, replicate=k) for k in range(self.replicates))
+
+
+def _random(request: Request, use: str) -> int:
+    """Return a random whole number below 2**52 that depends on a request and what it is for."""
+    return int(request_key(request, use)[:13], 16)

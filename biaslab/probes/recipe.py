@@ -12,12 +12,13 @@ from biaslab.checks import require_some_of
 from biaslab.core import Calibration, Metric, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.probes._answer_metrics import parse_rate, token_count
+from biaslab.probes._losses import Losses
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass
 from biaslab.scales import find_scale
 from biaslab.scoring.g_eval import GEval
 from biaslab.scoring.pointwise import Answer
 from biaslab.scoring.rating import Rating
-from biaslab.stats import ITEM, Level, Method, agreement_loss, estimate_correlation
+from biaslab.stats import ITEM, Level, Method, estimate_correlation
 
 Rival = Literal["rate_explain", "g_eval"]
 _RECIPE = "recipe"
@@ -66,7 +67,11 @@ class Recipe(Probe):
     ``n_dropped``. By ``level`` and ``coefficient``:
 
     ``recipe_gain`` (primary; −2 to 2, null 0)
-        Correlation with humans of the recipe minus that of the scorer in ``against``. Above 0: the recipe helps.
+        Correlation with humans of the recipe minus that of the scorer in ``against``. Above 0: the recipe helps. With
+        ``answer="text"`` the other's is that of its expected scores, the means of infinitely many samples: the noise of
+        few is no fault of the way it asks. Two samples or more say how large it is
+        (`biaslab.stats.expected_agreement_loss`); with one, and where a judge counts samples instead of reading the
+        distribution (`biaslab.Sampled`), it is undefined.
     ``agreement`` (−1 to 1)
         The correlations themselves (column ``scorer``).
 
@@ -116,17 +121,17 @@ class Recipe(Probe):
             ),
             matters=0.1,
             primary=True,
-            calibration=Calibration(  # without quality there is nothing to gain; with it a judge loses less unsampled
-                fair={"quality": 0.0, "noise": 0.5, "sharpness": 4.0},
-                planted={"quality": 1.0, "noise": 0.5, "sharpness": 4.0},
+            calibration=Calibration(  # without quality nothing is lost; with it a coarse scale ties what differs
+                fair={"quality": 0.0, "noise": 0.5, "sharpness": 8.0},
+                planted={"quality": 0.5, "noise": 0.0, "sharpness": 8.0},
                 parameters={
                     "against": ("rate_explain",),
-                    "scale": "1-100",
+                    "scale": "1-5",
                     "rival_scale": "1-100",
                     "levels": ("context",),
                     "coefficients": ("spearman",),
                     "answer": "text",
-                    "samples": 1,
+                    "samples": 3,
                 },
             ),
         ),
@@ -191,10 +196,11 @@ class Recipe(Probe):
 
     def _agreements(self, cell: Cell) -> Iterator[Part]:
         blocks = cell.blocks("scorer", list(self._scorers))
+        losses = Losses.of(cell, blocks, "scorer", self.against, "samples=2 or more (the paper takes 10)")
         for level, coefficient in product(self.levels, self.coefficients):
             at, options = {"level": level, "coefficient": coefficient}, (self.resampling, level, coefficient)
             for rival in self.against:
-                gain = partial(agreement_loss, blocks, _RECIPE, rival, "human", *options)
+                gain = losses.loss(cell, (_RECIPE, rival), level, coefficient)
                 yield Part({"recipe_gain": gain}, blocks, at | {"against": rival})
             for scorer in self._scorers:
                 found = partial(estimate_correlation, blocks, scorer, "human", *options)

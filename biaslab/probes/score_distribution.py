@@ -18,8 +18,9 @@ from biaslab.probes._answers import COLUMNS, Answers, name_seed
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, by_configuration, label_mass, scored
 from biaslab.scales import SCALES, find_scale, scale_named, whole_numbers
 from biaslab.scoring.pointwise import Answer, Asking, Question, drawn_items, read_score, single_ratings
-from biaslab.stats import DISTRIBUTION, ITEM, Agreement, Resampling, describe_distribution, score_weights
+from biaslab.stats import DISTRIBUTION, ITEM, Agreement, Resampling, describe_distribution, score_weights, undefined
 
+_COUNTED = "undefined: {} samples at temperature 1 do not show it: ask a judge that gives distributions"
 _SMOOTH = 0.03  # how far Whipple's index of a smooth distribution may lie from 1: see `biaslab.stats.heaping`
 _FAIR: dict[str, Scalar] = {"quality": 0.6, "noise": 0.5, "context_noise": 0.3}
 
@@ -59,7 +60,8 @@ class ScoreDistribution(Probe):
     temperature 1, or at that of the texts: exactly, from the label distribution), *greedy* (the likeliest label),
     *mean of N* samples, *expected* (the expected score of the distribution, what infinitely many samples would
     average to) or *humans* (single ratings, where all are whole numbers). What *single* and *expected* differ in is
-    an artefact of decoding.
+    an artefact of decoding. Where a judge counts k samples instead of reading the distribution (`biaslab.Sampled`),
+    they are taken as k texts: no mean is of more than k, and what is *greedy* or *expected* is undefined.
 
     ``round_number_excess_10``, ``round_number_excess_5`` (primary; 0 to 10 or 5, null 1; *single*, *greedy*, *humans*)
         Whipple's index of heaping at multiples of 10 or 5 (`biaslab.stats.heaping`): how many times more often they are
@@ -207,11 +209,15 @@ class ScoreDistribution(Probe):
         if cell.wants("agreement", "agreement_gain", "tie_rate"):
             alone = given.agreement(given.means(1, seed))
             found["single"]["agreement"] = alone.ratio()
-            if self.samples > 1:
-                drawn[f"mean of {self.samples}"] = given.means(self.samples, seed)
+            n = self.samples if given.samples is None else min(self.samples, len(given.samples))
+            if n > 1:
+                drawn[f"mean of {n}"] = given.means(n, seed)
             for answer, scores in drawn.items():
                 gains = _gains(given.agreement(scores), alone, self.resampling)
                 found[answer] = gains | found.get(answer, {})
+        if given.counted and given.samples is not None:
+            why = undefined(_COUNTED.format(len(given.samples)))
+            found |= {answer: dict.fromkeys(("agreement", "agreement_gain"), why) for answer in ("greedy", "expected")}
         return found
 
     def _of_humans(self, cell: Cell) -> Iterator[Part]:

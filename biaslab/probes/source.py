@@ -15,6 +15,7 @@ from biaslab.checks import require_some_of
 from biaslab.core import Calibration, Metric, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
+from biaslab.probes._losses import Losses
 from biaslab.probes.base import Cell, Estimable, Part, ScoreProbe
 from biaslab.scales import Scale, find_scale
 from biaslab.scoring.pointwise import Question, items
@@ -23,13 +24,11 @@ from biaslab.stats import (
     Method,
     Ratio,
     Resampling,
-    agreement_loss,
     estimate_correlation,
-    relative_loss,
     sample_differences,
 )
 
-_SOURCES = ("with", "without")
+_SOURCES: tuple[str, str] = ("with", "without")
 _LEVELS: tuple[Level, ...] = ("context", "dataset")
 _COEFFICIENTS: tuple[Method, ...] = ("spearman", "kendall")
 
@@ -65,8 +64,14 @@ class Source(ScoreProbe):
         opposite sign.
     ``relative_loss`` (at most 2, no null)
         The same as a share of the agreement with the source. Undefined unless the interval of that lies above 0.
+
+    Of texts sampled at a temperature above 0 both are of the judge's expected scores, the means of infinitely many
+    samples: noise lowers agreement, and without the source a judge may merely be less sure. Two samples a request or
+    more say how much (`biaslab.stats.expected_agreement_loss`; the note has the reliabilities); with one, and where a
+    judge counts samples instead of reading the distribution (`biaslab.Sampled`), both are undefined.
+
     ``agreement`` (−1 to 1)
-        The correlations themselves (column ``source``: "with", "without").
+        The correlations themselves, of the scores as they are (column ``source``: "with", "without").
 
     In points of the scale:
 
@@ -165,17 +170,20 @@ class Source(ScoreProbe):
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield agreements and what is lost of them by level and coefficient, and what is in points."""
         blocks = cell.blocks("source", _SOURCES)
+        found = Losses.of(
+            cell, blocks, "source", _SOURCES if self.temperature else (), "replicates=2 or more (5 is better)"
+        )
         for level, coefficient in product(self.levels, self.coefficients):
             where = {"level": level, "coefficient": coefficient}
             options: tuple[str, Resampling, Level, Method] = ("human", self.resampling, level, coefficient)
-            losses: dict[str, Estimable] = {
-                "agreement_loss": partial(agreement_loss, blocks, "with", "without", *options),
-                "relative_loss": partial(relative_loss, blocks, "with", "without", *options),
+            losses = {
+                "agreement_loss": found.loss(cell, _SOURCES, level, coefficient),
+                "relative_loss": found.loss(cell, _SOURCES, level, coefficient, relative=True),
             }
             yield Part(losses, blocks, where)
             for source in _SOURCES:
-                found = {"agreement": partial(estimate_correlation, blocks, source, *options)}
-                yield Part(found, blocks, where | {"source": source})
+                agreement = {"agreement": partial(estimate_correlation, blocks, source, *options)}
+                yield Part(agreement, blocks, where | {"source": source})
         yield Part(_shifts(blocks, cell), blocks, note=cell.note_missing(blocks, "source", _SOURCES))
         for source in _SOURCES:
             yield Part({"mean_score": _mean(blocks, blocks[source], _scale(cell))}, blocks, {"source": source})

@@ -16,7 +16,7 @@ from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes._answer_metrics import answer_alpha, parse_rate, token_count
-from biaslab.probes._answers import COLUMNS, Answers, name_seed
+from biaslab.probes._answers import COLUMNS, Answers, name_seed, sample_count
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass
 from biaslab.scales import find_scale
 from biaslab.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score
@@ -61,6 +61,10 @@ class Sweep(Probe):
     -----
     A trial's ``value`` is a score, or the probability of its ``label`` where label distributions are read. A label of
     several tokens is tempered as a whole there, but token by token when it is sampled (`biaslab.stats.labels`).
+
+    Where a judge counts k samples instead of reading the distribution (`biaslab.Sampled`), they stand for temperature
+    1, whatever their own is, and no mean is of more than k. Other temperatures are asked as texts in a second round,
+    0 greedily: k counts do not say which answer is the likeliest.
 
     Estimates come one a judge × data set × attribute × scale × ``cot`` (*CoT*, *no CoT*) × ``temperature`` ×
     ``samples`` averaged (NaN where a metric is not about averages):
@@ -169,23 +173,39 @@ class Sweep(Probe):
         replicates = self.samples if temperature else 1
         return Asking("text", replicates, temperature, self.max_tokens if cot else 16, self.seed)
 
-    def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan the scores of every candidate: for each attribute, with and without reasons, at each temperature."""
-        attributes = dataset.require_attributes(self.attributes)
-        for item in drawn_items(dataset, self.n_candidates, self.seed):
-            for attribute, cot in product(attributes, self.cot):
-                yield from self._score(dataset, item, attribute, cot)
+    def design(self, dataset: Dataset, trials: pd.DataFrame | None = None) -> Iterator[Trial]:
+        """Plan the scores of every candidate: for each attribute, with and without reasons, at each temperature.
 
-    def _score(self, dataset: Dataset, item: Item, attribute: str, cot: bool) -> Iterator[Trial]:
+        With the trials of that, plan texts at the temperatures that samples counted at another one do not give.
+        """
+        cots, temperatures = self.cot, self.temperatures
+        if trials is not None:
+            cots, temperatures = (False,), self._not_counted(trials)
+        attributes = dataset.require_attributes(self.attributes)
+        for item in drawn_items(dataset, self.n_candidates, self.seed) if temperatures else ():
+            for attribute, cot in product(attributes, cots):
+                as_text = trials is not None or cot or self.answer == "text"
+                yield from self._score(dataset, item, attribute, cot, temperatures if as_text else ())
+
+    def _not_counted(self, trials: pd.DataFrame) -> list[float]:
+        """Return the temperatures that are still to be asked without reasons."""
+        plain = trials[trials["cot"] == _PLAIN]
+        asked = plain["temperature"].notna().any()
+        return [t for t in self.temperatures if t != 1] if sample_count(plain) and not asked else []
+
+    def _score(
+        self, dataset: Dataset, item: Item, attribute: str, cot: bool, temperatures: Sequence[float]
+    ) -> Iterator[Trial]:
+        """Plan texts at some temperatures; without any, the label distribution."""
         question = Question.rate(
             dataset, item, [attribute], find_scale(self.scale), reasons="before" if cot else "none"
         )
         condition: dict[str, Scalar] = {"cot": _COT if cot else _PLAIN, "temperature": _NONE}
-        if self.answer == "distribution" and not cot:
+        if not temperatures:
             yield from question.label_trials(condition)
             return
         question = replace(question, labels=(attribute,))
-        for temperature in self.temperatures:
+        for temperature in temperatures:
             where = {**condition, "temperature": float(temperature), "label": _NONE}
             yield from question.trials(self._asking(temperature, cot), where)
 
@@ -200,7 +220,7 @@ class Sweep(Probe):
             answers[cot, temperature] = given
             setting = {"cot": cot, "temperature": temperature}
             yield Part(self._of_setting(given, asked, temperature), given.counts, setting)
-            for n in sorted({2**power for power in range(self.samples.bit_length())} | {self.samples}):
+            for n in self._sizes(given):
                 paid = n if given.samples is not None and temperature > 0 else 1
                 found: dict[str, Estimable] = {"tokens": token_count(asked, paid)}
                 if cell.wants("agreement"):
@@ -208,14 +228,22 @@ class Sweep(Probe):
                 yield Part(found, given.counts, {**setting, "samples": float(n)})
         yield from self._shifts(cell, answers)
 
+    def _sizes(self, given: Answers) -> list[int]:
+        """Return of how many samples means are taken: 1, 2, 4 ... and all there are."""
+        most = len(given.samples) if given.counted and given.samples is not None else self.samples
+        most = min(most, self.samples)
+        return sorted({2**power for power in range(most.bit_length())} | {most})
+
     def _settings(self, cell: Cell) -> Iterator[tuple[_Setting, Answers, pd.DataFrame]]:
         """Yield the answers of each setting, and the trials they are from; a distribution serves all temperatures."""
         for cot, part in cell.trials.groupby("cot", sort=False):
             for temperature, asked in part.groupby("temperature", dropna=False, sort=True):
                 given = Answers.of(asked, find_scale(str(cell.where["scale"])))
                 if given.chances is None:
-                    given.warn(cell, f"{cot}, temperature {temperature:g}")
-                    yield (str(cot), float(temperature)), given, asked  # type: ignore[arg-type]
+                    at = 1.0 if given.counted else float(temperature)  # type: ignore[arg-type]
+                    if at in self.temperatures:
+                        given.warn(cell, f"{cot}, temperature {at:g}")
+                        yield (str(cot), at), given, asked
                     continue
                 given.warn(cell, str(cot))
                 for at in sorted(map(float, self.temperatures)):
@@ -227,7 +255,7 @@ class Sweep(Probe):
             "alpha": partial(answer_alpha, given, self.resampling, greedy=temperature == 0),
             "parse_rate": parse_rate(asked),
         }
-        if given.chances is not None and temperature == 1:
+        if (given.chances is not None or given.counted) and temperature == 1:
             found["label_mass"] = label_mass(asked.drop_duplicates(list(ITEM)))
         return found
 

@@ -235,13 +235,14 @@ def read_score(trial: Trial, reply: Reply, temperature: float = 1.0) -> tuple[fl
     An evaluator's number is laid linearly on the scale, 0 at its lowest and 1 at its highest score.
 
     Of a `Choice` the expected score over the labels at a temperature, 0 being the likeliest label; or the probability
-    of one label, at temperature 1, where the trial is about one. Of a text the score that is written in it, that of the
+    of one label, at temperature 1, where the trial is about one. Where the judge counted samples, no other temperature
+    can be had of it, and there is no score. Of a text the score that is written in it, that of the
     trial's attribute where the trial lists several in ``labels``.
     """
     scale = scale_named(str(trial.condition["scale"]))
     if isinstance(trial.request, Choice):
         logprobs = reply.logprobs or ()
-        if not np.isfinite(logprobs).any():
+        if not np.isfinite(logprobs).any() or (reply.samples is not None and temperature != 1):
             return math.nan, "refused"
         if "label" in trial.condition:
             p = _probabilities(tuple(logprobs))

@@ -1,5 +1,6 @@
 """Statistics with the context as the sampling unit; what other rooms use of them is named here."""
 
+from biaslab.stats.attenuation import expected_agreement_loss
 from biaslab.stats.blocks import CELL, ITEM, has_value, number_items, side_by_side, usable, whole_blocks
 from biaslab.stats.clusters import clustered, shared_requests, warn_shared
 from biaslab.stats.correlation import Level, Method, context_correlations, paired
@@ -41,7 +42,7 @@ from biaslab.stats.power import expected_power
 from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha
-from biaslab.stats.samples import sample_differences, sample_table, score_spread
+from biaslab.stats.samples import sample_differences, sample_table, sampling_noise, score_spread
 from biaslab.stats.scale_use import score_weights
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "estimate_correlation",
     "estimate_rows",
     "estimates_frame",
+    "expected_agreement_loss",
     "expected_power",
     "has_value",
     "in_order",
@@ -97,6 +99,7 @@ __all__ = [
     "require_columns",
     "sample_differences",
     "sample_table",
+    "sampling_noise",
     "score_spread",
     "score_weights",
     "shared_requests",

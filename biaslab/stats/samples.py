@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.stats.blocks import side_by_side, usable
+from biaslab.stats.blocks import ITEM, side_by_side, usable
 from biaslab.stats.estimate import Estimate
 from biaslab.stats.inference import Resampling
 from biaslab.stats.jackknife import cluster_statistic
@@ -61,6 +61,40 @@ def sample_differences(trials: pd.DataFrame, condition: str, levels: Sequence[An
     (sums, pairs), (own, own_pairs) = _between(one, other), _within(one) + _within(other)
     missing = "undefined: no item has a score under both conditions"
     return Ratio(context, sums, pairs, missing=missing), Ratio(context, own, own_pairs, missing=_TWO)
+
+
+def sampling_noise(trials: pd.DataFrame, items: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the variance of each item's mean score over samples of the same request.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Score trials of one condition, with ``context_id, candidate_id, replicate, value, status``.
+    items : pandas.DataFrame
+        The items, by ``context_id, candidate_id``.
+
+    Returns
+    -------
+    numpy.ndarray, shape (items,)
+        s² / n, where s² is the variance of the item's own n scores; of all items together where it has but one. NaN
+        throughout where no item has two.
+
+    Examples
+    --------
+    >>> rows = [("a", "x", 0, 4.0), ("a", "x", 1, 6.0), ("b", "y", 0, 1.0), ("b", "y", 1, 1.0), ("b", "z", 0, 2.0)]
+    >>> columns = ["context_id", "candidate_id", "replicate", "value"]
+    >>> trials = pd.DataFrame(rows, columns=columns).assign(status="ok")
+    >>> sampling_noise(trials, trials.drop_duplicates(["context_id", "candidate_id"])).tolist()
+    [1.0, 0.0, 1.0]
+    """
+    table = sample_table(trials).reindex(pd.MultiIndex.from_frame(items[list(ITEM)]))
+    n = table.notna().sum(axis=1).to_numpy(float)
+    variance = table.var(axis=1).to_numpy(float)
+    known = ~np.isnan(variance)
+    if not known.any():
+        return np.full(len(table), np.nan)
+    together = np.average(variance[known], weights=n[known] - 1)
+    return np.asarray(np.where(known, variance, together) / n)
 
 
 def score_spread(trials: pd.DataFrame, width: float, resampling: Resampling) -> tuple[Estimate, Estimate]:

@@ -44,11 +44,16 @@ def arranged(
     def make(i: int, j: int) -> Statistic:
         if level == "system":
             return by_system(rows[:, i], rows[:, j], codes, rows[:, -1].astype(np.intp), method)
-        if method == "kendall" and len(blocks) > _LARGEST:
-            return _kendall_by_resample(rows[:, [i, j]], codes)
-        return pooled(rows[:, i], rows[:, j], codes, method)
+        return whole(rows[:, i], rows[:, j], codes, method)
 
     return make, len(names)
+
+
+def whole(x: Floats, y: Floats, codes: Codes, method: Method) -> Statistic:
+    """Make a correlation over all candidates, by the way that takes least; parameters as for `pooled`."""
+    if method == "kendall" and codes.max(initial=0) >= _LARGEST:
+        return _kendall_by_resample(np.column_stack([x, y]), codes)
+    return pooled(x, y, codes, method)
 
 
 def pooled(x: Floats, y: Floats, codes: Codes, method: Method) -> Statistic:

@@ -8,6 +8,7 @@ from scipy import stats
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.judges.sampled import Sampled
 from biaslab.probes.recipe import Recipe
 from biaslab.scoring import GEval, Rating, agreement, scores
 
@@ -73,7 +74,7 @@ def test_reads_the_likeliest_label_and_expected_scores(graded):
 
 
 def test_estimates_of_a_frame_computed_by_hand():
-    found = Recipe().estimate(frame())
+    found = Recipe().estimate(frame().assign(answer="distribution"))
     rho = {
         name: [stats.spearmanr(x, h).statistic for x, h in zip(each, SCORES["human"], strict=True)]
         for name, each in SCORES.items()
@@ -123,24 +124,37 @@ def test_refused_items_drop_out_of_every_scorer():
     assert row["estimate"] == pytest.approx((1 + 0.5 + 1) / 3)
 
 
-def test_sampling_noise_is_found_and_its_absence_not():
-    """The planted difference: one sample agrees less than a greedy answer of the same judge."""
+def test_what_a_coarse_scale_ties_is_found_and_its_absence_not():
+    """The planted difference: greedy answers on 1-5 are tied where expected scores on 1-100 still differ."""
     data = construct_population(200)
     calibration = Recipe.metrics[0].calibration
     probe = Recipe(**calibration.parameters)
     planted = run(probe, bl.SimulatedJudge(data, **calibration.planted), data, ["recipe_gain"]).iloc[0]
     fair = run(probe, bl.SimulatedJudge(data, **calibration.fair), data, ["recipe_gain"]).iloc[0]
-    assert planted["ci_low"] > 0.1
+    assert planted["ci_high"] < 0
     assert fair["ci_low"] < 0 < fair["ci_high"]
 
 
-def test_more_samples_leave_less_to_gain():
-    data, judge = construct_population(150), {"noise": 0.5, "sharpness": 3.0}
-    gains = []
-    for answer, samples in (("text", 1), ("text", 8), ("distribution", 1)):
-        probe = Recipe(against=["rate_explain"], **NARROW, answer=answer, samples=samples)
-        gains.append(run(probe, bl.SimulatedJudge(data, **judge), data, ["recipe_gain"])["estimate"].item())
-    assert gains[0] > gains[1] > gains[2] - 0.02
+def test_few_samples_leave_no_more_to_gain_than_many_and_one_tells_nothing():
+    data, judge = construct_population(150), {"noise": 0.5, "sharpness": 4.0}
+    gains = {}
+    for samples in (1, 2, 16):
+        probe = Recipe(against=["rate_explain"], **NARROW, answer="text", samples=samples)
+        gains[samples] = run(probe, bl.SimulatedJudge(data, **judge), data, ["recipe_gain"]).iloc[0]
+    assert gains[2]["ci_low"] < gains[16]["estimate"] < gains[2]["ci_high"]
+    assert "noise of few samples: reliability 1.00" in gains[2]["note"]
+    assert np.isnan(gains[1]["estimate"])
+    assert "samples=2" in gains[1]["note"]
+
+
+def test_counted_samples_are_refused_with_what_would_do():
+    data = construct_population(8)
+    judge = Sampled(bl.SimulatedJudge(data, noise=0.5, sharpness=4.0), 3)
+    with pytest.warns(MissingDataWarning):
+        found = run(Recipe(**NARROW, against=["g_eval"]), judge, data, ["recipe_gain"]).iloc[0]
+    assert np.isnan(found["estimate"])
+    assert "means of 3 counted samples" in found["note"]
+    assert 'answer="text"' in found["note"]
 
 
 @pytest.mark.parametrize(
