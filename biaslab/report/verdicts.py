@@ -89,11 +89,7 @@ def findings(
         If a column is missing.
     """
     require_columns(estimates, _NEEDED, "estimates")
-    wanted = dict(matters or {})
-    for name, least in wanted.items():
-        if name not in set(estimates["metric"]) or not (isinstance(least, int | float) and 0 < least < math.inf):
-            allowed = f"numbers above 0 by metric, among {', '.join(dict.fromkeys(estimates['metric']))}"
-            raise InputError("matters", {name: least}, allowed)
+    wanted = _sizes(matters or {}, estimates)
     metrics = [_metric(*named, null) for named in zip(estimates["metric"], estimates["probe"], strict=True)]
     known = np.array([metric.null is not None for metric in metrics], bool)
     tested = corrected(estimates, known & estimates["p_value"].notna().to_numpy())
@@ -114,6 +110,14 @@ def findings(
         rows.append((finding, slight, hedge, where_null, least, where, sentence))
     columns = dict(zip(ADDED, zip(*rows, strict=True), strict=True)) if rows else {"sentence": ()}
     return tested.assign(**{name: list(values) for name, values in columns.items()})
+
+
+def _sizes(matters: Mapping[str, float], estimates: pd.DataFrame) -> dict[str, float]:
+    for name, least in matters.items():
+        if name not in set(estimates["metric"]) or not (isinstance(least, int | float) and 0 < least < math.inf):
+            allowed = f"numbers above 0 by metric, among {', '.join(dict.fromkeys(estimates['metric']))}"
+            raise InputError("matters", {name: least}, allowed)
+    return dict(matters)
 
 
 def significant(q: float) -> bool:
