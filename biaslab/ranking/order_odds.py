@@ -9,10 +9,7 @@ from numpy.typing import NDArray
 from biaslab.stats import Estimate, Resampling, cluster_statistic, sum_by_context
 
 Floats = NDArray[np.float64]
-_MISSING = (
-    "undefined: of the pairs that follow their order, none takes the first, or none the second; more pairs or samples "
-    "may show both"
-)
+_MISSING = "undefined: no pair takes the first in both orders, or none the second; more samples may show both"
 
 
 def first_position_log_odds(blocks: pd.DataFrame, resampling: Resampling, null: float | None = 0.0) -> Estimate:

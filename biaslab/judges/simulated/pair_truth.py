@@ -61,7 +61,7 @@ PAIR_METRICS: dict[str, Callable[[Outcomes], float]] = {
 
 
 def _counted_logit(outcomes: Outcomes) -> float:
-    """Return what Mantel and Haenszel's estimator tends to; NaN where no pair is expected to follow an order."""
+    """Return what Mantel and Haenszel's estimator tends to; NaN where no pair follows one of the orders."""
     up, down = (math.fsum(both * outcomes.present) for both in (outcomes.both_first, outcomes.both_second))
     return math.log(up / down) / 2 if up > 0 and down > 0 else math.nan
 
