@@ -140,11 +140,9 @@ class Population:
         spread = float(found["se"]) * np.sqrt(found["n_contexts"])
         codes, names = pd.factorize(trials["context_id"])
         counts = np.bincount(codes, minlength=len(names))
+        trials = trials.drop(columns="key")  # by its requests a context that is drawn twice would be one cluster
         texts = trials.columns[trials.dtypes == "str"]
-        # without keys: a context that is drawn twice counts as two, and would be one cluster by its requests
-        trials = trials.drop(columns="key").astype(
-            dict.fromkeys(texts, object)
-        )  # rows of these are drawn and compared more quickly
+        trials = trials.astype(dict.fromkeys(texts, object))  # rows of these are drawn and compared more quickly
         rows = np.argsort(codes, kind="stable")
         return cls(trials, float(found["estimate"]), spread, rows, np.cumsum(counts) - counts, counts)
 

@@ -97,6 +97,9 @@ class OutputOrder(Probe):
     ``parse_failure_rate`` (0-1)
         Share of replies from which no score on the scale can be read, refusals aside.
 
+    Where scores are missing, both shifts have ``bound_low`` and ``bound_high``: whatever they would have been on the
+    scale.
+
     Intervals are bootstrap intervals and tests sign-flip tests over contexts; shares, which may be of a single context,
     have t intervals with fewer than 20. ``method`` says which.
 

@@ -72,6 +72,12 @@ class Position(PairProbe):
     ``tie_rate``, ``label_mass`` (0–1)
         Share of ties; probability that the labels have together (low: the judge would rather say something else).
 
+    ``first_position_rate``, ``order_consistency``, ``comparative_accuracy`` and ``tie_rate`` of all pairs together have
+    ``bound_low`` and ``bound_high`` where judgements are missing, over all that were asked for in both orders: whatever
+    the missing ones would have been. In 400 simulated studies of 8, 24 and 100 contexts, a fifth of the judgements
+    lost, those for the second three times as often, the interval of ``first_position_rate`` covered .92, .87 and .48,
+    the bounds .99, 1.0 and 1.0. A note says where more is missing with the better candidate shown first, or second.
+
     ``first_position_rate``, ``first_position_logit`` and ``order_consistency`` come a second time by bins of the
     absolute human gap (column ``human_gap``, the bin's mean; NaN for all pairs together): bias grows as the gap
     shrinks.

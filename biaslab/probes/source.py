@@ -77,7 +77,7 @@ class Source(ScoreProbe):
 
     ``source_shift`` (null 0)
         Score with the source minus without, paired by item. Attributes of the text alone, such as fluency, should not
-        move.
+        move. Where scores are missing, ``bound_low`` and ``bound_high`` hold whatever they would have been.
     ``sample_difference`` (at least 0)
         With text: mean absolute difference between a sample with and one without the source, of the same item.
     ``resampling_difference`` (at least 0)

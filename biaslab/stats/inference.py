@@ -90,7 +90,7 @@ class Resampling:
         """Return the cluster of each context: the context itself, unless it shares one with others."""
         if not self.clusters:
             return context
-        codes, names = pd.factorize(context if isinstance(context, pd.Series | pd.Index) else np.asarray(context))
+        codes, names = pd.factorize(pd.Index(np.asarray(context, object)))
         return np.array([*(self.clusters.get(name, name) for name in names), None], object)[codes]
 
     def numbered(self, names: ArrayLike) -> Resampling:
