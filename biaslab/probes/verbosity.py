@@ -12,13 +12,14 @@ import pandas as pd
 from biaslab.checks import require_one_of
 from biaslab.core import Calibration, Metric, Trial
 from biaslab.datasets.schema import Dataset, count_words
-from biaslab.probes._familiar import excess, slope
+from biaslab.probes._familiar import EqualQuality, excess, single_columns, slope
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, ScoreProbe, by_configuration, label_mass, rated
+from biaslab.scoring.pointwise import annotations
 from biaslab.stats import Estimate, estimate_correlation
 
 
 @dataclass(frozen=True)
-class Verbosity(ScoreProbe):
+class Verbosity(EqualQuality):
     """Score every candidate, and see whether longer ones score higher than humans would score them.
 
     Its further parameters are those of `biaslab.probes.base.ScoreProbe`.
@@ -116,22 +117,26 @@ class Verbosity(ScoreProbe):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the score of every candidate on each attribute."""
+        given = annotations(dataset)
         for question in self.questions(dataset):
-            yield from question.trials(self.asking, {"asked": "score", "words": count_words(question.item.text)})
+            item = question.item
+            single = given.get((item.context_id, item.candidate_id, question.attribute), {})
+            yield from question.trials(self.asking, {"asked": "score", "words": count_words(item.text), **single})
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield slope and excess, and the correlations themselves of the judge and of humans."""
-        items = cell.items(keep=("human", "words"))
+        items = cell.items(keep=("human", "words", *single_columns(cell.trials)))
         items["doublings"] = np.log2(items["words"].to_numpy(float))
         yield Part(
             {
-                "verbosity_slope": lambda: slope(items, True, self.resampling.level, "doublings"),
+                "verbosity_slope": lambda: slope(items, True, self.resampling.level, "doublings", self.reliability),
                 "label_mass": label_mass(cell.trials),
             },
             items,
         )
         level = {"level": self.level}
-        yield Part({"verbosity_excess": lambda: excess(items, self.level, self.resampling, "doublings")}, items, level)
+        options = (self.level, self.resampling, "doublings", self.reliability)
+        yield Part({"verbosity_excess": lambda: excess(items, *options)}, items, level)
         for scorer, column in (("judge", "score"), ("human", "human")):
             found = {"verbosity_correlation": lambda column=column: self._correlation(items, column)}
             yield Part(found, items, level | {"scorer": scorer})

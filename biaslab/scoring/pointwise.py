@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any, Literal, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab import prompts
@@ -76,6 +77,30 @@ def single_ratings(dataset: Dataset, written: Callable[[float], str]) -> dict[tu
     human = dataset.human
     ratings = human["score"].map(written).groupby([human[name] for name in (*ITEM, "attribute")])
     return dict(ratings.agg(" ".join))
+
+
+def annotations(dataset: Dataset) -> dict[tuple[Any, ...], dict[str, Scalar]]:
+    """Return, by context, candidate and attribute, what trials carry of single human scores.
+
+    Returns
+    -------
+    dict
+        ``ratings``, the scores separated by blanks, and ``annotators``, in the same order the number of who gave each,
+        which is theirs throughout the data set. Nothing for any item where none has two scores.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> annotations(bl.load_dataset("graded", limit=1))
+    {}
+    """
+    human = dataset.human
+    keys = [human[name] for name in (*ITEM, "attribute")]
+    if not pd.concat(keys, axis=1).duplicated().any():
+        return {}
+    numbers = pd.Series(pd.factorize(human["annotator"])[0].astype(str), human.index).groupby(keys).agg(" ".join)
+    scores = single_ratings(dataset, repr)
+    return {key: {"ratings": scores[key], "annotators": who} for key, who in numbers.items()}  # type: ignore[index]
 
 
 @dataclass(frozen=True)

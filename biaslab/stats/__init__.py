@@ -1,5 +1,6 @@
 """Statistics with the context as the sampling unit; what other rooms use of them is named here."""
 
+from biaslab.stats.attenuation import disattenuated_difference
 from biaslab.stats.blocks import CELL, ITEM, number_items, side_by_side, usable, whole_blocks
 from biaslab.stats.correlation import Level, Method, context_correlations, paired
 from biaslab.stats.correlation_intervals import (
@@ -9,6 +10,7 @@ from biaslab.stats.correlation_intervals import (
     relative_loss,
 )
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution
+from biaslab.stats.errors_in_variables import slope_at_equal
 from biaslab.stats.estimate import ROUNDING, Estimate, Inference, is_above, undefined
 from biaslab.stats.frame import (
     LEADING,
@@ -34,6 +36,7 @@ from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_stati
 from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
 from biaslab.stats.power import expected_power
 from biaslab.stats.ratio import Ratio, sum_by_context
+from biaslab.stats.rating_error import LEAST_RELIABILITY
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha
 from biaslab.stats.samples import sample_differences, sample_table, score_spread
@@ -45,6 +48,7 @@ __all__ = [
     "FEWEST",
     "ITEM",
     "LEADING",
+    "LEAST_RELIABILITY",
     "ROUNDING",
     "TRAILING",
     "Agreement",
@@ -67,6 +71,7 @@ __all__ = [
     "correlation_difference",
     "describe_distribution",
     "detectable_effect",
+    "disattenuated_difference",
     "draw_means",
     "effect_or_why_not",
     "estimate_alpha",
@@ -87,6 +92,7 @@ __all__ = [
     "score_spread",
     "score_weights",
     "side_by_side",
+    "slope_at_equal",
     "student",
     "sum_by_context",
     "t_test",

@@ -71,9 +71,9 @@ def linear_model(
     y, x, names, codes = _read_formula(frame, formula, context)
     if within and len(codes):
         names = [name for name in names if name != "Intercept"]
-        y, x = _demeaned(y[:, None], codes)[:, 0], _demeaned(x[:, len(x[0]) - len(names) :], codes)
+        y, x = demeaned(y[:, None], codes)[:, 0], demeaned(x[:, len(x[0]) - len(names) :], codes)
     contexts = len(np.unique(codes))
-    kept, reasons = _identified(y, x, names, contexts)
+    kept, reasons = identified(y, x, names, contexts)
     found = {name: undefined(reason, contexts) for name, reason in reasons.items()}
     if kept:
         x = x[:, kept]
@@ -83,7 +83,7 @@ def linear_model(
         errors = np.where(errors <= tiny, 0.0, errors)
         method = f"least squares{' within contexts' if within else ''}, cluster jackknife (CR3), t"
         found |= {
-            names[k]: _estimate(value, error, contexts, level, method)
+            names[k]: estimate_by_t(value, error, contexts, level, method)
             for k, value, error in zip(kept, b, errors, strict=True)
         }
     return {name: found[name] for name in names}
@@ -111,7 +111,8 @@ def _jackknife_errors(y: Floats, x: Floats, codes: NDArray[np.intp], b: Floats) 
     return errors
 
 
-def _estimate(value: float, error: float, contexts: int, level: float, method: str) -> Estimate:
+def estimate_by_t(value: float, error: float, contexts: int, level: float, method: str) -> Estimate:
+    """Return a coefficient with the interval and the test against 0 of t, G − 1 degrees of freedom."""
     value, error = float(value), float(error)
     if not error > 0:
         reason = "no interval: one context decides the term" if math.isnan(error) else _EXACT
@@ -142,7 +143,7 @@ def _read_formula(
     return y.to_numpy(float)[:, 0], x.to_numpy(float), list(x.columns), pd.factorize(known.loc[x.index, context])[0]
 
 
-def _demeaned(columns: Floats, codes: NDArray[np.intp]) -> Floats:
+def demeaned(columns: Floats, codes: NDArray[np.intp]) -> Floats:
     """Return each column less the mean of its context; what is left of a constant after rounding is 0."""
     count = np.bincount(codes)
     means = np.column_stack([np.bincount(codes, column) / count for column in columns.T])
@@ -150,7 +151,7 @@ def _demeaned(columns: Floats, codes: NDArray[np.intp]) -> Floats:
     return np.where(np.abs(left) <= ROUNDING * np.abs(columns).max(axis=0, initial=0.0), 0.0, left)
 
 
-def _identified(y: Floats, x: Floats, names: list[str], contexts: int) -> tuple[list[int], dict[str, str]]:
+def identified(y: Floats, x: Floats, names: list[str], contexts: int) -> tuple[list[int], dict[str, str]]:
     """Return the numbers of the terms that can be estimated, first come first served, and why the others cannot."""
     if contexts < 2:
         reason = "undefined: no row is left" if contexts == 0 else "undefined: one context only"
