@@ -23,9 +23,9 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        With ``human``, the mean; ``ratings``, the single scores separated by blanks, and ``annotators``, the number of who gave
-        each; ``human_scale``; and, of pairs, ``human_gap``; and of single candidates ``words``, the length of the text. What the data set does not rate keeps
-        what it had.
+        With ``human``, the mean; ``ratings``, the single scores separated by blanks, and ``annotators``, the number of
+        who gave each; ``human_scale``; and, of pairs, ``human_gap``; and of single candidates ``words``, the length of
+        the text. What the data set does not rate keeps what it had.
 
     Raises
     ------

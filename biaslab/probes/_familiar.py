@@ -178,11 +178,10 @@ def _allowing_for_errors(
     if not _excludes_0(found):
         return found
     share = bisect_left(range(100), True, key=lambda percent: not _excludes_0(corrected(given, percent / 100)))
-    hedge = (
-        f"holds if errors that annotators share are less than {share} % of the variance that they agree on"
-        if several
-        else f"holds if human scores, of which one rating an item is known, have a reliability above {1 - share / 100:.2f}"
-    )
+    if several:
+        hedge = f"holds if errors that annotators share are less than {share} % of the variance that they agree on"
+    else:
+        hedge = f"holds if human scores, one rating an item, have a reliability above {1 - share / 100:.2f}"
     return replace(found, note="; ".join(filter(None, (found.note, hedge))))
 
 

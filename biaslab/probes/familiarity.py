@@ -17,7 +17,7 @@ from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes._familiar import EqualQuality, by_score, excess, judged, rated, single_columns, slope
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, ScoreProbe, label_mass
-from biaslab.scoring.pointwise import Item, annotations, read_score
+from biaslab.scoring.pointwise import Item, ratings_by_item, read_score
 from biaslab.stats import CELL, ITEM, estimate_correlation, require_columns
 
 #: The column of trials in which the log perplexity of each text stands where it was given.
@@ -112,7 +112,7 @@ class Familiarity(EqualQuality):
             advice="compare scores only of texts that are alike in perplexity, or adjust for it",
             matters=0.1,
             primary=True,
-            calibration=Calibration(_FAIR, _FAIR | {"familiarity": -2.3}, {"sources": False}),
+            calibration=Calibration(_FAIR, _FAIR | {"familiarity": -2.3}, {"sources": False, "reliability": 1.0}),
         ),
         Metric(
             "familiarity_slope",
@@ -124,7 +124,7 @@ class Familiarity(EqualQuality):
             advice="compare scores only of texts that are alike in perplexity, or adjust for it",
             matters=0.2,
             primary=True,
-            calibration=Calibration(_FAIR, _FAIR | {"familiarity": -1.1}, {"sources": False}),
+            calibration=Calibration(_FAIR, _FAIR | {"familiarity": -1.1}, {"sources": False, "reliability": 1.0}),
         ),
         Metric("mean_perplexity", "mean perplexity", "per token"),
         Metric("score_share", "items with this score", "share"),
@@ -152,7 +152,7 @@ class Familiarity(EqualQuality):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the score of every candidate on each attribute, and its likelihood and that of its source."""
-        given = annotations(dataset)
+        given = ratings_by_item(dataset)
         for question in self.questions(dataset):
             item, attribute = question.item, question.attribute
             single = given.get((item.context_id, item.candidate_id, attribute), {})

@@ -14,7 +14,7 @@ from biaslab.core import Calibration, Metric, Trial
 from biaslab.datasets.schema import Dataset, count_words
 from biaslab.probes._familiar import EqualQuality, excess, single_columns, slope
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, ScoreProbe, by_configuration, label_mass, rated
-from biaslab.scoring.pointwise import annotations
+from biaslab.scoring.pointwise import ratings_by_item
 from biaslab.stats import Estimate, estimate_correlation
 
 
@@ -92,6 +92,7 @@ class Verbosity(EqualQuality):
             calibration=Calibration(
                 fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
                 planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "verbosity": 0.35},
+                parameters={"reliability": 1.0},
                 longest=16,
             ),
         ),
@@ -117,7 +118,7 @@ class Verbosity(EqualQuality):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the score of every candidate on each attribute."""
-        given = annotations(dataset)
+        given = ratings_by_item(dataset)
         for question in self.questions(dataset):
             item = question.item
             single = given.get((item.context_id, item.candidate_id, question.attribute), {})

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Finding = Literal["above", "below", "none", "blind", "untested"]
 _ALPHA = 0.05
+#: What a note begins with that says under what assumption a finding stands.
+_HEDGE = "holds if"
 _NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "p_value", "q_value", "mde")
 
 
@@ -145,7 +147,8 @@ def _words(record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: 
     reason = note if isinstance(note, str) and note else "no test"
     if finding in ("above", "below"):
         words = (metric.above if finding == "above" else metric.below) or f"{finding} {number(metric.null, 1)}"
-        return f"{words}, but less than what matters ({number(size, 2)})" if slight else words
+        words = f"{words}, but less than what matters ({number(size, 2)})" if slight else words
+        return "; ".join([words, *(part for part in reason.split("; ") if part.startswith(_HEDGE))])
     if finding == "untested":
         return f"not tested ({reason})"
     if finding == "none":

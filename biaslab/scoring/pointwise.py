@@ -11,7 +11,6 @@ from itertools import groupby
 from typing import Any, Literal, get_args
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab import prompts
@@ -79,7 +78,7 @@ def single_ratings(dataset: Dataset, written: Callable[[float], str]) -> dict[tu
     return dict(ratings.agg(" ".join))
 
 
-def annotations(dataset: Dataset) -> dict[tuple[Any, ...], dict[str, Scalar]]:
+def ratings_by_item(dataset: Dataset) -> dict[tuple[Any, ...], dict[str, Scalar]]:
     """Return, by context, candidate and attribute, what trials carry of single human scores.
 
     Returns
@@ -91,16 +90,15 @@ def annotations(dataset: Dataset) -> dict[tuple[Any, ...], dict[str, Scalar]]:
     Examples
     --------
     >>> import biaslab as bl
-    >>> annotations(bl.load_dataset("graded", limit=1))
+    >>> ratings_by_item(bl.load_dataset("graded", limit=1))
     {}
     """
-    human = dataset.human
-    keys = [human[name] for name in (*ITEM, "attribute")]
-    if not pd.concat(keys, axis=1).duplicated().any():
+    human, key = dataset.human, [*ITEM, "attribute"]
+    if not human.duplicated(key).any():
         return {}
-    numbers = pd.Series(pd.factorize(human["annotator"])[0].astype(str), human.index).groupby(keys).agg(" ".join)
-    scores = single_ratings(dataset, repr)
-    return {key: {"ratings": scores[key], "annotators": who} for key, who in numbers.items()}  # type: ignore[index]
+    numbered = human.assign(number=human["annotator"].factorize()[0].astype(str))
+    annotators, scores = dict(numbered.groupby(key)["number"].agg(" ".join)), single_ratings(dataset, repr)
+    return {item: {"ratings": scores[item], "annotators": who} for item, who in annotators.items()}
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ from biaslab.stats.inference import (
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic
 from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
 from biaslab.stats.power import expected_power
-from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.rating_error import LEAST_RELIABILITY
+from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha
 from biaslab.stats.samples import sample_differences, sample_table, score_spread

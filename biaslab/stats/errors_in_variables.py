@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.estimate import ROUNDING, Estimate, undefined
 from biaslab.stats.rating_error import LEAST_RELIABILITY, RatingError, rating_error, without_each
 from biaslab.stats.regression import demeaned, estimate_by_t, identified
 
@@ -88,6 +88,7 @@ def slope_at_equal(
         share = f"{reliability:.2f} of the variance of human scores beside {feature}"
         return undefined(f"undefined: annotators agree too little ({share} is true)", contexts)
     jackknifed = float(np.sqrt((contexts - 1) / contexts * np.sum((slopes[1:] - slopes[0]) ** 2)))
+    jackknifed = 0.0 if jackknifed <= ROUNDING * np.abs(y).max() / np.abs(x[:, -2]).max() else jackknifed
     method = f"errors in variables{' within contexts' if within else ''}, cluster jackknife (CR3), t"
     return estimate_by_t(slopes[0], jackknifed, contexts, level, method)
 

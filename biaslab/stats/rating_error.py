@@ -37,7 +37,7 @@ class RatingError:
     estimated: bool
 
     def with_shared(self, share: float) -> RatingError:
-        """Take a share (0 to 1) of what is left of the variance for error too: what annotators share, or a lone one has.
+        """Take a share (0 to 1) of what is left of the variance for error too: annotators may share errors.
 
         Examples
         --------
@@ -123,36 +123,39 @@ def without_each(own: Floats) -> Floats:
 
 def _read(frame: pd.DataFrame, human: Floats) -> pd.DataFrame:
     """Return one row a rating: the number of its ``item``, the ``annotator`` and the ``score``."""
-    if "ratings" not in frame:
-        return pd.DataFrame({"item": np.zeros(0, np.intp), "annotator": [], "score": []})
-    texts = frame["ratings"].fillna("").astype(str).str.split()
-    item = np.repeat(np.arange(len(frame)), texts.str.len().to_numpy(int))
-    found = pd.DataFrame({"item": item, "score": [float(score) for text in texts for score in text]})
-    found["annotator"] = found.groupby("item").cumcount().astype(str)
-    if "annotators" in frame:
-        names = frame["annotators"].fillna("").astype(str).str.split()
-        named = (names.str.len() > 0).to_numpy()
-        if not np.array_equal(names.str.len()[named], texts.str.len()[named]):
-            raise TrialsError("column 'annotators'", "another number of annotators than of ratings", "one a rating")
-        at = named[item]
-        found.loc[at, "annotator"] = [name for row in names[named] for name in row]
-    means = found.groupby("item")["score"].mean()
-    expected = human[means.index.to_numpy()]
-    if np.abs(means.to_numpy() - expected).max(initial=0.0) > _ROUNDED * np.abs(expected).max(initial=1.0):
+    given, names = (_split(frame, column) for column in ("ratings", "annotators"))
+    named = [who or [str(place) for place in range(len(scores))] for scores, who in zip(given, names, strict=True)]
+    if [len(who) for who in named] != [len(scores) for scores in given]:
+        raise TrialsError("column 'annotators'", "another number of annotators than of ratings", "one a rating")
+    counts = np.array([len(scores) for scores in given], np.intp)
+    score = np.array([float(score) for scores in given for score in scores])
+    item = np.repeat(np.arange(len(frame)), counts)
+    sums = np.bincount(item, score, len(frame))
+    if (np.abs(sums - counts * human)[counts > 0] > _ROUNDED * np.abs(sums).max(initial=1.0)).any():
         raise TrialsError("column 'ratings'", "others than the human score is the mean of", "all ratings of the item")
-    return found
+    return pd.DataFrame({"item": item, "annotator": [name for who in named for name in who], "score": score})
+
+
+def _split(frame: pd.DataFrame, column: str) -> list[list[str]]:
+    """Return the words of a column of texts; none where it has nothing, or is not there."""
+    texts = frame[column].fillna("").astype(str) if column in frame else [""] * len(frame)
+    return [text.split() for text in texts]
 
 
 def _about_mean(values: Floats, codes: Codes, contexts: int, within: bool) -> Floats:
     """Return the sum of squares about the mean of contexts, or of all; with everything and without each context."""
-    square, total, size = (np.bincount(codes, part, contexts) for part in (values**2, values, np.ones(len(values))))
+    square, total, size = (_counted(codes, part, contexts) for part in (values**2, values, np.ones(len(values))))
     return _centred(square, total**2, total * total.sum(), size, within)
 
 
 def _degrees(variance: Floats, codes: Codes, contexts: int, within: bool) -> Floats:
     """Return what `_about_mean` is of independent errors that have these variances, in expectation."""
-    sums, size = (np.bincount(codes, part, contexts) for part in (variance, np.ones(len(variance))))
+    sums, size = (_counted(codes, part, contexts) for part in (variance, np.ones(len(variance))))
     return _centred(sums, sums, sums, size, within)
+
+
+def _counted(codes: Codes, values: Floats, contexts: int) -> Floats:
+    return np.asarray(np.bincount(codes, values, contexts), float)
 
 
 def _cross_products(ratings: pd.DataFrame, codes: Codes, contexts: int, within: bool) -> Floats:
