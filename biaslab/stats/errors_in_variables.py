@@ -114,9 +114,9 @@ def _slopes(y: Floats, x: Floats, codes: NDArray[np.intp], error: RatingError) -
 
 def _sums(products: Floats, codes: NDArray[np.intp], contexts: int) -> Floats:
     """Return sums of products of all contexts and without each, shape (1 + contexts, columns, columns)."""
-    own = np.zeros((contexts, *products.shape[1:]))
-    np.add.at(own, codes, products)
-    return without_each(own)
+    columns = products.reshape(len(products), -1).T
+    own: Floats = np.array([np.bincount(codes, column, contexts) for column in columns], float).T
+    return without_each(own.reshape(contexts, *products.shape[1:]))
 
 
 def _left_of_last(gram: Floats) -> Floats:

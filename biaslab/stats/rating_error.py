@@ -161,30 +161,31 @@ def _counted(codes: Codes, values: Floats, contexts: int) -> Floats:
 def _cross_products(ratings: pd.DataFrame, codes: Codes, contexts: int, within: bool) -> Floats:
     """Return what `_about_mean` would be without errors, from products of ratings of different annotators."""
     context = codes[ratings["item"].to_numpy()]
-    parts = [ratings[context == code] for code in range(contexts)] if within else [ratings]
-    square, own, rows, size = np.zeros((4, contexts))
+    order = np.argsort(context, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(context[order])) + 1) if within else [order]
+    item, annotator = ratings["item"].to_numpy(), pd.factorize(ratings["annotator"])[0]
+    score = ratings["score"].to_numpy(float)
+    found = np.zeros((4, contexts))
     for part in parts:
-        if len(part):
-            products, items = _products(part)
-            at = codes[items]
-            square += np.bincount(at, np.diag(products), contexts)
-            size += np.bincount(at, minlength=contexts)
-            rows += np.bincount(at, products.sum(axis=1), contexts)
-            same = at[:, None] == at
-            own += np.bincount(at, (products * same).sum(axis=1), contexts)
+        products, items = _products(item[part], annotator[part], score[part])
+        at = codes[items]
+        inside = (products * (at[:, None] == at)).sum(axis=1)
+        sums = (np.diag(products), inside, products.sum(axis=1), np.ones(len(at)))
+        found += [np.bincount(at, values, contexts) for values in sums]
+    square, own, rows, size = found
     return _centred(square, own, rows, size, within)
 
 
-def _products(ratings: pd.DataFrame) -> tuple[Floats, Codes]:
+def _products(item: Codes, annotator: Codes, score: Floats) -> tuple[Floats, Codes]:
     """Return the mean product of ratings of two items by different annotators, shape (items, items), and the items."""
-    item, items = pd.factorize(ratings["item"])
-    annotator, names = pd.factorize(ratings["annotator"])
+    items, item = np.unique(item, return_inverse=True)
+    names, annotator = np.unique(annotator, return_inverse=True)
     scores, given = np.zeros((2, len(items), len(names)))
-    scores[item, annotator] = ratings["score"] - ratings["score"].mean()
+    scores[item, annotator] = score - score.mean()
     given[item, annotator] = 1
     sums, counts = scores.sum(axis=1), given.sum(axis=1)
     products = (np.outer(sums, sums) - scores @ scores.T) / (np.outer(counts, counts) - given @ given.T)
-    return products, np.asarray(items, np.intp)
+    return products, items
 
 
 def _centred(square: Floats, own: Floats, rows: Floats, size: Floats, within: bool) -> Floats:
