@@ -70,8 +70,9 @@ class Familiarity(EqualQuality):
         Where humans have a correlation, a judge that is merely noisier has one nearer 0: read it with the slope.
     ``familiarity_slope`` (primary; null 0)
         Standard deviations of the judge's score per nat of log perplexity at equal human score: score ~ log perplexity
-        + human score + an intercept a context. Below 0: familiarity pays. Human scores with errors hold quality equal
-        only in part, so that a judge may pass for biased that sees quality better than they do.
+        + human score + an intercept a context. Below 0: familiarity pays. What annotators err in is taken out, as
+        in `Verbosity`: from slopes and excess where trials carry the ratings of several annotators; with one rating an
+        item ``note`` says which reliability a finding needs, and `sensitivity` gives estimates at assumed ones.
     ``mean_perplexity`` (from 1)
         Mean perplexity of what gets a score (columns ``scorer``, ``score``; Table 1, Fig. 2). With distributions an
         item counts at each label with its probability, which is what sampled scores tend to; mean human scores are

@@ -44,8 +44,8 @@ class Verbosity(EqualQuality):
 
     ``verbosity_slope`` (primary; null 0)
         Standard deviations of the judge's score per doubling of words at equal human score: score ~ log2 words + human
-        score + an intercept a context. Above 0: length pays. Human scores with errors hold quality equal only in part,
-        so that a judge may pass for biased that sees quality better than they do, where better texts are longer.
+        score + an intercept a context. Above 0: length pays. What annotators err in is
+        taken out: see below.
     ``verbosity_excess`` (−2 to 2, null 0)
         Spearman's ρ of score and words, the judge's minus the humans', on the same items. Humans too may prefer longer
         texts, as they say more. A judge that is merely noisier has a correlation nearer 0: read it with the slope.
@@ -53,6 +53,13 @@ class Verbosity(EqualQuality):
         The correlations themselves, of the judge and of humans (column ``scorer``), at ``level``.
     ``label_mass`` (0–1)
         Probability that the labels have together.
+
+    Human scores with errors hold quality equal only in part, so that a judge passes for biased that sees quality better
+    than they do, where better texts are longer. Where trials carry the single ratings of several annotators (columns
+    ``ratings`` and ``annotators``), slope and excess are corrected for it by cross-products of different annotators:
+    errors in variables (Fuller 1987), and attenuation. With one rating an item nothing is known of its error: ``note``
+    says which reliability a finding needs, and `sensitivity` gives the estimates at assumed ones. Errors that
+    annotators share stay; ``note`` says how large they would have to be to explain a finding.
 
     Slope, and excess within contexts, have t intervals and t tests over contexts, everything else bootstrap or
     jackknife intervals and sign-flip tests over contexts; ``method`` says which.

@@ -84,8 +84,8 @@ def test_errors_are_a_plain_loop_over_contexts(within):
 def test_with_one_rating_an_item_nothing_changes(within):
     frame = study(np.random.default_rng(5), 10, annotators=1)
     plain = linear_model(frame, "y ~ x + human", within=within)["x"]
-    for given in (frame, frame.drop(columns=["ratings", "annotators"])):
-        found = slope_at_equal(given, "y", "x", within)
+    for rated in (frame, frame.drop(columns=["ratings", "annotators"])):
+        found = slope_at_equal(rated, "y", "x", within)
         for name in ("estimate", "se", "ci_low", "p_value", "mde", "n_contexts"):
             assert getattr(found, name) == pytest.approx(getattr(plain, name), rel=1e-9)
     level = "context" if within else "dataset"
@@ -101,7 +101,7 @@ def test_with_one_rating_an_item_nothing_changes(within):
 def test_severity_and_units_of_annotators_do_not_matter(seed, severe, factor):
     """Every item has the same annotators: how severe one is cancels, and is not taken for error."""
     frame = study(np.random.default_rng(seed), 8)
-    other = ratings_of(frame) + [severe, 0, 0]
+    other = ratings_of(frame) + np.array([severe, 0, 0])
     moved = frame.assign(human=other.mean(axis=1), ratings=written(other))
     before, after = rating_error(frame), rating_error(moved)
     assert after.error == pytest.approx(before.error, rel=1e-7)
@@ -167,10 +167,10 @@ def test_a_judge_fair_to_quality_is_not_accused(estimate):
         "slope": lambda frame: slope_at_equal(frame, "y", "x"),
         "excess": lambda frame: disattenuated_difference(frame, "y", "human", "x"),
     }[estimate]
-    rejected, covered = rates(lambda: study(rng, 24, noise=noise), of, 0.0, 100)
-    assert rejected <= 0.1
-    assert covered >= 0.9
-    naive, _ = rates(lambda: study(rng, 24, noise=noise).drop(columns=["ratings", "annotators"]), of, 0.0, 40)
+    rejected, covered = rates(lambda: study(rng, 24, noise=noise), of, 0.0, 50)
+    assert rejected <= 0.12
+    assert covered >= 0.88
+    naive, _ = rates(lambda: study(rng, 24, noise=noise).drop(columns=["ratings", "annotators"]), of, 0.0, 20)
     assert naive > 0.15
 
 
