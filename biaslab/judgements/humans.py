@@ -23,9 +23,9 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        With ``human``, the mean; ``ratings``, the single scores separated by blanks; ``human_scale``; and, of pairs,
-        ``human_gap``; and of single candidates ``words``, the length of the text. What the data set does not rate keeps
-        what it had.
+        With ``human``, the mean; ``ratings``, the single scores separated by blanks, and ``annotators``, the number of
+        who gave each; ``human_scale``; and, of pairs, ``human_gap``; and of single candidates ``words``, the length of
+        the text. What the data set does not rate keeps what it had.
 
     Raises
     ------
@@ -37,8 +37,9 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
         raise InputError("dataset", dataset.name, "a data set with human scores")
     whole = (human["score"] % 1 == 0).all()
     written = human["score"].map("{:g}".format if whole else repr)
-    grouped = human.assign(written=written).groupby(_ITEM)
-    rated = grouped.agg(mean=("score", "mean"), ratings=("written", " ".join))
+    numbers = pd.factorize(human["annotator"])[0].astype(str)
+    grouped = human.assign(written=written, number=numbers).groupby(_ITEM)
+    rated = grouped.agg(mean=("score", "mean"), ratings=("written", " ".join), annotators=("number", " ".join))
     first = rated.reindex(pd.MultiIndex.from_frame(trials[_ITEM]))
     second = rated["mean"].reindex(pd.MultiIndex.from_frame(trials[["context_id", "opponent_id", "attribute"]]))
     mean, against = first["mean"].to_numpy(float), second.to_numpy(float)
@@ -54,10 +55,10 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
     words = known.reindex(pd.MultiIndex.from_frame(trials[_ITEM[:2]]))
     words = pd.Series(words.to_numpy(), index=trials.index)
     one = pd.Series(there & ~pair, index=trials.index)
-    ratings = pd.Series(first["ratings"].to_numpy(), index=trials.index)
+    single = {name: pd.Series(first[name].to_numpy(), index=trials.index) for name in ("ratings", "annotators")}
     joined = trials.assign(
         human=trials["human"].where(~one, mean),
-        ratings=trials["ratings"].where(~one, ratings).astype("str"),
+        **{name: trials[name].where(~one, found).astype("str") for name, found in single.items()},
         human_scale=trials["human_scale"].where(~one, f"{low:g}-{high:g}").astype("str"),
         human_gap=trials["human_gap"].where(~pair | gap.isna(), gap),
         words=trials["words"].where(~one, words),

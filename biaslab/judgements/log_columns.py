@@ -50,6 +50,7 @@ SCHEMA = {
     "human": Column("number", np.nan),
     "human_scale": Column("name", ""),
     "ratings": Column("name", ""),
+    "annotators": Column("name", ""),
     "words": Column("number", np.nan),
     "replicate": Column("number", 0, True),
     "value": Column("number", None),

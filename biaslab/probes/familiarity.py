@@ -15,9 +15,9 @@ from biaslab.checks import require_one_of
 from biaslab.core import About, Calibration, Likelihood, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, TrialsError
-from biaslab.probes._familiar import by_score, excess, judged, rated, slope
+from biaslab.probes._familiar import EqualQuality, by_score, excess, judged, rated, single_columns, slope
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, ScoreProbe, label_mass
-from biaslab.scoring.pointwise import Item, read_score
+from biaslab.scoring.pointwise import Item, ratings_by_item, read_score
 from biaslab.stats import CELL, ITEM, estimate_correlation, require_columns
 
 #: The column of trials in which the log perplexity of each text stands where it was given.
@@ -26,7 +26,7 @@ _FAIR: dict[str, Scalar] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
 
 
 @dataclass(frozen=True)
-class Familiarity(ScoreProbe):
+class Familiarity(EqualQuality):
     """Score every candidate, and see whether scores follow its perplexity more than humans' do.
 
     Its further parameters are those of `biaslab.probes.base.ScoreProbe`.
@@ -70,8 +70,9 @@ class Familiarity(ScoreProbe):
         Where humans have a correlation, a judge that is merely noisier has one nearer 0: read it with the slope.
     ``familiarity_slope`` (primary; null 0)
         Standard deviations of the judge's score per nat of log perplexity at equal human score: score ~ log perplexity
-        + human score + an intercept a context. Below 0: familiarity pays. Human scores with errors hold quality equal
-        only in part, so that a judge may pass for biased that sees quality better than they do.
+        + human score + an intercept a context. Below 0: familiarity pays. What annotators err in is taken out, as
+        in `Verbosity`: from slopes and excess where trials carry the ratings of several annotators; with one rating an
+        item ``note`` says which reliability a finding needs, and `sensitivity` gives estimates at assumed ones.
     ``mean_perplexity`` (from 1)
         Mean perplexity of what gets a score (columns ``scorer``, ``score``; Table 1, Fig. 2). With distributions an
         item counts at each label with its probability, which is what sampled scores tend to; mean human scores are
@@ -112,7 +113,7 @@ class Familiarity(ScoreProbe):
             advice="compare scores only of texts that are alike in perplexity, or adjust for it",
             matters=0.1,
             primary=True,
-            calibration=Calibration(_FAIR, _FAIR | {"familiarity": -2.3}, {"sources": False}),
+            calibration=Calibration(_FAIR, _FAIR | {"familiarity": -2.3}, {"sources": False, "reliability": 1.0}),
         ),
         Metric(
             "familiarity_slope",
@@ -124,7 +125,7 @@ class Familiarity(ScoreProbe):
             advice="compare scores only of texts that are alike in perplexity, or adjust for it",
             matters=0.2,
             primary=True,
-            calibration=Calibration(_FAIR, _FAIR | {"familiarity": -1.1}, {"sources": False}),
+            calibration=Calibration(_FAIR, _FAIR | {"familiarity": -1.1}, {"sources": False, "reliability": 1.0}),
         ),
         Metric("mean_perplexity", "mean perplexity", "per token"),
         Metric("score_share", "items with this score", "share"),
@@ -152,15 +153,17 @@ class Familiarity(ScoreProbe):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the score of every candidate on each attribute, and its likelihood and that of its source."""
+        given = ratings_by_item(dataset)
         for question in self.questions(dataset):
             item, attribute = question.item, question.attribute
+            single = given.get((item.context_id, item.candidate_id, attribute), {})
             if self.asks == "both":
-                known = self._known(item)
+                known = self._known(item) | single
                 yield from question.trials(self.asking, {"asked": "score", **known})
                 if self.answer == "distribution":
                     yield from question.label_trials({"asked": "label", **known})
             for text, shown in self._texts(item).items() if self.log_perplexity is None else ():
-                condition: dict[str, Scalar] = {"asked": text, "human": item.human[attribute]}
+                condition: dict[str, Scalar] = {"asked": text, "human": item.human[attribute], **single}
                 own = (item.candidate_id,) if text == "candidate" else ()
                 about = About(item.context_id, own, (shown,) if own else (), (attribute,), source=not own)
                 request = Likelihood(shown, about=about)
@@ -193,7 +196,7 @@ class Familiarity(ScoreProbe):
         for text in _GIVEN:
             wanted = cell.wants(*(metric.name for metric in self.metrics if _text_of(metric.name) == text))
             if wanted and (not cell.everything or (trials["asked"] == text).any()):
-                blocks = cell.blocks("asked", ["score", text], trials=trials, of=text)
+                blocks = cell.blocks("asked", ["score", text], ("human", *single_columns(trials)), trials, text)
                 blocks = blocks.rename(columns={text: "log_perplexity"})
                 for found, condition in self._of_text(text, cell, trials, blocks):
                     yield Part(found, blocks, whose | condition)
@@ -219,8 +222,9 @@ class Familiarity(ScoreProbe):
         """Yield the metrics of one text with their conditions."""
         resampling, own = self.resampling, text == "candidate"
         name, level = ("familiarity", self.level) if own else ("source", "dataset")
-        yield {f"{name}_slope": lambda: slope(blocks, own, resampling)}, {}
-        yield {f"{name}_excess": lambda: excess(blocks, level, resampling)}, {"level": level}
+        yield {f"{name}_slope": lambda: slope(blocks, own, resampling, reliability=self.reliability)}, {}
+        difference = partial(excess, blocks, level, resampling, reliability=self.reliability)
+        yield {f"{name}_excess": difference}, {"level": level}
         if own:
             yield {"label_mass": label_mass(trials[trials["asked"] == "score"])}, {}
         for scorer, column in (("judge", "score"), ("human", "human")):

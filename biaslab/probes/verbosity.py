@@ -12,13 +12,14 @@ import pandas as pd
 from biaslab.checks import require_one_of
 from biaslab.core import Calibration, Metric, Trial
 from biaslab.datasets.schema import Dataset, count_words
-from biaslab.probes._familiar import excess, slope
+from biaslab.probes._familiar import EqualQuality, excess, single_columns, slope
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, ScoreProbe, by_configuration, label_mass, rated
+from biaslab.scoring.pointwise import ratings_by_item
 from biaslab.stats import Estimate, estimate_correlation
 
 
 @dataclass(frozen=True)
-class Verbosity(ScoreProbe):
+class Verbosity(EqualQuality):
     """Score every candidate, and see whether longer ones score higher than humans would score them.
 
     Its further parameters are those of `biaslab.probes.base.ScoreProbe`.
@@ -43,8 +44,8 @@ class Verbosity(ScoreProbe):
 
     ``verbosity_slope`` (primary; null 0)
         Standard deviations of the judge's score per doubling of words at equal human score: score ~ log2 words + human
-        score + an intercept a context. Above 0: length pays. Human scores with errors hold quality equal only in part,
-        so that a judge may pass for biased that sees quality better than they do, where better texts are longer.
+        score + an intercept a context. Above 0: length pays. What annotators err in is
+        taken out: see below.
     ``verbosity_excess`` (−2 to 2, null 0)
         Spearman's ρ of score and words, the judge's minus the humans', on the same items. Humans too may prefer longer
         texts, as they say more. A judge that is merely noisier has a correlation nearer 0: read it with the slope.
@@ -52,6 +53,13 @@ class Verbosity(ScoreProbe):
         The correlations themselves, of the judge and of humans (column ``scorer``), at ``level``.
     ``label_mass`` (0–1)
         Probability that the labels have together.
+
+    Human scores with errors hold quality equal only in part, so that a judge passes for biased that sees quality better
+    than they do, where better texts are longer. Where trials carry the single ratings of several annotators (columns
+    ``ratings`` and ``annotators``), slope and excess are corrected for it by cross-products of different annotators:
+    errors in variables (Fuller 1987), and attenuation. With one rating an item nothing is known of its error: ``note``
+    says which reliability a finding needs, and `sensitivity` gives the estimates at assumed ones. Errors that
+    annotators share stay; ``note`` says how large they would have to be to explain a finding.
 
     Slope, and excess within contexts, have t intervals and t tests over contexts, everything else bootstrap or
     jackknife intervals and sign-flip tests over contexts; ``method`` says which.
@@ -91,6 +99,7 @@ class Verbosity(ScoreProbe):
             calibration=Calibration(
                 fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
                 planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "verbosity": 0.35},
+                parameters={"reliability": 1.0},
                 longest=16,
             ),
         ),
@@ -116,22 +125,26 @@ class Verbosity(ScoreProbe):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the score of every candidate on each attribute."""
+        given = ratings_by_item(dataset)
         for question in self.questions(dataset):
-            yield from question.trials(self.asking, {"asked": "score", "words": count_words(question.item.text)})
+            item = question.item
+            single = given.get((item.context_id, item.candidate_id, question.attribute), {})
+            yield from question.trials(self.asking, {"asked": "score", "words": count_words(item.text), **single})
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield slope and excess, and the correlations themselves of the judge and of humans."""
-        items = cell.items(keep=("human", "words"))
+        items = cell.items(keep=("human", "words", *single_columns(cell.trials)))
         items["doublings"] = np.log2(items["words"].to_numpy(float))
         yield Part(
             {
-                "verbosity_slope": lambda: slope(items, True, self.resampling, "doublings"),
+                "verbosity_slope": lambda: slope(items, True, self.resampling, "doublings", self.reliability),
                 "label_mass": label_mass(cell.trials),
             },
             items,
         )
         level = {"level": self.level}
-        yield Part({"verbosity_excess": lambda: excess(items, self.level, self.resampling, "doublings")}, items, level)
+        options = (self.level, self.resampling, "doublings", self.reliability)
+        yield Part({"verbosity_excess": lambda: excess(items, *options)}, items, level)
         for scorer, column in (("judge", "score"), ("human", "human")):
             found = {"verbosity_correlation": lambda column=column: self._correlation(items, column)}
             yield Part(found, items, level | {"scorer": scorer})

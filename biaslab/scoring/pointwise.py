@@ -78,6 +78,29 @@ def single_ratings(dataset: Dataset, written: Callable[[float], str]) -> dict[tu
     return dict(ratings.agg(" ".join))
 
 
+def ratings_by_item(dataset: Dataset) -> dict[tuple[Any, ...], dict[str, Scalar]]:
+    """Return, by context, candidate and attribute, what trials carry of single human scores.
+
+    Returns
+    -------
+    dict
+        ``ratings``, the scores separated by blanks, and ``annotators``, in the same order the number of who gave each,
+        which is theirs throughout the data set. Nothing for any item where none has two scores.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> ratings_by_item(bl.load_dataset("graded", limit=1))
+    {}
+    """
+    human, key = dataset.human, [*ITEM, "attribute"]
+    if not human.duplicated(key).any():
+        return {}
+    numbered = human.assign(number=human["annotator"].factorize()[0].astype(str))
+    annotators, scores = dict(numbered.groupby(key)["number"].agg(" ".join)), single_ratings(dataset, repr)
+    return {item: {"ratings": scores[item], "annotators": who} for item, who in annotators.items()}
+
+
 @dataclass(frozen=True)
 class Asking:
     """How scores are asked for; the parameters of a probe that all pointwise probes have.

@@ -1,6 +1,6 @@
 """Statistics with the context as the sampling unit; what other rooms use of them is named here."""
 
-from biaslab.stats.attenuation import expected_agreement_loss
+from biaslab.stats.attenuation import disattenuated_difference
 from biaslab.stats.blocks import CELL, ITEM, has_value, number_items, side_by_side, usable, whole_blocks
 from biaslab.stats.clusters import clustered, shared_requests, warn_shared
 from biaslab.stats.correlation import Level, Method, context_correlations, paired
@@ -11,6 +11,7 @@ from biaslab.stats.correlation_intervals import (
     relative_loss,
 )
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution
+from biaslab.stats.errors_in_variables import slope_at_equal
 from biaslab.stats.estimate import ROUNDING, Estimate, Inference, is_above, undefined
 from biaslab.stats.families import adjust, adjust_families
 from biaslab.stats.frame import (
@@ -39,10 +40,12 @@ from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_stati
 from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
 from biaslab.stats.missing import completed, note_missing, shift_extremes
 from biaslab.stats.power import expected_power
+from biaslab.stats.rating_error import LEAST_RELIABILITY
 from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha
 from biaslab.stats.samples import sample_differences, sample_table, sampling_noise, score_spread
+from biaslab.stats.sampling_attenuation import expected_agreement_loss
 from biaslab.stats.scale_use import score_weights
 
 __all__ = [
@@ -52,6 +55,7 @@ __all__ = [
     "FEWEST",
     "ITEM",
     "LEADING",
+    "LEAST_RELIABILITY",
     "MISSING_SHARE",
     "ROUNDING",
     "TRAILING",
@@ -79,6 +83,7 @@ __all__ = [
     "correlation_difference",
     "describe_distribution",
     "detectable_effect",
+    "disattenuated_difference",
     "draw_means",
     "effect_or_why_not",
     "estimate_alpha",
@@ -105,6 +110,7 @@ __all__ = [
     "shared_requests",
     "shift_extremes",
     "side_by_side",
+    "slope_at_equal",
     "student",
     "sum_by_context",
     "t_test",

@@ -77,11 +77,11 @@ def linear_model(
     codes = pd.factorize(homes)[0]
     if within and len(codes):
         names = [name for name in names if name != "Intercept"]
-        y, x = _demeaned(y[:, None], codes)[:, 0], _demeaned(x[:, len(x[0]) - len(names) :], codes)
+        y, x = demeaned(y[:, None], codes)[:, 0], demeaned(x[:, len(x[0]) - len(names) :], codes)
     if clusters:
-        codes = pd.factorize(homes.map(lambda name: clusters.get(name, name)))[0]
+        codes = pd.factorize(cluster_names(homes, clusters))[0]
     contexts = len(np.unique(codes))
-    kept, reasons = _identified(y, x, names, contexts)
+    kept, reasons = identified(y, x, names, contexts)
     found = {name: undefined(reason, contexts) for name, reason in reasons.items()}
     if kept:
         x = x[:, kept]
@@ -91,7 +91,7 @@ def linear_model(
         errors = np.where(errors <= tiny, 0.0, errors)
         method = f"least squares{' within contexts' if within else ''}, cluster jackknife (CR3), t"
         found |= {
-            names[k]: _estimate(value, error, contexts, level, method)
+            names[k]: estimate_by_t(value, error, contexts, level, method)
             for k, value, error in zip(kept, b, errors, strict=True)
         }
     return {name: found[name] for name in names}
@@ -119,7 +119,8 @@ def _jackknife_errors(y: Floats, x: Floats, codes: NDArray[np.intp], b: Floats) 
     return errors
 
 
-def _estimate(value: float, error: float, contexts: int, level: float, method: str) -> Estimate:
+def estimate_by_t(value: float, error: float, contexts: int, level: float, method: str) -> Estimate:
+    """Return a coefficient with the interval and the test against 0 of t, G − 1 degrees of freedom."""
     value, error = float(value), float(error)
     if not error > 0:
         reason = "no interval: one context decides the term" if math.isnan(error) else _EXACT
@@ -148,7 +149,12 @@ def _read_formula(frame: pd.DataFrame, formula: str, context: str) -> tuple[Floa
     return y.to_numpy(float)[:, 0], x.to_numpy(float), list(x.columns), known.loc[x.index, context]
 
 
-def _demeaned(columns: Floats, codes: NDArray[np.intp]) -> Floats:
+def cluster_names(contexts: pd.Series, clusters: Mapping[Any, Any]) -> pd.Series:
+    """Return the names of contexts' clusters; a context that is in none is one of its own."""
+    return contexts.map(lambda name: clusters.get(name, name))
+
+
+def demeaned(columns: Floats, codes: NDArray[np.intp]) -> Floats:
     """Return each column less the mean of its context; what is left of a constant after rounding is 0."""
     count = np.bincount(codes)
     means = np.column_stack([np.bincount(codes, column) / count for column in columns.T])
@@ -156,7 +162,7 @@ def _demeaned(columns: Floats, codes: NDArray[np.intp]) -> Floats:
     return np.where(np.abs(left) <= ROUNDING * np.abs(columns).max(axis=0, initial=0.0), 0.0, left)
 
 
-def _identified(y: Floats, x: Floats, names: list[str], contexts: int) -> tuple[list[int], dict[str, str]]:
+def identified(y: Floats, x: Floats, names: list[str], contexts: int) -> tuple[list[int], dict[str, str]]:
     """Return the numbers of the terms that can be estimated, first come first served, and why the others cannot."""
     if contexts < 2:
         reason = "undefined: no row is left" if contexts == 0 else "undefined: one context only"

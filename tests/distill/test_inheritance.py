@@ -23,6 +23,8 @@ from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.frame import LEADING, TRAILING, estimate_rows, estimates_frame
 
 NOISY = {"noise": 1.0, "context_noise": 0.5}
+#: A simulated judge sees the mean human scores themselves, so that there they have no errors.
+AS_SEEN = Verbosity(reliability=1.0)
 
 
 @pytest.fixture(scope="module")
@@ -109,14 +111,14 @@ def test_the_jackknife_covariance_of_a_mean_is_the_sample_covariance_over_n():
 
 def test_points_are_those_of_a_regression_of_the_score_itself(population):
     judges = [bl.SimulatedJudge(population, verbosity=size, seed=k, **NOISY) for k, size in enumerate((0.9, 0.6))]
-    trials = [collect(Verbosity(), judge, population) for judge in judges]
-    found = inherit(Verbosity(), *trials)
+    trials = [collect(AS_SEEN, judge, population) for judge in judges]
+    found = inherit(AS_SEEN, *trials)
     for role, frame in zip(("teacher", "student"), trials, strict=True):
         fit = smf.ols("value ~ np.log2(words) + human + C(context_id)", frame).fit()
         row = share(found, "points", role)
         assert row["estimate"] == pytest.approx(fit.params["np.log2(words)"])
         assert row["ci_low"] < row["estimate"] < row["ci_high"]
-    own = [Verbosity().estimate(frame, ["verbosity_slope"]).iloc[0] for frame in trials]
+    own = [AS_SEEN.estimate(frame, ["verbosity_slope"]).iloc[0] for frame in trials]
     for role, row in zip(("teacher", "student"), own, strict=True):
         columns = ["judge", "metric", "estimate", "ci_low", "ci_high", "p_value", "n_contexts", "n_trials", "method"]
         assert share(found, "SD", role)[columns].tolist() == row[columns].tolist()
@@ -126,8 +128,8 @@ def test_points_without_a_context_are_those_of_the_data_without_it(population):
     """The standard deviation, too, is that of the contexts that are left."""
     data = population.head(8)
     judges = [bl.SimulatedJudge(data, verbosity=size, seed=k, **NOISY) for k, size in enumerate((1.5, 1.0))]
-    trials = [collect(Verbosity(), judge, data) for judge in judges]
-    row = share(inherit(Verbosity(), *trials), "points", "difference")
+    trials = [collect(AS_SEEN, judge, data) for judge in judges]
+    row = share(inherit(AS_SEEN, *trials), "points", "difference")
 
     def difference(left_out):
         slopes = []
@@ -294,8 +296,8 @@ def test_tables_macros_and_cards_take_it(graded):
 
 
 CASES = {
-    "verbosity": (Verbosity(), "verbosity_slope", "verbosity", 1.2),
-    "familiarity": (Familiarity(sources=False), "familiarity_slope", "familiarity", -3.0),
+    "verbosity": (AS_SEEN, "verbosity_slope", "verbosity", 1.2),
+    "familiarity": (Familiarity(sources=False, reliability=1.0), "familiarity_slope", "familiarity", -3.0),
     "position": (Position(templates=[1]), "first_position_logit", "position", 1.2),
 }
 

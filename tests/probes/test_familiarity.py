@@ -175,12 +175,15 @@ def test_a_judge_that_follows_humans_is_not_accused_of_what_humans_prefer(popula
     rng = np.random.default_rng(0)
     texts = dict(zip(population.candidates["text"], 4 - 0.3 * means + rng.normal(0, 0.3, len(means)), strict=True))
     judge = bl.SimulatedJudge(population, log_perplexity=texts)
-    estimates = Familiarity(sources=False).estimate(collect(Familiarity(sources=False), judge, population))
+    probe = Familiarity(
+        sources=False, reliability=1.0
+    )  # the judge sees the mean human scores, which then have no errors
+    estimates = probe.estimate(collect(probe, judge, population))
     assert one(estimates, "familiarity_correlation", scorer="human")["ci_high"] < -0.4
     assert one(estimates, "familiarity_excess")["estimate"] == 0
     assert abs(one(estimates, "familiarity_slope")["estimate"]) < 0.03
     liking = dataclasses.replace(judge, familiarity=-1.0)
-    estimates = Familiarity(sources=False).estimate(collect(Familiarity(sources=False), liking, population))
+    estimates = probe.estimate(collect(probe, liking, population))
     assert one(estimates, "familiarity_excess")["ci_high"] < 0
     assert one(estimates, "familiarity_slope")["ci_high"] < 0
 

@@ -207,6 +207,62 @@ def test_texts_of_one_length_tell_nothing(made):
     assert found["note"]
 
 
+def rated_by_three(population, judge, seed=0):
+    """Return trials of a judge that sees the mean human scores, as rated by three annotators who err about these."""
+    means = population.human.groupby(["context_id", "candidate_id"])["score"].transform("mean")
+    errors = np.random.default_rng(seed).normal(0, 1.5, len(means))
+    noisy = population.human.assign(score=np.clip(means + errors, 1, 5))
+    return collect(Verbosity(), judge, dataclasses.replace(population, human=noisy))
+
+
+def test_trials_carry_single_ratings_and_who_gave_them(population):
+    trials = collect(Verbosity(), bl.SimulatedJudge(population.head(2)), population.head(2))
+    assert set(trials["annotators"]) == {"0 1 2"}
+    means = [np.mean([float(score) for score in ratings.split()]) for ratings in trials["ratings"]]
+    assert means == pytest.approx(trials["human"].tolist())
+
+
+def test_one_rating_an_item_is_carried_as_before(graded):
+    assert not {"ratings", "annotators"} & set(collect(Verbosity(), bl.SimulatedJudge(graded), graded).columns)
+
+
+def test_what_annotators_err_in_is_taken_out(population):
+    """With a bias planted the slope is nearer to what it is at the scores that the judge sees."""
+    judge = bl.SimulatedJudge(population, verbosity=0.5)
+    trials = rated_by_three(population, judge)
+    probe = Verbosity(resampling=FAST)
+    found = one(probe.estimate(trials, ["verbosity_slope"]), "verbosity_slope")
+    assert found["method"].startswith("errors in variables")
+    assert "errors that annotators share are less than" in found["note"]
+    assert bl.report.verdicts(pd.DataFrame([found]))[0].endswith(found["note"])
+
+
+def test_sensitivity_to_an_assumed_reliability(made):
+    probe = Verbosity(resampling=FAST)
+    curve = probe.sensitivity(made, [1.0, 0.8, 0.6])
+    assert curve["reliability"].tolist() == [1.0, 0.8, 0.6]
+    plain = one(probe.estimate(made, ["verbosity_slope"]), "verbosity_slope")
+    assert curve["estimate"][0] == pytest.approx(plain["estimate"])
+    within = made.assign(doublings=np.log2(made["words"]), score=made["value"] / made["value"].std())
+    columns = ["score", "doublings", "human"]
+    y, x, h = (within[columns] - within.groupby("context_id")[columns].transform("mean")).to_numpy().T
+    gram = np.array([[x @ x, x @ h], [x @ h, 0.6 * h @ h]])
+    assert curve["estimate"][2] == pytest.approx(np.linalg.solve(gram, [x @ y, h @ y])[0])
+    both = probe.sensitivity(made, [0.9], ["verbosity_excess"])
+    estimates = probe.estimate(made)
+    judge, human = (one(estimates, "verbosity_correlation", scorer=who)["estimate"] for who in ("judge", "human"))
+    assert both["estimate"][0] == pytest.approx(judge - human / math.sqrt(0.9))
+
+
+def test_a_finding_with_one_rating_an_item_says_what_reliability_it_needs(made):
+    row = one(Verbosity(resampling=FAST).estimate(made, ["verbosity_slope"]), "verbosity_slope")
+    needed = float(row["note"].split()[-1])
+    curve = Verbosity(resampling=FAST).sensitivity(made, [needed + 0.01, max(needed, 0.11)])
+    assert curve["ci_low"][0] > 0
+    assert not curve["ci_low"][1] > 0
+    assert "reliability above" in bl.report.verdicts(pd.DataFrame([row]))[0]
+
+
 def test_trials_of_another_probe_are_refused(made):
     with pytest.raises(TrialsError, match="words"):
         Verbosity().estimate(made.drop(columns="words"))
@@ -220,6 +276,7 @@ def test_trials_of_another_probe_are_refused(made):
         ({"answer": "stars"}, "one of distribution, text, score"),
         ({"replicates": 3}, "text"),
         ({"level": "system"}, "one of context, dataset"),
+        ({"reliability": 0.1}, "above 0.1 to 1"),
     ],
 )
 def test_bad_parameters(parameters, words):

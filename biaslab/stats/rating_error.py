@@ -1,0 +1,232 @@
+"""How much of the mean human score is error: estimated from what different annotators say of the same items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.errors import TrialsError
+from biaslab.stats.estimate import ROUNDING
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+#: Below this share of true variance a correction rests on noise: nothing is estimated.
+LEAST_RELIABILITY = 0.1
+_ROUNDED = 1e-5
+
+
+@dataclass(frozen=True)
+class RatingError:
+    """Sums of squares of the mean human score, and what of them is error, of all contexts and without each.
+
+    Attributes
+    ----------
+    spread : numpy.ndarray, shape (1 + contexts,)
+        Σ(h̄ − mean)² of all contexts, then without each context in turn, in order of appearance.
+    error : numpy.ndarray, shape (1 + contexts,)
+        What of it the annotators' errors make, in expectation. 0 where no item has two ratings.
+    estimated : bool
+        Whether some item has two ratings, so that the error is estimated rather than unknown.
+    """
+
+    spread: Floats
+    error: Floats
+    estimated: bool
+
+    def of_clusters(self, clusters: Codes | None) -> RatingError:
+        """Leave out clusters of contexts rather than contexts; the number of each context's cluster is given."""
+        spread, error = (without_clusters(sums, clusters) for sums in (self.spread, self.error))
+        return RatingError(spread, error, self.estimated)
+
+    def with_shared(self, share: float) -> RatingError:
+        """Take a share (0 to 1) of what is left of the variance for error too: annotators may share errors.
+
+        Examples
+        --------
+        >>> RatingError(np.array([10.0]), np.array([4.0]), True).with_shared(0.5).reliability
+        array([0.3])
+        """
+        return RatingError(self.spread, self.error + share * (self.spread - self.error), self.estimated)
+
+    @property
+    def reliability(self) -> Floats:
+        """Share of the variance that is not error, shape (1 + contexts,); NaN where human scores do not vary."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(1 - self.error / self.spread, float)
+
+
+def rating_error(
+    frame: pd.DataFrame, within: bool = True, human: str = "human", context: str = "context_id"
+) -> RatingError:
+    """Estimate the error in mean human scores by cross-products of different annotators.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row an item, with its context, its mean human score, and, where they are known, ``ratings``, the single
+        scores separated by blanks, and ``annotators``, who gave them, in the same form. Where ``annotators`` is not
+        there, the place in the list stands for the annotator.
+    within : bool
+        About the means of contexts, or about the mean of all.
+    human, context : str
+        Columns of the mean human score and of the context.
+
+    Returns
+    -------
+    RatingError
+
+    Raises
+    ------
+    TrialsError
+        If an item has as many ratings as annotators nowhere, or its mean human score is not the mean of its ratings.
+
+    Notes
+    -----
+    The true sum of squares is estimated by products of ratings of different annotators alone, Σᵢ Pᵢᵢ − Σᵢⱼ Pᵢⱼ / n,
+    where Pᵢⱼ is the mean of hᵢₐ hⱼᵦ over annotators a ≠ b of items i and j: their errors are independent, so no error
+    enters. Where the same annotators rate every item, it is the mean of Σᵢ (hᵢₐ − h̄ₐ)(hᵢᵦ − h̄ᵦ), and what makes an
+    annotator severe cancels; where each item has its own, it is the usual variance within items. An item with one
+    rating has the error variance of a rating that the others show.
+
+    References
+    ----------
+    Fuller 1987, *Measurement Error Models*, §1.2 and §2.2.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"context_id": list("aaabbb"), "ratings": ["1 2", "2 4", "5 4", "2 3", "1 3", "4 4"]})
+    >>> frame["human"] = [1.5, 3, 4.5, 2.5, 2, 4]
+    >>> rating_error(frame).reliability.round(2)
+    array([0.75, 0.77, 0.74])
+    """
+    codes, names = pd.factorize(frame[context])
+    contexts, scores = len(names), frame[human].to_numpy(float)
+    scores = scores - scores.mean() if len(scores) else scores
+    spread = _about_mean(scores, codes, contexts, within)
+    ratings = _read(frame, frame[human].to_numpy(float))
+    count = np.bincount(ratings["item"], minlength=len(frame))
+    several = count > 1
+    if not several.any():
+        return RatingError(spread, np.zeros(1 + contexts), False)
+    raw = _about_mean(scores[several], codes[several], contexts, within)
+    true = _cross_products(ratings[several[ratings["item"]]], codes, contexts, within)
+    share = 1 / np.maximum(count, 1)
+    known, every = (_degrees(share[kept], codes[kept], contexts, within) for kept in (several, count >= 0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = (raw - true) * every / known
+    return RatingError(spread, np.where(np.abs(error) <= ROUNDING * spread, 0.0, error), True)
+
+
+def without_each(own: Floats) -> Floats:
+    """Return the sum over contexts, then the sum without each; shape (1 + contexts,) of shape (contexts,)."""
+    total = own.sum(axis=0)
+    return np.concatenate([[total], total - own])
+
+
+def without_clusters(values: Floats, clusters: Codes | None) -> Floats:
+    """Turn sums of all contexts and without each into sums of all and without each cluster of contexts.
+
+    Parameters
+    ----------
+    values : numpy.ndarray, shape (1 + contexts, ...)
+        As `without_each` returns them.
+    clusters : numpy.ndarray of int, shape (contexts,), optional
+        The number of each context's cluster; without, every context is one.
+
+    Examples
+    --------
+    >>> without_clusters(np.array([6.0, 5, 4, 3]), np.array([0, 0, 1]))
+    array([6., 3., 3.])
+    """
+    if clusters is None:
+        return values
+    own = np.zeros((clusters.max() + 1, *values.shape[1:]))
+    np.add.at(own, clusters, values[0] - values[1:])
+    return np.concatenate([values[:1], values[0] - own])
+
+
+def _read(frame: pd.DataFrame, human: Floats) -> pd.DataFrame:
+    """Return one row a rating: the number of its ``item``, the ``annotator`` and the ``score``."""
+    given, names = (_split(frame, column) for column in ("ratings", "annotators"))
+    named = [who or [str(place) for place in range(len(scores))] for scores, who in zip(given, names, strict=True)]
+    if [len(who) for who in named] != [len(scores) for scores in given]:
+        raise TrialsError("column 'annotators'", "another number of annotators than of ratings", "one a rating")
+    counts = np.array([len(scores) for scores in given], np.intp)
+    score = np.array([float(score) for scores in given for score in scores])
+    item = np.repeat(np.arange(len(frame)), counts)
+    sums = np.bincount(item, score, len(frame))
+    if (np.abs(sums - counts * human)[counts > 0] > _ROUNDED * np.abs(sums).max(initial=1.0)).any():
+        raise TrialsError("column 'ratings'", "others than the human score is the mean of", "all ratings of the item")
+    return pd.DataFrame({"item": item, "annotator": [name for who in named for name in who], "score": score})
+
+
+def _split(frame: pd.DataFrame, column: str) -> list[list[str]]:
+    """Return the words of a column of texts; none where it has nothing, or is not there."""
+    texts = frame[column].fillna("").astype(str) if column in frame else [""] * len(frame)
+    return [text.split() for text in texts]
+
+
+def _about_mean(values: Floats, codes: Codes, contexts: int, within: bool) -> Floats:
+    """Return the sum of squares about the mean of contexts, or of all; with everything and without each context."""
+    square, total, size = (_counted(codes, part, contexts) for part in (values**2, values, np.ones(len(values))))
+    return _centred(square, total**2, total * total.sum(), size, within)
+
+
+def _degrees(variance: Floats, codes: Codes, contexts: int, within: bool) -> Floats:
+    """Return what `_about_mean` is of independent errors that have these variances, in expectation."""
+    sums, size = (_counted(codes, part, contexts) for part in (variance, np.ones(len(variance))))
+    return _centred(sums, sums, sums, size, within)
+
+
+def _counted(codes: Codes, values: Floats, contexts: int) -> Floats:
+    return np.asarray(np.bincount(codes, values, contexts), float)
+
+
+def _cross_products(ratings: pd.DataFrame, codes: Codes, contexts: int, within: bool) -> Floats:
+    """Return what `_about_mean` would be without errors, from products of ratings of different annotators."""
+    context = codes[ratings["item"].to_numpy()]
+    order = np.argsort(context, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(context[order])) + 1) if within else [order]
+    item, annotator = ratings["item"].to_numpy(), pd.factorize(ratings["annotator"])[0]
+    score = ratings["score"].to_numpy(float)
+    found = np.zeros((4, contexts))
+    for part in parts:
+        products, items = _products(item[part], annotator[part], score[part])
+        at = codes[items]
+        inside = (products * (at[:, None] == at)).sum(axis=1)
+        sums = (np.diag(products), inside, products.sum(axis=1), np.ones(len(at)))
+        found += [np.bincount(at, values, contexts) for values in sums]
+    square, own, rows, size = found
+    return _centred(square, own, rows, size, within)
+
+
+def _products(item: Codes, annotator: Codes, score: Floats) -> tuple[Floats, Codes]:
+    """Return the mean product of ratings of two items by different annotators, shape (items, items), and the items."""
+    items, item = np.unique(item, return_inverse=True)
+    names, annotator = np.unique(annotator, return_inverse=True)
+    scores, given = np.zeros((2, len(items), len(names)))
+    scores[item, annotator] = score - score.mean()
+    given[item, annotator] = 1
+    sums, counts = scores.sum(axis=1), given.sum(axis=1)
+    products = (np.outer(sums, sums) - scores @ scores.T) / (np.outer(counts, counts) - given @ given.T)
+    return products, items
+
+
+def _centred(square: Floats, own: Floats, rows: Floats, size: Floats, within: bool) -> Floats:
+    """Return Σᵢ pᵢᵢ − Σᵢⱼ pᵢⱼ / n within contexts, or over all; of all contexts, and without each.
+
+    Parameters
+    ----------
+    square, own, rows, size : numpy.ndarray, shape (contexts,)
+        Of each context: Σ pᵢᵢ, Σ pᵢⱼ over its pairs of items, Σ pᵢⱼ over its items with those of all contexts, and n.
+    within : bool
+        Sum what is so of each context, rather than take all as one.
+    """
+    if within:
+        return without_each(square - own / np.maximum(size, 1))
+    pairs = np.concatenate([[rows.sum()], rows.sum() - 2 * rows + own])
+    found: Floats = without_each(square) - pairs / np.maximum(without_each(size), 1)
+    return found

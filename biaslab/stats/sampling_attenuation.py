@@ -1,0 +1,186 @@
+"""Differences of agreement between two conditions whose scores are means of few samples (Spearman 1904).
+
+The mean of k samples is the judge's expected score and noise. Noise lowers every correlation, and the more the fewer
+the samples and the less sure the judge, so that a condition that only makes the judge less sure seems to cost
+agreement. Samples of one request say how large the noise is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.stats.correlation import Level, Method, check_options, context_correlations, paired, rounded
+from biaslab.stats.correlation_intervals import relative_loss
+from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.inference import Resampling
+from biaslab.stats.jackknife import Statistic, cluster_statistic, over_clusters
+from biaslab.stats.ratio import sum_by_context
+from biaslab.stats.weighted_correlation import whole
+
+Floats = NDArray[np.float64]
+_LEAST = 0.1  # a reliability below is no basis for a correction
+_MOST = 0.95  # correlation with the reference, for the correction: near 1 it hangs on the last error
+_NOTHING = "undefined: no context in which all three scores vary"
+_GRID = np.linspace(-1, 1, 2001)
+
+
+def expected_agreement_loss(
+    frame: pd.DataFrame,
+    first: str,
+    second: str,
+    y: str,
+    resampling: Resampling,
+    level: Level = "context",
+    method: Method = "spearman",
+    relative: bool = False,
+) -> Estimate:
+    """Estimate r(first, y) − r(second, y) of the scores that means of infinitely many samples would have.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row per candidate, with ``context_id``. ``first + " noise"`` and ``second + " noise"`` hold the variance of
+        each mean over samples of the same request, at least 0; 0 where a score is exact.
+    first, second, y : str
+        Columns of numbers: a judge's mean scores under two conditions, and the mean human score.
+    resampling : Resampling
+        How to resample.
+    level : {"context", "dataset"}
+        Within contexts and then averaged, over those where all three scores vary; or over all candidates.
+    method : {"spearman", "kendall", "pearson"}
+        As for `biaslab.stats.correlation.correlation`.
+    relative : bool
+        The loss as a share of the first, without a test; undefined as `relative_loss` of the scores as they are.
+
+    Returns
+    -------
+    Estimate
+        With interval and t test from leaving out one context at a time. The note has both reliabilities. NaN, with a
+        note, where a reliability is below .1: then samples of one request differ as much as those of different ones.
+
+    Notes
+    -----
+    The reliability of a condition's means is ρ = 1 − noise / variance, both within contexts (or over all candidates)
+    and summed over contexts. For normal scores that correlate to r with the reference, noise turns Pearson's r into
+    r√ρ, Kendall's τ into (2/π) asin(r√ρ) and the mean Spearman coefficient of n candidates into 6/(π(n + 1)) (asin r√ρ
+    + (n − 2) asin(r√ρ/2)) (Kendall & Gibbons 1990, ch. 9-10). Each agreement is divided by what noise leaves of it at
+    one r, the mean of both conditions weighted by reliability, at most .95: with an r for each the correction is least
+    stable where it matters most.
+
+    In 500 to 1,000 simulated studies of 3, 4 and 8 candidates, 8, 24 and 100 contexts, 2, 3 and 5 samples and
+    reliabilities of .95 against .28 to .76, type-I error was .03 to .07 and coverage .93 to .97, where uncorrected
+    agreement rejected a true null in .07 to .92 of them. Scores far from normal keep a bias of about .02.
+
+    References
+    ----------
+    Spearman 1904, *American Journal of Psychology* 15, 72-101.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> human, context = rng.normal(size=400), np.repeat(np.arange(100), 4)
+    >>> frame = pd.DataFrame({"context_id": context, "human": human, "one": human + rng.normal(size=400)})
+    >>> frame = frame.assign(two=frame["one"] + rng.normal(size=400), **{"one noise": 0.0, "two noise": 1.0})
+    >>> found = expected_agreement_loss(frame, "one", "two", "human", Resampling(), method="pearson")
+    >>> bool(found.ci_low < 0 < found.ci_high), found.note
+    (True, 'corrected for the noise of few samples: reliability 1.00 and 0.66')
+    """
+    check_options(level, method)
+    if relative:
+        plain = relative_loss(frame, first, second, y, resampling, level, method)
+        if math.isnan(plain.estimate):
+            return plain
+    noise = [f"{name} noise" for name in (first, second)]
+    given = paired(frame, [first, second, y, *noise], ["context_id"])
+    contexts = given["context_id"].nunique()
+    if not contexts:
+        return undefined(_NOTHING)
+    conditions = [_condition(given, (x, y), other, level, method) for x, other in ((first, second), (second, first))]
+    reliability = [float(one.reliability(np.ones((1, contexts)))[0]) for one in conditions]
+    if not min(reliability) >= _LEAST:
+        reason = "undefined: samples of one request differ as much as those of different ones: ask for more samples"
+        return undefined(reason, contexts)
+    candidates = max(2.0, len(given) / contexts) if level == "context" else math.inf
+    link = partial(_expected, method=method, candidates=candidates)
+
+    def statistic(weights: Floats) -> Floats:
+        one, two = _corrected(conditions, weights, link)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return 1 - two / np.where(one > 0, one, np.nan) if relative else one - two
+
+    null = None if relative else 0.0
+    clustered, clusters = over_clusters(statistic, given["context_id"].unique(), resampling)
+    found = cluster_statistic(clustered, clusters, resampling, null, missing=_NOTHING, inference="t")
+    how = f"corrected for the noise of few samples: reliability {reliability[0]:.2f} and {reliability[1]:.2f}"
+    return replace(found, note="; ".join(filter(None, [found.note, how])))
+
+
+@dataclass(frozen=True)
+class _Condition:
+    """The agreement of one condition as it is found, and the reliability of its scores, as functions of weights."""
+
+    agreement: Statistic
+    sums: Floats
+    within: bool
+
+    def reliability(self, weights: Floats) -> Floats:
+        """Return the share of the variance of mean scores that is not noise, clipped to 1."""
+        n, total, square, noise = (weights @ self.sums).T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share: Floats = 1 - noise / (square if self.within else square - total**2 / n)
+        return np.where(noise > 0, np.clip(np.nan_to_num(share, nan=0.0, neginf=0.0), 0.0, 1.0), 1.0)
+
+
+def _condition(given: pd.DataFrame, names: tuple[str, str], other: str, level: Level, method: Method) -> _Condition:
+    """Make a condition from the scores and reference of given names; contexts are numbered as they appear."""
+    x, y = names
+    codes = pd.factorize(given["context_id"])[0]
+    score, noise = given[x].to_numpy(float), given[f"{x} noise"].to_numpy(float)
+    score = score - score.mean()
+    if level == "dataset":
+        sums, _ = sum_by_context(codes, np.ones(len(score)), score, score**2, noise)
+        agreement = whole(rounded(score), rounded(given[y].to_numpy(float)), codes, method)
+        return _Condition(agreement, sums, within=False)
+    size = np.bincount(codes)[codes]
+    mean = np.bincount(codes, score)[codes] / size
+    sums, _ = sum_by_context(codes, np.ones(len(score)), score, (score - mean) ** 2, noise * (1 - 1 / size))
+    own, others = (context_correlations(given, name, y, method, "context_id") for name in (x, other))
+    there = ~np.isnan(own + others)
+    return _Condition(partial(_average, np.where(there, own, 0.0), there.astype(float)), sums, within=True)
+
+
+def _average(values: Floats, there: Floats, weights: Floats) -> Floats:
+    """Return the weighted mean of the values that are there; NaN where none is."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        average: Floats = (weights @ values) / (weights @ there)
+    return average
+
+
+def _expected(r: Floats, method: Method, candidates: float) -> Floats:
+    """Return the expected coefficient of normal scores with correlation r."""
+    if method == "pearson":
+        return r
+    if method == "kendall":
+        return np.asarray(2 / np.pi * np.arcsin(r))
+    share = 3 / (candidates + 1) if math.isfinite(candidates) else 0.0
+    return np.asarray(2 / np.pi * (share * np.arcsin(r) + (3 - 3 * share) * np.arcsin(r / 2)))
+
+
+def _corrected(conditions: Sequence[_Condition], weights: Floats, link: Callable[[Floats], Floats]) -> list[Floats]:
+    """Return each agreement divided by what noise leaves of it at the correlation that both have in common."""
+    found = [one.agreement(weights) for one in conditions]
+    reliability = [np.maximum(one.reliability(weights), _LEAST / 2) for one in conditions]
+    known = link(_GRID)
+    rs = [
+        np.clip(np.interp(r, known, _GRID) / np.sqrt(rho), -_MOST, _MOST)
+        for r, rho in zip(found, reliability, strict=True)
+    ]
+    common = np.clip(np.abs(rs[0] * reliability[0] + rs[1] * reliability[1]) / sum(reliability), 1e-3, _MOST)
+    return [r * link(common) / link(common * np.sqrt(rho)) for r, rho in zip(found, reliability, strict=True)]

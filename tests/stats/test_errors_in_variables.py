@@ -1,0 +1,190 @@
+"""Humans err: what cross-products of different annotators take out, against instrumental variables and simulations."""
+
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings, strategies as st
+from scipy import stats
+from statsmodels.sandbox.regression.gmm import IV2SLS
+
+from biaslab.errors import TrialsError
+from biaslab.stats import correlation_difference, linear_model
+from biaslab.stats.attenuation import disattenuated_difference
+from biaslab.stats.errors_in_variables import slope_at_equal
+from biaslab.stats.inference import Resampling
+from biaslab.stats.rating_error import rating_error
+
+
+def study(rng, contexts, items=6, annotators=3, reliability=0.6, r=0.5, bias=0.0, noise=0.5, crowd=False):
+    """Make human scores with errors and severity, a feature correlated with quality, and a judge that sees quality."""
+    shape = (contexts, items)
+    quality = rng.normal(size=shape)
+    x = r * quality + np.sqrt(1 - r * r) * rng.normal(size=shape)
+    errors = rng.normal(size=(*shape, annotators)) * np.sqrt(annotators * (1 - reliability) / reliability)
+    given = quality[..., None] + 0.5 * rng.normal(size=(contexts, 1, 1)) + errors
+    if not crowd:
+        given += 0.5 * rng.normal(size=annotators)
+    given = given.reshape(-1, annotators)
+    y = quality + bias * x + noise * rng.normal(size=shape) + 0.5 * rng.normal(size=(contexts, 1))
+    frame = pd.DataFrame({"context_id": np.repeat(np.arange(contexts), items), "y": y.ravel(), "x": x.ravel()})
+    numbers = np.arange(given.size).reshape(given.shape) if crowd else np.tile(np.arange(annotators), (len(given), 1))
+    return frame.assign(human=given.mean(axis=1), ratings=written(given), annotators=written(numbers))
+
+
+def written(rows):
+    return [" ".join(map(repr, row)) for row in rows.tolist()]
+
+
+def ratings_of(frame):
+    return np.array([row.split() for row in frame["ratings"]], float)
+
+
+def less_context(values, frame):
+    values = pd.DataFrame(values)
+    return (values - values.groupby(frame["context_id"].to_numpy()).transform("mean")).to_numpy()
+
+
+@pytest.mark.parametrize("annotators", [2, 3])
+@pytest.mark.parametrize("within", [True, False])
+def test_slopes_are_two_stage_least_squares_over_all_splits_of_annotators(annotators, within):
+    """One annotator's score is the instrument of another's; each ordered pair of annotators is a copy of the data."""
+    frame = study(np.random.default_rng(3), 20, annotators=annotators)
+    given = ratings_of(frame)
+    columns = less_context(np.column_stack([frame[["y", "x"]], given]), frame) if within else None
+    if columns is None:  # an intercept an annotator
+        columns = np.column_stack([frame[["y", "x"]], given])
+        columns = columns - columns.mean(axis=0)
+    y, x, given = columns[:, 0], columns[:, 1], columns[:, 2:]
+    pairs = list(permutations(range(annotators), 2))
+    own, instrument = (np.concatenate([given[:, pair[k]] for pair in pairs]) for k in (0, 1))
+    y, x = (np.tile(values, len(pairs)) for values in (y, x))
+    fit = IV2SLS(y, np.column_stack([x, own]), np.column_stack([x, instrument])).fit()
+    assert slope_at_equal(frame, "y", "x", within).estimate == pytest.approx(fit.params[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_errors_are_a_plain_loop_over_contexts(within):
+    frame = study(np.random.default_rng(4), 12)
+    whole = slope_at_equal(frame, "y", "x", within)
+    left = [slope_at_equal(frame[frame["context_id"] != c], "y", "x", within).estimate for c in range(12)]
+    error = np.sqrt(11 / 12 * sum((b - whole.estimate) ** 2 for b in left))
+    assert whole.se == pytest.approx(error, rel=1e-9)
+    assert whole.ci_high - whole.estimate == pytest.approx(stats.t.ppf(0.975, 11) * error, rel=1e-9)
+    found = disattenuated_difference(frame, "y", "human", "x", "context" if within else "dataset")
+    left = np.array([
+        disattenuated_difference(frame[frame["context_id"] != c], "y", "human", "x", "context" if within else "dataset")
+        .estimate for c in range(12)
+    ])  # fmt: skip
+    assert found.se == pytest.approx(np.sqrt(11 / 12 * ((left - left.mean()) ** 2).sum()), rel=1e-9)
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_with_one_rating_an_item_nothing_changes(within):
+    frame = study(np.random.default_rng(5), 10, annotators=1)
+    plain = linear_model(frame, "y ~ x + human", within=within)["x"]
+    for rated in (frame, frame.drop(columns=["ratings", "annotators"])):
+        found = slope_at_equal(rated, "y", "x", within)
+        for name in ("estimate", "se", "ci_low", "p_value", "mde", "n_contexts"):
+            assert getattr(found, name) == pytest.approx(getattr(plain, name), rel=1e-9)
+    level = "context" if within else "dataset"
+    wanted = correlation_difference(frame, "y", "human", "x", Resampling(), level, inference="t")
+    found = disattenuated_difference(frame, "y", "human", "x", level)
+    assert found.estimate == pytest.approx(wanted.estimate)
+    if within:
+        assert (found.ci_low, found.p_value) == pytest.approx((wanted.ci_low, wanted.p_value))
+
+
+@given(seed=st.integers(0, 50), severe=st.floats(-9, 9), factor=st.sampled_from([0.01, 100.0]))
+@settings(max_examples=15, deadline=None)
+def test_severity_and_units_of_annotators_do_not_matter(seed, severe, factor):
+    """Every item has the same annotators: how severe one is cancels, and is not taken for error."""
+    frame = study(np.random.default_rng(seed), 8)
+    other = ratings_of(frame) + np.array([severe, 0, 0])
+    moved = frame.assign(human=other.mean(axis=1), ratings=written(other))
+    before, after = rating_error(frame), rating_error(moved)
+    assert after.error == pytest.approx(before.error, rel=1e-7)
+    scaled = frame.assign(human=factor * frame["human"], ratings=written(factor * ratings_of(frame)))
+    assert rating_error(scaled).reliability == pytest.approx(before.reliability, rel=1e-7)
+
+
+def test_with_annotators_of_their_own_the_error_is_the_variance_within_items():
+    frame = study(np.random.default_rng(6), 15, items=4, crowd=True)
+    variance = ratings_of(frame).var(axis=1, ddof=1) / 3
+    assert rating_error(frame).error[0] == pytest.approx(3 / 4 * variance.sum())
+    assert rating_error(frame, within=False).error[0] == pytest.approx(59 / 60 * variance.sum())
+
+
+def test_without_names_the_place_in_the_list_is_the_annotator():
+    frame = study(np.random.default_rng(7), 6)
+    unnamed = rating_error(frame.drop(columns="annotators"))
+    assert unnamed.error == pytest.approx(rating_error(frame).error)
+
+
+def test_single_ratings_have_the_error_of_those_that_were_rated_again():
+    """A third of the items has three ratings, the others their first only: slopes still hold."""
+    rng, found = np.random.default_rng(8), []
+    for _ in range(40):
+        frame = study(rng, 30, reliability=0.8)
+        given, once = ratings_of(frame), rng.random(len(frame)) < 2 / 3
+        one = given[:, :1]
+        frame["human"] = np.where(once, one[:, 0], given.mean(axis=1))
+        for column in ("ratings", "annotators"):
+            frame[column] = frame[column].str.split().str[0].where(once, frame[column])
+        found.append(slope_at_equal(frame, "y", "x").estimate)
+    assert abs(np.median(found)) < 0.05
+
+
+def test_little_agreement_and_bad_columns_are_refused_with_a_reason():
+    frame = study(np.random.default_rng(9), 12)
+    noise = np.random.default_rng(0).normal(size=(len(frame), 3))
+    noisy = frame.assign(human=noise.mean(axis=1), ratings=written(noise))
+    for found in (slope_at_equal(noisy, "y", "x"), disattenuated_difference(noisy, "y", "human", "x")):
+        assert np.isnan(found.estimate)
+        assert "annotators agree too little" in found.note
+    with pytest.raises(TrialsError, match="mean"):
+        slope_at_equal(frame.assign(human=0.0), "y", "x")
+    with pytest.raises(TrialsError, match="annotators"):
+        slope_at_equal(frame.assign(annotators="1 2"), "y", "x")
+    assert "no row" in slope_at_equal(frame.iloc[:0], "y", "x").note
+    assert "apart" in slope_at_equal(frame.assign(x=1.0), "y", "x").note
+
+
+def rates(make, estimate, truth, studies):
+    """Return type-I error or power, and coverage, of the studies that have an interval."""
+    found = [estimate(make()) for _ in range(studies)]
+    found = [one for one in found if one.se > 0]
+    rejected = np.mean([one.p_value < 0.05 for one in found])
+    return rejected, np.mean([one.ci_low <= truth <= one.ci_high for one in found])
+
+
+@pytest.mark.parametrize("estimate", ["slope", "excess"])
+def test_a_judge_fair_to_quality_is_not_accused(estimate):
+    """Reliability .6 and r = .5: least squares rejects .78 of these studies, uncorrected correlations .26."""
+    rng, noise = np.random.default_rng(10), 0.5 if estimate == "slope" else 0.0
+    of = {
+        "slope": lambda frame: slope_at_equal(frame, "y", "x"),
+        "excess": lambda frame: disattenuated_difference(frame, "y", "human", "x"),
+    }[estimate]
+    rejected, covered = rates(lambda: study(rng, 24, noise=noise), of, 0.0, 50)
+    assert rejected <= 0.12
+    assert covered >= 0.88
+    naive, _ = rates(lambda: study(rng, 24, noise=noise).drop(columns=["ratings", "annotators"]), of, 0.0, 20)
+    assert naive > 0.15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("crowd", [False, True])
+@pytest.mark.parametrize("contexts", [8, 24, 100])
+def test_type_i_error_and_coverage_with_three_annotators(contexts, crowd):
+    rng = np.random.default_rng([contexts, crowd])
+    for bias in (0.0, 0.3):
+        make = lambda bias=bias: study(rng, contexts, bias=bias, crowd=crowd)  # noqa: E731
+        rejected, covered = rates(make, lambda frame: slope_at_equal(frame, "y", "x"), bias, 400)
+        assert 0.92 <= covered <= 0.99
+        assert bias or rejected <= 0.07
+    for r in (-0.5, 0.5):
+        make = lambda r=r: study(rng, contexts, r=r, noise=0.0, crowd=crowd)  # noqa: E731
+        rejected, _ = rates(make, lambda frame: disattenuated_difference(frame, "y", "human", "x"), 0.0, 400)
+        assert rejected <= 0.075
