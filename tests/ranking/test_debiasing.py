@@ -68,6 +68,16 @@ def test_each_fit_finds_what_it_promises(bias):
         assert fit(comparisons).log_alpha == pytest.approx(-bias, abs=0.2)
 
 
+@pytest.mark.parametrize("k", [1, 5])
+def test_the_position_term_comes_back_from_few_samples(k):
+    """Shares of 0 and 1 have no log odds; clipped, they would make the term −9."""
+    rng, found = np.random.default_rng(0), []
+    for seed in range(8):
+        comparisons, _ = simulated(30, 6, bias=-1.0, noise=0.0, seed=seed)
+        found.append(-fit_position_term(comparisons.with_p(rng.binomial(k, comparisons.p) / k)).log_alpha)
+    assert np.mean(found) == pytest.approx(-1.0, abs=0.2)
+
+
 def test_the_position_term_needs_no_balance():
     """The better candidate always stands first: P(A) is high without any bias."""
     comparisons, scores = simulated(30, 6, bias=0.5)
