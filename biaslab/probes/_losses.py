@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from biaslab.probes._answers import sample_count
 from biaslab.probes.base import Cell, Estimable
 from biaslab.stats import (
+    ITEM,
     Level,
     Method,
-    Resampling,
     agreement_loss,
     expected_agreement_loss,
     relative_loss,
-    sampling_noise,
+    sample_table,
     undefined,
 )
 
@@ -32,29 +34,30 @@ class Losses:
     Parameters
     ----------
     blocks : pandas.DataFrame
-        One row an item: `biaslab.stats.blocks.whole_blocks`; beside sampled conditions their noise.
-    sampled : tuple of str
-        Conditions whose scores are means of samples.
+        One row an item: `biaslab.stats.blocks.whole_blocks`.
+    samples : mapping of str to numpy.ndarray, each of shape (items, replicates)
+        What the means of sampled conditions are of.
     why_not : str
         Why differences are undefined; empty where they are defined.
     """
 
     blocks: pd.DataFrame
-    sampled: tuple[str, ...]
+    samples: Mapping[str, NDArray[np.float64]]
     why_not: str
 
     @classmethod
     def of(cls, cell: Cell, blocks: pd.DataFrame, condition: str, levels: Collection[str], remedy: str) -> Losses:
         """Arrange a cell, in which text under the conditions ``levels`` is sampled; ``remedy`` says what to ask for."""
         if k := sample_count(cell.trials):
-            return cls(blocks, (), _SHARES.format(k, remedy))
+            return cls(blocks, {}, _SHARES.format(k, remedy))
         if cell.where["answer"] != "text" or not levels:
-            return cls(blocks, (), "")
+            return cls(blocks, {}, "")
         given = cell.trials[cell.trials[condition].isin(levels)]
-        noise = {f"{name} noise": sampling_noise(given[given[condition] == name], blocks) for name in levels}
-        once = [name for name in levels if len(blocks) and pd.isna(noise[f"{name} noise"]).all()]
+        index = pd.MultiIndex.from_frame(blocks[list(ITEM)])
+        tables = {name: sample_table(given[given[condition] == name]).reindex(index) for name in levels}
+        once = [name for name, table in tables.items() if len(blocks) and not (table.notna().sum(axis=1) > 1).any()]
         why_not = _ONE.format(f"the score {once[0]!r}", remedy) if once else ""
-        return cls(blocks.assign(**noise), tuple(levels), why_not)
+        return cls(blocks, {name: table.to_numpy(float) for name, table in tables.items()}, why_not)
 
     def loss(
         self, cell: Cell, pair: tuple[str, str], level: Level, method: Method, relative: bool = False
@@ -63,12 +66,12 @@ class Losses:
 
         Of exact scores it is `agreement_loss` or `relative_loss`, of samples `expected_agreement_loss`.
         """
-        options: tuple[str, Resampling, Level, Method] = ("human", cell.resampling, level, method)
         if self.why_not:
             return undefined(self.why_not, self.blocks["context_id"].nunique())
-        if not {*pair} & {*self.sampled}:
-            return partial(relative_loss if relative else agreement_loss, self.blocks, pair[0], pair[1], *options)
-        exact = {f"{name} noise": 0.0 for name in pair if name not in self.sampled}
-        return partial(
-            expected_agreement_loss, self.blocks.assign(**exact), pair[0], pair[1], *options, relative=relative
-        )
+        samples = {name: scores for name, scores in self.samples.items() if name in pair}
+        one, two = pair
+        if samples:
+            corrected = partial(expected_agreement_loss, self.blocks, one, two, "human", samples, relative=relative)
+            return partial(corrected, resampling=cell.resampling, level=level, method=method)
+        estimate = relative_loss if relative else agreement_loss
+        return partial(estimate, self.blocks, one, two, "human", cell.resampling, level, method)

@@ -71,7 +71,9 @@ class Sweep(Probe):
 
     ``cot_shift`` (primary; -2 to 2, null 0; one a temperature)
         ``agreement`` with CoT less that without, of means of all samples, over the items that were scored both ways.
-        Above 0: reasons help. Paired t test over contexts (`biaslab.stats.ratio.Ratio.difference`).
+        Above 0: reasons help. Paired t test over contexts (`biaslab.stats.ratio.Ratio.difference`). Means of as many
+        samples on both sides, with the noise that so many leave: reasons that only make a judge surer help as much as
+        more samples would, and less the more are averaged.
     ``temperature_shift`` (primary; -2 to 2, null 0; one with and one without CoT)
         ``agreement`` at the highest temperature less that at the lowest, of means of all samples.
     ``agreement`` (-1 to 1)
@@ -275,13 +277,14 @@ class Sweep(Probe):
         self, cell: Cell, metric: str, one: Answers | None, two: Answers | None, setting: Mapping[str, str | float]
     ) -> Part:
         """Return agreement of the first less that of the second over the items that both have."""
-        at = {**setting, "samples": float(self.samples)}
+        n = min(self._sizes(given)[-1] for given in (one, two) if given is not None) if one or two else self.samples
+        at = {**setting, "samples": float(n)}
         if one is None or two is None:
             return Part({metric: undefined("undefined: one of the two was not asked")}, (0, 0), at)
         both = one.index if one.index.equals(two.index) else one.index.intersection(two.index)
         whole = [given.only(both) for given in (one, two)]
         entering = sum(given.entering for given in whole)
-        first, second = (self._agreement(cell, given, self.samples) for given in whole)
+        first, second = (self._agreement(cell, given, n) for given in whole)
         shift = replace(first, inference="t").difference(second, self.resampling)
         return Part({metric: shift}, (entering, one.planned + two.planned - entering), at)
 

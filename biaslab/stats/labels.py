@@ -164,7 +164,7 @@ def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike)
     scores, human = np.asarray(drawn, float), np.asarray(reference, float)
     if scores.ndim != 2 or scores.shape[1:] != codes.shape or human.shape != codes.shape:
         raise InputError("drawn", scores.shape, f"shape (draws, {len(codes)}), and one reference an item")
-    first, second, where = _pairs(codes)
+    first, second, where = pairs_within(codes)
     gap = np.round(scores[:, first] - scores[:, second], _DIGITS)
     there = np.isfinite(gap)
     ours: Floats = np.sign(np.where(there, gap, 0.0))
@@ -186,7 +186,7 @@ def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike)
     )
 
 
-def _pairs(codes: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+def pairs_within(codes: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
     """Return first and second item of every pair within a context, and the context."""
     order: NDArray[np.intp] = np.argsort(codes, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.stats.blocks import ITEM, side_by_side, usable
+from biaslab.stats.blocks import side_by_side, usable
 from biaslab.stats.estimate import Estimate
 from biaslab.stats.inference import Resampling
 from biaslab.stats.jackknife import cluster_statistic
@@ -63,15 +63,13 @@ def sample_differences(trials: pd.DataFrame, condition: str, levels: Sequence[An
     return Ratio(context, sums, pairs, missing=missing), Ratio(context, own, own_pairs, missing=_TWO)
 
 
-def sampling_noise(trials: pd.DataFrame, items: pd.DataFrame) -> NDArray[np.float64]:
+def sampling_noise(samples: Floats) -> Floats:
     """Return the variance of each item's mean score over samples of the same request.
 
     Parameters
     ----------
-    trials : pandas.DataFrame
-        Score trials of one condition, with ``context_id, candidate_id, replicate, value, status``.
-    items : pandas.DataFrame
-        The items, by ``context_id, candidate_id``.
+    samples : numpy.ndarray, shape (items, replicates)
+        Scores; NaN where there is none.
 
     Returns
     -------
@@ -81,15 +79,11 @@ def sampling_noise(trials: pd.DataFrame, items: pd.DataFrame) -> NDArray[np.floa
 
     Examples
     --------
-    >>> rows = [("a", "x", 0, 4.0), ("a", "x", 1, 6.0), ("b", "y", 0, 1.0), ("b", "y", 1, 1.0), ("b", "z", 0, 2.0)]
-    >>> columns = ["context_id", "candidate_id", "replicate", "value"]
-    >>> trials = pd.DataFrame(rows, columns=columns).assign(status="ok")
-    >>> sampling_noise(trials, trials.drop_duplicates(["context_id", "candidate_id"])).tolist()
+    >>> sampling_noise(np.array([[4.0, 6.0], [1.0, 1.0], [2.0, np.nan]])).tolist()
     [1.0, 0.0, 1.0]
     """
-    table = sample_table(trials).reindex(pd.MultiIndex.from_frame(items[list(ITEM)]))
-    n = table.notna().sum(axis=1).to_numpy(float)
-    variance = table.var(axis=1).to_numpy(float)
+    table = pd.DataFrame(samples)
+    n, variance = table.notna().sum(axis=1).to_numpy(float), table.var(axis=1).to_numpy(float)
     known = ~np.isnan(variance)
     if not known.any():
         return np.full(len(table), np.nan)
