@@ -77,7 +77,7 @@ GENERATORS = {
         "2 to 16 candidates a context, more effect where there are more", (*_PAIRS, *_RATED), sizes="informative"
     ),
     "ceiling": Generator("scores at the top of the scale", _SCORES, ceiling=1.5),
-    "few_flips": Generator("about 8 % of pairs flip", _PAIRS, quality=7.0),
+    "few_flips": Generator("about 8 % of pairs flip", _PAIRS, quality=4.7),
     "noisy_humans": Generator(
         "human scores of reliability .6, feature correlated .5 with quality", _RATED, reliability=0.6, correlation=0.5
     ),
@@ -318,8 +318,8 @@ def _frame(items: _Items, value: Floats) -> pd.DataFrame:
 
 def _expected(mean: Floats) -> Floats:
     """Return the mean of a normal score that is rounded to 1, 2, 3, 4 or 5."""
-    steps: Floats = ndtr((mean[:, None] - np.arange(1.5, 5)) / _ANSWER_SD)
-    return 1 + steps.sum(axis=1)
+    value: Floats = 1 + ndtr((mean[:, None] - np.arange(1.5, 5)) / _ANSWER_SD).sum(axis=1)
+    return value
 
 
 def _drawn(mean: Floats, k: int, rng: np.random.Generator, deviation: float = _ANSWER_SD) -> Floats:

@@ -50,7 +50,7 @@ class Sheet:
 
 def _read(path: Path) -> pd.DataFrame:
     try:
-        rows = pd.read_csv(path)
+        rows = pd.read_csv(path, dtype={"note": str})
         rows["note"] = rows["note"].fillna("")
     except (ValueError, KeyError, UnicodeError) as error:
         remedy = "give another file, or delete this one"
