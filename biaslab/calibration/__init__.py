@@ -139,8 +139,8 @@ def calibrate_all(
 ) -> pd.DataFrame:
     """Run the full table: every metric as declared, in all answer modes, and with all generators.
 
-    The declared judges have all studies; other modes and generators, of which there are many, 3 in 10 of them, over
-    populations of 4 in 10 contexts. Generators answer exactly and with one text.
+    The declared judges have all studies; other modes and generators, of which there are many, a quarter of them, over
+    populations of two fifths of the contexts. Generators answer exactly and with one text.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def calibrate_all(
         That of `calibrate`.
     """
     _check(studies, _CONTEXTS, (), population, jobs, seed)
-    fewer = max(1, studies * 3 // 10), max(2, population * 4 // 10)
+    fewer = max(1, studies // 4), max(2, population * 2 // 5)
     wanted = [*_chosen(None, None, MODES, (JUDGE,)), *_chosen(None, None, ("exact", "text"), tuple(GENERATORS))]
     cells = [
         Cell(*one[:2], planted, *one[2:], _CONTEXTS, (), *fewer, seed) for one in wanted for planted in (False, True)

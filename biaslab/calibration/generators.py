@@ -54,6 +54,8 @@ class Generator:
         as often as others.
     twins : int
         How often each context stands in a study, with the same requests.
+    unsure : float
+        How many times as wide the distribution of answers is without the source, about the same mean.
     """
 
     about: str
@@ -66,6 +68,7 @@ class Generator:
     correlation: float = 0.0
     missing: float = 0.0
     twins: int = 1
+    unsure: float = 1.0
 
 
 #: Generators by name; a probe's own simulated judge is "judge".
@@ -87,6 +90,7 @@ GENERATORS = {
         reliability=0.6,
         correlation=-0.5,
     ),
+    "less_sure": Generator("answers that vary three times as much without the source", ("source",), unsure=3.0),
     "missing_10": Generator("10 % of replies are lost, not at random", (*_PAIRS, *_RATED), missing=0.1),
     "missing_20": Generator("20 % of replies are lost, not at random", (*_PAIRS, *_RATED), missing=0.2),
     "repeated": Generator("every context stands twice in a study", twins=2),
@@ -248,9 +252,9 @@ def _with_and_without(
     """Return two scores of every candidate; without its source the judge sees less of the quality if it is biased."""
     humans = int(rng.integers(2**31))  # the same human scores beside both
     found = []
-    for source, seen in (("with", 1.0), ("without", 1 - bias * items.share)):
+    for source, seen, wide in (("with", 1.0, 1.0), ("without", 1 - bias * items.share, generator.unsure)):
         mean = 3 + generator.ceiling + items.shift + seen * items.quality + _NOISE * rng.normal(size=len(items.quality))
-        scores = _scored(items, generator, mean, k, np.random.default_rng(humans), answers)
+        scores = _scored(items, generator, mean, k, np.random.default_rng(humans), answers, wide * _ANSWER_SD)
         found.append(scores.assign(source=source))
     return pd.concat(found, ignore_index=True)
 
@@ -280,9 +284,10 @@ def _scored(
     k: int | None,
     rng: np.random.Generator,
     answers: np.random.Generator,
+    deviation: float = _ANSWER_SD,
 ) -> pd.DataFrame:
     """Return a score on 1-5 about a mean, exact or from k samples, beside the scores of three annotators."""
-    value = _expected(mean) if k is None else _drawn(mean, k, answers).mean(axis=1)
+    value = _expected(mean, deviation) if k is None else _drawn(mean, k, answers, deviation).mean(axis=1)
     rated, average = _annotated(items.quality, generator.reliability, rng)
     answer = "text" if k == 1 else "distribution"
     return _frame(items, value).assign(human=average, ratings=rated, answer=answer, **_sampled(k, len(value)))
@@ -316,9 +321,9 @@ def _frame(items: _Items, value: Floats) -> pd.DataFrame:
     )
 
 
-def _expected(mean: Floats) -> Floats:
+def _expected(mean: Floats, deviation: float) -> Floats:
     """Return the mean of a normal score that is rounded to 1, 2, 3, 4 or 5."""
-    value: Floats = 1 + ndtr((mean[:, None] - np.arange(1.5, 5)) / _ANSWER_SD).sum(axis=1)
+    value: Floats = 1 + ndtr((mean[:, None] - np.arange(1.5, 5)) / deviation).sum(axis=1)
     return value
 
 
