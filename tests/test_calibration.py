@@ -220,7 +220,7 @@ def test_the_command_fails_and_names_what_left_its_band(monkeypatch, capsys):
     monkeypatch.setattr(Position, "estimate", lambda self, trials, m=None: shipped(self, trials.assign(**first), m))
     assert main([*WORDS, "--check"]) == 3
     said = capsys.readouterr().err
-    assert "first_position_rate, fair judge, 8 contexts: type_i_error" in said
+    assert "first_position_rate, exact, fair judge, 8 contexts: type_i_error" in said
     assert main(WORDS) == 0
 
 

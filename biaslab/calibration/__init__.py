@@ -13,64 +13,51 @@ Examples
 from __future__ import annotations
 
 import multiprocessing
-import time
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.proportion import proportion_confint
 
-from biaslab.calibration.population import Population, estimate_one, population_for, studies
+from biaslab.calibration.cells import BANDS, JUDGE, REFUSALS, WIDER, Cell, applies, declared_mode, run
+from biaslab.calibration.generators import GENERATORS, find_generator
+from biaslab.calibration.sheet import Sheet
 from biaslab.checks import require_whole
-from biaslab.core import Calibration, Metric, Probe
+from biaslab.core import Metric, Probe
 from biaslab.errors import InputError
-from biaslab.judges.simulated import SimulatedJudge
+from biaslab.judges.modes import MODES, AnswerMode
 from biaslab.probes import available
-from biaslab.stats import Resampling, expected_power
 
-__all__ = ["BANDS", "REFUSALS", "calibrate", "describe", "outside"]
+__all__ = ["BANDS", "GENERATORS", "MODES", "REFUSALS", "WIDER", "calibrate", "calibrate_all", "describe", "outside"]
 
-#: How far a share may lie from what is promised: type-I error .05, coverage .95, power as planned.
-BANDS = {"type_i_error": 0.015, "coverage": 0.02, "power": 0.05}
-#: A tenth of the requests in which the worse candidate stands first is refused, and with each its pair is lost.
-REFUSALS = {"refusal": 0.1, "selective": True}
-_ALPHA = 0.05
-
-
-@dataclass(frozen=True)
-class _Task:
-    """What one process does at a time: two populations, without and with refusals, and all studies of them."""
-
-    kind: type[Probe]
-    metric: Metric
-    planted: bool
-    contexts: tuple[int, ...]
-    curve: tuple[int, ...]
-    studies: int
-    population: int
-    seed: int
+_CONTEXTS = (8, 24, 100)
+_Report = Callable[[pd.DataFrame], object]
 
 
 def calibrate(
     probes: Sequence[type[Probe]] | None = None,
     metrics: Sequence[str] | None = None,
     studies: int = 1000,
-    contexts: Sequence[int] = (8, 24, 100),
+    contexts: Sequence[int] = _CONTEXTS,
     curve: Sequence[int] = (),
     population: int = 5_000,
     jobs: int = 1,
     seed: int = 0,
-    report: Callable[[pd.DataFrame], object] | None = None,
+    report: _Report | None = None,
+    modes: Sequence[str] | None = None,
+    generators: Sequence[str] = (JUDGE,),
+    out: str | PathLike[str] | None = None,
 ) -> pd.DataFrame:
     """Measure type-I error, coverage and power of metrics over simulated studies.
 
     For every `Calibration` that a probe declares, a simulated judge without and one with the planted bias answers the
-    probe's design for a large constructed population, each with and without selective refusals (`REFUSALS`). A study
-    draws contexts from it with replacement and calls the probe's own ``estimate``.
+    probe's design for a large constructed population, in the declared mode with and without selective refusals
+    (`REFUSALS`). Other generators draw the trials of a population without any judge
+    (`biaslab.calibration.generators`). A study draws contexts with replacement and calls the probe's own ``estimate``.
 
     Parameters
     ----------
@@ -94,38 +81,116 @@ def calibrate(
         Of everything random.
     report : callable, optional
         Called with the rows of each metric and judge as soon as they are there.
+    modes : sequence of str, optional
+        Answer modes: "exact", "text", "sampled:k". By default the one that a metric's calibration declares.
+    generators : sequence of str
+        "judge", the simulated judge that the calibration declares, and names in `GENERATORS`. What a generator cannot
+        draw is left out.
+    out : path, optional
+        A CSV file to which rows are written as they come. What it holds already, with the same numbers, is not run
+        again.
 
     Returns
     -------
     pandas.DataFrame
-        One row a quantity: ``probe, metric, quantity`` ("type_i_error", the share of p < .05 with the fair judge;
-        "coverage", the share of 95 % intervals that cover the true value; "power", the share of p < .05 with the biased
-        judge), ``planted`` (is the judge biased), ``refusals`` (does it refuse), ``n_contexts, estimate`` (the share),
-        ``ci_low, ci_high, ci_level`` (its Wilson interval over studies: the Monte-Carlo error), ``promised, low, high``
-        (the band), ``kept`` (does the interval reach into the band), ``truth`` (the metric over the whole population,
-        without refusals), ``studies, n_undefined`` (studies without p-value or interval, which count as neither
-        rejected nor covered), ``seconds``.
+        One row a quantity: ``probe, metric, mode, generator, studies, population, seed, planted`` (is the judge
+        biased), ``refusals`` (does it refuse), ``n_contexts``;
+
+        ``quantity``: "type_i_error", the share of p < .05 with the fair judge; "coverage", the share of 95 % intervals
+        that cover the true value; "power", the share of p < .05 with the biased judge; "bounds", where replies are
+        missing not at random, the share of worst-case bounds that hold the true value; "refused", where the metric is
+        undefined in this mode, for the reason in ``note``;
+
+        ``estimate`` (the share), ``ci_low, ci_high, ci_level`` (its Wilson interval over studies: the Monte-Carlo
+        error), ``promised, low, high`` (the band: `BANDS`, and `WIDER` in other modes and with other generators),
+        ``kept`` (does the interval reach into the band), ``truth`` (the metric over the whole population, without
+        refusals), ``bias`` (mean estimate minus that), ``n_undefined`` (studies without p-value or interval, which
+        count as neither rejected nor covered), ``seconds, note``.
 
     Raises
     ------
     InputError
-        If a number is too small, a metric is unknown, or nothing is left to calibrate.
+        If a number is too small, a metric, mode or generator is unknown, or nothing is left to calibrate.
+
+    Notes
+    -----
+    The true value is that of the metric in the same mode, since decisions, sampled scores and their spread are what
+    most metrics are about. Of differences between agreements, and of alpha, it is that of the exact distributions,
+    which samples only estimate. With a generator's fair judge it is the null, and with humans who err that of humans
+    who do not.
     """
+    _check(studies, contexts, curve, population, jobs, seed)
+    sizes = tuple(sorted(set(contexts))), tuple(sorted(set(curve) - set(contexts)))
+    cells = [
+        Cell(kind, metric, planted, mode, generator, *sizes, studies, population, seed)
+        for kind, metric, mode, generator in _chosen(probes, metrics, modes, generators)
+        for planted in (False, True)
+    ]
+    return _run_all(cells, jobs, report, out)
+
+
+def calibrate_all(
+    studies: int = 1000,
+    population: int = 5_000,
+    jobs: int = 1,
+    seed: int = 0,
+    report: _Report | None = None,
+    out: str | PathLike[str] | None = None,
+) -> pd.DataFrame:
+    """Run the full table: every metric as declared, in all answer modes, and with all generators.
+
+    The declared judges have all studies; other modes and generators, of which there are many, a quarter of them, over
+    populations of two fifths of the contexts. Generators answer exactly and with one text.
+
+    Parameters
+    ----------
+    studies, population, jobs, seed, report, out
+        As for `calibrate`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        That of `calibrate`.
+    """
+    _check(studies, _CONTEXTS, (), population, jobs, seed)
+    fewer = max(1, studies // 4), max(2, population * 2 // 5)
+    wanted = [*_chosen(None, None, MODES, (JUDGE,)), *_chosen(None, None, ("exact", "text"), tuple(GENERATORS))]
+    cells = [
+        Cell(*one[:2], planted, *one[2:], _CONTEXTS, (), *fewer, seed) for one in wanted for planted in (False, True)
+    ]
+    declared = [replace(cell, studies=studies, population=population) if cell.declared else cell for cell in cells]
+    return _run_all(sorted(declared, key=lambda cell: not cell.declared), jobs, report, out)
+
+
+def _check(studies: int, contexts: Sequence[int], curve: Sequence[int], population: int, jobs: int, seed: int) -> None:
     smallest = (("studies", studies, 1), ("population", population, 2), ("jobs", jobs, 1), ("seed", seed, 0))
     for name, value, least in (*smallest, *(("contexts", g, 2) for g in (*contexts, *curve))):
         require_whole(name, int(value) if isinstance(value, np.integer) else value, least)
-    sizes = tuple(sorted(set(contexts))), tuple(sorted(set(curve) - set(contexts)))
-    tasks = [
-        _Task(kind, metric, planted, *sizes, studies, population, seed)
+
+
+def _chosen(
+    probes: Sequence[type[Probe]] | None,
+    metrics: Sequence[str] | None,
+    modes: Sequence[str] | None,
+    generators: Sequence[str],
+) -> list[tuple[type[Probe], Metric, str, str]]:
+    """Return every metric with every mode and generator that applies to it."""
+    for mode in modes or ():
+        AnswerMode(mode)
+    for name in generators:
+        _ = name == JUDGE or find_generator(name)
+    found = [
+        (kind, metric, mode, generator)
         for kind, metric in _declared(probes, metrics)
-        for planted in (False, True)
+        for generator in generators
+        for mode in (modes or [declared_mode(kind, metric)])
+        if applies(kind, metric, mode, generator)
     ]
-    found: dict[int, pd.DataFrame] = {}
-    for index, rows in _run_all(tasks, min(jobs, len(tasks))):
-        found[index] = rows
-        if report is not None:
-            report(rows)
-    return pd.concat([found[index] for index in range(len(tasks))], ignore_index=True)
+    if not found:
+        drawn = [name for name, each in GENERATORS.items() if any(kind.name in each.probes for kind in probes or ())]
+        known = f"some of {', '.join([JUDGE, *drawn])}"
+        raise InputError("generators", list(generators), known, "others cannot draw these metrics in these modes")
+    return found
 
 
 def outside(found: pd.DataFrame) -> pd.DataFrame:
@@ -135,10 +200,14 @@ def outside(found: pd.DataFrame) -> pd.DataFrame:
 
 def describe(row: Any) -> str:
     """Say one row of `calibrate` in words."""
-    judge = f"{'planted' if row.planted else 'fair'} judge{' with refusals' if row.refusals else ''}"
+    who = f"{'planted' if row.planted else 'fair'} judge{' with refusals' if row.refusals else ''}"
+    where = "" if row.generator == JUDGE else f", {row.generator}"
+    if row.quantity == "refused":
+        return f"{row.probe} {row.metric}, {row.mode}, {who}{where}: refused: {row.note}"
     return (
-        f"{row.probe} {row.metric}, {judge}, {row.n_contexts} contexts: {row.quantity} {row.estimate:.3f} "
-        f"[{row.ci_low:.3f}, {row.ci_high:.3f}], band {row.low:.3f} to {row.high:.3f}"
+        f"{row.probe} {row.metric}, {row.mode}, {who}{where}, {row.n_contexts:.0f} contexts: {row.quantity} "
+        f"{row.estimate:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}], band {row.low:.3f} to {row.high:.3f}"
+        f"{f'; {row.note}' if row.note else ''}"
     )
 
 
@@ -155,75 +224,28 @@ def _declared(probes: Sequence[type[Probe]] | None, metrics: Sequence[str] | Non
     return [(kind, metric) for kind, metric in declared if metric.name in wanted]
 
 
-def _run_all(tasks: Sequence[_Task], jobs: int) -> Iterator[tuple[int, pd.DataFrame]]:
-    if jobs == 1:
-        yield from ((index, _run(task)) for index, task in enumerate(tasks))
+def _run_all(cells: Sequence[Cell], jobs: int, report: _Report | None, out: str | PathLike[str] | None) -> pd.DataFrame:
+    """Run the cells that the file does not hold; report and write each as soon as it is there."""
+    sheet = Sheet(None if out is None else Path(out))
+    found = {index: rows for index, cell in enumerate(cells) if (rows := sheet.find(cell)) is not None}
+    open_cells = {index: cell for index, cell in enumerate(cells) if index not in found}
+    for index, rows in _each(open_cells, min(jobs, len(open_cells))):
+        found[index] = rows
+        sheet.add(rows)
+        if report is not None:
+            report(rows)
+    return pd.concat([found[index] for index in range(len(cells))], ignore_index=True)
+
+
+def _each(cells: dict[int, Cell], jobs: int) -> Iterator[tuple[int, pd.DataFrame]]:
+    if jobs <= 1:
+        yield from ((index, run(cell)) for index, cell in cells.items())
         return
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        futures = {pool.submit(_run, task): index for index, task in enumerate(tasks)}
+        futures = {pool.submit(run, cell): index for index, cell in cells.items()}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _run(task: _Task) -> pd.DataFrame:
-    calibration = task.metric.calibration or Calibration({}, {})
-    probe = task.kind(**calibration.parameters)
-    settings = calibration.planted if task.planted else calibration.fair
-    dataset = population_for(calibration, task.population, task.seed)
-    rows: list[dict[str, Any]] = []
-    truth = float("nan")
-    for refusals in (False, True):
-        judge = SimulatedJudge(dataset, **{"seed": task.seed, **settings, **(REFUSALS if refusals else {})})  # type: ignore[arg-type]
-        population = Population.judged(probe, task.metric.name, judge, dataset)
-        truth = truth if refusals else population.estimate
-        for contexts in sorted({*task.contexts, *(task.curve if task.planted and not refusals else ())}):
-            where = {"planted": task.planted, "refusals": refusals, "n_contexts": contexts, "truth": truth}
-            rows += _point(probe, task, population, where)
-    names = {"probe": probe.name, "metric": task.metric.name}
-    return pd.DataFrame([names | row for row in rows])
-
-
-def _point(probe: Probe, task: _Task, population: Population, where: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run the studies of one size; return the row of the test and that of the interval."""
-    started, metric, truth, contexts = time.perf_counter(), task.metric.name, where["truth"], where["n_contexts"]
-    name = f"{probe.name} {metric} {where['planted']} {where['refusals']}"
-    found = np.full((task.studies, 3), np.nan)
-    drawn = studies(population, contexts, task.studies, (task.seed, zlib.crc32(name.encode())))
-    for k, (trials, seed) in enumerate(drawn):
-        row = estimate_one(probe, trials, metric, Resampling(seed=seed))
-        found[k] = row["p_value"], row["ci_low"], row["ci_high"]
-    p, low, high = found.T
-    test = ("type_i_error", _ALPHA)
-    if task.planted:
-        error = population.spread / np.sqrt(contexts)
-        test = ("power", expected_power(truth - (task.metric.null or 0.0), error, contexts, _ALPHA))
-    seconds = time.perf_counter() - started
-    return [
-        {"quantity": quantity} | where | _share(hits, undefined, quantity, promised) | {"seconds": seconds}
-        for (quantity, promised), hits, undefined in (
-            (test, p < _ALPHA, np.isnan(p)),
-            (("coverage", 1 - _ALPHA), (low <= truth) & (truth <= high), np.isnan(low)),
-        )
-    ]
-
-
-def _share(hits: Any, undefined: Any, quantity: str, promised: float) -> dict[str, Any]:
-    count, n = int(hits.sum()), len(hits)
-    low, high = proportion_confint(count, n, alpha=0.05, method="wilson")
-    band = (max(0.0, promised - BANDS[quantity]), min(1.0, promised + BANDS[quantity]))
-    return {
-        "estimate": count / n,
-        "ci_low": low,
-        "ci_high": high,
-        "ci_level": 0.95,
-        "promised": promised,
-        "low": band[0],
-        "high": band[1],
-        "kept": bool(low <= band[1] and high >= band[0]),
-        "studies": n,
-        "n_undefined": int(undefined.sum()),
-    }

@@ -120,9 +120,15 @@ class Population:
     trials : pandas.DataFrame
         Of all contexts.
     estimate : float
-        The metric over all contexts.
+        The metric over all contexts; NaN where it is undefined.
     spread : float
         Standard error of the metric × √contexts: how much contexts vary, from which power is planned.
+    rows, starts, counts : numpy.ndarray
+        Row numbers context by context, and where each context starts in them and how many it has.
+    twins : int
+        How often every context that is drawn stands in a study, under different names and with the same requests.
+    note : str
+        What the estimate says of itself, such as why it is undefined.
     """
 
     trials: pd.DataFrame
@@ -131,11 +137,17 @@ class Population:
     rows: NDArray[np.intp]
     starts: NDArray[np.intp]
     counts: NDArray[np.intp]
+    twins: int = 1
+    note: str = ""
 
     @classmethod
     def judged(cls, probe: Probe, metric: str, judge: Judge, dataset: Dataset) -> Population:
         """Let a judge answer the probe's whole design once, and estimate the metric."""
-        trials = collect(probe, judge, dataset, progress=False)
+        return cls.of(probe, metric, collect(probe, judge, dataset, progress=False))
+
+    @classmethod
+    def of(cls, probe: Probe, metric: str, trials: pd.DataFrame, twins: int = 1) -> Population:
+        """Estimate the metric over the trials of a population."""
         found = estimate_one(probe, trials, metric, Resampling(n=100))
         spread = float(found["se"]) * np.sqrt(found["n_contexts"])
         codes, names = pd.factorize(trials["context_id"])
@@ -143,20 +155,30 @@ class Population:
         trials = trials.drop(columns="key")  # by its requests a context that is drawn twice would be one cluster
         texts = trials.columns[trials.dtypes == "str"]
         trials = trials.astype(dict.fromkeys(texts, object))  # rows of these are drawn and compared more quickly
+        if "key" in trials:
+            trials["key"] = pd.factorize(trials["key"])[0]
         rows = np.argsort(codes, kind="stable")
-        return cls(trials, float(found["estimate"]), spread, rows, np.cumsum(counts) - counts, counts)
+        starts = np.cumsum(counts) - counts
+        return cls(trials, float(found["estimate"]), spread, rows, starts, counts, twins, str(found["note"]))
 
     def draw(self, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Draw contexts with replacement; one that is drawn twice counts as two. Their names are numbers, for speed."""
-        drawn = rng.integers(len(self.counts), size=contexts)
+        """Draw contexts with replacement; one that is drawn twice counts as two, which share no request.
+
+        Names of contexts, and keys of requests, are numbers, for speed.
+        """
+        fresh = -(-contexts // self.twins)
+        drawn = np.repeat(rng.integers(len(self.counts), size=fresh), self.twins)[:contexts]
         counts = self.counts[drawn]
         first = np.repeat(self.starts[drawn] - (np.cumsum(counts) - counts), counts)
         trials = self.trials.take(self.rows[first + np.arange(counts.sum())])
-        return trials.assign(context_id=np.repeat(np.arange(contexts), counts)).reset_index(drop=True)
+        columns = {"context_id": np.repeat(np.arange(contexts), counts)}
+        if "key" in trials:
+            columns["key"] = trials["key"].to_numpy() + columns["context_id"] // self.twins * len(self.trials)
+        return trials.assign(**columns).reset_index(drop=True)
 
 
 def estimate_one(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Resampling) -> dict[str, Any]:
-    """Estimate one metric with the probe's own code; return its row.
+    """Estimate one metric with the probe's own code; return its row, of several kinds of answers that of single ones.
 
     Raises
     ------
@@ -166,6 +188,8 @@ def estimate_one(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Re
     probe = replace(probe, resampling=resampling)  # type: ignore[type-var]
     with missing_data_expected():
         found = probe.estimate(trials, [metric])
+    if len(found) > 1 and "answer" in found:
+        found = found[found["answer"] == "single"]
     if len(found) != 1:
         raise InputError("parameters", probe, f"parameters that leave one value of {metric}, not {len(found)}")
     return {str(name): found[name].iloc[0] for name in found.columns}

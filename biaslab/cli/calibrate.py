@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from biaslab.cli.options import Table, require_table, write_table
+from biaslab.cli.options import require_table
+from biaslab.errors import InputError
+from biaslab.output import count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,29 +32,48 @@ def calibrate(
     population: Annotated[int, typer.Option(help="Contexts of the population that studies draw from.")] = 5_000,
     jobs: Annotated[int, typer.Option(help="Processes; the result does not depend on it.")] = 1,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
-    out: Table = None,
+    mode: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="How judges answer: exact, text, sampled:k; may be repeated."),
+    ] = None,
+    generator: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Whom studies draw: judge, t3, noisy_humans ...; may be repeated."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All metrics, modes and generators: the full table of the docs.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Write rows to this file as they come; go on with it.")
+    ] = None,
+    page: Annotated[Path | None, typer.Option(metavar="FILE.md", help="Write the table as a page, too.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with 3 if a metric leaves its band.")] = False,
 ) -> None:
     """Measure error rates and power on simulated judges.
 
     All probes by default. Bands: type-I error .035 to .065, coverage .93 to .97,
-    power within .05 of the plan, each widened by the Monte-Carlo error.
+    power within .05 of the plan; in other modes and with other generators .03 to
+    .07 and .92 to .98. Each is widened by the Monte-Carlo error.
     """
     require_table(out)
     from biaslab import calibration
+    from biaslab.calibration.pages import write_page
     from biaslab.probes import find_probe
 
-    found = calibration.calibrate(
-        [find_probe(name) for name in probe] if probe else None,
-        metric,
-        studies=studies,
-        population=population,
-        jobs=jobs,
-        seed=seed,
-        report=_show,
-        **({"contexts": contexts} if contexts else {}),
-    )
-    write_table(found, out, "row")
+    _refuse_a_choice(everything, probe=probe, metric=metric, contexts=contexts, mode=mode, generator=generator)
+    numbers: dict[str, Any] = {"studies": studies, "population": population, "jobs": jobs, "seed": seed}
+    numbers |= {"report": _show, "out": out}
+    if everything:
+        found = calibration.calibrate_all(**numbers)
+    else:
+        kinds = [find_probe(name) for name in probe] if probe else None
+        given = {"contexts": contexts, "modes": mode, "generators": generator}
+        chosen: dict[str, Any] = {name: value for name, value in given.items() if value}
+        found = calibration.calibrate(kinds, metric, **numbers, **chosen)
+    if out is not None:
+        typer.echo(f"{count(len(found), 'row')} in {out}")
+    if page is not None:
+        write_page(found, page, _command(everything, studies, population, seed, out))
     left = calibration.outside(found)
     typer.echo(f"{len(found) - len(left)} of {len(found)} shares keep their band")
     for row in left.itertuples():
@@ -60,9 +82,28 @@ def calibrate(
         raise typer.Exit(_LEFT_BAND)
 
 
+def _refuse_a_choice(everything: bool, **chosen: object) -> None:
+    """Raise `InputError` where everything is wanted, and something is chosen."""
+    given = [name for name, value in chosen.items() if value]
+    if everything and given:
+        raise InputError("all", ", ".join(f"--{name}" for name in given), "no choice beside it", "leave one out")
+
+
+def _command(everything: bool, studies: int, population: int, seed: int, out: Path | None) -> str:
+    """Return the command that makes the table again."""
+    given = f"--studies {studies} --population {population} --seed {seed}"
+    return f"biaslab calibrate {'--all ' if everything else ''}{given}{f' --out {out.name}' if out else ''}"
+
+
 def _show(rows: pd.DataFrame) -> None:
     numbers = ["estimate", "ci_low", "ci_high", "low", "high"]
     shown = rows[list(_SHOWN)].assign(**{name: rows[name].map("{:.3f}".format) for name in numbers})
     flags = {name: rows[name].map({True: "yes", False: "no"}) for name in ("planted", "refusals", "kept")}
-    typer.echo(f"{rows['probe'].iloc[0]}: {rows['metric'].iloc[0]}, truth {rows['truth'].iloc[0]:.4f}")
+    first = rows.iloc[0]
+    if first["quantity"] == "refused":
+        typer.echo(f"{first['probe']}: {first['metric']}, {first['mode']}: refused: {first['note']}\n")
+        return
+    typer.echo(
+        f"{first['probe']}: {first['metric']}, {first['mode']}, {first['generator']}, truth {first['truth']:.4f}"
+    )
     typer.echo(shown.assign(**flags).to_string(index=False) + "\n")

@@ -22,6 +22,12 @@ def plan(
     metric: Annotated[str | None, typer.Option(help="Of which metric; the probe's first by default.")] = None,
     power: Annotated[float, typer.Option(help="Chance to detect the shift if it is there.")] = 0.8,
     alpha: Annotated[float, typer.Option(help="Two-sided level of the test.")] = 0.05,
+    answer: Annotated[
+        str | None, typer.Option(help="How the judge answers: exact, text or sampled:k; the probe's way by default.")
+    ] = None,
+    flips: Annotated[
+        float | None, typer.Option(help="Share of pairs that flip with their order, such as 0.08.")
+    ] = None,
     price_in: Annotated[float | None, typer.Option(help="Dollars for a million tokens read.")] = None,
     price_out: Annotated[float | None, typer.Option(help="Dollars for a million tokens written.")] = None,
     price_cached: Annotated[float | None, typer.Option(help="Dollars for a million tokens read from a cache.")] = None,
@@ -55,6 +61,8 @@ def plan(
             metric=metric,
             power=power,
             alpha=alpha,
+            answer=answer,
+            flips=flips,
             prices=prices or None,
             store=store,
             seconds_per_request=seconds,

@@ -12,8 +12,9 @@ import numpy as np
 from biaslab.collect import collect
 from biaslab.core import Probe
 from biaslab.errors import InputError, JudgeError
+from biaslab.judges.modes import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
-from biaslab.stats import FEWEST, detectable_effect
+from biaslab.stats import FEWEST, detectable_effect, expected_power
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +53,11 @@ class Spread:
     deviation: float
     share: float
     origin: str
+
+    def power(self, effect: float, contexts: int, alpha: float = 0.05) -> float:
+        """Return the power against a shift of a two-sided test with this many contexts."""
+        entering = max(int(contexts * self.share + 1e-9), 1)
+        return expected_power(effect, self.deviation / math.sqrt(entering), entering, alpha)
 
     def detectable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
         """Return the shift that this many contexts detect; NaN where too few for a sign-flip test to reach α."""
@@ -120,7 +126,7 @@ def spread_of(probe: Probe, trials: pd.DataFrame, metric: str, origin: str = "")
     return Spread(float(deviation[worst]), float(share[worst]), said)
 
 
-def simulated_pilot(probe: Probe, dataset: Dataset) -> tuple[pd.DataFrame, str]:
+def simulated_pilot(probe: Probe, dataset: Dataset, answer: str | None = None) -> tuple[pd.DataFrame, str]:
     """Let a fair simulated judge answer the probe's own design on the first contexts of a data set.
 
     Parameters
@@ -129,6 +135,9 @@ def simulated_pilot(probe: Probe, dataset: Dataset) -> tuple[pd.DataFrame, str]:
         What is planned.
     dataset : Dataset
         Its first 24 contexts are judged.
+    answer : str, optional
+        Answer mode, as of `biaslab.judges.modes.AnswerMode`: texts, and shares of few samples, vary more than exact
+        distributions. By default what the probe asks for.
 
     Returns
     -------
@@ -138,7 +147,8 @@ def simulated_pilot(probe: Probe, dataset: Dataset) -> tuple[pd.DataFrame, str]:
     Raises
     ------
     InputError
-        If the simulated judge cannot answer the probe's requests, or the data set has no human scores.
+        If the simulated judge cannot answer the probe's requests, the data set has no human scores, or there is no
+        such answer mode.
 
     Notes
     -----
@@ -153,13 +163,14 @@ def simulated_pilot(probe: Probe, dataset: Dataset) -> tuple[pd.DataFrame, str]:
         raise InputError("dataset", data.name, "a data set with human scores", "give pilot=, trials of a first study")
     point = (data.scale[1] - data.scale[0]) / 4
     judge = SimulatedJudge(data, noise=NOISE * point, context_noise=CONTEXT_NOISE * point)
+    asked, answering = (probe, judge) if answer is None else AnswerMode(answer).asked(probe, judge)
     try:
-        trials = collect(probe, judge, data, progress=False)
+        trials = collect(asked, answering, data, progress=False)
     except JudgeError as error:
         remedy = "give pilot=, trials of a first study with a few contexts"
         raise InputError("probe", probe.name, f"one that the simulated judge can answer ({error})", remedy) from error
     return trials, (
         f"a simulated pilot of {data.n_contexts} contexts (an assumption: a judge without bias, quality 1, noise "
-        f"{judge.noise:g} a request and {judge.context_noise:g} a context, in points of the human scale; trials of the "
-        "judge itself are a better pilot)"
+        f"{judge.noise:g} a request and {judge.context_noise:g} a context, in points of the human scale"
+        f"{f', answers {answer}' if answer else ''}; trials of the judge itself are a better pilot)"
     )

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 from biaslab.checks import require_whole
 from biaslab.core import Judge, Probe
 from biaslab.errors import InputError
+from biaslab.judges.modes import AnswerMode
+from biaslab.planning.flips import RATE, assumed_flips, flips_of
 from biaslab.planning.pilot import Spread, simulated_pilot, spread_of
 from biaslab.planning.rounds import count_rounds
 from biaslab.spending.cost import check_prices, price
+from biaslab.stats import FEWEST
 from biaslab.store import Store
 
 if TYPE_CHECKING:
@@ -129,9 +132,14 @@ class Plan:
 
     def _question(self) -> str:
         if math.isnan(self.effect):
-            return f"Too few for any test of {self.metric} at α = {self.alpha:g}"
+            return f"{self._short(self.contexts)} of {self.metric} at α = {self.alpha:g}"
         power = f"{100 * self.power:g} % power (two-sided, α = {self.alpha:g})"
         return f"To detect a shift of {self.effect:.3g} in {self.metric} with {power}"
+
+    def _short(self, contexts: int) -> str:
+        """Say why no shift is detected."""
+        tested = contexts * self.spread.share >= FEWEST
+        return "Too few flips to detect any shift" if tested else "Too few for any test"
 
     def _time(self) -> str:
         if self.minutes is None:
@@ -144,7 +152,9 @@ class Plan:
 
     def _all(self) -> str:
         known = not math.isnan(self.effect_of_all)
-        return f"all of them detect a shift of {self.effect_of_all:.3g}" if known else "too few for any test"
+        return (
+            f"all of them detect a shift of {self.effect_of_all:.3g}" if known else self._short(self.available).lower()
+        )
 
 
 def plan(
@@ -158,6 +168,8 @@ def plan(
     power: float = 0.8,
     alpha: float = 0.05,
     pilot: pd.DataFrame | None = None,
+    answer: str | None = None,
+    flips: float | None = None,
     prices: Mapping[str, float] | None = None,
     store: Store | str | PathLike[str] | None = None,
     seconds_per_request: float | None = None,
@@ -184,6 +196,11 @@ def plan(
     pilot : pandas.DataFrame, optional
         Trials of an earlier study with this probe, from which it is read how much contexts vary. By default a simulated
         pilot, which is an assumption: see `biaslab.planning.pilot.simulated_pilot`.
+    answer : str, optional
+        How the judge answers: "exact", "text" or "sampled:k", as of `biaslab.judges.modes.AnswerMode`. Texts and shares
+        of few samples vary more. By default what the probe asks for.
+    flips : float, optional
+        Of ``first_position_rate``: the share of pairs that flip with their order. By default that of the pilot.
     prices : mapping, optional
         Dollars for a million tokens: ``input``, and if wanted ``output`` and ``cached`` (input that the server has in
         its cache).
@@ -199,14 +216,18 @@ def plan(
     Raises
     ------
     InputError
-        If a value lies outside its range, effect and contexts are both given, or the pilot does not say how much
-        contexts vary.
+        If a value lies outside its range, effect and contexts are both given, the pilot does not say how much contexts
+        vary, or pairs flip too rarely for such an effect.
 
     Notes
     -----
     The effect is (t_{1−α/2} + t_{power}) · s / √G with G − 1 degrees of freedom, s the standard deviation between
     contexts: `biaslab.stats.detectable_effect`. Where the metric comes in several cells (attributes, templates),
     s is that of the cell that varies most, so that the effect is detected in every one of them; α is that of one test.
+
+    Only pairs that flip with their order move ``first_position_rate``. Where a study has fewer than 30 of them, its
+    power is the share of 200 simulated studies in which the probe's own test finds the shift; these draw contexts of
+    the pilot: `biaslab.planning.flips.Flips`.
 
     What an adaptive design asks in its later rounds depends on the answers. These rounds are counted with answers from
     the store and, where it holds none, of a fair simulated judge: `biaslab.planning.rounds.count_rounds`.
@@ -224,8 +245,10 @@ def plan(
     """
     _check(effect, contexts, prices, seconds_per_request)
     metric = probe.primary[0] if metric is None else metric
-    trials, origin = simulated_pilot(probe, dataset) if pilot is None else (pilot, "")
-    spread = spread_of(probe, trials, metric, origin)
+    if answer is not None:
+        probe, judge = AnswerMode(answer).asked(probe, judge)
+    trials, origin = simulated_pilot(probe, dataset, answer) if pilot is None else (pilot, "")
+    spread = _spread(probe, trials, metric, origin, flips)
     available = dataset.n_contexts
     if effect is not None:
         contexts = spread.required(effect, power, alpha)
@@ -255,6 +278,16 @@ def plan(
         dollars_cached=dollars_cached,
         rounds=rounds,
     )
+
+
+def _spread(probe: Probe, trials: pd.DataFrame, metric: str, origin: str, flips: float | None) -> Spread:
+    """Return how much contexts vary, and of the rate that flips alone move, how they flip."""
+    if flips is not None:
+        if metric != RATE:
+            raise InputError("flips", flips, f"nothing for {metric}", f"only {RATE} depends on it alone")
+        return assumed_flips(probe, trials, flips)
+    found = spread_of(probe, trials, metric, origin)
+    return flips_of(probe, trials, found) if metric == RATE else found
 
 
 def _open_store(store: Store | str | PathLike[str] | None) -> Store | None:

@@ -1,0 +1,280 @@
+"""One cell of a calibration: a metric and a judge, fair or biased, in one answer mode, and all studies of them."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from statsmodels.stats.proportion import proportion_confint
+
+from biaslab.calibration.generators import Generator, find_generator, generate
+from biaslab.calibration.population import Population, estimate_one, population_for, studies
+from biaslab.core import Calibration, Metric, Probe
+from biaslab.errors import InputError, JudgeError, TrialsError
+from biaslab.judges.modes import AnswerMode
+from biaslab.judges.simulated import SimulatedJudge
+from biaslab.stats import Resampling, expected_power
+
+#: How far a share may lie from what is promised: type-I error .05, coverage .95, power as planned.
+BANDS = {"type_i_error": 0.015, "coverage": 0.02, "power": 0.05}
+#: The same in answer modes other than the declared one, and for judges of other generators; power is only shown.
+WIDER = {"type_i_error": 0.02, "coverage": 0.03, "power": 1.0, "bounds": 0.03}
+#: A tenth of the requests in which the worse candidate stands first is refused, and with each its pair is lost.
+REFUSALS = {"refusal": 0.1, "selective": True}
+#: The simulated judge that a probe's calibration declares, among the names of generators.
+JUDGE = "judge"
+#: Metrics whose value is that of the exact distributions, however answers are read. What other metrics are about is
+#: the answers themselves, such as decisions, and their value is that of a large study in the same mode.
+_OF_DISTRIBUTIONS = frozenset({"alpha_gap", "configuration_gap", "cot_shift", "temperature_shift"})
+_ALPHA = 0.05
+_REFUSED_BY_DESIGN = (InputError, JudgeError, TrialsError)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one process does at a time.
+
+    Parameters
+    ----------
+    kind, metric
+        What is calibrated.
+    planted : bool
+        Is the judge biased.
+    mode, generator : str
+        In what form it answers, and what it is: see `biaslab.judges.modes` and `biaslab.calibration.generators`.
+    contexts, curve : tuple of int
+        Contexts of studies, and more of them for the power alone.
+    studies, population, seed : int
+        How many studies, contexts of the population, and the seed.
+    """
+
+    kind: type[Probe]
+    metric: Metric
+    planted: bool
+    mode: str
+    generator: str
+    contexts: tuple[int, ...]
+    curve: tuple[int, ...]
+    studies: int
+    population: int
+    seed: int
+
+    @property
+    def calibration(self) -> Calibration:
+        """What the metric declares."""
+        return self.metric.calibration or Calibration({}, {})
+
+    @property
+    def declared(self) -> bool:
+        """Whether this is the probe's own judge and answer mode, which have the narrower bands."""
+        return self.generator == JUDGE and self.mode == declared_mode(self.kind, self.metric)
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The columns that tell cells apart."""
+        given = {"probe": self.kind.name, "metric": self.metric.name, "mode": self.mode, "generator": self.generator}
+        numbers = {"studies": self.studies, "population": self.population, "seed": self.seed}
+        return given | {"planted": self.planted} | numbers
+
+
+def declared_mode(kind: type[Probe], metric: Metric) -> str:
+    """Return the answer mode in which a metric's calibration is declared: "exact" or "text"."""
+    given = dict(metric.calibration.parameters) if metric.calibration else {}
+    has = hasattr(kind, "answer")
+    return "exact" if has and given.get("answer") != "text" else "text"
+
+
+def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> bool:
+    """Say whether a generator can draw what a metric needs in an answer mode."""
+    if generator == JUDGE:
+        return True
+    found, rank = find_generator(generator), metric.name
+    if rank == "comparative_accuracy" and (generator == "few_flips" or found.missing):
+        return False  # without quality many pairs flip, and nothing bounds an accuracy
+    if rank.endswith("_excess") and found.correlation and mode != "exact":
+        return False  # the noise of texts alone makes a fair judge correlate less with everything
+    drawn_by_the_probe = kind.name == "consistency" and mode != "exact"  # which draws its samples itself
+    return kind.name in found.probes and not drawn_by_the_probe
+
+
+def run(cell: Cell) -> pd.DataFrame:
+    """Run all studies of a cell; a metric that is undefined in its mode has one row that says why."""
+    rows = [cell.named | row for row in _rows(cell)]
+    return pd.DataFrame(rows)
+
+
+def _rows(cell: Cell) -> Iterator[dict[str, Any]]:
+    truth, why = None, _refused(cell)
+    for refusals in (False, True) if cell.declared else (False,):
+        probe, population = (None, None) if why else _population(cell, refusals=refusals)
+        if probe is None or population is None or np.isnan(population.estimate):
+            yield _row_of_refusal(why or (population.note if population else "") or "undefined")
+            return
+        truth = _truth(cell, population) if truth is None else truth
+        for contexts in sorted({*cell.contexts, *(cell.curve if cell.planted and not refusals else ())}):
+            yield from _point(probe, cell, population, {"refusals": refusals, "n_contexts": contexts, "truth": truth})
+
+
+def _refused(cell: Cell) -> str:
+    """Return why a probe cannot be asked in a mode; "" where it can. Two contexts tell."""
+    if cell.declared or cell.generator != JUDGE:
+        return ""
+    try:
+        probe, judge, dataset = _asked(replace(cell, population=2), AnswerMode(cell.mode))
+        judge.check([trial.request for trial in probe.design(dataset)])
+    except _REFUSED_BY_DESIGN as error:
+        return str(error)
+    return ""
+
+
+def _population(cell: Cell, mode: str | None = None, refusals: bool = False) -> tuple[Probe, Population]:
+    """Return the probe and the whole population, in the cell's mode by default."""
+    answer = AnswerMode(mode or cell.mode)
+    if cell.generator == JUDGE:
+        probe, judge, dataset = _asked(cell, answer, refusals)
+        return probe, Population.judged(probe, cell.metric.name, judge, dataset)
+    return _generated(cell, *_adapted(cell))
+
+
+def _generated(cell: Cell, generator: Generator, planted: bool) -> tuple[Probe, Population]:
+    probe = cell.kind(**cell.calibration.parameters)
+    seed = (cell.seed, zlib.crc32(f"{probe.name} {cell.generator}".encode()))
+    trials = generate(generator, probe.name, cell.population, planted, AnswerMode(cell.mode).k, seed)
+    return probe, Population.of(probe, cell.metric.name, trials, generator.twins)
+
+
+def _asked(cell: Cell, answer: AnswerMode, refusals: bool = False) -> tuple[Probe, Any, Any]:
+    """Return the probe, the simulated judge in an answer mode, and whom it judges."""
+    probe, declared = cell.kind(**cell.calibration.parameters), cell.calibration
+    dataset = population_for(declared, cell.population, cell.seed)
+    settings = {"seed": cell.seed, **(declared.planted if cell.planted else declared.fair)}
+    judge = SimulatedJudge(dataset, **(settings | (REFUSALS if refusals else {})))  # type: ignore[arg-type]
+    if cell.declared and answer.name == cell.mode:
+        return probe, judge, dataset
+    probe, judged = answer.asked(probe, judge)
+    return probe, judged, dataset
+
+
+def _adapted(cell: Cell) -> tuple[Generator, bool]:
+    """Return the generator and whether it is biased: the bias in a judge's accuracy is that it sees some quality."""
+    generator = find_generator(cell.generator)
+    if cell.metric.name != "comparative_accuracy":
+        return generator, cell.planted
+    return replace(generator, quality=0.3 if cell.planted else 0.0), False
+
+
+def _truth(cell: Cell, population: Population) -> float:
+    """Return the true value: the null of a generator's fair judge, else the metric over a large, whole population."""
+    exact = cell.metric.name in _OF_DISTRIBUTIONS
+    if cell.generator == JUDGE:
+        if cell.declared or not exact or _refused(replace(cell, mode="exact")):
+            return population.estimate
+        return _population(cell, "exact")[1].estimate
+    if not cell.planted:
+        return float(cell.metric.null or 0.0)
+    generator, planted = _adapted(cell)
+    errs = generator.reliability < 1 and cell.kind.name != "source"  # of agreement with humans their errors are a part
+    if not errs and not generator.missing:
+        return population.estimate
+    whole = replace(generator, missing=0.0, reliability=1.0 if errs else generator.reliability)
+    return _generated(cell, whole, planted)[1].estimate
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What the studies of one size estimated, one element each."""
+
+    p: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    estimate: NDArray[np.float64]
+    least: NDArray[np.float64]
+    most: NDArray[np.float64]
+
+
+def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Run the studies of one size; yield the row of the test, that of the interval, and that of bounds."""
+    started, truth, contexts = time.perf_counter(), where["truth"], where["n_contexts"]
+    found = _studied(probe, cell, population, where)
+    test = ("type_i_error", _ALPHA)
+    if cell.planted:
+        test = ("power", _planned(truth - (cell.metric.null or 0.0), population.spread, contexts))
+    shared = where | {
+        "seconds": time.perf_counter() - started,
+        "bias": float(np.nanmean(found.estimate)) - truth if not np.isnan(found.estimate).all() else np.nan,
+        "note": "",
+    }
+    missing = cell.generator != JUDGE and find_generator(cell.generator).missing > 0
+    covered = (found.low <= truth) & (truth <= found.high)
+    for (quantity, promised), hits, undefined in (
+        (test, found.p < _ALPHA, np.isnan(found.p)),
+        (("coverage", 1 - _ALPHA), covered, np.isnan(found.low)),
+    ):
+        band = (0.0, 1.0) if missing else _band(cell, quantity, promised)
+        yield shared | {"quantity": quantity} | _share(hits, undefined, promised, band)
+    if missing:
+        yield shared | {"quantity": "bounds"} | _bounds(found, truth)
+
+
+def _studied(probe: Probe, cell: Cell, population: Population, where: dict[str, Any]) -> _Found:
+    name = f"{probe.name} {cell.metric.name} {cell.planted} {where['refusals']}"
+    name += "" if cell.declared else f" {cell.mode} {cell.generator}"
+    found = np.full((cell.studies, 6), np.nan)
+    drawn = studies(population, where["n_contexts"], cell.studies, (cell.seed, zlib.crc32(name.encode())))
+    columns = ("p_value", "ci_low", "ci_high", "estimate", "bound_low", "bound_high")
+    for k, (trials, seed) in enumerate(drawn):
+        row = estimate_one(probe, trials, cell.metric.name, Resampling(seed=seed))
+        found[k] = [row.get(column, np.nan) for column in columns]
+    return _Found(*found.T)
+
+
+def _planned(effect: float, spread: float, contexts: int) -> float:
+    """Return the power that is planned; NaN where contexts do not vary."""
+    return expected_power(effect, spread / np.sqrt(contexts), contexts, _ALPHA) if spread > 0 else np.nan
+
+
+def _band(cell: Cell, quantity: str, promised: float) -> tuple[float, float]:
+    """Return the band of a share; few flips are so few outcomes that a valid test rejects less than it may."""
+    width = (BANDS if cell.declared else WIDER)[quantity]
+    low, high = max(0.0, promised - width), min(1.0, promised + width)
+    if cell.generator == "few_flips":
+        low, high = (0.0 if quantity == "type_i_error" else low), (1.0 if quantity == "coverage" else high)
+    return (0.0, 1.0) if np.isnan(promised) else (low, high)
+
+
+def _bounds(found: _Found, truth: float) -> dict[str, Any]:
+    """Return how often worst-case bounds hold the true value, which is always; sampling error is all they lack."""
+    undefined = np.isnan(found.least)
+    said = {"note": "the estimates have no bounds"} if undefined.all() else {}
+    hits = (found.least <= truth) & (truth <= found.most)
+    return _share(hits, undefined, 1 - _ALPHA, (1 - _ALPHA - WIDER["bounds"], 1.0)) | said
+
+
+def _share(
+    hits: NDArray[np.bool_], undefined: NDArray[np.bool_], promised: float, band: tuple[float, float]
+) -> dict[str, Any]:
+    count, n = int(hits.sum()), len(hits)
+    low, high = proportion_confint(count, n, alpha=0.05, method="wilson")
+    kept = bool(low <= band[1] and high >= band[0])
+    shown = {"estimate": count / n, "ci_low": low, "ci_high": high, "ci_level": 0.95}
+    return shown | {
+        "promised": promised,
+        "low": band[0],
+        "high": band[1],
+        "kept": kept,
+        "n_undefined": int(undefined.sum()),
+    }
+
+
+def _row_of_refusal(why: str) -> dict[str, Any]:
+    blank = dict.fromkeys(
+        ("estimate", "ci_low", "ci_high", "promised", "low", "high", "truth", "bias", "n_contexts"), np.nan
+    )
+    rest = {"refusals": False, "ci_level": 0.95, "kept": True, "n_undefined": 0, "seconds": 0.0}
+    return {"quantity": "refused"} | blank | rest | {"note": why}

@@ -1,0 +1,350 @@
+"""Populations that no simulated judge answered: trials drawn straight from a model, with what real data are like.
+
+They share no code with `biaslab.SimulatedJudge`: an instrument that was designed with one generator is checked with
+others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit, ndtr
+
+from biaslab.errors import InputError
+
+Floats = NDArray[np.float64]
+_SMALLEST, _LARGEST = 2, 16  # candidates of a context, where contexts differ in size
+_ANSWER_SD = 0.7  # of a text's score about its mean, in points
+_CONTEXT_SD, _NOISE = 0.5, 0.7
+_PAIRS, _FEATURES, _RATED = ("position",), ("verbosity", "familiarity"), ("verbosity", "familiarity", "source")
+_SCORES = (*_RATED, "consistency")
+_EFFECT = {"position": 0.4, "verbosity": 0.15, "familiarity": -0.3, "source": 0.5, "consistency": 0.25}
+
+
+@dataclass(frozen=True)
+class Generator:
+    """What a population is like; neutral by default.
+
+    Parameters
+    ----------
+    about : str
+        In words.
+    probes : tuple of str
+        Probes whose trials can be drawn.
+    heavy : bool
+        Effects of contexts have a t distribution with 3 degrees of freedom, not a normal one.
+    sizes : {"equal", "unequal", "informative"}
+        Three candidates a context, or 2 to 16; *informative*: contexts with more candidates also differ more and, where
+        a bias is planted, have more of it.
+    ceiling : float
+        By how many points scores are higher.
+    quality : float
+        Log odds of a pair for each standard deviation of quality: where it is high, few pairs flip.
+    reliability : float
+        Of the mean human score: variance of the true quality as a share of its variance.
+    correlation : float
+        Of the feature with the true quality.
+    missing : float
+        Share of replies that are lost; those in which the judge prefers what stands second, or scores low, four times
+        as often as others.
+    twins : int
+        How often each context stands in a study, with the same requests.
+    unsure : float
+        How many times as wide the distribution of answers is without the source, about the same mean.
+    """
+
+    about: str
+    probes: tuple[str, ...] = (*_PAIRS, *_SCORES)
+    heavy: bool = False
+    sizes: Literal["equal", "unequal", "informative"] = "equal"
+    ceiling: float = 0.0
+    quality: float = 1.0
+    reliability: float = 1.0
+    correlation: float = 0.0
+    missing: float = 0.0
+    twins: int = 1
+    unsure: float = 1.0
+
+
+#: Generators by name; a probe's own simulated judge is "judge".
+GENERATORS = {
+    "normal": Generator("normal effects of contexts"),
+    "t3": Generator("effects of contexts from a t distribution with 3 degrees of freedom", heavy=True),
+    "sizes": Generator("2 to 16 candidates a context", sizes="unequal"),
+    "informative_sizes": Generator(
+        "2 to 16 candidates a context, more effect where there are more", (*_PAIRS, *_RATED), sizes="informative"
+    ),
+    "ceiling": Generator("scores at the top of the scale", _SCORES, ceiling=1.5),
+    "few_flips": Generator("about 8 % of pairs flip", _PAIRS, quality=4.7),
+    "noisy_humans": Generator(
+        "human scores of reliability .6, feature correlated .5 with quality", _RATED, reliability=0.6, correlation=0.5
+    ),
+    "noisy_humans_negative": Generator(
+        "human scores of reliability .6, feature correlated -.5 with quality",
+        _FEATURES,
+        reliability=0.6,
+        correlation=-0.5,
+    ),
+    "less_sure": Generator("answers that vary three times as much without the source", ("source",), unsure=3.0),
+    "missing_10": Generator("10 % of replies are lost, not at random", (*_PAIRS, *_RATED), missing=0.1),
+    "missing_20": Generator("20 % of replies are lost, not at random", (*_PAIRS, *_RATED), missing=0.2),
+    "repeated": Generator("every context stands twice in a study", twins=2),
+}
+
+
+def find_generator(name: str) -> Generator:
+    """Return the generator of a name.
+
+    Raises
+    ------
+    InputError
+        If there is none; the message lists those there are.
+
+    Examples
+    --------
+    >>> find_generator("noisy_humans").reliability
+    0.6
+    """
+    if name not in GENERATORS:
+        raise InputError("generator", name, f"one of judge, {', '.join(GENERATORS)}")
+    return GENERATORS[name]
+
+
+def generate(
+    generator: Generator, probe: str, contexts: int, planted: bool, k: int | None = None, seed: Sequence[int] = (0,)
+) -> pd.DataFrame:
+    """Draw the trials of a population.
+
+    Parameters
+    ----------
+    generator : Generator
+        What it is like.
+    probe : {"position", "verbosity", "familiarity", "source", "consistency"}
+        Whose trials they are.
+    contexts : int
+        How many.
+    planted : bool
+        With a bias, or without.
+    k : int, optional
+        Samples of an answer; exact answers where nothing is said. 1 is one text.
+    seed : sequence of int
+        Of everything random. Two calls that differ in `k` alone have the same judge.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a judgement, with the columns that the probe reads.
+
+    Examples
+    --------
+    >>> trials = generate(GENERATORS["few_flips"], "position", 2, planted=False)
+    >>> trials["context_id"].tolist() == [0] * 6 + [1] * 6
+    True
+    """
+    rng, answers = np.random.default_rng([*seed, 0]), np.random.default_rng([*seed, 1])
+    items = _items(generator, contexts, rng)
+    bias = _EFFECT[probe] * planted
+    if probe == "position":
+        trials = _pairs(generator, items, bias, k, rng, answers)
+    elif probe == "consistency":
+        trials = _repeated_scores(generator, items, bias, answers)
+    elif probe == "source":
+        trials = _with_and_without(generator, items, bias, k, rng, answers)
+    else:
+        trials = _feature_scores(generator, probe, items, bias, k, rng, answers)
+    trials = trials.assign(probe=probe, judge="generated", dataset="generated", attribute="quality")
+    return _lose(trials, generator.missing, answers).assign(tokens=1, key=np.arange(len(trials)))
+
+
+@dataclass(frozen=True)
+class _Items:
+    """Candidates of all contexts, one element each: whose they are, how good, and the effect of their context."""
+
+    context: NDArray[np.intp]
+    candidate: NDArray[np.intp]
+    size: NDArray[np.intp]
+    quality: Floats
+    shift: Floats
+    share: Floats  # of the planted bias, 1 on average
+
+
+def _items(generator: Generator, contexts: int, rng: np.random.Generator) -> _Items:
+    equal = generator.sizes == "equal"
+    sizes = np.full(contexts, 3) if equal else rng.integers(_SMALLEST, _LARGEST + 1, contexts)
+    effect = rng.standard_t(3, contexts) / np.sqrt(3) if generator.heavy else rng.normal(size=contexts)
+    share = sizes / sizes.mean() if generator.sizes == "informative" else np.ones(contexts)
+    context = np.repeat(np.arange(contexts), sizes)
+    candidate = np.arange(len(context)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    shift = _CONTEXT_SD * effect * share
+    quality = rng.normal(size=len(context))
+    return _Items(context, candidate, sizes[context], quality, shift[context], share[context])
+
+
+def _pairs(
+    generator: Generator,
+    items: _Items,
+    bias: float,
+    k: int | None,
+    rng: np.random.Generator,
+    answers: np.random.Generator,
+) -> pd.DataFrame:
+    """Return every ordered pair of a context; log odds: quality of the first over the second, bias, effect, noise."""
+    first = np.repeat(np.arange(len(items.context)), items.size)
+    place = np.arange(len(first)) - np.repeat(np.cumsum(items.size) - items.size, items.size)
+    second = first - items.candidate[first] + place
+    first, second = first[first != second], second[first != second]
+    apart = items.quality[first] - items.quality[second]
+    odds = generator.quality * apart + bias * items.share[first] + items.shift[first] + rng.normal(size=len(first))
+    p = expit(odds)
+    value = p if k is None else answers.binomial(k, p) / k
+    return pd.DataFrame(
+        {
+            "context_id": items.context[first],
+            "candidate_id": items.candidate[first],
+            "opponent_id": items.candidate[second],
+            "template": 1,
+            "human_gap": apart,
+            "replicate": 0,
+            "value": value,
+            "status": np.where(value == 0.5, "tie", "ok"),
+            "low": value < 0.5,
+        }
+        | _sampled(k, len(value))
+    )
+
+
+def _feature_scores(
+    generator: Generator,
+    probe: str,
+    items: _Items,
+    bias: float,
+    k: int | None,
+    rng: np.random.Generator,
+    answers: np.random.Generator,
+) -> pd.DataFrame:
+    """Return a score of every candidate, with its length or its log perplexity; the judge sees the true quality."""
+    r = generator.correlation
+    feature = r * items.quality + np.sqrt(1 - r**2) * rng.normal(size=len(items.quality))
+    length = 3 + feature if probe == "verbosity" else 3 + 0.35 * feature
+    noise = 0.0 if r else _NOISE * rng.normal(size=len(length))  # a noisier judge correlates less with everything
+    mean = 3 + generator.ceiling + items.quality + items.shift + noise
+    mean += bias * items.share * (length - 3) * (1 if probe == "verbosity" else 2)
+    frame = _scored(items, generator, mean, k, rng, answers).assign(asked="score")
+    if probe == "verbosity":
+        return frame.assign(words=2.0**length)
+    text = frame.assign(asked="candidate", value=length, label_mass=np.nan, samples=np.nan, low=False)
+    return pd.concat([frame, text], ignore_index=True)
+
+
+def _with_and_without(
+    generator: Generator,
+    items: _Items,
+    bias: float,
+    k: int | None,
+    rng: np.random.Generator,
+    answers: np.random.Generator,
+) -> pd.DataFrame:
+    """Return two scores of every candidate; without its source the judge sees less of the quality if it is biased."""
+    humans = int(rng.integers(2**31))  # the same human scores beside both
+    found = []
+    for source, seen, wide in (("with", 1.0, 1.0), ("without", 1 - bias * items.share, generator.unsure)):
+        mean = 3 + generator.ceiling + items.shift + seen * items.quality + _NOISE * rng.normal(size=len(items.quality))
+        scores = _scored(items, generator, mean, k, np.random.default_rng(humans), answers, wide * _ANSWER_SD)
+        found.append(scores.assign(source=source))
+    return pd.concat(found, ignore_index=True)
+
+
+def _repeated_scores(generator: Generator, items: _Items, bias: float, rng: np.random.Generator) -> pd.DataFrame:
+    """Return three samples of every score in two configurations, of which the bias parts the second from the first.
+
+    Annotators draw from the distributions of the first, made narrower by the bias.
+    """
+    centre = 3 + generator.ceiling + items.quality + items.shift
+    other = centre + 2 * bias * rng.normal(size=len(centre))
+    ratings = _written(_drawn(centre, 3, rng, _ANSWER_SD * (1 - bias)))
+    found = []
+    for configuration, mean in (("1-5", centre), ("1-5 joint", other)):
+        samples = _drawn(mean, 3, rng)
+        found += [
+            _frame(items, samples[:, j]).assign(replicate=j, configuration=configuration, ratings=ratings)
+            for j in range(samples.shape[1])
+        ]
+    return pd.concat(found, ignore_index=True).assign(answer="distribution")
+
+
+def _scored(
+    items: _Items,
+    generator: Generator,
+    mean: Floats,
+    k: int | None,
+    rng: np.random.Generator,
+    answers: np.random.Generator,
+    deviation: float = _ANSWER_SD,
+) -> pd.DataFrame:
+    """Return a score on 1-5 about a mean, exact or from k samples, beside the scores of three annotators."""
+    value = _expected(mean, deviation) if k is None else _drawn(mean, k, answers, deviation).mean(axis=1)
+    rated, average = _annotated(items.quality, generator.reliability, rng)
+    answer = "text" if k == 1 else "distribution"
+    return _frame(items, value).assign(human=average, ratings=rated, answer=answer, **_sampled(k, len(value)))
+
+
+def _annotated(quality: Floats, reliability: float, rng: np.random.Generator) -> tuple[list[str], Floats]:
+    """Return the ratings of three annotators, written as one text, and their mean, of the given reliability."""
+    error = np.sqrt(3 * (1 / reliability - 1))
+    ratings = np.round(3 + quality[:, None] + error * rng.normal(size=(len(quality), 3)), 6)
+    return _written(ratings), ratings.mean(axis=1)
+
+
+def _written(ratings: Floats) -> list[str]:
+    return [" ".join(map(repr, row)) for row in ratings.tolist()]
+
+
+def _frame(items: _Items, value: Floats) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "context_id": items.context,
+            "candidate_id": items.candidate,
+            "scale": "1-5",
+            "human": items.quality,
+            "replicate": 0,
+            "value": value,
+            "status": "ok",
+            "label_mass": 1.0,
+            "samples": np.nan,
+            "low": value < np.median(value),
+        }
+    )
+
+
+def _expected(mean: Floats, deviation: float) -> Floats:
+    """Return the mean of a normal score that is rounded to 1, 2, 3, 4 or 5."""
+    value: Floats = 1 + ndtr((mean[:, None] - np.arange(1.5, 5)) / deviation).sum(axis=1)
+    return value
+
+
+def _drawn(mean: Floats, k: int, rng: np.random.Generator, deviation: float = _ANSWER_SD) -> Floats:
+    return np.clip(np.round(mean[:, None] + deviation * rng.normal(size=(len(mean), k))), 1, 5)
+
+
+def _sampled(k: int | None, n: int) -> dict[str, Floats]:
+    """Return the columns that say of how many samples an answer is; a text is no share of any."""
+    return {
+        "label_mass": np.full(n, np.nan if k == 1 else 1.0),
+        "samples": np.full(n, np.nan if k is None or k == 1 else k),
+    }
+
+
+def _lose(trials: pd.DataFrame, share: float, rng: np.random.Generator) -> pd.DataFrame:
+    """Refuse a share of the replies, low ones four times as often as others."""
+    low = trials["low"].to_numpy(bool)
+    others = share / (1 + 3 * low.mean())
+    lost = rng.uniform(size=len(trials)) < np.where(low, 4 * others, others)
+    trials = trials.drop(columns="low")
+    if not lost.any():
+        return trials
+    return trials.assign(value=trials["value"].mask(lost), status=np.where(lost, "refused", trials["status"]))

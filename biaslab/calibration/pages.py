@@ -1,0 +1,103 @@
+"""The full table of a calibration as a page of the documentation."""
+
+from __future__ import annotations
+
+from datetime import date
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from biaslab.calibration.cells import JUDGE
+from biaslab.calibration.generators import GENERATORS
+from biaslab.output import replacing
+
+_WHERE = ["probe", "metric", "mode", "generator"]
+_HEAD = """# The calibration table
+
+What `biaslab calibrate` found on {day}, with
+
+```bash
+{command}
+```
+
+{summary}
+
+A cell holds the share for each number of contexts: {contexts}. **Bold** shares leave their band by more than the
+Monte-Carlo error: type-I error .035 to .065 and coverage .93 to .97 for a metric's own simulated judge in its declared
+answer mode, .03 to .07 and .92 to .98 elsewhere. What is promised, and what is not, stands in
+[Calibration](../guides/calibration.md).
+"""
+_COLUMNS = "| probe | metric | answers | type-I error | coverage, fair | coverage, biased | bias |\n" + "|---" * 7 + "|"
+
+
+def write_page(found: pd.DataFrame, path: str | PathLike[str], command: str, day: date | None = None) -> None:
+    """Write the table of a calibration as a Markdown page.
+
+    Parameters
+    ----------
+    found : pandas.DataFrame
+        Made by `biaslab.calibrate`.
+    path : path
+        The page, which is replaced.
+    command : str
+        With which the table was made.
+    day : datetime.date, optional
+        When; today by default.
+    """
+    with replacing(Path(path)) as partial:
+        partial.write_text(render(found, command, day or date.today()), encoding="utf-8")
+
+
+def render(found: pd.DataFrame, command: str, day: date) -> str:
+    """Return the table of a calibration in Markdown: one section a generator, one row a metric and answer mode.
+
+    Parameters
+    ----------
+    found, command, day
+        As for `write_page`.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> kinds, metrics = [bl.probes.Position], ["first_position_rate"]
+    >>> found = bl.calibrate(kinds, metrics, studies=20, contexts=[8], population=60)
+    >>> page = render(found, "biaslab calibrate", date(2026, 1, 31))
+    >>> page.count("| position | first_position_rate | exact |")
+    1
+    """
+    shown = found[~found["refusals"].astype(bool)]
+    contexts = ", ".join(f"{number:.0f}" for number in sorted(shown["n_contexts"].dropna().unique()))
+    kept = int(found["kept"].astype(bool).sum())
+    summary = f"{kept:,} of {len(found):,} shares keep their band, those with selective refusals among them."
+    parts = [_HEAD.format(day=day.isoformat(), command=command, summary=summary, contexts=contexts)]
+    for generator, rows in shown.groupby("generator", sort=False):
+        about = "simulated judges that the probes declare" if generator == JUDGE else GENERATORS[str(generator)].about
+        lines = [_line(names, part) for names, part in rows.groupby(_WHERE[:3], sort=False)]
+        parts.append("\n".join([f"## {generator}: {about}\n", _COLUMNS, *lines]) + "\n")
+    return "\n".join(parts)
+
+
+def _line(names: Any, rows: pd.DataFrame) -> str:
+    refused = rows[rows["quantity"] == "refused"]
+    if len(refused):
+        return "| " + " | ".join([*names, f"refused: {refused['note'].iloc[0]}", "", "", ""]) + " |"
+    fair, biased = rows[~rows["planted"].astype(bool)], rows[rows["planted"].astype(bool)]
+    quantity = "bounds" if (rows["quantity"] == "bounds").any() else "coverage"
+    covered = [_shares(part, quantity) for part in (fair, biased)]
+    bias = rows["bias"].iloc[rows["bias"].abs().argmax()] if rows["bias"].notna().any() else float("nan")
+    return "| " + " | ".join([*names, _shares(fair, "type_i_error"), *covered, _decimal(bias, "+.3f")]) + " |"
+
+
+def _shares(rows: pd.DataFrame, quantity: str) -> str:
+    """Write the shares of one quantity by growing numbers of contexts; bounds are named, as they are no intervals."""
+    found = rows[rows["quantity"] == quantity].sort_values("n_contexts")
+    said = [_decimal(share, ".3f") for share in found["estimate"].astype(float)]
+    marked = [text if kept else f"**{text}**" for text, kept in zip(said, found["kept"].astype(bool), strict=True)]
+    return ("bounds: " if quantity == "bounds" and marked else "") + " / ".join(marked)
+
+
+def _decimal(value: float, form: str) -> str:
+    """Write a number without the zero before its point."""
+    return format(value, form).replace("0.", ".", 1)

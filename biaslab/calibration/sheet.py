@@ -1,0 +1,58 @@
+"""The table of a calibration on disk: rows are written as they come, and those that are there are not run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from biaslab.calibration.cells import Cell
+from biaslab.errors import InputError
+from biaslab.output import replacing
+
+
+class Sheet:
+    """The rows of cells that were run, in a CSV file or, without one, in memory.
+
+    Parameters
+    ----------
+    path : Path, optional
+        The file; it need not be there.
+
+    Raises
+    ------
+    InputError
+        If the file is no table of a calibration.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path, self._rows = path, pd.DataFrame()
+        if path is not None and path.exists():
+            self._rows = _read(path)
+
+    def find(self, cell: Cell) -> pd.DataFrame | None:
+        """Return the rows of a cell, if it was run with the same numbers; those of other code are not told apart."""
+        if self._rows.empty:
+            return None
+        known = np.logical_and.reduce([self._rows[name] == value for name, value in cell.named.items()])
+        rows = self._rows[known]
+        whole = (rows["quantity"] == "refused").any() or {*cell.contexts, *cell.curve} <= set(rows["n_contexts"])
+        return rows if whole and len(rows) else None
+
+    def add(self, rows: pd.DataFrame) -> None:
+        """Add the rows of a cell, and write the file anew."""
+        self._rows = rows if self._rows.empty else pd.concat([self._rows, rows], ignore_index=True)
+        if self.path is not None:
+            with replacing(self.path) as partial:
+                self._rows.to_csv(partial, index=False)
+
+
+def _read(path: Path) -> pd.DataFrame:
+    try:
+        rows = pd.read_csv(path, dtype={"note": str})
+        rows["note"] = rows["note"].fillna("")
+    except (ValueError, KeyError, UnicodeError) as error:
+        remedy = "give another file, or delete this one"
+        raise InputError("out", str(path), "a table of an earlier calibration", remedy) from error
+    return rows

@@ -1,0 +1,80 @@
+"""Answer modes: the exact distribution of a judge's labels, one text, or shares of k sampled texts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import Field, dataclass, replace
+from typing import Any
+
+from biaslab.core import Judge
+from biaslab.errors import InputError
+from biaslab.judges.sampled import Sampled
+
+#: Modes that a calibration runs; any other number of samples is a mode too.
+MODES = ("exact", "text", "sampled:3", "sampled:5", "sampled:10")
+_SAMPLED = re.compile(r"sampled:([1-9][0-9]{0,3})")
+
+
+@dataclass(frozen=True)
+class AnswerMode:
+    """In what form a judge answers.
+
+    Parameters
+    ----------
+    name : str
+        "exact": the distribution over labels. "text": one sampled text. "sampled:k": shares of k sampled texts, as
+        `biaslab.judges.sampled.Sampled` counts them.
+
+    Raises
+    ------
+    InputError
+        If there is no such mode; the message lists those there are.
+
+    Examples
+    --------
+    >>> AnswerMode("sampled:5").k
+    5
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.name not in MODES and not _SAMPLED.fullmatch(self.name):
+            raise InputError("mode", self.name, f"one of {', '.join(MODES)}, or sampled:k with another number")
+
+    @property
+    def k(self) -> int | None:
+        """Samples of each request; None where the answer is exact."""
+        found = _SAMPLED.fullmatch(self.name)
+        return int(found[1]) if found else 1 if self.name == "text" else None
+
+    def asked(self, probe: Any, judge: Judge) -> tuple[Any, Judge]:
+        """Return the probe, and the judge, such that the answers are of this mode.
+
+        A probe without the parameter ``answer`` reads texts only: instead of shares of k samples it gets k replicates.
+
+        Parameters
+        ----------
+        probe : Probe
+            Any.
+        judge : Judge
+            One that answers `Choice` and `Completion` requests.
+
+        Raises
+        ------
+        InputError
+            If the probe has no such answers.
+        """
+        known: dict[str, Field[Any]] = getattr(probe, "__dataclass_fields__", {})
+        if "answer" not in known:
+            return self._texts(probe, known), judge
+        answer = "text" if self.name == "text" else "distribution"
+        sampled = Sampled(judge, self.k) if self.name.startswith("sampled") and self.k else judge
+        return (probe if probe.answer == answer else replace(probe, answer=answer)), sampled
+
+    def _texts(self, probe: Any, known: dict[str, Field[Any]]) -> Any:
+        if self.name == "text":
+            return probe
+        if self.k is None or "replicates" not in known:
+            raise InputError("mode", self.name, '"text"', f"the probe {probe.name} reads texts only")
+        return replace(probe, replicates=self.k)

@@ -1,0 +1,131 @@
+"""Plans that know how the judge answers, and how rarely pairs flip."""
+
+import math
+
+import numpy as np
+import pytest
+
+import biaslab as bl
+from biaslab.cli import main
+from biaslab.errors import InputError
+from biaslab.judges.sampled import Sampled
+from biaslab.planning.flips import MANY, RATE, Flips, assumed_flips, flips_of
+from biaslab.planning.pilot import Spread, simulated_pilot, spread_of
+from biaslab.planning.study import plan
+
+PROBE = bl.probes.Position(["coherence"], [1], resampling=bl.Resampling(n=100))
+
+
+@pytest.fixture(scope="module")
+def data():
+    return bl.load_dataset("graded", limit=12)
+
+
+@pytest.fixture(scope="module")
+def trials(data):
+    return simulated_pilot(PROBE, data)[0]
+
+
+def three_pairs(flips, contexts=400):
+    """Three pairs a context, of which so many flip in every third context, by turns to the first and the second."""
+    turn = np.arange(contexts)
+    first, second = (np.where(turn % 6 == start, flips, 0) for start in (0, 3))
+    deviation = math.sqrt(float((first + second).mean() / (4 * 9)))
+    return Flips(deviation, 1.0, "three pairs", PROBE, np.full(contexts, 3), first, second)
+
+
+def test_flips_are_those_of_the_pilot(trials):
+    found = flips_of(PROBE, trials, spread_of(PROBE, trials, RATE))
+    consistency = PROBE.estimate(trials, ["order_consistency"])["estimate"].iloc[0]
+    assert found.rate == pytest.approx(1 - consistency)
+    primacy = PROBE.estimate(trials, ["primacy_share"])["estimate"].iloc[0]
+    assert found.first.sum() / (found.first + found.second).sum() == pytest.approx(primacy)
+    assert "of the pairs flip with their order" in found.origin
+
+
+def test_a_simulated_study_shifts_by_what_is_planned():
+    found = three_pairs(1)
+    trials = found._studies(2 * 0.04 / found.rate, 200, np.random.default_rng(0))
+    rates = found._test(trials)["estimate"]
+    assert len(rates) == 200
+    assert rates.mean() == pytest.approx(0.54, abs=0.003)
+    null = found._test(found._studies(0.0, 200, np.random.default_rng(0)))
+    assert null["estimate"].mean() == pytest.approx(0.5, abs=0.003)
+
+
+def test_with_few_flips_the_power_is_less_than_a_normal_distribution_promises():
+    found = three_pairs(1)
+    assert found.power(0.03, 8) < Spread(found.deviation, 1.0, "").power(0.03, 8)
+
+
+def test_with_many_flips_both_are_the_same():
+    found = three_pairs(1)
+    contexts = math.ceil(MANY / found._flips)
+    assert found.power(0.02, contexts) == Spread(found.deviation, 1.0, "").power(0.02, contexts)
+
+
+def test_a_shift_beyond_what_the_flips_allow_is_refused_with_the_largest():
+    found = three_pairs(1)
+    assert math.isnan(found.power(0.3, 24))
+    with pytest.raises(InputError, match="half of the share of pairs that flip"):
+        found.required(0.3)
+
+
+def test_contexts_that_are_planned_reach_the_power(trials):
+    found = assumed_flips(PROBE, trials, 0.1)
+    contexts = found.required(0.04)
+    assert found.power(0.04, contexts) >= 0.8
+    assert contexts >= Spread(found.deviation, 1.0, "").required(0.04)
+    assert found.detectable(contexts) <= 0.05
+
+
+@pytest.mark.parametrize("share", [0.0, 1.2, -0.1])
+def test_flips_are_a_share(trials, share):
+    with pytest.raises(InputError, match="flips"):
+        assumed_flips(PROBE, trials, share)
+
+
+def test_assumed_flips_are_as_many_as_said(trials):
+    found = assumed_flips(PROBE, trials, 0.08)
+    assert found.rate == pytest.approx(0.08, abs=0.005)
+    assert set(found.pairs) == {15}
+
+
+def test_flips_are_of_one_metric_only(data):
+    judge = bl.SimulatedJudge(data)
+    with pytest.raises(InputError, match="only first_position_rate"):
+        plan(PROBE, judge, data, metric="order_consistency", flips=0.1, contexts=8)
+
+
+@pytest.mark.parametrize(("answer", "kind"), [("text", "text"), ("sampled:3", "distribution")])
+def test_the_pilot_answers_in_the_mode_that_is_planned(data, answer, kind):
+    trials, origin = simulated_pilot(bl.probes.Source(["coherence"]), data, answer)
+    assert (trials["answer"] == kind).all()
+    assert f"answers {answer}" in origin
+    assert trials["samples"].isna().all() == (answer == "text")
+
+
+def test_texts_need_more_contexts_than_distributions(data):
+    probe, judge = bl.probes.Source(["coherence"], resampling=bl.Resampling(n=100)), bl.SimulatedJudge(data)
+    exact, text = (plan(probe, judge, data, effect=0.1, answer=answer) for answer in ("exact", "text"))
+    assert text.spread.deviation > exact.spread.deviation
+    assert text.contexts > exact.contexts
+
+
+def test_what_is_paid_for_are_all_samples(data):
+    judge, data = bl.SimulatedJudge(data), data.head(8)
+    once, thrice = (plan(PROBE, judge, data, contexts=8, answer=answer) for answer in ("text", "sampled:3"))
+    wrapped = plan(PROBE, Sampled(judge, 3), data, contexts=8)
+    assert thrice.read == wrapped.read
+    assert thrice.read > 2 * once.read
+
+
+def test_the_command_says_what_the_package_plans(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ["plan", "position", "--judge", "simulated", "--attribute", "coherence", "--contexts", "8"]
+    assert main([*words, "--answer", "text", "--flips", "0.08"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Too few flips to detect any shift of first_position_rate")
+    assert "0.08 of the pairs flip with their order (an assumption)" in said
+    assert main([*words, "--answer", "words"]) == 2
+    assert "exact, text, sampled:3" in capsys.readouterr().err

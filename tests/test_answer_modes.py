@@ -1,0 +1,278 @@
+"""Calibration in every answer mode, and with populations that no simulated judge answered."""
+
+import dataclasses
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import biaslab as bl
+from biaslab.calibration.cells import applies, declared_mode
+from biaslab.calibration.generators import GENERATORS, Generator, generate
+from biaslab.calibration.pages import render
+from biaslab.calibration.population import Population, construct_population
+from biaslab.cli import main
+from biaslab.errors import InputError
+from biaslab.judges.modes import MODES, AnswerMode
+from biaslab.judges.sampled import Sampled
+from biaslab.probes import available, find_probe
+
+RATE = "first_position_rate"
+SMALL = {"studies": 5, "population": 40, "contexts": [8]}
+DRAWN = sorted({probe for generator in GENERATORS.values() for probe in generator.probes})
+DECLARED = [(kind, metric) for kind in available().values() for metric in kind.metrics if metric.calibration]
+
+
+def calibrated(kind, metrics, modes=None, **options):
+    return bl.calibrate([kind], metrics, modes=modes, **{**SMALL, **options})
+
+
+@pytest.mark.parametrize("k", [3, 5])
+def test_sampled_answers_are_shares_of_k_samples(k):
+    data = construct_population(3)
+    probe, judge = AnswerMode(f"sampled:{k}").asked(bl.probes.Position(templates=[1]), bl.SimulatedJudge(data))
+    assert isinstance(judge, Sampled)
+    trials = bl.collect(probe, judge, data, progress=False)
+    assert (trials["samples"] == k).all()
+    assert np.allclose(trials["value"] * k, (trials["value"] * k).round())
+
+
+def test_a_mode_turns_distributions_into_texts_and_back():
+    judge = bl.SimulatedJudge(construct_population(2))
+    asked = {mode: AnswerMode(mode).asked(bl.probes.Source(), judge) for mode in MODES}
+    answers = {mode: probe.answer for mode, (probe, _) in asked.items()}
+    assert answers == dict.fromkeys(MODES, "distribution") | {"text": "text"}
+    assert AnswerMode("exact").asked(bl.probes.Source(answer="text"), judge)[0].answer == "distribution"
+
+
+def test_a_probe_that_reads_texts_only_gets_k_replicates_and_refuses_to_be_exact():
+    judge = bl.SimulatedJudge(construct_population(2))
+    assert AnswerMode("sampled:3").asked(bl.probes.OutputOrder(), judge)[0].replicates == 3
+    with pytest.raises(InputError, match="output_order reads texts only"):
+        AnswerMode("exact").asked(bl.probes.OutputOrder(), judge)
+
+
+@pytest.mark.parametrize("name", ["sampled:0", "sampled", "words", "sampled:x"])
+def test_unknown_modes_and_generators_are_named_with_what_there_is(name):
+    with pytest.raises(InputError, match="exact, text, sampled:3"):
+        AnswerMode(name)
+    with pytest.raises(InputError, match=r"judge, normal, t3.*noisy_humans"):
+        bl.calibrate(generators=[name])
+
+
+FAST = {"output_order", "position"}
+KINDS = [pytest.param(kind, marks=[] if name in FAST else pytest.mark.slow) for name, kind in available().items()]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=list(available()))
+def test_every_metric_is_measured_or_refused_in_every_mode(kind):
+    """No metric is silently left out: either its shares are there, or one row with the reason."""
+    modes = ["exact", "text", "sampled:3"]
+    found = calibrated(kind, None, modes, studies=1, population=12, contexts=[8])
+    rows = found.groupby(["metric", "mode", "planted"])
+    assert len(rows) == 2 * 3 * sum(metric.calibration is not None for metric in kind.metrics)
+    for _, part in rows:
+        refused = part["quantity"] == "refused"
+        assert refused.all() and part["note"].all() if refused.any() else set(part["quantity"]) >= {"coverage"}
+    assert found.loc[found["quantity"] == "refused", "kept"].all()
+
+
+@pytest.mark.parametrize(("kind", "metric"), DECLARED, ids=[metric.name for _, metric in DECLARED])
+def test_the_declared_mode_is_never_refused(kind, metric):
+    found = calibrated(kind, [metric.name], studies=1, population=12)
+    assert (found["mode"] == declared_mode(kind, metric)).all()
+    assert set(found["refusals"]) == {False, True}
+    assert not (found["quantity"] == "refused").any()
+
+
+@pytest.mark.parametrize("probe", DRAWN)
+@pytest.mark.parametrize("name", GENERATORS)
+def test_every_generator_draws_what_its_probes_estimate(name, probe):
+    kind = find_probe(probe)
+    for metric in kind.metrics:
+        if metric.calibration and applies(kind, metric, "exact", name):
+            found = calibrated(kind, [metric.name], ["exact"], studies=1, population=12, generators=[name])
+            assert set(found["quantity"]) >= {"type_i_error", "power", "coverage"}
+            assert found["truth"].notna().all()
+
+
+def test_a_generator_that_cannot_draw_a_metric_is_refused_with_those_that_can():
+    with pytest.raises(InputError, match=r"some of judge, normal.*others cannot draw"):
+        calibrated(bl.probes.Position, [RATE], generators=["ceiling"])
+
+
+def drawn(probe, contexts=3000, planted=False, k=None, **changes):
+    return generate(Generator("", **changes), probe, contexts, planted, k)
+
+
+def test_exact_answers_are_what_samples_tend_to():
+    for probe in ("position", "verbosity", "source"):
+        exact, sampled = drawn(probe, 300), drawn(probe, 300, k=400)
+        assert np.abs(exact["value"] - sampled["value"]).mean() < 0.04
+        human = "human_gap" if probe == "position" else "human"
+        assert exact[human].equals(sampled[human])
+
+
+def test_a_text_is_one_answer():
+    assert set(drawn("position", k=1)["value"]) == {0.0, 1.0}
+    assert set(drawn("verbosity", k=1)["value"]) == {1.0, 2.0, 3.0, 4.0, 5.0}
+
+
+def test_heavy_tails_are_heavy_and_sizes_differ():
+    shifts = [drawn("verbosity", heavy=heavy).groupby("context_id")["value"].mean() for heavy in (False, True)]
+    assert stats.kurtosis(shifts[1]) > stats.kurtosis(shifts[0])
+    sizes = drawn("verbosity", sizes="unequal").groupby("context_id").size()
+    assert (sizes.min(), sizes.max()) == (2, 16)
+
+
+def test_noisy_humans_have_the_reliability_and_the_correlation_that_are_said():
+    trials = drawn("verbosity", reliability=0.6, correlation=0.5)
+    ratings = np.array([row.split() for row in trials["ratings"]], float)
+    assert trials["human"].to_numpy() == pytest.approx(ratings.mean(axis=1))
+    within = ratings.var(axis=1, ddof=1).mean() / ratings.shape[1]
+    assert 1 - within / ratings.mean(axis=1).var() == pytest.approx(0.6, abs=0.02)
+    true = drawn("verbosity", reliability=1.0, correlation=0.5)
+    assert np.corrcoef(np.log2(true["words"]), true["human"])[0, 1] == pytest.approx(0.5, abs=0.02)
+
+
+def test_few_pairs_flip():
+    found = generate(GENERATORS["few_flips"], "position", 3000, planted=False)
+    row = bl.probes.Position(templates=[1]).estimate(found, ["order_consistency"])
+    assert row["estimate"].iloc[0] == pytest.approx(0.92, abs=0.015)
+
+
+def test_scores_stand_at_the_ceiling():
+    plain, high = (drawn("verbosity", k=1, ceiling=ceiling)["value"] for ceiling in (0.0, 1.5))
+    assert (high == 5).mean() > 0.4 > 0.2 > (plain == 5).mean()
+
+
+@pytest.mark.parametrize("share", [0.1, 0.2])
+def test_what_is_missing_is_so_much_and_not_at_random(share):
+    whole, rest = drawn("position"), drawn("position", missing=share)
+    lost = rest["value"].isna()
+    assert lost.mean() == pytest.approx(share, abs=0.02)
+    assert (rest["status"] == "refused").equals(lost)
+    second = whole["value"] < 0.5
+    assert lost[second].mean() / lost[~second].mean() == pytest.approx(4, rel=0.15)
+
+
+def test_a_repeated_context_stands_twice_with_the_same_requests():
+    probe = bl.probes.Position(templates=[1])
+    population = Population.of(probe, RATE, drawn("position", 50), twins=2)
+    study = population.draw(8, np.random.default_rng(0))
+    of = study.groupby("context_id")["key"].agg(frozenset)
+    assert of.nunique() == 4
+    assert not frozenset.intersection(*of.unique())
+    values = study.groupby("context_id")["value"].agg(tuple)
+    assert (values.iloc[::2].to_numpy() == values.iloc[1::2].to_numpy()).all()
+
+
+def test_contexts_that_are_drawn_twice_share_no_request():
+    population = Population.of(bl.probes.Position(templates=[1]), RATE, drawn("position", 7))
+    study = population.draw(100, np.random.default_rng(0))
+    assert study["key"].is_unique
+
+
+def test_bounds_that_are_not_there_are_said_to_be_missing_and_those_that_are_must_cover():
+    options = {"metrics": [RATE], "modes": ["exact"], "generators": ["missing_20"], **SMALL}
+    missing = bl.calibrate([Bounded], **options)
+    bounds = missing[missing["quantity"] == "bounds"]
+    assert bounds["kept"].all()
+    assert bounds["estimate"].eq(1).all()
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounded(bl.probes.Position):
+    """Position with bounds that always hold."""
+
+    def estimate(self, trials, metrics=None):
+        return super().estimate(trials, metrics).assign(bound_low=0.0, bound_high=1.0)
+
+
+@pytest.mark.slow
+def test_the_noise_of_samples_does_not_move_the_truth_of_what_is_about_distributions():
+    kind, metric = bl.probes.Consistency, ["alpha_gap"]
+    exact, sampled = (calibrated(kind, metric, [mode], studies=1)["truth"] for mode in ("exact", "sampled:3"))
+    assert sampled.unique() == pytest.approx(exact.unique())
+
+
+def test_the_instrument_catches_what_the_errors_of_humans_do_to_a_naive_slope():
+    """Least squares on the mean of noisy ratings finds a bias in a fair judge: the generator must show it."""
+    trials = generate(GENERATORS["noisy_humans"], "verbosity", 2000, planted=False)
+    centred = trials.assign(doublings=np.log2(trials["words"]))[["context_id", "value", "human", "doublings"]]
+    inner = centred[["value", "human", "doublings"]] - centred.groupby("context_id").transform("mean")
+    slope = np.linalg.lstsq(inner[["doublings", "human"]].to_numpy(), inner["value"].to_numpy(), rcond=None)[0][0]
+    assert slope > 0.1
+
+
+def test_a_table_that_was_stopped_goes_on(tmp_path):
+    out = tmp_path / "table.csv"
+    said = []
+    options = {"modes": ["exact", "text"], "out": out, "report": said.append}
+    whole = calibrated(bl.probes.Position, [RATE], **options)
+    assert len(said) == 4
+    kept = pd.read_csv(out)
+    kept[~((kept["mode"] == "text") & kept["planted"])].to_csv(out, index=False)
+    again = calibrated(bl.probes.Position, [RATE], **options)
+    assert len(said) == 5
+    columns = ["mode", "planted", "quantity", "n_contexts", "estimate", "truth", "note"]
+    pd.testing.assert_frame_equal(again[columns], whole[columns], check_dtype=False)
+    calibrated(bl.probes.Position, [RATE], **options, seed=1)
+    assert len(said) == 9  # other numbers are another table
+
+
+def test_a_file_that_is_no_table_is_refused(tmp_path):
+    out = tmp_path / "other.csv"
+    out.write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="a table of an earlier calibration"):
+        calibrated(bl.probes.Position, [RATE], out=out)
+
+
+def test_the_page_has_every_metric_and_every_refusal():
+    found = pd.concat(
+        [
+            calibrated(bl.probes.Position, [RATE], ["exact", "text"]),
+            calibrated(bl.probes.OutputOrder, None, ["exact"]),
+            calibrated(bl.probes.Position, [RATE], ["exact"], generators=["t3"]),
+        ]
+    )
+    page = render(found, "biaslab calibrate --all", date(2026, 1, 31))
+    assert "2026-01-31" in page
+    assert "biaslab calibrate --all" in page
+    assert page.count(f"| position | {RATE} |") == 3
+    assert "refused: mode is 'exact'" in page
+    assert "## t3: effects of contexts" in page
+
+
+def test_the_command_takes_modes_and_generators(tmp_path, capsys):
+    words = ["calibrate", "--probe", "position", "--metric", RATE, "--studies", "5", "--population", "40"]
+    words += ["--contexts", "8", "--mode", "sampled:3", "--generator", "t3"]
+    page = tmp_path / "page.md"
+    assert main([*words, "--page", str(page), "--out", str(tmp_path / "t.csv")]) == 0
+    assert "sampled:3, t3, truth" in capsys.readouterr().out
+    assert "sampled:3" in page.read_text()
+    assert main([*words, "--generator", "t5"]) == 2
+    assert "noisy_humans" in capsys.readouterr().err
+    assert main(["calibrate", "--all", "--probe", "position"]) == 2
+    assert "--probe" in capsys.readouterr().err
+
+
+CELLS = [
+    (bl.probes.Position, RATE, "sampled:3", "judge"),
+    (bl.probes.Position, RATE, "text", "t3"),
+    (bl.probes.Verbosity, "verbosity_slope", "text", "sizes"),
+    (bl.probes.Source, "agreement_loss", "exact", "normal"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "metric", "mode", "generator"), CELLS)
+def test_reduced_cells_keep_their_bands(kind, metric, mode, generator):
+    """Reduced: 200 studies of 24 contexts, with four standard errors of room beside the band."""
+    options = {"studies": 200, "population": 2000, "contexts": [24], "generators": [generator]}
+    found = calibrated(kind, [metric], [mode], **options)
+    error = np.sqrt(found["promised"] * (1 - found["promised"]) / found["studies"])
+    near = (found["estimate"] > found["low"] - 4 * error) & (found["estimate"] < found["high"] + 4 * error)
+    assert near[found["quantity"] != "power"].all(), found
