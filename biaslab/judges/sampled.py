@@ -45,6 +45,9 @@ class Sampled:
     sample chose has log-probability ``-inf``. Samples that choose no label, refusals among them, count for none: they
     lower the sum of the probabilities. Requests of other kinds are handed on.
 
+    A reply says that its shares rest on k samples, and estimates treat them so: probes of scores take them for texts at
+    temperature 1. What k samples do not show, such as the greedy answer, is asked as text or undefined.
+
     Examples
     --------
     >>> import biaslab as bl

@@ -87,9 +87,7 @@ class Recipe(Probe):
 
     ``recipe_gain`` at the level of contexts has a t test and a t interval (`biaslab.stats.agreement_loss`); everything
     else has bootstrap or jackknife intervals and sign-flip tests over contexts. ``method`` says which. A context in
-    which one scorer gives all candidates the same score says nothing of the gain. With single samples on 1-5, 3
-    candidates and a tenth of the worse ones refused, so many of 8 contexts did not count that the interval covered .90
-    and the power was .10 where .22 was planned (1000 studies); from 24 contexts on both were as promised.
+    which one scorer gives all candidates the same score says nothing of the gain.
 
     Examples
     --------
