@@ -143,7 +143,8 @@ def _population(cell: Cell, mode: str | None = None, refusals: bool = False) -> 
 
 
 def _generated(cell: Cell, generator: Generator, planted: bool) -> tuple[Probe, Population]:
-    probe = cell.kind(**cell.calibration.parameters)
+    given = {name: value for name, value in cell.calibration.parameters.items() if name != "reliability"}
+    probe = cell.kind(**given)  # a generator's humans err, and their ratings say how much
     seed = (cell.seed, zlib.crc32(f"{probe.name} {cell.generator}".encode()))
     trials = generate(generator, probe.name, cell.population, planted, AnswerMode(cell.mode).k, seed)
     return probe, Population.of(probe, cell.metric.name, trials, generator.twins)

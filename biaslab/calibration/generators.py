@@ -91,8 +91,8 @@ GENERATORS = {
         correlation=-0.5,
     ),
     "less_sure": Generator("answers that vary three times as much without the source", ("source",), unsure=3.0),
-    "missing_10": Generator("10 % of replies are lost, not at random", (*_PAIRS, *_RATED), missing=0.1),
-    "missing_20": Generator("20 % of replies are lost, not at random", (*_PAIRS, *_RATED), missing=0.2),
+    "missing_10": Generator("10 % of replies are lost, not at random", _PAIRS, missing=0.1),
+    "missing_20": Generator("20 % of replies are lost, not at random", _PAIRS, missing=0.2),
     "repeated": Generator("every context stands twice in a study", twins=2),
 }
 

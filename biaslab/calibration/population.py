@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from biaslab.collect import collect
 from biaslab.core import Calibration, Judge, Probe
 from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError, MissingDataWarning
+from biaslab.errors import InputError, MissingDataWarning, SharedRequestsWarning
 from biaslab.stats import Resampling
 
 _ATTRIBUTES = {"coherence": "How well the sentences fit together.", "fluency": "How well each sentence reads."}
@@ -152,7 +152,6 @@ class Population:
         spread = float(found["se"]) * np.sqrt(found["n_contexts"])
         codes, names = pd.factorize(trials["context_id"])
         counts = np.bincount(codes, minlength=len(names))
-        trials = trials.drop(columns="key")  # by its requests a context that is drawn twice would be one cluster
         texts = trials.columns[trials.dtypes == "str"]
         trials = trials.astype(dict.fromkeys(texts, object))  # rows of these are drawn and compared more quickly
         if "key" in trials:
@@ -204,7 +203,8 @@ def studies(population: Population, contexts: int, n: int, seed: Sequence[int]) 
 
 @contextmanager
 def missing_data_expected() -> Iterator[None]:
-    """Keep quiet about refusals that are planted."""
+    """Keep quiet about refusals and repeated contexts, which are planted."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MissingDataWarning)
+        warnings.simplefilter("ignore", SharedRequestsWarning)
         yield

@@ -22,6 +22,11 @@ from biaslab.ranking.worst_cases import note_missing_pairs, worst_cases
 from biaslab.stats import Ratio, Resampling
 
 _BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")
+_PREFERS_FIRST = Calibration(
+    fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
+    planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "position": 0.4},
+    parameters={"templates": (1,)},
+)
 _TINY = 1e-15  # probabilities are kept off 0 and 1, where a logit is infinite
 
 
@@ -116,13 +121,9 @@ class Position(PairProbe):
             advice="ask every pair in both orders and average",
             matters=0.1,
             primary=True,
-            calibration=Calibration(
-                fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
-                planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "position": 0.4},
-                parameters={"templates": (1,)},
-            ),
+            calibration=_PREFERS_FIRST,
         ),
-        Metric("first_position_logit", "first-position bias", "logits", null=0.0),
+        Metric("first_position_logit", "first-position bias", "logits", null=0.0, calibration=_PREFERS_FIRST),
         Metric("order_consistency", "same winner in both orders", "share"),
         Metric("primacy_share", "primacy among flipped pairs", "share", null=0.5),
         Metric(

@@ -228,8 +228,8 @@ def test_cells_of_a_probe_stay_apart(graded):
 def test_how_a_judge_answers_may_differ_and_what_it_is_asked_may_not():
     data = bl.load_dataset("graded")
     one, text, wide = (
-        Source(["coherence"], scale=scale, levels=["context"], coefficients=["kendall"], answer=answer)
-        for scale, answer in (("1-10", "distribution"), ("1-10", "text"), ("1-5", "distribution"))
+        Source(["coherence"], scale=scale, levels=["context"], coefficients=["kendall"], answer=answer, replicates=k)
+        for scale, answer, k in (("1-10", "distribution", 1), ("1-10", "text", 2), ("1-5", "distribution", 1))
     )
     judge = bl.SimulatedJudge(data, source_reliance=1.0, noise=0.5)
     teacher, same, other = (collect(probe, judge, data) for probe in (one, text, wide))
