@@ -138,23 +138,30 @@ class Ratio:
         return _estimate(sums, _difference, replace(made, null=0.0), resampling, None)
 
     def _method(self, sums: Floats, resampling: Resampling) -> _Method:
-        """Return the test of the null, or of the margin's nearer end, and the interval where it is not a bootstrap."""
-        value, contexts, level = float(sums[:, 0].sum() / sums[:, 1].sum()), len(sums), resampling.level
-        away = math.nan if self.null is None else value - self.null
-        untested = math.nan if self.null is None else 1.0
-        null = (
-            None if self.null is None or abs(away) <= self.margin > 0 else self.null + math.copysign(self.margin, away)
-        )
+        """Return the test, and the interval where it is not a bootstrap."""
+        null, level = self._tested(float(sums[:, 0].sum() / sums[:, 1].sum())), resampling.level
+        untested = math.nan if self.null is None else 1.0  # nothing departs that lies within the margin
         if self.inference == "resampling":
-            flipped = (
-                (lambda *_: untested) if null is None else lambda *_: sign_flip(sums @ (1, -null), resampling.seed)
+            return _Method(
+                lambda *_: untested if null is None else sign_flip(sums @ (1, -null), resampling.seed),
+                lambda value, error: student(value, error, len(sums), level),
+                null=null,
             )
-            return _Method(flipped, lambda value, error: student(value, error, contexts, level), null=null)
         test = RatioTest(sums, self._excess() if self.inference == "score" else None)
-        kind = "score t over contexts" if self.inference == "score" else "t over contexts"
-        label = "" if self.null is None else "; t test"
-        tested = (lambda *_: untested) if null is None else lambda *_: test.p_value(null)
-        return _Method(tested, lambda *_: test.interval(level, null), math.inf, label, kind, null)
+        return _Method(
+            lambda *_: untested if null is None else test.p_value(null),
+            lambda *_: test.interval(level, null),
+            few=math.inf,
+            label="" if self.null is None else "; t test",
+            kind="score t over contexts" if self.inference == "score" else "t over contexts",
+            null=null,
+        )
+
+    def _tested(self, value: float) -> float | None:
+        """Return the null, or the end of the margin that is nearer to the value; None where there is none to test."""
+        if self.null is None or abs(value - self.null) <= self.margin > 0:
+            return None
+        return self.null + math.copysign(self.margin, value - self.null)
 
     def _excess(self) -> Excess:
         """Return what of the items' weight lies above and below ½."""
