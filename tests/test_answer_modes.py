@@ -93,7 +93,7 @@ def test_every_generator_draws_what_its_probes_estimate(name, probe):
     kind = find_probe(probe)
     for metric in kind.metrics:
         if metric.calibration and applies(kind, metric, "exact", name):
-            found = calibrated(kind, [metric.name], ["exact"], studies=1, population=12, generators=[name])
+            found = calibrated(kind, [metric.name], ["exact"], studies=1, population=48, generators=[name])
             assert set(found["quantity"]) >= {"type_i_error", "power", "coverage"}
             assert found["truth"].notna().all()
 
