@@ -231,7 +231,7 @@ def _studied(probe: Probe, cell: Cell, population: Population, where: dict[str, 
     columns = ("p_value", "ci_low", "ci_high", "estimate", "bound_low", "bound_high")
     for k, (trials, seed) in enumerate(drawn):
         row = estimate_one(probe, trials, cell.metric.name, Resampling(seed=seed))
-        found[k] = [row.get(column, np.nan) for column in columns]
+        found[k] = [row[column] for column in columns]
     return _Found(*found.T)
 
 

@@ -18,6 +18,7 @@ from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, MissingDataWarning, SharedRequestsWarning
 from biaslab.stats import Resampling
 
+_READ = ("estimate", "se", "p_value", "ci_low", "ci_high", "bound_low", "bound_high", "n_contexts", "note")
 _ATTRIBUTES = {"coherence": "How well the sentences fit together.", "fluency": "How well each sentence reads."}
 _ANNOTATORS = 3
 _DISAGREEMENT = 1.0
@@ -154,6 +155,7 @@ class Population:
         counts = np.bincount(codes, minlength=len(names))
         texts = trials.columns[trials.dtypes == "str"]
         trials = trials.astype(dict.fromkeys(texts, object))  # rows of these are drawn and compared more quickly
+        trials.attrs = {}  # which every frame that is made of one copies
         if "key" in trials:
             trials["key"] = pd.factorize(trials["key"])[0]
         rows = np.argsort(codes, kind="stable")
@@ -170,14 +172,20 @@ class Population:
         counts = self.counts[drawn]
         first = np.repeat(self.starts[drawn] - (np.cumsum(counts) - counts), counts)
         trials = self.trials.take(self.rows[first + np.arange(counts.sum())])
-        columns = {"context_id": np.repeat(np.arange(contexts), counts)}
+        trials.index = pd.RangeIndex(len(trials))
+        trials["context_id"] = context = np.repeat(np.arange(contexts), counts)
         if "key" in trials:
-            columns["key"] = trials["key"].to_numpy() + columns["context_id"] // self.twins * len(self.trials)
-        return trials.assign(**columns).reset_index(drop=True)
+            trials["key"] += context // self.twins * len(self.trials)
+        return trials
 
 
 def estimate_one(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Resampling) -> dict[str, Any]:
-    """Estimate one metric with the probe's own code; return its row, of several kinds of answers that of single ones.
+    """Estimate one metric with the probe's own ``estimate``; of several kinds of answers that of single ones.
+
+    Returns
+    -------
+    dict
+        What a calibration reads: estimate, standard error, p-value, interval, bounds, number of contexts and note.
 
     Raises
     ------
@@ -191,7 +199,7 @@ def estimate_one(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Re
         found = found[found["answer"] == "single"]
     if len(found) != 1:
         raise InputError("parameters", probe, f"parameters that leave one value of {metric}, not {len(found)}")
-    return {str(name): found[name].iloc[0] for name in found.columns}
+    return {name: found[name].iloc[0] for name in _READ}
 
 
 def studies(population: Population, contexts: int, n: int, seed: Sequence[int]) -> Iterator[tuple[pd.DataFrame, int]]:

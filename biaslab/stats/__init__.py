@@ -1,7 +1,17 @@
 """Statistics with the context as the sampling unit; what other rooms use of them is named here."""
 
 from biaslab.stats.attenuation import disattenuated_difference
-from biaslab.stats.blocks import CELL, ITEM, has_value, number_items, side_by_side, usable, whole_blocks
+from biaslab.stats.blocks import (
+    CELL,
+    ITEM,
+    each_cell,
+    has_value,
+    number_items,
+    of_items,
+    side_by_side,
+    usable,
+    whole_blocks,
+)
 from biaslab.stats.clusters import clustered, shared_requests, warn_shared
 from biaslab.stats.correlation import Level, Method, context_correlations, paired
 from biaslab.stats.correlation_intervals import (
@@ -85,6 +95,7 @@ __all__ = [
     "detectable_effect",
     "disattenuated_difference",
     "draw_means",
+    "each_cell",
     "effect_or_why_not",
     "estimate_alpha",
     "estimate_correlation",
@@ -98,6 +109,7 @@ __all__ = [
     "linear_model",
     "note_missing",
     "number_items",
+    "of_items",
     "p_by_t",
     "paired",
     "relative_loss",
