@@ -152,14 +152,12 @@ def _generated(cell: Cell, generator: Generator, planted: bool) -> tuple[Probe, 
 
 def _asked(cell: Cell, answer: AnswerMode, refusals: bool = False) -> tuple[Probe, Any, Any]:
     """Return the probe, the simulated judge in an answer mode, and whom it judges."""
-    probe, declared = cell.kind(**cell.calibration.parameters), cell.calibration
+    declared, own = cell.calibration, answer.name == declared_mode(cell.kind, cell.metric)
+    probe = cell.kind(**{**declared.parameters, **({} if own else declared.elsewhere)})
     dataset = population_for(declared, cell.population, cell.seed)
     settings = {"seed": cell.seed, **(declared.planted if cell.planted else declared.fair)}
     judge = SimulatedJudge(dataset, **(settings | (REFUSALS if refusals else {})))  # type: ignore[arg-type]
-    if cell.declared and answer.name == cell.mode:
-        return probe, judge, dataset
-    probe, judged = answer.asked(probe, judge)
-    return probe, judged, dataset
+    return (probe, judge, dataset) if own else (*answer.asked(probe, judge), dataset)
 
 
 def _adapted(cell: Cell) -> tuple[Generator, bool]:
