@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from biaslab.stats.correlation import Level, context_correlations, paired, rounded
 from biaslab.stats.estimate import ROUNDING, Estimate, undefined, without_interval
-from biaslab.stats.inference import effect_or_why_not, p_by_t, student
 from biaslab.stats.rating_error import LEAST_RELIABILITY, rating_error, without_clusters, without_each
 from biaslab.stats.regression import cluster_names
+from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
 from biaslab.stats.weighted_correlation import pooled
 
 Floats = NDArray[np.float64]
