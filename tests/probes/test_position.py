@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from studies import row_of, run
 
 import biaslab as bl
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
@@ -17,15 +18,8 @@ from biaslab.probes.position import Position
 
 
 def estimate_of(estimates, metric, **cell):
-    rows = estimates[(estimates["metric"] == metric) & estimates["human_gap"].isna()]
-    for column, value in cell.items():
-        rows = rows[rows[column] == value]
-    assert len(rows) == 1
-    return rows.iloc[0]
-
-
-def run(probe, judge, data):
-    return probe.estimate(bl.collect(probe, judge, data, progress=False))
+    """Of all pairs together, whatever their gap."""
+    return row_of(estimates, metric, human_gap=None, **cell)
 
 
 def pairs_frame(rows, judge="judge", dataset="data", attribute="coherence"):
