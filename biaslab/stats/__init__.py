@@ -31,7 +31,7 @@ from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_stati
 from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
 from biaslab.stats.missing import completed, note_missing, shift_extremes
 from biaslab.stats.power import expected_power
-from biaslab.stats.rating_error import LEAST_RELIABILITY
+from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected
 from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha
@@ -52,6 +52,7 @@ __all__ = [
     "ROUNDING",
     "TRAILING",
     "Agreement",
+    "Corrected",
     "Estimate",
     "Inference",
     "Level",
