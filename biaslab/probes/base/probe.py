@@ -31,7 +31,7 @@ from biaslab.stats import (
 )
 
 #: What becomes an estimate when it is asked for; calling it computes what others do not need.
-Estimable = Ratio | Estimate | Callable[[], Estimate]
+Estimable = Ratio | Estimate | Callable[[], Ratio | Estimate]
 #: Probability that all labels of a question have together, which every probe of label distributions reports.
 LABEL_MASS = Metric("label_mass", "probability of all labels together", "probability")
 
@@ -323,6 +323,5 @@ def _noted(found: Estimate, note: str, n_trials: int, n_dropped: int) -> Estimat
 
 
 def _estimate(found: Estimable, resampling: Resampling) -> Estimate:
-    if isinstance(found, Ratio):
-        return found.estimate(resampling)
-    return found if isinstance(found, Estimate) else found()
+    made = found() if callable(found) else found
+    return made.estimate(resampling) if isinstance(made, Ratio) else made
