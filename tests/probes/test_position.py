@@ -8,24 +8,20 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from studies import row_of, run
 
 import biaslab as bl
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.judges.sampled import Sampled
 from biaslab.parsing import parse_choice
+from biaslab.probes import position
 from biaslab.probes.position import Position
+from biaslab.ranking.pairs import both_orders
 
 
 def estimate_of(estimates, metric, **cell):
-    rows = estimates[(estimates["metric"] == metric) & estimates["human_gap"].isna()]
-    for column, value in cell.items():
-        rows = rows[rows[column] == value]
-    assert len(rows) == 1
-    return rows.iloc[0]
-
-
-def run(probe, judge, data):
-    return probe.estimate(bl.collect(probe, judge, data, progress=False))
+    """Of all pairs together, whatever their gap."""
+    return row_of(estimates, metric, human_gap=None, **cell)
 
 
 def pairs_frame(rows, judge="judge", dataset="data", attribute="coherence"):
@@ -179,6 +175,18 @@ def test_metrics_that_can_be_asked_are_those_that_there_are(graded):
     with pytest.raises(InputError) as caught:
         probe.estimate(trials, ["charm"])
     assert all(name in str(caught.value) for name in names)
+
+
+def test_logits_are_taken_where_they_are_asked_for(graded):
+    """A rate is of decisions alone: it comes without the probabilities that a logit is of."""
+    trials = bl.collect(Position(["coherence"], [1]), bl.SimulatedJudge(graded), graded, progress=False)
+    blocks = both_orders(trials, "position")
+    found = position._metrics(blocks.drop(columns=["p_ij", "p_ji"]), bl.Resampling())
+    whole = position._metrics(blocks, bl.Resampling())
+    rates = [metrics["first_position_rate"].estimate(bl.Resampling()) for metrics in (found, whole)]
+    assert rates[0] == rates[1]
+    with pytest.raises(KeyError, match="p_ij"):
+        found["first_position_logit"]()
 
 
 def test_flips_are_tested_alike_in_both_rates(graded):

@@ -32,7 +32,7 @@ from biaslab.stats import (
 )
 
 #: What becomes an estimate when it is asked for; calling it computes what others do not need.
-Estimable = Ratio | Estimate | Callable[[], "Ratio | Estimate"]
+Estimable = Ratio | Estimate | Callable[[], Ratio | Estimate]
 #: Probability that all labels of a question have together, which every probe of label distributions reports.
 LABEL_MASS = Metric("label_mass", "probability of all labels together", "probability")
 
@@ -324,6 +324,5 @@ def _noted(found: Estimate, note: str, n_trials: int, n_dropped: int) -> Estimat
 
 
 def _estimate(found: Estimable, resampling: Resampling) -> Estimate:
-    if isinstance(found, Ratio):
-        return found.estimate(resampling)
-    return found if isinstance(found, Estimate) else _estimate(found(), resampling)
+    made = found() if callable(found) else found
+    return made.estimate(resampling) if isinstance(made, Ratio) else made
