@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from statsmodels.stats.proportion import proportion_confint
 
 from biaslab.calibration.generators import Generator, find_generator, generate
-from biaslab.calibration.population import Population, estimate_one, population_for, studies
+from biaslab.calibration.population import Population, estimate_each, population_for, studies
 from biaslab.core import Calibration, Metric, Probe
 from biaslab.errors import InputError, JudgeError, TrialsError
 from biaslab.judges.modes import AnswerMode
@@ -224,13 +224,12 @@ def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, An
 def _studied(probe: Probe, cell: Cell, population: Population, where: dict[str, Any]) -> _Found:
     name = f"{probe.name} {cell.metric.name} {cell.planted} {where['refusals']}"
     name += "" if cell.declared else f" {cell.mode} {cell.generator}"
-    found = np.full((cell.studies, 6), np.nan)
     drawn = studies(population, where["n_contexts"], cell.studies, (cell.seed, zlib.crc32(name.encode())))
     columns = ("p_value", "ci_low", "ci_high", "estimate", "bound_low", "bound_high")
-    for k, (trials, seed) in enumerate(drawn):
-        row = estimate_one(probe, trials, cell.metric.name, Resampling(seed=seed))
-        found[k] = [row[column] for column in columns]
-    return _Found(*found.T)
+    found = [
+        estimate_each(probe, trials, cell.metric.name, Resampling(seed=seed))[[*columns]] for trials, seed in drawn
+    ]
+    return _Found(*pd.concat(found).to_numpy(float).T)
 
 
 def _planned(effect: float, spread: float, contexts: int) -> float:

@@ -39,7 +39,7 @@ def test_each_judge_has_a_paragraph_with_bias_size_certainty_and_advice(audited)
     assert f"{row['estimate']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}], q <0.001" in found["keen"]
     assert "→ ask every pair in both orders" in found["keen"]
     assert "is biased" not in found["fair"]
-    assert "same winner in both orders (share): 1.000" in found["fair"]
+    assert "same winner in both orders (share): overall 1.000" in found["fair"]
 
 
 def test_a_reason_is_given_once_with_everything_it_is_a_reason_for(audited):
