@@ -52,6 +52,8 @@ class Cell:
         Contexts of studies, and more of them for the power alone.
     studies, population, seed : int
         How many studies, contexts of the population, and the seed.
+    refused : int, optional
+        How many studies where requests are refused; as many by default.
     """
 
     kind: type[Probe]
@@ -64,6 +66,7 @@ class Cell:
     studies: int
     population: int
     seed: int
+    refused: int | None = None
 
     @property
     def calibration(self) -> Calibration:
@@ -224,7 +227,8 @@ def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, An
 def _studied(probe: Probe, cell: Cell, population: Population, where: dict[str, Any]) -> _Found:
     name = f"{probe.name} {cell.metric.name} {cell.planted} {where['refusals']}"
     name += "" if cell.declared else f" {cell.mode} {cell.generator}"
-    drawn = studies(population, where["n_contexts"], cell.studies, (cell.seed, zlib.crc32(name.encode())))
+    number = cell.refused if where["refusals"] and cell.refused else cell.studies
+    drawn = studies(population, where["n_contexts"], number, (cell.seed, zlib.crc32(name.encode())))
     columns = ("p_value", "ci_low", "ci_high", "estimate", "bound_low", "bound_high")
     found = [
         estimate_each(probe, trials, cell.metric.name, Resampling(seed=seed))[[*columns]] for trials, seed in drawn
