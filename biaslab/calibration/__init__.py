@@ -160,7 +160,7 @@ def calibrate_all(
     cells = [
         Cell(*one[:2], planted, *one[2:], _CONTEXTS, (), *fewer, seed) for one in wanted for planted in (False, True)
     ]
-    whole = {"studies": studies, "population": population, "refused": fewer[0]}
+    whole: dict[str, Any] = {"studies": studies, "population": population, "refused": fewer[0]}
     declared = [replace(cell, **whole) if cell.declared else cell for cell in cells]
     return _run_all(sorted(declared, key=lambda cell: not cell.declared), jobs, report, out)
 
