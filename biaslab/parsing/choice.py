@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from biaslab.core import Status
 from biaslab.errors import InputError
-from biaslab.parsing.mentions import TIE, names_of
+from biaslab.parsing.mentions import TIE, Names, names_of
 from biaslab.parsing.refusal import is_refusal
 from biaslab.parsing.statements import alone, in_brackets, stated, without_brackets
 from biaslab.parsing.verdicts import decided
@@ -66,12 +66,16 @@ def parse_choice(text: str | None, labels: Sequence[str], tie: str | None = None
         return None, "unparsable"
     names = names_of(tuple(labels), tie)
     found = in_brackets(text, names)
-    if len(found) != 1:  # "[[A]] is better than [[B]]" is a sentence
-        plain = without_brackets(text)
-        found = stated(plain, names) or alone(plain, names) or decided(names.mask(plain))
+    if len(found) != 1:
+        found = stated(text, names) or (found if TIE in found else _worded(without_brackets(text), names))
     if len(found) != 1:
         return None, "refused" if not found and is_refusal(text) else "unparsable"
     place = found.pop()
     if place != TIE:
         return place, "ok"
     return (names.tie, "ok") if names.tie >= 0 else (None, "tie")
+
+
+def _worded(text: str, names: Names) -> set[int]:
+    """Return what a text says in its own form: "[[A]] is better than [[B]]" is a sentence about both."""
+    return alone(text, names) or decided(names.mask(text))

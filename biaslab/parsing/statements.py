@@ -6,12 +6,12 @@ import re
 
 from biaslab.parsing.mentions import TIE, Names
 
-_BRACKETS = re.compile(r"\[\[\s*([^\[\]\n]{1,60}?)\s*\]\]")
+_BRACKETS = re.compile(r"\[\[\s*([^\[\]\n]{1,60}?)\s*\]\](?!\**\w)")
 _DEGREES = re.compile(r"(.*[^><=])\s*(>>?|=|<<?)\s*([^><=].*)")
 _STATED = re.compile(
-    r"(?:^|[.!?:]\s|\n)[^\w\n]*(?:(?:my|the|so|and|thus|therefore|final|overall|best|better|correct|preferred)[\s,]+){0,4}"
+    r"(?:^|[.!?:,]\s|\n)[^\w\n]*(?:(?:my|the|so|and|thus|therefore|final|overall|best|better|correct|preferred)[\s,]+){0,4}"
     r"(?:answer|choice|verdict|decision|winner|preference|selection|judge?ment|conclusion|pick|vote|result)"
-    r"\b[*_\"]*\s*(?::|=|is\b|would be\b|goes to\b)[:*_\s]*(?P<said>[^\n]*)",
+    r"\b[*_\"]*\s*(?::|=|is\b|would be\b|goes to\b)(?=[:*_\s]*(?P<said>[^\n]*))",
     re.IGNORECASE,
 )
 _ENDS = r"[.:;!–—]|\s\((?![A-Za-z]\))|\s-\s|,?\s+(?:because|since)\b|,\s+(?:as|for)\b"
@@ -46,7 +46,8 @@ def stated(text: str, names: Names) -> set[int]:
     >>> stated("I weighed both and choose:\n\nChoice: B\nReason: A is shorter.", names_of(("A", "B")))
     {1}
     """
-    found = (_leading(match["said"], names, _STOP) for match in _STATED.finditer(text))
+    said = (match["said"] for match in _STATED.finditer(text))
+    found = (_leading(one, names, _STOP) for one in said if len(in_brackets(one, names)) < 2)
     return {place for place in found if place is not None}
 
 

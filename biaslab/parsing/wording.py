@@ -63,14 +63,14 @@ OVERALL = [
 """Verdicts on the whole."""
 
 _MORE = r"(?:more(?!\s+than\b)|better|clearer|stronger|richer|deeper|greater|closer|easier)\b"
-_COMPARED = rf"{_X}(?:['’]s)?{_between(10, *_DENIALS, 'lacks?', 'fails?', 'while', 'but', 'than')}\s+{_MORE}"
+_COMPARED = rf"{_X}[*_\"]*(?:['’]s)?{_between(10, *_DENIALS, 'lacks?', 'fails?', 'while', 'but', 'than')}\s+{_MORE}"
 _FAULTS = _any(
     "abstract, ambig, basic, complex, complicat, confus, convolut, difficult, error, general, generic, harmful, "
     "inaccura, irrelevan, likely, limited, mislead, mistake, problem, prone, redundan, repetiti, simplistic, "
     "superficial, "
     "unclear, vague, verbose, wordy"
 )
-_CORRECT = rf"{_X}\s+is\s+(?:the\s+)?(?:only\s+)?(?:correct|right)\b"
+_CORRECT = rf"{_X}[*_\"]*\s+is\s+(?:the\s+)?(?:only\s+)?(?:correct|right)\b"
 COMPARED = [re.compile(_COMPARED), re.compile(_CORRECT)]
 """Comparisons: "B is more coherent", "B gives clearer reasons", "B is correct"."""
 COMPARED_WELL = [
@@ -140,10 +140,13 @@ PRAISE = re.compile(
     )
 )
 _BLAMES = _any(
-    r"against, avoid, bad, cannot, dislike, empty, fail\w*, general, generic, hardly, hate, if, irrelevant, just, "
+    r"against, avoid, bad, cannot, dislike, empty, fail\w*, general, generic, hardly, hate, if, irrelevant, "
+    r"just (?:an?|the|\w+s)\b, "
     r"lack\w*, less, mis(?:s|sing|sed|ses|leading), neither, never, no, nonsens\w*, nor, not, only, poor\w*, "
     r"redundan\w*, "
-    r"reject\w*, repeat\w*, repetit\w*, un\w+, vague, weak\w*, whether, without, worse, worst, wrong, "
+    r"reject\w*, repeat\w*, repetit\w*, "
+    r"un(?:able|clear|finished|helpful|interesting|necessar|realistic|related|suitable)\w*, vague, weak\w*, "
+    r"whether, without, worse, worst, wrong, "
     r"in(?:correct|accurate|complete|appropriate|coherent|consistent|valid)\w*, "
     r""
     r"(?:has|have|had|contain\w*|with|makes?|made)\s+(?:\w+\s+)?(?:\w+\s+)?"
