@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from biaslab.core import Status
 from biaslab.errors import InputError
+from biaslab.parsing.decisions import decided
 from biaslab.parsing.mentions import TIE, Names, names_of
 from biaslab.parsing.refusal import is_refusal
 from biaslab.parsing.statements import alone, in_brackets, stated, without_brackets
-from biaslab.parsing.verdicts import decided
 
 
 def parse_choice(text: str | None, labels: Sequence[str], tie: str | None = None) -> tuple[int | None, Status]:
