@@ -26,6 +26,8 @@ _OPEN, _SHUT = r"[\"'“‘*_`(\[{<|#]*", r"[\"'”’*_`)\]}>|]*"
 _DRESS = re.compile(r"^[\s.!,:;\"'“”‘’*_`(){}\[\]<>|#]+|[\s.!,:;\"'“”‘’*_`(){}\[\]<>|#]+$")
 _TAG = re.compile(r"</?[a-z]+>")
 _TIE_SAID = frozenset({"tie", "a tie", "it's a tie", "it is a tie", "tied", "draw", "a draw", "equal", "equally good"})
+_LETTERED = frozenset({"vitamin", "hepatitis", "plan", "grade", "type", "class", "section", "appendix"})
+_SEEN = 40  # characters before a letter
 _LONGEST = 80  # characters of a name, dressed
 _CASED = re.compile(r"[A-Za-z]")
 _STARTS = re.compile(r"(?:^|[.!?:;\n])[\s\"'“‘*_`(\[>#-]*$")
@@ -117,17 +119,15 @@ class Names:
         return self._letters.sub(self._letter, text)
 
     def _letter(self, found: re.Match[str]) -> str:
+        """Return what stands for a last word alone: the private character, or itself where it names something else."""
         place = int(str(found.lastgroup)[1:])
         noun, last = self._parts[place]
-        before, after = found.string[: found.start()], found.string[found.end() :]
-        word = _BEFORE.search(before[-40:])
-        starts = _STARTS.search(before[-40:]) is not None
-        if word and not starts and (noun or not re.fullmatch(_KIND, word[1].lower())):
-            other = re.fullmatch(rf"(?:{_KIND})s?", word[1].lower()) and word[1].lower() != noun.lower()
-            named = word[1][0].isupper() and _STARTS.search(before[-40 : word.start() - len(before[-40:])]) is None
-            if other or (named and len(word[1]) > 1):  # "Assistant A" where it is summaries; "Vitamin B"
-                return found[0]
-        if last == self.core(place) and (starts or last.islower()) and _SAID_OF.match(after) is None:
+        before, after = found.string[: found.start()][-_SEEN:], found.string[found.end() :]
+        starts = _STARTS.search(before) is not None
+        if not starts and _is_of_another(before, noun):
+            return found[0]
+        is_letter = last == self.core(place)
+        if is_letter and (starts or last.islower()) and not _SAID_OF.match(after):
             return found[0]
         return chr(0xE000 + place)
 
@@ -157,6 +157,18 @@ class Names:
             return TIE
         masked = self.mask(said)
         return place_of(masked) if len(masked) == 1 else None
+
+
+def _is_of_another(before: str, noun: str) -> bool:
+    """Say whether what stands before a letter names something else: "Assistant" among summaries, "vitamin", "Plan"."""
+    word = _BEFORE.search(before)
+    if word is None:
+        return False
+    kind = word[1].lower()
+    if re.fullmatch(_KIND, kind):
+        return bool(noun) and kind != noun.lower()
+    is_name = len(word[1]) > 1 and word[1][0].isupper() and not _STARTS.search(before[: word.start()])
+    return is_name or kind in _LETTERED
 
 
 def place_of(character: str) -> int | None:

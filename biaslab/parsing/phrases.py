@@ -67,8 +67,7 @@ _COMPARED = rf"{_X}[*_\"]*(?:['’]s)?{_between(10, *_DENIALS, 'lacks?', 'fails?
 _FAULTS = _any(
     "abstract, ambig, basic, complex, complicat, confus, convolut, difficult, error, general, generic, harmful, "
     "inaccura, irrelevan, likely, limited, mislead, mistake, problem, prone, redundan, repetiti, simplistic, "
-    "superficial, "
-    "unclear, vague, verbose, wordy"
+    "superficial, unclear, vague, verbose, wordy"
 )
 _CORRECT = rf"{_X}[*_\"]*\s+is\s+(?:the\s+)?(?:only\s+)?(?:correct|right)\b"
 COMPARED = [re.compile(_COMPARED), re.compile(_CORRECT)]

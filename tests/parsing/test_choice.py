@@ -82,6 +82,7 @@ OPEN = [
     "A clearer summary would name the date.",
     "It is a clear text with a plot.",
     "I like vitamin B12, plan 9 and a B+ grade.",
+    "It names vitamin B and a grade A.",
 ]
 TIES = [
     "Tie",
