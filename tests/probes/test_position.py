@@ -11,6 +11,7 @@ from scipy.special import expit
 from studies import row_of, run
 
 import biaslab as bl
+from biaslab.core import Reply
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.judges.sampled import Sampled
 from biaslab.parsing import parse_choice
@@ -268,3 +269,13 @@ def test_gpt35_on_mt_bench(shared_data):
     assert (found["n_trials"], found["n_dropped"]) == (2 * 2384, 2 * 16)
     assert found["estimate"] == pytest.approx(np.mean(decided), abs=0.001)
     assert estimate_of(published_pairs(rows), "order_consistency")["estimate"] == pytest.approx(0.6952, abs=2e-4)
+
+
+def test_a_stated_tie_is_one_where_none_was_offered(graded):
+    probe = Position(["coherence"], answer="text", temperature=0.0)
+    trial = next(iter(probe.design(graded)))
+    read = [
+        probe.read(trial, Reply(text=text)) for text in ("They are equally coherent.", "Summary B wins.", "A good one.")
+    ]
+    assert read[:2] == [(0.5, "tie"), (0.0, "ok")]
+    assert read[2][1] == "unparsable"
