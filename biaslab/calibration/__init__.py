@@ -141,8 +141,7 @@ def calibrate_all(
     """Run the full table: every metric as declared, in all answer modes, and with all generators.
 
     The declared judges have all studies, and a quarter of them where they refuse; so have other modes and generators,
-    of which there are many, over populations of two fifths of the contexts. Generators answer exactly and with one
-    text.
+    of which there are many, over populations of two fifths of the contexts. Generators answer exactly.
 
     Parameters
     ----------
@@ -156,7 +155,7 @@ def calibrate_all(
     """
     _check(studies, _CONTEXTS, (), population, jobs, seed)
     fewer = max(1, studies // 4), max(2, population * 2 // 5)
-    wanted = [*_chosen(None, None, _MODES, (JUDGE,)), *_chosen(None, None, ("exact", "text"), tuple(GENERATORS))]
+    wanted = [*_chosen(None, None, _MODES, (JUDGE,)), *_chosen(None, None, ("exact",), tuple(GENERATORS))]
     cells = [
         Cell(*one[:2], planted, *one[2:], _CONTEXTS, (), *fewer, seed) for one in wanted for planted in (False, True)
     ]
