@@ -36,7 +36,10 @@ class Replies:
     ``first_position_rate`` (0–1)
         Share of decisions, ties aside, for the first. Unlike that of `biaslab.probes.Position` it counts replies
         whose twin in the other order is missing, so that candidates that are often shown first may move it; no
-        test.
+        test. ``n_trials`` counts those of which it is known what was shown first.
+    ``first_label_rate`` (0–1)
+        The same of the labels: how often the first label is the likelier one, where a log has its probability. It
+        needs not be known which candidate had the label.
     ``comparative_accuracy`` (0–1)
         Share of decisions between candidates with different human scores that go as humans do.
     ``accuracy_both_orders`` (0–1)
@@ -62,13 +65,22 @@ class Replies:
         for names, cell in trials.groupby(list(_CELL), sort=False):
             where = dict(zip(_CELL, names, strict=True))
             found = usable(cell)
-            counts = len(found), len(cell) - len(found)
             read = cell.index.isin(found.index)
             readable = Ratio(cell["context_id"], read, np.ones(len(cell)), bounds=_UNIT, inference="score")
             for system, ratios in (("", {"readable_rate": readable, **_of_all(found)}), *_of_systems(found)):
-                estimates = {name: ratio.estimate(self.resampling) for name, ratio in ratios.items()}
-                rows += estimate_rows(estimates, where | {"system": system}, self.resampling, *counts)
+                at = where | {"system": system}
+                for name, ratio in ratios.items():
+                    entering = _entering(name, found)
+                    made = {name: ratio.estimate(self.resampling)}
+                    rows += estimate_rows(made, at, self.resampling, entering, len(cell) - entering)
         return estimates_frame(rows, self.name, (), ("attribute", "template", "system"))
+
+
+def _entering(metric: str, found: pd.DataFrame) -> int:
+    """Return how many readable judgements a metric is made of."""
+    if metric == "first_position_rate":
+        return int(found["order_known"].astype(bool).sum())
+    return int(found["p_first_label"].notna().sum()) if metric == "first_label_rate" else len(found)
 
 
 def _won(found: pd.DataFrame) -> pd.Series:
@@ -80,6 +92,10 @@ def _of_all(found: pd.DataFrame) -> dict[str, Ratio]:
     won, context = _won(found), found["context_id"]
     shown = won.where(found["order_known"].astype(bool))
     ratios = {"first_position_rate": pairs.first_position_rate(context, shown, null=None)}
+    label = found["p_first_label"]
+    if label.notna().any():
+        chosen = (label > 0.5).astype(float).where(label.notna() & (label != 0.5))
+        ratios["first_label_rate"] = pairs.first_position_rate(context, chosen, null=None)
     accuracy = pairs.comparative_accuracy(context, won, found["human_gap"])
     if not np.asarray(accuracy.denominator).any():
         return ratios

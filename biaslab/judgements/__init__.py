@@ -27,7 +27,7 @@ _PATTERN = "score_pattern"
 def read_judgements(
     path: str | Path,
     format: str | None = None,  # noqa: A002 - the word that a reader of files looks for
-    mapping: Mapping[str, str] | None = None,
+    mapping: Mapping[str, Any] | None = None,
     strict: bool = False,
 ) -> pd.DataFrame:
     r"""Read a log of judgements as trials.
@@ -99,7 +99,7 @@ def read_judgements(
 class _Reading:
     """What was read so far of the files of one path."""
 
-    def __init__(self, format_: str | None, mapping: dict[str, str], pattern: str | None, strict: bool) -> None:
+    def __init__(self, format_: str | None, mapping: dict[str, Any], pattern: str | None, strict: bool) -> None:
         self.format, self.mapping, self.pattern, self.strict = format_, mapping, pattern, strict
         self.logs: list[Log] = []
         self.files: dict[str, str] = {}
@@ -146,8 +146,9 @@ class _Reading:
         """Return what goes into the trials' attrs, plain so that it can be saved with them."""
         problems = [tuple(problem) for log in self.logs for problem in log.problems]
         left_out = sum((log.left_out for log in self.logs), Counter[str]())
+        unmatched = sum((log.unmatched for log in self.logs), Counter[str]())
         return {"files": self.files, "skipped": self.skipped, "malformed": len(problems), "problems": problems,
-                "left_out": dict(left_out)}  # fmt: skip
+                "left_out": dict(left_out), "unmatched": dict(unmatched)}  # fmt: skip
 
 
 def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows]:

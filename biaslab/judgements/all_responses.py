@@ -50,6 +50,8 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
         identity = text_key(*(part.strip() for part in (text, about) if isinstance(part, str)))
         shown = system[place] if system[place] != "unknown" else text_key(texts["system_output"][place].strip())
         human = _human(scores[place], found[0])
+        if source.scale is not None:
+            found = (found[0], source.scale, *found[2:])
         fixed = (place, _dataset(scores[place]), identity, shown, *found, human, text_key(text.strip()))
         made += [(*fixed, replicate, plain(reply)) for replicate, reply in enumerate(given)]
     return _trials(made, source)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-
-import pandas as pd
 
 from biaslab.errors import InputError
 from biaslab.judgements import (
@@ -23,9 +21,8 @@ from biaslab.judgements import (
     summeval_pairs,
     summeval_scores,
 )
-from biaslab.judgements.rows import Rows, Source
+from biaslab.judgements.overriding import Reader, overridden
 
-Reader = Callable[[Rows, Source, Mapping[str, str]], pd.DataFrame]
 _SEEN = 50  # records that a format is told from: a damaged one must not decide
 
 
@@ -37,30 +34,18 @@ class Format(NamedTuple):
     help: str
 
 
-def _plain(read: Callable[[Rows, Source], pd.DataFrame]) -> Reader:
-    """Let the mapping replace columns of what a reader returns."""
-
-    def overridden(rows: Rows, source: Source, given: Mapping[str, str]) -> pd.DataFrame:
-        found = read(rows, source)
-        for name, column in mapping.columns_of(rows, given).items():
-            found[name] = column.reindex(found.index)
-        return found
-
-    return overridden
-
-
 FORMATS: dict[str, Format] = {
-    "collected": Format(collected.FIELDS, _plain(collected.read), "trials of biaslab, saved"),
-    "store_export": Format(store_export.FIELDS, _plain(store_export.read), "export of a biaslab store"),
-    "alpaca_eval": Format(alpaca_eval.FIELDS, _plain(alpaca_eval.read), "AlpacaEval annotations.json"),
-    "llmbar": Format(llmbar.FIELDS, _plain(llmbar.read), "LLMBar result.json"),
-    "bracket_pairs": Format(bracket_pairs.FIELDS, _plain(bracket_pairs.read), "pair log with [[A]], [[B]], [[C]]"),
-    "mt_bench": Format(mt_bench.FIELDS, _plain(mt_bench.read), "FastChat pairs of MT-Bench"),
-    "mt_bench_single": Format(mt_bench.SINGLE_FIELDS, _plain(mt_bench.read_single), "FastChat scores of MT-Bench"),
-    "all_responses": Format(all_responses.FIELDS, _plain(all_responses.read), "G-Eval, Closer Look: all_responses"),
-    "prometheus": Format(prometheus.FIELDS, _plain(prometheus.read), "Prometheus sets with gpt4_score"),
-    "summeval_pairs": Format(summeval_pairs.FIELDS, _plain(summeval_pairs.read), "pairs of SummEval summaries"),
-    "summeval_scores": Format(summeval_scores.FIELDS, _plain(summeval_scores.read), "scores of SummEval summaries"),
+    "collected": Format(collected.FIELDS, overridden(collected.read), "trials of biaslab, saved"),
+    "store_export": Format(store_export.FIELDS, overridden(store_export.read), "export of a biaslab store"),
+    "alpaca_eval": Format(alpaca_eval.FIELDS, overridden(alpaca_eval.read), "AlpacaEval annotations.json"),
+    "llmbar": Format(llmbar.FIELDS, overridden(llmbar.read), "LLMBar result.json"),
+    "bracket_pairs": Format(bracket_pairs.FIELDS, overridden(bracket_pairs.read), "pair log with [[A]], [[B]], [[C]]"),
+    "mt_bench": Format(mt_bench.FIELDS, overridden(mt_bench.read), "FastChat pairs of MT-Bench"),
+    "mt_bench_single": Format(mt_bench.SINGLE_FIELDS, overridden(mt_bench.read_single), "FastChat scores of MT-Bench"),
+    "all_responses": Format(all_responses.FIELDS, overridden(all_responses.read), "G-Eval, Closer Look: all_responses"),
+    "prometheus": Format(prometheus.FIELDS, overridden(prometheus.read), "Prometheus sets with gpt4_score"),
+    "summeval_pairs": Format(summeval_pairs.FIELDS, overridden(summeval_pairs.read), "pairs of SummEval summaries"),
+    "summeval_scores": Format(summeval_scores.FIELDS, overridden(summeval_scores.read), "scores of SummEval summaries"),
     "openai_batch": Format(openai_batch.FIELDS, openai_batch.read, "output of OpenAI's batch API, with a mapping"),
     "mapping": Format(frozenset({"context_id", "candidate_id"}), mapping.read_mapped, "any table, with a mapping"),
 }
