@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from biaslab.errors import InputError
@@ -11,12 +11,16 @@ from biaslab.judgements import (
     all_responses,
     alpaca_eval,
     bracket_pairs,
+    cobbler,
     collected,
+    judgebench,
     llmbar,
     mapping,
     mt_bench,
     openai_batch,
+    pandalm,
     prometheus,
+    self_recognition,
     store_export,
     summeval_pairs,
     summeval_scores,
@@ -27,11 +31,12 @@ _SEEN = 50  # records that a format is told from: a damaged one must not decide
 
 
 class Format(NamedTuple):
-    """A format: the fields that tell it, its reader, and what it is in one line."""
+    """A format: the fields that tell it, its reader, what it is in one line, and what else tells its records."""
 
     fields: frozenset[str]
     read: Reader
     help: str
+    tells: Callable[[Sequence[Mapping[str, Any]]], bool] | None = None
 
 
 FORMATS: dict[str, Format] = {
@@ -46,8 +51,27 @@ FORMATS: dict[str, Format] = {
     "prometheus": Format(prometheus.FIELDS, overridden(prometheus.read), "Prometheus sets with gpt4_score"),
     "summeval_pairs": Format(summeval_pairs.FIELDS, overridden(summeval_pairs.read), "pairs of SummEval summaries"),
     "summeval_scores": Format(summeval_scores.FIELDS, overridden(summeval_scores.read), "scores of SummEval summaries"),
+    "judgebench": Format(judgebench.FIELDS, overridden(judgebench.read), "JudgeBench outputs, both orders"),
+    "self_recognition": Format(
+        self_recognition.FIELDS, overridden(self_recognition.read), "own summaries against others', both orders"
+    ),
+    "self_recognition_scores": Format(
+        self_recognition.SCORE_FIELDS,
+        overridden(self_recognition.read_scores),
+        "exact scores of summaries",
+    ),
+    "cobbler": Format(cobbler.FIELDS, overridden(cobbler.read), "CoBBLEr true_order, both orders"),
     "openai_batch": Format(openai_batch.FIELDS, openai_batch.read, "output of OpenAI's batch API, with a mapping"),
+    "pandalm": Format(
+        pandalm.FIELDS, overridden(pandalm.read), "PandaLM verdicts: idx and <judge>_result", pandalm.tells
+    ),
     "mapping": Format(frozenset({"context_id", "candidate_id"}), mapping.read_mapped, "any table, with a mapping"),
+    "cobbler_wins": Format(
+        cobbler.WIN_FIELDS,
+        overridden(cobbler.read_wins),
+        "CoBBLEr preferences: wins of systems",
+        cobbler.tells_wins,
+    ),
 }
 
 
@@ -69,6 +93,10 @@ def find_format(name: str) -> Format:
     return FORMATS[name]
 
 
+def _looks(known: Format, records: Sequence[Mapping[str, Any]]) -> bool:
+    return bool(records) and (known.tells is None or known.tells(records[:_SEEN]))
+
+
 def detect(records: Sequence[Mapping[str, Any]], mapped: bool) -> str | None:
     """Return the first format whose fields half of the first records have; None if there is none.
 
@@ -76,5 +104,5 @@ def detect(records: Sequence[Mapping[str, Any]], mapped: bool) -> str | None:
     """
     seen = Counter(name for record in records[:_SEEN] for name in record)
     common = {name for name, count in seen.items() if 2 * count >= min(len(records), _SEEN)}
-    told = next((name for name, known in FORMATS.items() if known.fields <= common), None)
+    told = next((name for name, known in FORMATS.items() if known.fields <= common and _looks(known, records)), None)
     return told or ("mapping" if mapped and common else None)
