@@ -16,18 +16,18 @@ from biaslab.judgements import inspect_logs
 from biaslab.judgements.detection import available, detect, find_format
 from biaslab.judgements.documents import Document, documents, read_rows
 from biaslab.judgements.log_columns import COLUMNS, without_duplicates
-from biaslab.judgements.mapping import NAMES, check_mapping
-from biaslab.judgements.readings import compiled
+from biaslab.judgements.mapping import NAMES
+from biaslab.judgements.mapping_files import LogMapping, make_mapping
+from biaslab.judgements.reshaping import shaped
 from biaslab.judgements.rows import Log, Rows, Source
 
 __all__ = ["available", "read_judgements"]
-_PATTERN = "score_pattern"
 
 
 def read_judgements(
     path: str | Path,
     format: str | None = None,  # noqa: A002 - the word that a reader of files looks for
-    mapping: Mapping[str, Any] | None = None,
+    mapping: Mapping[str, Any] | str | Path | None = None,
     strict: bool = False,
 ) -> pd.DataFrame:
     r"""Read a log of judgements as trials.
@@ -38,11 +38,14 @@ def read_judgements(
         A file, an archive (tar) or a folder; gzip and xz are unpacked. JSON Lines, one JSON list, CSV, TSV or Parquet.
     format : str, optional
         One of `biaslab.judgements.available`; seen from the fields of the records by default, never from a name.
-    mapping : mapping of str to str, optional
-        Column of the trials → ``"field"`` of the file, ``"=constant"`` or ``"field~regular expression"``, the first
-        group of which is taken. It replaces what a format's reader found, such as ``{"judge": "=GPT-4"}``, and is
-        needed for tables of no known format (`biaslab.judgements.mapping` lists what for). ``score_pattern`` is a
-        regular expression that reads scores in texts instead of `biaslab.parsing`.
+    mapping : mapping of str to str, or path, optional
+        Column of the trials → ``"field"`` of the file or dotted path, ``"=constant"``, ``"field~regular expression"``,
+        the first group of which is taken, or ``"field | 0 -> tie, 1 -> a"``, what its values mean. It always wins over
+        what a format's reader found, such as ``{"judge": "=GPT-4"}``, and is needed for tables of no known format
+        (`biaslab.judgements.mapping` lists what for). ``explode`` makes rows of a list, ``join`` adds the fields of a
+        second file (`biaslab.judgements.reshaping`), and ``score_pattern`` is a regular expression that reads scores
+        in texts instead of `biaslab.parsing`. A path is that of a TOML file that says all this
+        (`biaslab.judgements.mapping_files`).
     strict : bool
         Raise at the first malformed line.
 
@@ -56,7 +59,8 @@ def read_judgements(
         that stands twice is kept once, the first; a missing twin is left missing. ``attrs`` has ``files`` (name →
         format), ``skipped`` (files of no known format in an archive or folder), ``malformed`` and ``problems`` (how
         many lines, and file, line and reason of each), ``left_out`` (reason → records that are no judgements, such as
-        failed calls), ``duplicates``, and ``contradictions``, the duplicates that say something else.
+        failed calls), ``unmatched`` (reason → judgements in which the mapping did not find what it asks for),
+        ``duplicates``, and ``contradictions``, the duplicates that say something else.
 
     Raises
     ------
@@ -79,14 +83,11 @@ def read_judgements(
     >>> [(line, reason.partition(":")[0]) for _, line, reason in trials.attrs["problems"]]
     [(3, 'not JSON')]
     """
-    given = dict(mapping or {})
-    pattern = given.pop(_PATTERN, None)
-    if pattern is not None:
-        compiled(pattern, _PATTERN)
-    check_mapping(given)
-    if format is not None and format != "inspect":
-        find_format(format)
-    reading = _Reading(format, given, pattern, strict)
+    given = make_mapping(mapping)
+    chosen = format or given.format
+    if chosen is not None and chosen != "inspect":
+        find_format(chosen)
+    reading = _Reading(chosen, given, strict)
     parts = [part for document in documents(path) for part in reading.of(document)]
     if not parts:
         reading.explain(path)
@@ -99,8 +100,8 @@ def read_judgements(
 class _Reading:
     """What was read so far of the files of one path."""
 
-    def __init__(self, format_: str | None, mapping: dict[str, Any], pattern: str | None, strict: bool) -> None:
-        self.format, self.mapping, self.pattern, self.strict = format_, mapping, pattern, strict
+    def __init__(self, format_: str | None, mapping: LogMapping, strict: bool) -> None:
+        self.format, self.mapping, self.strict = format_, mapping, strict
         self.logs: list[Log] = []
         self.files: dict[str, str] = {}
         self.skipped: list[str] = []
@@ -110,12 +111,13 @@ class _Reading:
         """Yield the trials of a file in chunks."""
         log = Log(document.name)
         inspect = self.format == "inspect" or (self.format is None and inspect_logs.is_inspect(document))
-        given = dict(self.mapping)
+        given = dict(self.mapping.columns)
         chunks = _inspected(document, log, given.pop("scale", None)) if inspect else read_rows(document, log)
+        chunks = shaped(chunks, self.mapping.shape)
         first = next(chunks, None)
         name = "mapping" if inspect else self.format
         if first is not None and name is None:
-            name = detect(first.records, bool(self.mapping))
+            name = detect(first.records, bool(given))
         if first is None or name is None:
             self.fields += sorted({str(field) for record in (first.records[:5] if first else ()) for field in record})
             self.skipped.append(document.name)
@@ -126,7 +128,7 @@ class _Reading:
         log.strict = self.strict
         self.logs.append(log)
         self.files[document.name] = "inspect" if inspect else name
-        read, source = find_format(name).read, Source(document.name, self.pattern)
+        read, source = find_format(name).read, Source(document.name, self.mapping.score_pattern)
         for rows in chain([first], chunks):
             made = read(rows, source, given)
             if len(made) and len(trials := _with_places(made, rows, document.name)):
