@@ -99,10 +99,10 @@ def _of_all(found: pd.DataFrame) -> dict[str, Ratio]:
     accuracy = pairs.comparative_accuracy(context, won, found["human_gap"])
     if not np.asarray(accuracy.denominator).any():
         return ratios
-    return ratios | {"comparative_accuracy": accuracy, "accuracy_both_orders": _both_orders(found, won)}
+    return ratios | {"comparative_accuracy": accuracy, "accuracy_both_orders": both_orders(found, won)}
 
 
-def _both_orders(found: pd.DataFrame, won: pd.Series) -> Ratio:
+def both_orders(found: pd.DataFrame, won: pd.Series) -> Ratio:
     """Return the share of pairs that are decided as humans do in both orders."""
     differ = found[found["human_gap"].fillna(0) != 0]
     one, two = differ["candidate_id"], differ["opponent_id"]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -60,12 +61,11 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def tells_wins(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Say whether records are how often each of some systems won against the others: they add up to the pairs."""
-    systems = set(records[0])
+    """Say whether half the records are how often each of some systems won, and some add up to all their pairs."""
+    (systems, _), *_ = Counter(frozenset(record) for record in records).most_common(1)
     pairs = len(systems) * (len(systems) - 1) // 2
-    if len(systems) < _FEWEST or not all(_are_wins(record) and set(record) == systems for record in records):
-        return False
-    return int(max(sum(record.values()) for record in records)) == pairs
+    wins = [record for record in records if set(record) == systems and _are_wins(record)]
+    return len(systems) >= _FEWEST and 2 * len(wins) >= len(records) and pairs in map(_total, wins)
 
 
 def read_wins(rows: Rows, source: Source) -> pd.DataFrame:
@@ -107,6 +107,10 @@ def _contexts(rows: Rows) -> list[str]:
 def _are_wins(record: Mapping[str, Any]) -> bool:
     counts = [wins for wins in record.values() if isinstance(wins, int) and not isinstance(wins, bool)]
     return len(counts) == len(record) > 1 and all(0 <= wins < len(record) for wins in counts)
+
+
+def _total(record: Mapping[str, Any]) -> int:
+    return sum(record.values())
 
 
 def _judge(file: str) -> str:

@@ -41,7 +41,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     judge = _judge(rows.records) or "unknown"
     index, verdict = rows.take("idx", "id"), rows.values(f"{judge}_result")
     systems = [_systems(value) for value in rows.values("cmp_key")]
-    texts = {name: rows.take(name, "text") for name in (*_RESPONSES, "instruction", "input")}
+    texts = {name: rows.take(name, "text") for name in ("instruction", "input")}
     first, second = (strings([pair[at] for pair in systems]) for at in (0, 1))
     asked = zip(index, texts["instruction"], texts["input"], strict=True)
     return trials_of(
@@ -52,8 +52,8 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
             "candidate_id": first,
             "opponent_id": second,
             "human_gap": _preferred(rows, first, second),
-            "words": _length(texts["response1"]),
-            "opponent_words": _length(texts["response2"]),
+            "words": _lengths(rows.values("response1")),
+            "opponent_words": _lengths(rows.values("response2")),
             "reply": rows.take(f"{judge}_reason", "text"),
             **each(strings([_meaning(value) for value in verdict]), lambda said: _WORTH.get(said, _UNREAD)),
         },
@@ -96,5 +96,8 @@ def _preferred(rows: Rows, first: pd.Series, second: pd.Series) -> pd.Series:
     return human_gaps([[_meaning(value) or "" for value in row] for row in given], first, second)
 
 
-def _length(texts: pd.Series) -> pd.Series:
-    return texts.map(count_words, na_action="ignore").astype(float)
+def _lengths(responses: list[Any]) -> pd.Series:
+    """Return words; some responses of the published file are numbers."""
+    texts = (str(g) if isinstance(g, str | int | float) and not isinstance(g, bool) else None for g in responses)
+    counted = [math.nan if text is None else float(count_words(text)) for text in texts]
+    return pd.Series(counted, dtype=float)

@@ -3,9 +3,10 @@
 ``key, model, self_preference``, where ``model`` wrote the other summary. ``forward_comparison`` is the label chosen
 when the own summary stands first, ``backward_comparison`` when it stands second; their probabilities stand in
 ``…_probability`` (of the label that was chosen) or ``…_comparison_output`` (of both), if at all. ``self_preference``,
-the mean over both orders, is ``p_both_orders``: in the ``label_wrong`` files that of the summary that is *named* the
-judge's, which is the other one, and in Llama-2's ``pairs_`` file that of another question (recognition), as its
-probabilities show. Where no order is told, the mean is the judgement, and what was shown first is not known.
+the mean over both orders, becomes ``p_both_orders`` where no order has a probability of its own. Where they have, they
+show what it is: in the ``label_wrong`` files that of the summary that is *named* the judge's, which is the other one,
+and in Llama-2's ``pairs_`` file that of another question (recognition). Where no order is told, the mean is the
+judgement, and what was shown first is not known.
 
 ``scores_`` files have ``key, model, target_model, scores``, exact distributions over 1 to 5; the value is the expected
 score. Data set, naming of authors and, of pairs, the judge are taken from the name of the file:
@@ -34,6 +35,7 @@ _NAMINGS = {"correct": "authors named rightly", "wrong": "authors named wrongly"
 _UNREAD: Reading = (math.nan, "unparsable")
 _PAIR = ("context_id", "candidate_id", "opponent_id", "order_known", "p_both_orders", "value", "status", "label_mass")
 _SCORE = ("judge", "context_id", "candidate_id", "value", "status", "label_mass")
+_PROBABILITIES = ("probability", "comparison_output")
 _SCALE = "1-5"
 
 
@@ -81,9 +83,10 @@ def _orders(record: dict[str, Any], judge: str, other: str, mean: float) -> Iter
     if not any(f"{order}_comparison" in record for order in ("forward", "backward")):
         yield judge, other, False, mean, *_likely(mean), math.nan
         return
+    single = any(f"{order}_{part}" in record for order in ("forward", "backward") for part in _PROBABILITIES)
     for order, shown, own in (("forward", (judge, other), mean), ("backward", (other, judge), 1 - mean)):
         value, mass = _first_wins(record, order)
-        yield *shown, True, own, *_likely(value), mass
+        yield *shown, True, math.nan if single else own, *_likely(value), mass
 
 
 def _likely(value: float) -> Reading:

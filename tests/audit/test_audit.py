@@ -13,6 +13,7 @@ from biaslab.errors import InputError, TrialsError
 from biaslab.stats.inference import Resampling
 
 QUICK = Resampling(n=100)
+OTHERS = ("replies", "human_agreement", "halo", "pair_length", "subsets", "self_preference")
 
 
 def pair_log(contexts=12, first=0.8, seed=0, **more):
@@ -70,7 +71,7 @@ def test_scores_run_what_they_can_and_the_rest_says_why(tmp_path):
     assert "several annotators" in not_run["consistency"]
     assert "before reasons and after them" in not_run["output_order"]
     assert "with and without the source" in not_run["source"]
-    assert set(not_run) | set(found["probe"]) == {*bl.probes.available(), "replies", "human_agreement", "halo"}
+    assert set(not_run) | set(found["probe"]) == {*bl.probes.available(), *OTHERS}
     assert all("\n" not in why for why in not_run.values())
 
 
