@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,17 +15,30 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _LISTED = 10  # malformed lines that are shown; all are counted
+_UNREAD = 4  # exit code where more than half of a log could not be read
+_HALF = 0.5
 
 
 def audit(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Logs, archives or folders of them.")],
-    kind: Annotated[str | None, typer.Option("--format", help="Format; seen from the content by default.")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="NAME", help="Format, such as llmbar or mapping; seen from the content by default."
+        ),
+    ] = None,
     mapped: Annotated[
         list[str] | None,
         typer.Option(
             "--map", metavar="NAME=FIELD", help="Column of trials=field, ==constant or =field~regex; may be repeated."
         ),
     ] = None,
+    mapping_file: Annotated[
+        Path | None, typer.Option("--mapping", metavar="FILE.toml", help="A file that says what --map does, and more.")
+    ] = None,
+    humans: Annotated[
+        bool, typer.Option("--humans", help="Say how far people agree in a table of their ratings, without a judge.")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line.")] = False,
     dataset: Annotated[str | None, typer.Option(help="Join human scores of this data set; see `biaslab list`.")] = None,
     path: DataPath = None,
@@ -33,25 +47,65 @@ def audit(
 ) -> None:
     """Audit recorded judgements with every probe that can run.
 
-    Formats are seen from the content: AlpacaEval, MT-Bench, LLMBar, G-Eval, and more;
+    Formats are seen from the content: AlpacaEval, MT-Bench, LLMBar, JudgeBench, G-Eval, and more;
     any table with --map, such as --map context_id=question --map scale==1-5.
+
+    Exit code 4: more than half of a log could not be read.
     """
     require_table(out)
     import pandas as pd
 
     from biaslab import load_dataset, read_judgements
     from biaslab.audit import audit as run_audit
+    from biaslab.audit.annotators import audit_humans
 
-    mapping = dict(_entry(text) for text in mapped or [])
+    _require_once(files)
+    given = _mapping(mapped or [], mapping_file)
     human = None if dataset is None else load_dataset(dataset, path)
     parts = []
     for file in files:
-        parts.append(read_judgements(file, kind, mapping, strict))
+        parts.append(read_judgements(file, kind, given, strict))
         _say_what_was_read(file, parts[-1])
+        if not humans:
+            _require_readable(parts[-1])
         parts[-1].attrs = {}
-    estimates = run_audit(pd.concat(parts, ignore_index=True), human, only or None)
+    trials = pd.concat(parts, ignore_index=True)
+    estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None)
     _show(estimates)
     write_table(estimates, out, "estimate")
+
+
+def _require_once(files: list[Path]) -> None:
+    """Raise `InputError` where a log is named twice, or a second one holds the same bytes."""
+    seen: dict[object, Path] = {}
+    for file in files:
+        key: object = file.resolve()
+        if file.is_file():
+            with file.open("rb") as opened:
+                key = hashlib.file_digest(opened, "sha256").hexdigest()
+        if key in seen:
+            raise InputError("files", str(file), "every log once", f"it is the same as {seen[key]}: leave one out")
+        seen[key] = file
+
+
+def _mapping(mapped: list[str], file: Path | None) -> dict[str, Any] | Path | None:
+    entries = dict(_entry(text) for text in mapped)
+    if file is None or not entries:
+        return entries or file
+    from biaslab.judgements.mapping_files import read_mapping_file
+
+    return read_mapping_file(file) | entries
+
+
+def _require_readable(trials: pd.DataFrame) -> None:
+    """Stop where more than half of a log could not be read, with some of it and what would read it."""
+    from biaslab.judgements.unread import explain_unread, unread_share
+
+    if unread_share(trials) <= _HALF:
+        return
+    lines = "".join(f"\n  {line}" for line in explain_unread(trials))
+    typer.echo(f"biaslab: more than half of these judgements could not be read, such as{lines}", err=True)
+    raise typer.Exit(_UNREAD)
 
 
 def _entry(text: str) -> tuple[str, str]:
@@ -71,6 +125,8 @@ def _say_what_was_read(file: Path, trials: pd.DataFrame) -> None:
         typer.echo(f"  {facts['duplicates']:,} stand twice{others}: the first is kept")
     for reason, count in facts["left_out"].items():
         typer.echo(f"  {count:,} left out: {reason}")
+    for reason, count in facts["unmatched"].items():
+        typer.echo(f"  {count:,} not as the mapping says: {reason}")
     if facts["skipped"]:
         typer.echo(f"  {len(facts['skipped']):,} files are no logs: {', '.join(facts['skipped'][:3])}, …")
     if facts["malformed"]:
@@ -86,7 +142,7 @@ def _show(estimates: pd.DataFrame) -> None:
 
     for (probe, judge, dataset), part in estimates.groupby(["probe", "judge", "dataset"], sort=False):
         typer.echo(f"\n{probe} of {judge} on {dataset}\n\n{table(part)}")
-    for name, note in estimates.attrs["notes"].items():
+    for name, note in estimates.attrs.get("notes", {}).items():
         typer.echo(f"\n{name}: {note}")
-    for name, why in estimates.attrs["not_run"].items():
+    for name, why in estimates.attrs.get("not_run", {}).items():
         typer.echo(f"\n{name}: not run, {why}")

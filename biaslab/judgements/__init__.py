@@ -106,6 +106,7 @@ class _Reading:
         self.files: dict[str, str] = {}
         self.skipped: list[str] = []
         self.fields: list[str] = []
+        self.lists: list[str] = []
 
     def of(self, document: Document) -> Iterator[pd.DataFrame]:
         """Yield the trials of a file in chunks."""
@@ -119,6 +120,7 @@ class _Reading:
         if first is not None and name is None:
             name = detect(first.records, bool(given))
         if first is None or name is None:
+            self.lists += _lists(first)
             self.fields += sorted({str(field) for record in (first.records[:5] if first else ()) for field in record})
             self.skipped.append(document.name)
             return
@@ -141,6 +143,10 @@ class _Reading:
             why = f"line {first.line}: {first.reason}" if first else "every record was left out"
             raise InputError("path", str(path), "a log with at least one judgement", why)
         found = f"this one has the fields {', '.join(self.fields[:20])}" if self.fields else "this one has no records"
+        if self.lists:
+            lists = ", ".join(self.lists[:5])
+            remedy = f"this one is a JSON object with lists in {lists}: map explode={self.lists[0]}"
+            raise InputError("path", str(path), "records, as lines, a list or a table", remedy)
         raise InputError("path", str(path), f"a log in one of the formats {', '.join(available())}",
                          f"{found}; give a mapping of some of {', '.join(NAMES[:8])}, …")  # fmt: skip
 
@@ -166,6 +172,14 @@ def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows
             log.left_out["a number of unknown scale"] += 1
     if found:
         yield Rows([record for _, record in found], [line for line, _ in found], log, textual=False)
+
+
+def _lists(rows: Rows | None) -> list[str]:
+    """Return the fields of a file that is one object which hold lists of objects."""
+    if rows is None or len(rows.records) != 1:
+        return []
+    listed = {name: value for name, value in rows.records[0].items() if isinstance(value, list)}
+    return [name for name, items in listed.items() if items and isinstance(items[0], dict)]
 
 
 def _with_places(made: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame:

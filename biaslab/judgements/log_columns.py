@@ -8,6 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from biaslab.judgements.rows import plain
+
 Kind = Literal["text", "name", "number", "flag"]
 
 
@@ -104,7 +106,13 @@ def trials_of_several(rows: Sequence[tuple[Any, ...]], names: Sequence[str], **f
     **fixed
         Columns that are the same in all.
     """
-    found = pd.DataFrame(list(rows), columns=["place", *names]).set_index("place")
+    columns = ["place", *names]
+    try:
+        made = pd.DataFrame(list(rows), columns=columns)
+    except UnicodeEncodeError:  # half a surrogate pair, which no text holds
+        whole = [tuple(plain(value) if isinstance(value, str) else value for value in row) for row in rows]
+        made = pd.DataFrame(whole, columns=columns)
+    found = made.set_index("place")
     return trials_of({**fixed, **found}, found.index)
 
 

@@ -127,26 +127,37 @@ def read_mapped(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.Da
         If context, candidate, outcome or scale is neither in the file nor mapped.
     """
     whole = {name: name for name in NAMES if name not in _TEXTS and rows.has(name)} | dict(mapping)
-    possible = OF_PAIRS if "opponent_id" in whole else OF_SCORES
-    named = [name for given in (mapping, whole) for name in (*possible, *OUTCOMES) if name in given]
-    outcome = named[0] if named else None
-    missing = [name for name in ("context_id", "candidate_id") if name not in whole]
-    if outcome is None or missing:
-        fields = ", ".join(sorted({str(name) for record in rows.records[:20] for name in record}))
-        wanted = [*missing, *([f"one of {', '.join(OUTCOMES)}"] if outcome is None else [])]
-        raise InputError(f"mapping of {source.file}", dict(mapping), f"entries for {' and '.join(wanted)}",
-                         f"the file has {fields}; write for example context_id=question")  # fmt: skip
+    is_pair = "opponent_id" in whole
+    possible = OF_PAIRS if is_pair else OF_SCORES
+    outcome = next((name for given in (mapping, whole) for name in (*possible, *OUTCOMES) if name in given), None)
+    _require_entries(rows, source, mapping, whole, outcome)
     found, unmatched = columns_of(rows, whole)
-    is_pair = "opponent_id" in found
-    if not is_pair and "scale" not in found:
-        raise InputError("mapping", dict(mapping), "an entry for scale", "such as scale='=1-5'; it is never guessed")
-    if not is_pair and "ratings" in found:
+    if is_pair:
+        found = with_preference(found)
+    elif "ratings" in found and "scale" in found:
         found.setdefault("human_scale", found["scale"])
-    reading = read_pair(found, outcome) if is_pair else read_score(found, outcome, source)
-    known = with_preference(found) if is_pair else found
-    kept = {name: column for name, column in known.items() if name in COLUMNS}
+    if outcome is None:
+        reading = pd.DataFrame({"value": np.nan, "status": "unparsable"}, index=range(len(rows.records)))
+    else:
+        reading = read_pair(found, outcome) if is_pair else read_score(found, outcome, source)
+    kept = {name: column for name, column in found.items() if name in COLUMNS}
     trials = trials_of({**kept, **reading}, pd.RangeIndex(len(rows.records)))
     return without_value(trials, unmatched)
+
+
+def _require_entries(
+    rows: Rows, source: Source, mapping: Mapping[str, Any], whole: Mapping[str, Any], outcome: str | None
+) -> None:
+    """Raise `InputError` unless there is what a judgement needs; ratings of people need no judge's score."""
+    missing = [name for name in ("context_id", "candidate_id") if name not in whole]
+    alone = outcome is None and not ("ratings" in whole and "opponent_id" not in whole)
+    if missing or alone:
+        fields = ", ".join(sorted({str(name) for record in rows.records[:20] for name in record}))
+        wanted = [*missing, *([f"one of {', '.join(OUTCOMES)}"] if alone else [])]
+        raise InputError(f"mapping of {source.file}", dict(mapping), f"entries for {' and '.join(wanted)}",
+                         f"the file has {fields}; write for example context_id=question")  # fmt: skip
+    if outcome is not None and "opponent_id" not in whole and "scale" not in whole:
+        raise InputError("mapping", dict(mapping), "an entry for scale", "such as scale='=1-5'; it is never guessed")
 
 
 def without_value(trials: pd.DataFrame, unmatched: NDArray[np.bool_]) -> pd.DataFrame:

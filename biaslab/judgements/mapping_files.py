@@ -25,7 +25,7 @@ from biaslab.errors import InputError
 from biaslab.judgements.expressions import LISTS
 from biaslab.judgements.mapping import NAMES, check_mapping
 from biaslab.judgements.readings import compiled
-from biaslab.judgements.reshaping import Shape, make_shape
+from biaslab.judgements.reshaping import Shape, from_folder, make_shape
 
 OPTIONS = ("format", "score_pattern", "explode", "join")
 
@@ -66,9 +66,21 @@ def make_mapping(given: Mapping[str, Any] | str | Path | None) -> LogMapping:
     'llmbar'
     """
     if isinstance(given, str | Path):
-        path = Path(given)
-        return _made(_table(path), path.parent, str(path))
-    return _made(dict(given or {}), None, "mapping")
+        return _made(read_mapping_file(given), str(given))
+    return _made(dict(given or {}), "mapping")
+
+
+def read_mapping_file(path: str | Path) -> dict[str, Any]:
+    """Return what a mapping file says, as a mapping; the file that it joins is found from its folder.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is no TOML.
+    """
+    found = _table(Path(path))
+    join = found.get("join")
+    return found if not isinstance(join, str) else found | {"join": from_folder(join, Path(path).parent)}
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -81,7 +93,7 @@ def _table(path: Path) -> dict[str, Any]:
         raise InputError("mapping", str(path), f"a TOML file ({error})", remedy) from error
 
 
-def _made(given: dict[str, Any], beside: Path | None, name: str) -> LogMapping:
+def _made(given: dict[str, Any], name: str) -> LogMapping:
     columns = {key: _expression(key, value) for key, value in given.items() if key not in OPTIONS}
     unknown = [key for key in columns if key not in NAMES]
     if unknown:
@@ -93,7 +105,7 @@ def _made(given: dict[str, Any], beside: Path | None, name: str) -> LogMapping:
     pattern = given.get("score_pattern")
     if pattern is not None:
         compiled(pattern, "score_pattern")
-    shape = make_shape(given.get("explode"), given.get("join"), beside)
+    shape = make_shape(given.get("explode"), given.get("join"))
     return LogMapping(columns, given.get("format"), pattern, shape)
 
 

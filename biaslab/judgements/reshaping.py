@@ -44,7 +44,7 @@ class Shape:
         return rows
 
 
-def make_shape(explode: Any, join: Any, beside: Path | None) -> Shape | None:
+def make_shape(explode: Any, join: Any) -> Shape | None:
     """Return what a mapping says of the shape of records; None where it says nothing.
 
     Parameters
@@ -53,8 +53,6 @@ def make_shape(explode: Any, join: Any, beside: Path | None) -> Shape | None:
         Fields, separated by commas.
     join : str, optional
         ``"FILE on FIELD"`` or ``"FILE on FIELD=ITS FIELD"``.
-    beside : Path, optional
-        The folder that the file's name starts from.
 
     Raises
     ------
@@ -72,9 +70,18 @@ def make_shape(explode: Any, join: Any, beside: Path | None) -> Shape | None:
     found = _JOIN.fullmatch(join) if isinstance(join, str) else None
     if found is None:
         raise InputError("mapping['join']", join, "'FILE on FIELD' or 'FILE on FIELD=FIELD OF THE OTHER FILE'")
-    path = Path(found["file"])
-    path = path if beside is None or path.is_absolute() else beside / path
-    return Shape(named, _by_value(path, found["right"] or found["left"]), found["left"])
+    return Shape(named, _by_value(Path(found["file"]), found["right"] or found["left"]), found["left"])
+
+
+def from_folder(join: str, folder: Path) -> str:
+    """Return what to join with a file's name that starts from a folder.
+
+    Examples
+    --------
+    >>> from_folder("people.json on idx", Path("logs"))
+    'logs/people.json on idx'
+    """
+    return join if Path(join).is_absolute() else str(folder / join)
 
 
 def _by_value(path: Path, field: str) -> dict[str, dict[str, Any]]:
