@@ -53,6 +53,7 @@ from biaslab.judgements.outcomes import (
 from biaslab.judgements.rows import NUMERAL, Kind, Rows, Source, strings
 
 _TEXTS = {"text": "words", "opponent_text": "opponent_words"}
+_EXPLICIT = (*_TEXTS, "samples", "label_mass")  # fields of such names are rarely what the trials mean by them
 _UNMAPPED = ("probe", "value", "status", "key", "p_first_label", "p_both_orders")
 NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_TEXTS)))
 _KINDS: dict[str, Kind] = {name: "id" if column.kind == "text" else column.kind for name, column in SCHEMA.items()}
@@ -126,7 +127,7 @@ def read_mapped(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.Da
     InputError
         If context, candidate, outcome or scale is neither in the file nor mapped.
     """
-    whole = {name: name for name in NAMES if name not in _TEXTS and rows.has(name)} | dict(mapping)
+    whole = {name: name for name in NAMES if name not in _EXPLICIT and rows.has(name)} | dict(mapping)
     is_pair = "opponent_id" in whole
     possible = OF_PAIRS if is_pair else OF_SCORES
     outcome = next((name for given in (mapping, whole) for name in (*possible, *OUTCOMES) if name in given), None)
