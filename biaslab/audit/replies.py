@@ -14,6 +14,7 @@ from biaslab.ranking import pairs
 from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame, usable
 
 _CELL = ("judge", "dataset", "attribute", "template")
+_SIDES = ("candidate_id", "opponent_id")
 _UNIT = (0.0, 1.0)
 _UNRATED = "undefined: no human scores that differ"
 
@@ -69,10 +70,11 @@ class Replies:
             readable = Ratio(cell["context_id"], read, np.ones(len(cell)), bounds=_UNIT, inference="score")
             for system, ratios in (("", {"readable_rate": readable, **_of_all(found)}), *_of_systems(found)):
                 at = where | {"system": system}
+                part = cell if system == "" else cell[(cell[list(_SIDES)] == system).any(axis=1)]
                 for name, ratio in ratios.items():
-                    entering = _entering(name, found)
+                    entering = _entering(name, part.loc[part.index.intersection(found.index)])
                     made = {name: ratio.estimate(self.resampling)}
-                    rows += estimate_rows(made, at, self.resampling, entering, len(cell) - entering)
+                    rows += estimate_rows(made, at, self.resampling, entering, len(part) - entering)
         return estimates_frame(rows, self.name, (), ("attribute", "template", "system"))
 
 
@@ -118,7 +120,7 @@ def both_orders(found: pd.DataFrame, won: pd.Series) -> Ratio:
 def _of_systems(found: pd.DataFrame) -> Iterator[tuple[str, dict[str, Ratio]]]:
     won, known = _won(found), found["order_known"].astype(bool)
     rated = bool((known & won.notna() & (found["human_gap"].fillna(0) != 0)).any())
-    groups = [found.groupby(name, sort=False).groups for name in ("candidate_id", "opponent_id")]
+    groups = [found.groupby(name, sort=False).groups for name in _SIDES]
     for system in dict.fromkeys((*groups[0], *groups[1])):
         shown, against = (found.loc[places.get(system, [])] for places in groups)
         context = pd.concat([shown["context_id"], against["context_id"]])

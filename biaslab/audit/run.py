@@ -9,7 +9,7 @@ from typing import Protocol
 import pandas as pd
 
 from biaslab import probes
-from biaslab.audit import halo, human_agreement, own_system, pair_length, replies, subsets
+from biaslab.audit import gold_subsets, halo, human_agreement, own_system, pair_length, replies
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import BiaslabError, InputError
 from biaslab.judgements.humans import with_humans
@@ -23,7 +23,7 @@ _OTHERS = (
     human_agreement.HumanAgreement,
     halo.Halo,
     pair_length.PairLength,
-    subsets.Subsets,
+    gold_subsets.Subsets,
     own_system.SelfPreference,
 )
 _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value", "status")

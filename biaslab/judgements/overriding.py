@@ -85,6 +85,8 @@ def _replaced(found: pd.DataFrame, rows: Rows, source: Source, given: Mapping[st
     whole = {name: aligned.get(name, found[name]) for name in ("candidate_id", "opponent_id")} | aligned
     if "human_gap" not in aligned:
         whole = with_preference(whole)
+    if "ratings" in aligned and "human_scale" not in aligned:
+        whole["human_scale"] = found["scale"]
     made = found.assign(**{name: _filled(name, column) for name, column in whole.items() if name in SCHEMA})
     outcome = next((name for name in OUTCOMES if name in given), None)
     if outcome is not None:

@@ -99,3 +99,11 @@ def test_own_scores(tmp_path):
 def test_strangers_have_no_self_preference(tmp_path):
     not_run = bl.audit(read(tmp_path, own_log("someone")), only=["self_preference"]).attrs["not_run"]
     assert "judge_system" in not_run["self_preference"]
+
+
+def test_counts_are_those_of_the_system(tmp_path):
+    sides = [("x", "y", "x"), ("y", "z", "y"), ("z", "x", "nobody")]
+    rows = [{"context_id": n, "candidate_id": a, "opponent_id": b, "winner": w} for n, (a, b, w) in enumerate(sides)]
+    found = found_in(read(tmp_path, rows), "replies")
+    counts = found.loc[["win_rate"]].set_index("system")[["n_trials", "n_dropped"]]
+    assert counts.loc[["x", "y", "z"]].to_numpy().tolist() == [[1, 1], [2, 0], [1, 1]]

@@ -110,3 +110,19 @@ def test_an_explicit_mapping_goes_before_a_column_of_that_name(tmp_path):
     (tmp_path / "log.csv").write_text("context_id,candidate_id,opponent_id,winner,reply\na,x,y,x,B\n")
     assert outcome(bl.read_judgements(tmp_path / "log.csv")) == [(1.0, "ok")]
     assert outcome(bl.read_judgements(tmp_path / "log.csv", mapping={"reply": "reply"})) == [(0.0, "ok")]
+
+
+def test_people_may_stand_beside_a_known_format(tmp_path):
+    people = {"gold": "y", "votes": ["x", "x", "tie"]}
+    gold = bl.read_judgements(lines(tmp_path, PAIR | people), mapping={"preference": "gold"})
+    assert gold["human_gap"].tolist() == [-1.0]
+    votes = bl.read_judgements(lines(tmp_path, PAIR | people), mapping={"preference": "votes"})
+    assert votes["human_gap"].tolist() == pytest.approx([2 / 3])
+    rated = bl.read_judgements(lines(tmp_path, RATING | {"by": [2, 3]}), mapping={"ratings": "by"})
+    assert rated[["human", "ratings", "human_scale"]].to_numpy().tolist() == [[2.5, "2 3", "1-3"]] * 2
+
+
+def test_texts_may_stand_beside_a_known_format(tmp_path):
+    texts = {"text": "judgment", "opponent_text": "=one two"}
+    trials = bl.read_judgements(lines(tmp_path, PAIR), mapping=texts)
+    assert trials[["words", "opponent_words"]].to_numpy().tolist() == [[3.0, 2.0]]
