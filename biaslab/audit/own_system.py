@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from biaslab.probes.base import Accepted, paired, scored
 from biaslab.stats import Estimate, Ratio, Resampling, estimate_rows, estimates_frame, undefined, usable
@@ -122,10 +123,19 @@ def _without_test(found: Estimate) -> Estimate:
 
 def _with_own(trials: pd.DataFrame) -> pd.DataFrame:
     """Say of each side whether the judge's own system wrote it."""
-    named = trials["judge_system"].fillna("")
-    own = named.where(named != "", trials["judge"]).str.strip().str.casefold()
+    numbers: dict[str, int] = {"": 0}
+    system, judge = _numbered(trials["judge_system"], numbers), _numbered(trials["judge"], numbers)
+    own = np.where(system == 0, judge, system)
     sides = {
-        f"own_{place}": (trials[column].str.strip().str.casefold() == own).fillna(value=False).astype(bool)
+        f"own_{place}": (_numbered(trials[column], numbers) == own) & (own > 0)
         for place, column in (("first", "candidate_id"), ("second", "opponent_id"))
     }
     return trials.assign(**sides)
+
+
+def _numbered(names: pd.Series, numbers: dict[str, int]) -> NDArray[np.int_]:
+    """Return a number a name, the same whatever its capitals, and 0 where there is none; new names are added."""
+    codes, distinct = pd.factorize(names)
+    known = [numbers.setdefault(str(name).strip().casefold(), len(numbers)) for name in distinct]
+    found: NDArray[np.int_] = np.array([*known, 0])[codes]  # a missing name has code -1
+    return found

@@ -66,16 +66,23 @@ class Replies:
         for names, cell in trials.groupby(list(_CELL), sort=False):
             where = dict(zip(_CELL, names, strict=True))
             found = usable(cell)
+            planned_of, read_of = _counts(cell), _counts(found)
             read = cell.index.isin(found.index)
             readable = Ratio(cell["context_id"], read, np.ones(len(cell)), bounds=_UNIT, inference="score")
             for system, ratios in (("", {"readable_rate": readable, **_of_all(found)}), *_of_systems(found)):
                 at = where | {"system": system}
-                part = cell if system == "" else cell[(cell[list(_SIDES)] == system).any(axis=1)]
                 for name, ratio in ratios.items():
-                    entering = _entering(name, part.loc[part.index.intersection(found.index)])
+                    planned = planned_of.get(system, len(cell))
+                    entering = read_of.get(system, _entering(name, found))
                     made = {name: ratio.estimate(self.resampling)}
-                    rows += estimate_rows(made, at, self.resampling, entering, len(part) - entering)
+                    rows += estimate_rows(made, at, self.resampling, entering, planned - entering)
         return estimates_frame(rows, self.name, (), ("attribute", "template", "system"))
+
+
+def _counts(trials: pd.DataFrame) -> dict[str, int]:
+    """Return of how many judgements each candidate is one side."""
+    sides = [trials[name].value_counts() for name in _SIDES]
+    return {str(name): int(count) for name, count in sides[0].add(sides[1], fill_value=0).items()}
 
 
 def _entering(metric: str, found: pd.DataFrame) -> int:
