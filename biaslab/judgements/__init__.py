@@ -53,8 +53,11 @@ def read_judgements(
     -------
     pandas.DataFrame
         The columns of `biaslab.collect`, where ``probe`` is "recorded" and ``key`` is file and line, and those that
-        probes read: of pairs ``template, human_gap, order_known``; of scores ``configuration, scale, answer, form,
-        order, rules, human, human_scale, ratings, words``; and ``reply``, the text. ``value`` is the probability that
+        probes read: of pairs ``template, human_gap, order_known, p_first_label`` (how likely the first label was,
+        whoever had it) and ``p_both_orders`` (the mean over both orders, where a log has no other probability); of
+        scores ``configuration, scale, answer, form, order, rules, human, human_scale, ratings``; ``words`` and
+        ``opponent_words``, the lengths of the texts, ``subset`` of the data set, ``judge_system``, the judge's own
+        system; and ``reply``, the text. ``value`` is the probability that
         the first shown wins (1, 0, or ½ for a tie, where the judge gave a verdict alone), or the score. A judgement
         that stands twice is kept once, the first; a missing twin is left missing. ``attrs`` has ``files`` (name →
         format), ``skipped`` (files of no known format in an archive or folder), ``malformed`` and ``problems`` (how
@@ -118,7 +121,8 @@ class _Reading:
         first = next(chunks, None)
         name = "mapping" if inspect else self.format
         if first is not None and name is None:
-            name = detect(first.records, bool(given))
+            exploded = self.mapping.shape is not None and bool(self.mapping.shape.explode)
+            name = "mapping" if exploded and given else detect(first.records, bool(given))
         if first is None or name is None:
             self.lists += _lists(first)
             self.fields += sorted({str(field) for record in (first.records[:5] if first else ()) for field in record})

@@ -17,6 +17,7 @@ import pandas as pd
 
 from biaslab.core import Status
 from biaslab.datasets._files import text_key
+from biaslab.datasets.schema import count_words
 from biaslab.judgements.log_columns import trials_of
 from biaslab.judgements.rows import Rows, Source, strings
 
@@ -28,7 +29,9 @@ _CLEARLY = 20  # times closer to one order than to the other
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
     """Return one pair trial a record."""
-    instruction = rows.take_texts("instruction", "output_1", "output_2")["instruction"]
+    texts = rows.take_texts("instruction", "output_1", "output_2")
+    instruction = texts["instruction"]
+    lengths = [texts[f"output_{i}"].map(count_words, na_action="ignore").astype(float) for i in (1, 2)]
     generators = [rows.take(f"generator_{i}", "id") for i in (1, 2)]
     preference, judge = rows.take("preference", "number"), rows.take("annotator", "id", "unknown")
     completions = rows.take("raw_completion", "any")
@@ -43,6 +46,8 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
             "context_id": strings([text_key(text) if isinstance(text, str) else "" for text in instruction]),
             "candidate_id": generators[1].where(first_is_two, generators[0]),
             "opponent_id": generators[0].where(first_is_two, generators[1]),
+            "words": lengths[1].where(first_is_two, lengths[0]),
+            "opponent_words": lengths[0].where(first_is_two, lengths[1]),
             "order_known": pd.Series([order > 0 for order, _, _ in seen]),
             "value": second.where(first_is_two, 1 - second),
             "status": status,

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.datasets._files import text_key
+from biaslab.datasets.schema import count_words
 from biaslab.judgements.log_columns import trials_of_several
 from biaslab.judgements.readings import number_on
 from biaslab.judgements.rows import Rows, Source, plain
@@ -42,8 +43,8 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
         for replicate, score in enumerate(scores):
             text = plain(said[replicate]) if replicate < len(said) and isinstance(said[replicate], str) else None
             reading = place_score(math.nan if score is None else score)
-            made.append((place, text_key(task[1]), shown, replicate, *reading, text))
-    names = ("context_id", "candidate_id", "replicate", "value", "status", "reply")
+            made.append((place, text_key(task[1]), shown, float(count_words(task[2])), replicate, *reading, text))
+    names = ("context_id", "candidate_id", "words", "replicate", "value", "status", "reply")
     fixed = {"judge": "gpt-4", "dataset": "prometheus", "attribute": "rubric", "scale": scale.name}
     return trials_of_several(made, names, **fixed)
 

@@ -207,6 +207,7 @@ def test_alpaca_preferences(tmp_path, preference, found):
     trials = bl.read_judgements(listed(tmp_path, {**ALPACA, "preference": preference}))
     assert outcome(trials) == [found]
     assert trials[["candidate_id", "opponent_id", "order_known"]].to_numpy().tolist() == [["two", "one", False]]
+    assert trials[["words", "opponent_words"]].to_numpy().tolist() == [[1.0, 1.0]]
 
 
 def test_alpaca_order_is_told_by_probabilities(tmp_path):

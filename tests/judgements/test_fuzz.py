@@ -9,6 +9,7 @@ import random
 import re
 import tarfile
 import time
+from functools import cache
 
 import pytest
 
@@ -51,6 +52,7 @@ PIECES = (b"{", b"}", b"[", b"]", b'"', b"\\", b",", b":", b"\x00", b"\xff", b"n
 SLOWEST = 5.0  # seconds for one small file
 
 
+@cache
 def small_files(folder):
     """Return a few records of every published log, as lines or as one list, as they stand there."""
     made = []
@@ -231,3 +233,30 @@ def test_what_is_left_of_a_mutated_log_can_be_audited(shared_data, tmp_path):
         file.write_bytes(written(swapped(records, rng), as_list))
         estimates = bl.audit(read_judgements(file), resampling=bl.Resampling(n=100))
         assert set(estimates["probe"]) or estimates.attrs["not_run"]
+
+
+@pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")
+def test_mutated_logs_through_a_mapping(tmp_path):
+    """Paths, lists and names of values meet what they do not expect: a status or a line refused, never a crash."""
+    mapping = {
+        "explode": "judgments", "judge": "judgments.judgment.judge_model", "context_id": "pair_id",
+        "candidate_id": "judgments# | 0 -> A, 1 -> B", "opponent_id": "judgments# | 0 -> B, 1 -> A",
+        "winner": "judgments.decision | A>B -> first, B>A -> second, A=B -> tie",
+        "preference": "label | A>B -> A, B>A -> B",
+        "text": "response_A",
+    }  # fmt: skip
+    rng, read, records = random.Random(3), 0, MADE_UP[0]
+    for number in range(150):
+        data = written(swapped(records, rng), False) if number % 2 else damaged(written(records, False), rng)
+        (tmp_path / "log").write_bytes(data)
+        try:
+            trials = read_judgements(tmp_path / "log", mapping=mapping)
+        except BiaslabError:
+            continue
+        read += 1
+        text = data.decode("utf-8", "replace")
+        usable = trials[trials["status"].isin(["ok", "tie"])]
+        assert trials.loc[~trials.index.isin(usable.index), "value"].isna().all()
+        assert all(a_decision(trial, text) for trial in usable.itertuples())
+        assert trials["human_gap"].dropna().between(-1, 1).all()
+    assert read > 80
