@@ -12,8 +12,9 @@ from biaslab.core import STATUSES
 _UNREAD = ("unparsable", "out_of_range")
 _SHOWN = 3
 _LONGEST = 200
-_LABELLED = re.compile(r"(?P<label>[A-Za-z][\w ]{0,30}?)\"?\s*[:=]\s*[\"'*\[(]*(?P<value>\d+(?:\.\d+)?|[A-Za-z]+)\b")
+_LABELLED = re.compile(r"(?P<label>[A-Za-z]\w*)\"?\s*[:=]\s*[\"'*\[(]*(?P<value>\d+(?:\.\d+)?|[A-Za-z]+)\b")
 _SEEN = 500  # replies that a pattern is looked for in
+_MEANINGS = {"A": "first", "B": "second", "C": "tie", "1": "first", "2": "second", "0": "tie", "TIE": "tie"}
 _FEW = 8  # values that a verdict has at most
 
 
@@ -80,12 +81,12 @@ def _pattern(replies: pd.Series, pairs: bool) -> str:
     if not known:
         example = "'winner=FIELD~verdict: (\\w+)'" if pairs else "'score_pattern=Score: (\\d+)'"
         return f"a mapping reads them, with the words that stand before the verdict: --map {example}"
-    label = max(known, key=lambda name: known[name].total())
+    label = max(known, key=lambda name: (len(known[name]) > 1, known[name].total()))
     if not pairs:
         return f"a regular expression would read them: --map 'score_pattern={label}\\W+(\\d+(?:\\.\\d+)?)'"
-    meanings = ", ".join(f'"{value}" = "…"' for value in sorted(known[label]))
+    meanings = ", ".join(f'"{value}" = "{_MEANINGS.get(value.upper(), "…")}"' for value in sorted(known[label]))
     return (
-        f"a line in a mapping file would read them, with first, second or tie for each dots: "
+        f"a line in a mapping file would read them, with the field they stand in, and first, second or tie for dots: "
         f"winner = {{ field = \"FIELD\", pattern = '{label}\\W+(\\w+)', values = {{ {meanings} }} }}"
     )
 

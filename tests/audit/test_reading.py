@@ -49,6 +49,17 @@ def test_what_is_said_to_read_them_reads_them(tmp_path):
     assert again["value"].tolist() == [n % 5 + 1 for n in range(6)]
 
 
+def test_the_mapping_that_is_proposed_reads_choices_and_not_reasons(tmp_path):
+    """Constructed after DevBench: each reply begins with its choice, and its reasons are numbered."""
+    rows = [pair(n, f"Pick: {'AB'[n % 2]}\nReason:\n1. One is longer.") for n in range(6)]
+    unread = bl.read_judgements(lines(tmp_path, *rows)).assign(status="unparsable")
+    line = explain_unread(unread)[-1].partition("winner = ")[2].replace("FIELD", "reply")
+    mapping = tmp_path / "log.toml"
+    mapping.write_text(f"winner = {line}\n")
+    again = bl.read_judgements(lines(tmp_path, *rows), mapping=mapping)
+    assert again["value"].tolist() == [1.0, 0.0] * 3
+
+
 def test_scores_outside_their_scale_and_missing_replies_have_their_own_remedies(tmp_path):
     rows = [{"context_id": n, "candidate_id": "x", "score": 8} for n in range(3)]
     outside = bl.read_judgements(lines(tmp_path, *rows), mapping={"scale": "=1-5"})
