@@ -3,9 +3,11 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import biaslab as bl
+from biaslab.audit.pair_length import PairLength
 
 QUICK = bl.Resampling(n=100)
 
@@ -39,19 +41,20 @@ def test_the_longer_one_wins(tmp_path):
     assert found.loc["longer_wins", ["n_trials", "n_dropped"]].tolist() == [7, 1]
 
 
-def test_a_judge_that_is_right_or_wrong_whatever_the_length_is_fair(tmp_path):
-    """Right in three of four, where the longer text is the better one in two of three."""
+def test_a_judge_that_is_right_or_wrong_whatever_the_length_is_fair():
+    """Right in nine of ten, where the longer text is the better one in two of three: accused in one study of twenty."""
     rng = np.random.default_rng(0)
-    rows = []
-    for context in range(600):
-        gap = 1 if context % 3 else -1
-        right = rng.random() < 0.75
-        rows.append(pair(context, "x" if right == (gap > 0) else "y", gap))
-    found = found_in(read(tmp_path, rows), "pair_length")
-    fair = found.loc["longer_wins_at_equal_gold"]
-    assert fair["ci_low"] < 0.5 < fair["ci_high"]
-    assert found.loc["longer_wins", "ci_low"] > 0.5
-    assert np.isnan(found.loc["longer_wins", "p_value"])
+    about = {"judge": "j", "dataset": "d", "attribute": "a", "template": "t", "status": "ok"}
+    one = pd.DataFrame({"context_id": np.arange(60), "words": 2, "opponent_words": 1}).assign(**about)
+    measure, accused = PairLength(QUICK), 0
+    for _ in range(200):
+        gap = np.where(rng.random(60) < 2 / 3, 1.0, -1.0)
+        right = rng.random(60) < 0.9
+        trials = one.assign(human_gap=gap, value=(right == (gap > 0)).astype(float))
+        found = measure.estimate(trials).set_index("metric")
+        accused += found.loc["longer_wins_at_equal_gold", "p_value"] < 0.05
+        assert np.isnan(found.loc["longer_wins", "p_value"])
+    assert 2 <= accused <= 20  # .01 and .10 of them: a count of 10 is due
 
 
 def test_lengths_are_needed_for_length(tmp_path):
