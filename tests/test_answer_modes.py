@@ -161,7 +161,7 @@ def test_what_is_missing_is_so_much_and_not_at_random(share):
 def test_a_repeated_context_stands_twice_with_the_same_requests():
     probe = bl.probes.Position(templates=[1])
     population = Population.of(probe, RATE, drawn("position", 50), twins=2)
-    study = population.draw(8, np.random.default_rng(0))
+    study = population.draw(8, [np.random.default_rng(0)])
     of = study.groupby("context_id")["key"].agg(frozenset)
     assert of.nunique() == 4
     assert not frozenset.intersection(*of.unique())
@@ -171,7 +171,7 @@ def test_a_repeated_context_stands_twice_with_the_same_requests():
 
 def test_contexts_that_are_drawn_twice_share_no_request():
     population = Population.of(bl.probes.Position(templates=[1]), RATE, drawn("position", 7))
-    study = population.draw(100, np.random.default_rng(0))
+    study = population.draw(100, [np.random.default_rng(0)])
     assert study["key"].is_unique
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import biaslab as bl
 from biaslab import calibration
-from biaslab.calibration.population import Population, construct_population, estimate_one, studies
+from biaslab.calibration.population import Population, construct_population, estimate_each, studies
 from biaslab.cli import main
 from biaslab.core import Calibration, Metric
 from biaslab.errors import InputError
@@ -123,7 +123,7 @@ def population():
 
 
 def test_a_study_is_contexts_of_the_population_under_new_names(population):
-    study = population.draw(200, np.random.default_rng(0))  # more than there are: some are drawn twice
+    study = population.draw(200, [np.random.default_rng(0)])  # more than there are: some are drawn twice
     assert study["context_id"].nunique() == 200
     columns = ["candidate_id", "opponent_id", "human_gap", "value", "status"]
     known = {tuple(rows[columns].astype(str).to_numpy().ravel()) for _, rows in population.trials.groupby("context_id")}
@@ -139,24 +139,34 @@ def test_contexts_of_different_sizes_are_drawn_whole(population):
     counts = np.bincount(codes)
     rows = np.argsort(codes, kind="stable")
     uneven = dataclasses.replace(population, trials=trials, rows=rows, starts=np.cumsum(counts) - counts, counts=counts)
-    sizes = set(uneven.draw(300, np.random.default_rng(0)).groupby("context_id").size())
+    sizes = set(uneven.draw(300, [np.random.default_rng(0)]).groupby("context_id").size())
     assert sizes == set(counts) == {1, 4, 6}
 
 
 def test_the_plan_rests_on_the_spread_of_contexts(population):
     trials = population.trials[population.trials["status"] == "ok"]
-    row = estimate_one(Position(templates=[1]), population.trials, METRIC, bl.Resampling(n=100))
+    row = estimate_each(Position(templates=[1]), population.trials, METRIC, bl.Resampling(n=100)).iloc[0]
     assert row["estimate"] == population.estimate
     means = trials.groupby("context_id")["value"].apply(lambda p: (p > 0.5).mean())
     assert population.spread == pytest.approx(means.std(), rel=0.25)  # ratio of sums, pairs dropped: near, not equal
 
 
 def test_studies_do_not_depend_on_how_many_there_are(population):
-    few, many = (list(studies(population, 5, n, (1, 2))) for n in (2, 4))
-    for (one, seed), (other, again) in zip(few, many, strict=False):
-        pd.testing.assert_frame_equal(one, other)
-        assert seed == again
-    assert len({seed for _, seed in many}) == 4
+    few, many = (list(studies(population, 5, n, (1, 2))) for n in (2, 60))
+    assert [trials["dataset"].nunique() for trials, _ in many] == [25, 25, 10]
+    assert few[0][1] == many[0][1]
+    assert len({seed for _, seed in many}) == 3
+    one, other = few[0][0], many[0][0]
+    pd.testing.assert_frame_equal(one, other[other["dataset"] < 2])
+
+
+def test_studies_that_are_estimated_together_are_estimated_each_for_itself(population):
+    probe, [(trials, seed)] = Position(templates=[1]), studies(population, 12, 5, (3,))
+    together = estimate_each(probe, trials, METRIC, bl.Resampling(seed=seed))
+    for study, alone in trials.groupby("dataset"):
+        row = estimate_each(probe, alone, METRIC, bl.Resampling(seed=seed)).iloc[0]
+        same = ["estimate", "se", "p_value", "ci_low", "ci_high"]
+        assert row[same].tolist() == together.set_index("dataset").loc[study, same].tolist()
 
 
 @pytest.mark.parametrize("planted", [False, True])

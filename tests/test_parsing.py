@@ -25,6 +25,7 @@ LABELS = ("Summary A", "Summary B", "Tie")
         ("Summary B is more coherent than Summary A.", 1),
         ("I prefer Summary B, clearly", 1),
         ("Tie", 2),
+        ("Summary A and Summary B are equally good.", 2),
     ],
 )
 def test_reads_what_was_chosen(text, index):
@@ -38,7 +39,6 @@ def test_reads_what_was_chosen(text, index):
         None,
         "  \n",
         "A good question.",
-        "Summary A and Summary B are equally good.",
         "Summary A is less coherent than Summary B.",
         "Summary A is not coherent.",
         "[[A]] or [[B]]",

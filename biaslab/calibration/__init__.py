@@ -35,6 +35,7 @@ from biaslab.probes import available
 __all__ = ["BANDS", "GENERATORS", "MODES", "REFUSALS", "WIDER", "calibrate", "calibrate_all", "describe", "outside"]
 
 _CONTEXTS = (8, 24, 100)
+_MODES = ("exact", "text", "sampled:3", "sampled:5")  # of the full table
 _Report = Callable[[pd.DataFrame], object]
 
 
@@ -139,8 +140,9 @@ def calibrate_all(
 ) -> pd.DataFrame:
     """Run the full table: every metric as declared, in all answer modes, and with all generators.
 
-    The declared judges have all studies; other modes and generators, of which there are many, a quarter of them, over
-    populations of two fifths of the contexts. Generators answer exactly and with one text.
+    The declared judges have all studies, and a quarter of them where they refuse; so have other modes and generators,
+    of which there are many, over populations of two fifths of the contexts. Generators answer exactly and with one
+    text.
 
     Parameters
     ----------
@@ -154,11 +156,12 @@ def calibrate_all(
     """
     _check(studies, _CONTEXTS, (), population, jobs, seed)
     fewer = max(1, studies // 4), max(2, population * 2 // 5)
-    wanted = [*_chosen(None, None, MODES, (JUDGE,)), *_chosen(None, None, ("exact", "text"), tuple(GENERATORS))]
+    wanted = [*_chosen(None, None, _MODES, (JUDGE,)), *_chosen(None, None, ("exact", "text"), tuple(GENERATORS))]
     cells = [
         Cell(*one[:2], planted, *one[2:], _CONTEXTS, (), *fewer, seed) for one in wanted for planted in (False, True)
     ]
-    declared = [replace(cell, studies=studies, population=population) if cell.declared else cell for cell in cells]
+    whole: dict[str, Any] = {"studies": studies, "population": population, "refused": fewer[0]}
+    declared = [replace(cell, **whole) if cell.declared else cell for cell in cells]
     return _run_all(sorted(declared, key=lambda cell: not cell.declared), jobs, report, out)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from statsmodels.stats.proportion import proportion_confint
 
 from biaslab.calibration.generators import Generator, find_generator, generate
-from biaslab.calibration.population import Population, estimate_one, population_for, studies
+from biaslab.calibration.population import Population, estimate_each, population_for, studies
 from biaslab.core import Calibration, Metric, Probe
 from biaslab.errors import InputError, JudgeError, TrialsError
 from biaslab.judges.modes import AnswerMode
@@ -52,6 +52,8 @@ class Cell:
         Contexts of studies, and more of them for the power alone.
     studies, population, seed : int
         How many studies, contexts of the population, and the seed.
+    refused : int, optional
+        How many studies where requests are refused; as many by default.
     """
 
     kind: type[Probe]
@@ -64,6 +66,7 @@ class Cell:
     studies: int
     population: int
     seed: int
+    refused: int | None = None
 
     @property
     def calibration(self) -> Calibration:
@@ -152,14 +155,12 @@ def _generated(cell: Cell, generator: Generator, planted: bool) -> tuple[Probe, 
 
 def _asked(cell: Cell, answer: AnswerMode, refusals: bool = False) -> tuple[Probe, Any, Any]:
     """Return the probe, the simulated judge in an answer mode, and whom it judges."""
-    probe, declared = cell.kind(**cell.calibration.parameters), cell.calibration
+    declared, own = cell.calibration, answer.name == declared_mode(cell.kind, cell.metric)
+    probe = cell.kind(**{**declared.parameters, **({} if own else declared.elsewhere)})
     dataset = population_for(declared, cell.population, cell.seed)
     settings = {"seed": cell.seed, **(declared.planted if cell.planted else declared.fair)}
     judge = SimulatedJudge(dataset, **(settings | (REFUSALS if refusals else {})))  # type: ignore[arg-type]
-    if cell.declared and answer.name == cell.mode:
-        return probe, judge, dataset
-    probe, judged = answer.asked(probe, judge)
-    return probe, judged, dataset
+    return (probe, judge, dataset) if own else (*answer.asked(probe, judge), dataset)
 
 
 def _adapted(cell: Cell) -> tuple[Generator, bool]:
@@ -226,13 +227,13 @@ def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, An
 def _studied(probe: Probe, cell: Cell, population: Population, where: dict[str, Any]) -> _Found:
     name = f"{probe.name} {cell.metric.name} {cell.planted} {where['refusals']}"
     name += "" if cell.declared else f" {cell.mode} {cell.generator}"
-    found = np.full((cell.studies, 6), np.nan)
-    drawn = studies(population, where["n_contexts"], cell.studies, (cell.seed, zlib.crc32(name.encode())))
+    number = cell.refused if where["refusals"] and cell.refused else cell.studies
+    drawn = studies(population, where["n_contexts"], number, (cell.seed, zlib.crc32(name.encode())))
     columns = ("p_value", "ci_low", "ci_high", "estimate", "bound_low", "bound_high")
-    for k, (trials, seed) in enumerate(drawn):
-        row = estimate_one(probe, trials, cell.metric.name, Resampling(seed=seed))
-        found[k] = [row.get(column, np.nan) for column in columns]
-    return _Found(*found.T)
+    found = [
+        estimate_each(probe, trials, cell.metric.name, Resampling(seed=seed))[[*columns]] for trials, seed in drawn
+    ]
+    return _Found(*pd.concat(found).to_numpy(float).T)
 
 
 def _planned(effect: float, spread: float, contexts: int) -> float:

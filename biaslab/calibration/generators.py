@@ -7,7 +7,7 @@ others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -147,16 +147,15 @@ def generate(
     True
     """
     rng, answers = np.random.default_rng([*seed, 0]), np.random.default_rng([*seed, 1])
-    items = _items(generator, contexts, rng)
-    bias = _EFFECT[probe] * planted
+    drawn = _Drawn(generator, _items(generator, contexts, rng), _EFFECT[probe] * planted, k, rng, answers)
     if probe == "position":
-        trials = _pairs(generator, items, bias, k, rng, answers)
+        trials = _pairs(drawn)
     elif probe == "consistency":
-        trials = _repeated_scores(generator, items, bias, answers)
+        trials = _repeated_scores(drawn)
     elif probe == "source":
-        trials = _with_and_without(generator, items, bias, k, rng, answers)
+        trials = _with_and_without(drawn)
     else:
-        trials = _feature_scores(generator, probe, items, bias, k, rng, answers)
+        trials = _feature_scores(drawn, probe)
     trials = trials.assign(probe=probe, judge="generated", dataset="generated", attribute="quality")
     return _lose(trials, generator.missing, answers).assign(tokens=1, key=np.arange(len(trials)))
 
@@ -173,6 +172,18 @@ class _Items:
     share: Floats  # of the planted bias, 1 on average
 
 
+@dataclass(frozen=True)
+class _Drawn:
+    """A population that is being drawn: of what kind, its candidates and bias, and samples of an answer."""
+
+    generator: Generator
+    items: _Items
+    bias: float
+    k: int | None
+    rng: np.random.Generator  # of judges and humans
+    answers: np.random.Generator  # of what judges answer, once they are drawn
+
+
 def _items(generator: Generator, contexts: int, rng: np.random.Generator) -> _Items:
     equal = generator.sizes == "equal"
     sizes = np.full(contexts, 3) if equal else rng.integers(_SMALLEST, _LARGEST + 1, contexts)
@@ -185,23 +196,17 @@ def _items(generator: Generator, contexts: int, rng: np.random.Generator) -> _It
     return _Items(context, candidate, sizes[context], quality, shift[context], share[context])
 
 
-def _pairs(
-    generator: Generator,
-    items: _Items,
-    bias: float,
-    k: int | None,
-    rng: np.random.Generator,
-    answers: np.random.Generator,
-) -> pd.DataFrame:
+def _pairs(of: _Drawn) -> pd.DataFrame:
     """Return every ordered pair of a context; log odds: quality of the first over the second, bias, effect, noise."""
+    items = of.items
     first = np.repeat(np.arange(len(items.context)), items.size)
     place = np.arange(len(first)) - np.repeat(np.cumsum(items.size) - items.size, items.size)
     second = first - items.candidate[first] + place
     first, second = first[first != second], second[first != second]
     apart = items.quality[first] - items.quality[second]
-    odds = generator.quality * apart + bias * items.share[first] + items.shift[first] + rng.normal(size=len(first))
-    p = expit(odds)
-    value = p if k is None else answers.binomial(k, p) / k
+    odds = of.generator.quality * apart + of.bias * items.share[first] + items.shift[first]
+    p = expit(odds + of.rng.normal(size=len(first)))
+    value = p if of.k is None else of.answers.binomial(of.k, p) / of.k
     return pd.DataFrame(
         {
             "context_id": items.context[first],
@@ -211,86 +216,64 @@ def _pairs(
             "human_gap": apart,
             "replicate": 0,
             "value": value,
-            "status": np.where(value == 0.5, "tie", "ok"),
+            "status": "ok",
             "low": value < 0.5,
         }
-        | _sampled(k, len(value))
+        | _sampled(of.k, len(value))
     )
 
 
-def _feature_scores(
-    generator: Generator,
-    probe: str,
-    items: _Items,
-    bias: float,
-    k: int | None,
-    rng: np.random.Generator,
-    answers: np.random.Generator,
-) -> pd.DataFrame:
+def _feature_scores(of: _Drawn, probe: str) -> pd.DataFrame:
     """Return a score of every candidate, with its length or its log perplexity; the judge sees the true quality."""
-    r = generator.correlation
-    feature = r * items.quality + np.sqrt(1 - r**2) * rng.normal(size=len(items.quality))
+    items, r = of.items, of.generator.correlation
+    feature = r * items.quality + np.sqrt(1 - r**2) * of.rng.normal(size=len(items.quality))
     length = 3 + feature if probe == "verbosity" else 3 + 0.35 * feature
-    noise = 0.0 if r else _NOISE * rng.normal(size=len(length))  # a noisier judge correlates less with everything
-    mean = 3 + generator.ceiling + items.quality + items.shift + noise
-    mean += bias * items.share * (length - 3) * (1 if probe == "verbosity" else 2)
-    frame = _scored(items, generator, mean, k, rng, answers).assign(asked="score")
+    noise = 0.0 if r else _NOISE * of.rng.normal(size=len(length))  # a noisier judge correlates less with everything
+    mean = 3 + of.generator.ceiling + items.quality + items.shift + noise
+    mean += of.bias * items.share * (length - 3) * (1 if probe == "verbosity" else 2)
+    frame = _scored(of, mean).assign(asked="score")
     if probe == "verbosity":
         return frame.assign(words=2.0**length)
     text = frame.assign(asked="candidate", value=length, label_mass=np.nan, samples=np.nan, low=False)
     return pd.concat([frame, text], ignore_index=True)
 
 
-def _with_and_without(
-    generator: Generator,
-    items: _Items,
-    bias: float,
-    k: int | None,
-    rng: np.random.Generator,
-    answers: np.random.Generator,
-) -> pd.DataFrame:
+def _with_and_without(of: _Drawn) -> pd.DataFrame:
     """Return two scores of every candidate; without its source the judge sees less of the quality if it is biased."""
-    humans = int(rng.integers(2**31))  # the same human scores beside both
+    items, humans = of.items, int(of.rng.integers(2**31))  # the same human scores beside both
     found = []
-    for source, seen, wide in (("with", 1.0, 1.0), ("without", 1 - bias * items.share, generator.unsure)):
-        mean = 3 + generator.ceiling + items.shift + seen * items.quality + _NOISE * rng.normal(size=len(items.quality))
-        scores = _scored(items, generator, mean, k, np.random.default_rng(humans), answers, wide * _ANSWER_SD)
+    for source, seen, wide in (("with", 1.0, 1.0), ("without", 1 - of.bias * items.share, of.generator.unsure)):
+        noise = _NOISE * of.rng.normal(size=len(items.quality))
+        mean = 3 + of.generator.ceiling + items.shift + seen * items.quality + noise
+        scores = _scored(replace(of, rng=np.random.default_rng(humans)), mean, wide * _ANSWER_SD)
         found.append(scores.assign(source=source))
     return pd.concat(found, ignore_index=True)
 
 
-def _repeated_scores(generator: Generator, items: _Items, bias: float, rng: np.random.Generator) -> pd.DataFrame:
+def _repeated_scores(of: _Drawn) -> pd.DataFrame:
     """Return three samples of every score in two configurations, of which the bias parts the second from the first.
 
     Annotators draw from the distributions of the first, made narrower by the bias.
     """
-    centre = 3 + generator.ceiling + items.quality + items.shift
-    other = centre + 2 * bias * rng.normal(size=len(centre))
-    ratings = _written(_drawn(centre, 3, rng, _ANSWER_SD * (1 - bias)))
+    centre = 3 + of.generator.ceiling + of.items.quality + of.items.shift
+    other = centre + 2 * of.bias * of.answers.normal(size=len(centre))
+    ratings = _written(_drawn(centre, 3, of.answers, _ANSWER_SD * (1 - of.bias)))
     found = []
     for configuration, mean in (("1-5", centre), ("1-5 joint", other)):
-        samples = _drawn(mean, 3, rng)
+        samples = _drawn(mean, 3, of.answers)
         found += [
-            _frame(items, samples[:, j]).assign(replicate=j, configuration=configuration, ratings=ratings)
+            _frame(of.items, samples[:, j]).assign(replicate=j, configuration=configuration, ratings=ratings)
             for j in range(samples.shape[1])
         ]
     return pd.concat(found, ignore_index=True).assign(answer="distribution")
 
 
-def _scored(
-    items: _Items,
-    generator: Generator,
-    mean: Floats,
-    k: int | None,
-    rng: np.random.Generator,
-    answers: np.random.Generator,
-    deviation: float = _ANSWER_SD,
-) -> pd.DataFrame:
+def _scored(of: _Drawn, mean: Floats, deviation: float = _ANSWER_SD) -> pd.DataFrame:
     """Return a score on 1-5 about a mean, exact or from k samples, beside the scores of three annotators."""
-    value = _expected(mean, deviation) if k is None else _drawn(mean, k, answers, deviation).mean(axis=1)
-    rated, average = _annotated(items.quality, generator.reliability, rng)
-    answer = "text" if k == 1 else "distribution"
-    return _frame(items, value).assign(human=average, ratings=rated, answer=answer, **_sampled(k, len(value)))
+    value = _expected(mean, deviation) if of.k is None else _drawn(mean, of.k, of.answers, deviation).mean(axis=1)
+    rated, average = _annotated(of.items.quality, of.generator.reliability, of.rng)
+    answer = "text" if of.k == 1 else "distribution"
+    return _frame(of.items, value).assign(human=average, ratings=rated, answer=answer, **_sampled(of.k, len(value)))
 
 
 def _annotated(quality: Floats, reliability: float, rng: np.random.Generator) -> tuple[list[str], Floats]:

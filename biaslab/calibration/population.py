@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +17,7 @@ from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, MissingDataWarning, SharedRequestsWarning
 from biaslab.stats import Resampling
 
+_TOGETHER = 25  # studies that are estimated in one call, which saves a third of the time
 _ATTRIBUTES = {"coherence": "How well the sentences fit together.", "fluency": "How well each sentence reads."}
 _ANNOTATORS = 3
 _DISAGREEMENT = 1.0
@@ -148,36 +148,46 @@ class Population:
     @classmethod
     def of(cls, probe: Probe, metric: str, trials: pd.DataFrame, twins: int = 1) -> Population:
         """Estimate the metric over the trials of a population."""
-        found = estimate_one(probe, trials, metric, Resampling(n=100))
+        found = estimate_each(probe, trials, metric, Resampling(n=100)).iloc[0]
         spread = float(found["se"]) * np.sqrt(found["n_contexts"])
         codes, names = pd.factorize(trials["context_id"])
         counts = np.bincount(codes, minlength=len(names))
         texts = trials.columns[trials.dtypes == "str"]
         trials = trials.astype(dict.fromkeys(texts, object))  # rows of these are drawn and compared more quickly
+        trials.attrs = {}  # which every frame that is made of one copies
         if "key" in trials:
             trials["key"] = pd.factorize(trials["key"])[0]
         rows = np.argsort(codes, kind="stable")
         starts = np.cumsum(counts) - counts
         return cls(trials, float(found["estimate"]), spread, rows, starts, counts, twins, str(found["note"]))
 
-    def draw(self, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Draw contexts with replacement; one that is drawn twice counts as two, which share no request.
+    def draw(self, contexts: int, rngs: Sequence[np.random.Generator]) -> pd.DataFrame:
+        """Draw contexts with replacement, once a generator; one that is drawn twice counts as two.
 
-        Names of contexts, and keys of requests, are numbers, for speed.
+        Each study is a data set of its own, whose name is its number. Names of contexts, and keys of requests, are
+        numbers too, for speed; drawn contexts share no request.
         """
         fresh = -(-contexts // self.twins)
-        drawn = np.repeat(rng.integers(len(self.counts), size=fresh), self.twins)[:contexts]
+        picked = [np.repeat(rng.integers(len(self.counts), size=fresh), self.twins)[:contexts] for rng in rngs]
+        drawn = np.concatenate(picked)
         counts = self.counts[drawn]
         first = np.repeat(self.starts[drawn] - (np.cumsum(counts) - counts), counts)
         trials = self.trials.take(self.rows[first + np.arange(counts.sum())])
-        columns = {"context_id": np.repeat(np.arange(contexts), counts)}
+        trials.index = pd.RangeIndex(len(trials))
+        place = np.repeat(np.arange(len(drawn)), counts)
+        trials["dataset"], trials["context_id"] = place // contexts, place % contexts
         if "key" in trials:
-            columns["key"] = trials["key"].to_numpy() + columns["context_id"] // self.twins * len(self.trials)
-        return trials.assign(**columns).reset_index(drop=True)
+            trials["key"] += place % contexts // self.twins * len(self.trials)
+        return trials
 
 
-def estimate_one(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Resampling) -> dict[str, Any]:
-    """Estimate one metric with the probe's own code; return its row, of several kinds of answers that of single ones.
+def estimate_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Resampling) -> pd.DataFrame:
+    """Estimate one metric of every data set with the probe's own ``estimate``; of several kinds of answers single ones.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a data set, in order of appearance.
 
     Raises
     ------
@@ -187,18 +197,22 @@ def estimate_one(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Re
     probe = replace(probe, resampling=resampling)  # type: ignore[type-var]
     with missing_data_expected():
         found = probe.estimate(trials, [metric])
-    if len(found) > 1 and "answer" in found:
+    several = found["dataset"].duplicated().any()
+    if several and "answer" in found:
         found = found[found["answer"] == "single"]
-    if len(found) != 1:
+    if len(found) != trials["dataset"].nunique() or found["dataset"].duplicated().any():
         raise InputError("parameters", probe, f"parameters that leave one value of {metric}, not {len(found)}")
-    return {str(name): found[name].iloc[0] for name in found.columns}
+    return found
 
 
 def studies(population: Population, contexts: int, n: int, seed: Sequence[int]) -> Iterator[tuple[pd.DataFrame, int]]:
-    """Yield the trials of n simulated studies, each with a seed for its resampling; study k is the same whatever n."""
-    for k in range(n):
-        rng = np.random.default_rng([*seed, contexts, k])
-        yield population.draw(contexts, rng), int(rng.integers(2**31))
+    """Yield the trials of n simulated studies, some at a time, each time with a seed of the resampling.
+
+    Study k is the same whatever n.
+    """
+    for start in range(0, n, _TOGETHER):
+        rngs = [np.random.default_rng([*seed, contexts, k]) for k in range(start, min(start + _TOGETHER, n))]
+        yield population.draw(contexts, rngs), int(rngs[0].integers(2**31))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from biaslab.cli.options import DataPath, Table, require_table, write_table
+from biaslab.cli.options import DataPath, Table, require_folder, require_table, write_table
 from biaslab.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,36 +43,83 @@ def audit(
     dataset: Annotated[str | None, typer.Option(help="Join human scores of this data set; see `biaslab list`.")] = None,
     path: DataPath = None,
     only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Run this probe; may be repeated.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Print every estimate, not the page.")] = False,
+    card: Annotated[
+        Path | None, typer.Option(metavar="STEM", help="Write the bias card: STEM.html, .md, .png and .csv.")
+    ] = None,
     out: Table = None,
 ) -> None:
     """Audit recorded judgements with every probe that can run.
 
+    Ends in a page: what each judge is biased by, how much, how sure, what to do.
     Formats are seen from the content: AlpacaEval, MT-Bench, LLMBar, JudgeBench, G-Eval, and more;
     any table with --map, such as --map context_id=question --map scale==1-5.
 
     Exit code 4: more than half of a log could not be read.
     """
     require_table(out)
-    import pandas as pd
-
-    from biaslab import load_dataset, read_judgements
+    if card is not None:
+        require_folder("card", card)
+    from biaslab import load_dataset
     from biaslab.audit import audit as run_audit
     from biaslab.audit.annotators import audit_humans
 
     _require_once(files)
     given = _mapping(mapped or [], mapping_file)
     human = None if dataset is None else load_dataset(dataset, path)
+    trials = _read(files, kind, given, strict, unread=humans)
+    estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None)
+    _show(estimates, everything or humans)
+    write_table(estimates, out, "estimate")
+    if card is not None and not humans:
+        from biaslab.report import card as make_card
+
+        written = make_card(estimates, unmeasured=not_measured(estimates)).save(card)
+        typer.echo(f"written: {', '.join(map(str, written))}")
+
+
+def is_log(judge: str) -> bool:
+    """Say whether the name of a judge is that of a log; an export of a store is a judge that answers again."""
+    from biaslab.judges import log_named
+    from biaslab.judges.exported import is_export
+
+    return judge.startswith("recorded:") and not is_export(log_named(judge)[0])
+
+
+def audit_log(judge: str, only: list[str]) -> pd.DataFrame:
+    """Audit the log that the name of a judge names, such as recorded:log.jsonl,configuration=rts."""
+    from biaslab.audit import audit as run_audit
+    from biaslab.judges import log_named
+    from biaslab.judges.recorded import rows_where
+
+    file, where = log_named(judge)
+    return run_audit(rows_where(_read([Path(file)], None, None, strict=False), where), None, only)
+
+
+def not_measured(estimates: pd.DataFrame) -> list[tuple[str, str, str]]:
+    """Return judge, probe and reason of what an audit could not measure."""
+    from biaslab.probes import names
+
+    reasons = {name: why for name, why in estimates.attrs["not_run"].items() if name in names()}
+    return [(str(judge), name, why) for judge in estimates["judge"].unique() for name, why in reasons.items()]
+
+
+def _read(
+    files: list[Path], kind: str | None, mapping: dict[str, Any] | Path | None, strict: bool, unread: bool = False
+) -> pd.DataFrame:
+    """Read all files, and say of each what was read; unless ``unread``, the first that is mostly unread is the last."""
+    import pandas as pd
+
+    from biaslab import read_judgements
+
     parts = []
     for file in files:
-        parts.append(read_judgements(file, kind, given, strict))
+        parts.append(read_judgements(file, kind, mapping, strict))
         _say_what_was_read(file, parts[-1])
-        if not humans:
+        if not unread:
             _require_readable(parts[-1])
         parts[-1].attrs = {}
-    trials = pd.concat(parts, ignore_index=True)
-    estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None)
-    _show(estimates)
-    write_table(estimates, out, "estimate")
+    return pd.concat(parts, ignore_index=True)
 
 
 def _require_once(files: list[Path]) -> None:
@@ -137,12 +184,19 @@ def _say_what_was_read(file: Path, trials: pd.DataFrame) -> None:
         typer.echo(f"    … and {facts['malformed'] - _LISTED:,} more")
 
 
-def _show(estimates: pd.DataFrame) -> None:
+def _show(estimates: pd.DataFrame, everything: bool) -> None:
+    """Print the page, or every estimate."""
     from biaslab.cli.text import table
+    from biaslab.report import page
 
+    if not everything:
+        typer.echo(f"\n{page(estimates)}")
     for (probe, judge, dataset), part in estimates.groupby(["probe", "judge", "dataset"], sort=False):
-        typer.echo(f"\n{probe} of {judge} on {dataset}\n\n{table(part)}")
+        if everything:
+            typer.echo(f"\n{probe} of {judge} on {dataset}\n\n{table(part)}")
     for name, note in estimates.attrs.get("notes", {}).items():
-        typer.echo(f"\n{name}: {note}")
-    for name, why in estimates.attrs.get("not_run", {}).items():
-        typer.echo(f"\n{name}: not run, {why}")
+        typer.echo(f"{name}: {note}")
+    for name, why in estimates.attrs.get("not_run", {}).items() if everything else ():
+        typer.echo(f"{name}: not run, {why}")
+    if not everything:
+        typer.echo("every estimate: --all, or --out FILE.csv")

@@ -34,6 +34,12 @@ def require_table(out: Path | None) -> None:
         raise InputError("out", str(out), "a file that ends in .csv, in a folder that exists")
 
 
+def require_folder(name: str, target: Path) -> None:
+    """Raise `InputError` unless a file can be written there."""
+    if not target.absolute().parent.is_dir():
+        raise InputError(name, str(target), "a file in a folder that exists")
+
+
 def write_table(frame: pd.DataFrame, out: Path | None, noun: str) -> None:
     """Write a table where a file is named, whole or not at all, and say how many rows it has."""
     if out is not None:

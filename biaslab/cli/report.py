@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from biaslab.checks import require_whole
-from biaslab.cli.options import Attributes, Contexts, DataPath, with_options
+from biaslab.cli.audit import audit_log, is_log, not_measured
+from biaslab.cli.options import Attributes, Contexts, DataPath, require_folder, with_options
 from biaslab.errors import BiaslabError, InputError, UnsupportedRequestError
 from biaslab.output import count
 
@@ -24,7 +25,9 @@ _SUFFIXES = (".tex", ".md", ".html", ".csv")
 
 def card(
     judges: Annotated[list[str], typer.Argument(metavar="JUDGE…", help="Who is judged; see `biaslab list`.")],
-    dataset: Annotated[str, typer.Option(help="On what; see `biaslab list`.")] = "graded",
+    dataset: Annotated[
+        str | None, typer.Option(help="On what; see `biaslab list`. Default: graded, and of a log itself.")
+    ] = None,
     path: DataPath = None,
     contexts: Contexts = None,
     candidates: Annotated[int, typer.Option(help="Candidates a context that are scored, drawn at random.")] = 2,
@@ -42,8 +45,9 @@ def card(
     """Say whether judges can be trusted: the bias card.
 
     Several judges stand side by side. What the store holds is not asked again.
+    A log, recorded:FILE, is read as it is, unless --dataset says what was judged.
     """
-    _require_folder("out", out)
+    require_folder("out", out)
     for name, value in (("contexts", contexts), ("candidates", candidates)):
         if value is not None:
             require_whole(name, value, 1)
@@ -59,20 +63,18 @@ def card(
         biases = [name for name, kind in available().items() if not _has_no_bias(kind)]
         allowed = f"at least one that measures a bias: {', '.join(biases)}"
         raise InputError("probe", probe, allowed, "agreement with references stands on a card beside biases")
-    data = load_dataset(dataset, path, limit=contexts)
-    if attribute:
-        data.require_attributes(attribute)
-    frames: list[pd.DataFrame] = []
-    missing: list[tuple[str, str, str]] = []
-    for name in judges:
-        judge = load_judge(name, data)
-        for kind in kinds:
-            try:
-                made = with_options(kind, seed, attributes=attribute, n_candidates=candidates)
-                frames.append(_measure(made, judge, data, store))
-            except (InputError, UnsupportedRequestError) as error:
-                missing.append((judge.id, kind.name, " ".join(str(error).split())))
-                typer.echo(f"{kind.name} of {judge.id}: not measured; {missing[-1][-1]}")
+    logs = [name for name in judges if dataset is None and is_log(name)]
+    frames = [audit_log(name, [kind.name for kind in kinds]) for name in logs]
+    missing = [why for frame in frames for why in not_measured(frame)]
+    asked = [name for name in judges if name not in logs]
+    if asked:
+        data = load_dataset(dataset or "graded", path, limit=contexts)
+        if attribute:
+            data.require_attributes(attribute)
+        options = {"seed": seed, "attributes": attribute, "n_candidates": candidates}
+        for name in asked:
+            measured_here, why = _ask(load_judge(name, data), kinds, options, data, store)
+            frames, missing = frames + measured_here, missing + why
     if not frames:
         raise BiaslabError("nothing could be measured")
     written = make_card(frames, measured, unmeasured=missing)
@@ -110,7 +112,7 @@ def table(
         raise InputError("macros", str(macros), "a file that ends in .tex")
     for name, target in (("out", out), ("macros", macros)):
         if target is not None:
-            _require_folder(name, target)
+            require_folder(name, target)
     from biaslab import report
     from biaslab.probes import is_primary
 
@@ -157,6 +159,21 @@ def _chosen(frame: pd.DataFrame, where: list[str]) -> pd.DataFrame:
     return frame
 
 
+def _ask(
+    judge: Judge, kinds: list[Any], options: dict[str, Any], data: Dataset, store: Path
+) -> tuple[list[pd.DataFrame], list[tuple[str, str, str]]]:
+    """Measure everything of one judge; return the estimates, and what it could not be asked, for which reason."""
+    frames: list[pd.DataFrame] = []
+    missing: list[tuple[str, str, str]] = []
+    for kind in kinds:
+        try:
+            frames.append(_measure(with_options(kind, **options), judge, data, store))
+        except (InputError, UnsupportedRequestError) as error:
+            missing.append((judge.id, kind.name, " ".join(str(error).split())))
+            typer.echo(f"{kind.name} of {judge.id}: not measured; {missing[-1][-1]}")
+    return frames, missing
+
+
 def _has_no_bias(kind: type[Probe]) -> bool:
     from biaslab.probes import find_metric
 
@@ -174,8 +191,3 @@ def _measure(probe: Probe, judge: Judge, data: Dataset, store: Path) -> pd.DataF
     told = f"{count(asked, 'judge call')}, {count(stored, 'reply')} from the store"
     typer.echo(f"{probe.name} of {judge.id}: {count(len(found), 'estimate')}; {told}")
     return found
-
-
-def _require_folder(name: str, target: Path) -> None:
-    if not target.absolute().parent.is_dir():
-        raise InputError(name, str(target), "a file in a folder that exists")

@@ -23,6 +23,8 @@ class Calibration:
         A bias that 24 contexts find in 50 to 80 % of studies tells most about the power.
     parameters : mapping
         Constructor parameters of the probe, such that the metric has one value.
+    elsewhere : mapping
+        Those that are others in answer modes than the declared one.
     candidates : int
         Candidates of a context.
     attributes : int
@@ -40,6 +42,7 @@ class Calibration:
     attributes: int = 1
     longest: int = 1
     systems: tuple[str, ...] = ()
+    elsewhere: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""Pair logs with verdicts in brackets: ``judge, question, A, B, judgment`` and, where there are several, ``rep``.
+"""Pair logs with a verdict in each judgment: ``judge, question, A, B, judgment`` and, where there are several, ``rep``.
 
-The format of the Position Bias Analyzer (Shi et al. 2024, arXiv 2406.07791): A is shown first; the judgment ends with
-``[[A]]``, ``[[B]]`` or ``[[C]]``, a tie. ``dataset`` may stand beside them. A judgment that says that the call failed
-is no judgement.
+The format of the Position Bias Analyzer (Shi et al. 2024, arXiv 2406.07791): A is shown first; the judgment holds
+``[[A]]``, ``[[B]]`` or ``[[C]]``, a tie, or degrees of them (``[[A>>B]]``), as on MT-Bench and Arena-Hard, or
+"Choice: A", as on DevBench. ``dataset`` may stand beside them. A judgment that says that the call failed is no
+judgement.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import pandas as pd
 
 from biaslab.judgements.log_columns import trials_of
-from biaslab.judgements.readings import bracketed, each, failed
+from biaslab.judgements.readings import failed, of_pairs
 from biaslab.judgements.rows import Rows, Source
 
 FIELDS = frozenset({"judge", "question", "A", "B", "judgment"})
@@ -31,7 +32,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
             "opponent_id": names["B"],
             "replicate": repetition.fillna(1) - 1,
             "reply": texts,
-            **each(texts, bracketed),
+            **of_pairs(texts),
         },
         texts.index,
     )

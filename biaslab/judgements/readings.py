@@ -12,11 +12,13 @@ import pandas as pd
 
 from biaslab.errors import InputError
 from biaslab.parsing import parse_choice, parse_score, parse_scores
+from biaslab.parsing.mentions import names_of
 from biaslab.parsing.numerals import Reading, place_on
 from biaslab.parsing.refusal import is_refusal
+from biaslab.parsing.statements import in_brackets
 from biaslab.scales import Scale, scale_named
 
-_BRACKETS = re.compile(r"\[\[\s*\"?([^\[\]\"]*?)\"?\s*\]\]")
+_ASKED = re.compile(r"\[\[\W{0,3}[ABC]\b[^\[\]\n]*\]\]")
 _FAILED = re.compile(r"\s*(?:Failed to obtain answer via API|\$ERROR\$)")
 _WORTH: dict[str, Reading] = {"A": (1.0, "ok"), "B": (0.0, "ok"), "C": (0.5, "tie")}
 
@@ -45,7 +47,7 @@ def each_on_scale(
 
 
 def bracketed(text: str) -> Reading:
-    """Read the ``[[A]]``, ``[[B]]`` or ``[[C]]`` (tie) of a pair log, with or without quotation marks inside.
+    """Read the ``[[A]]``, ``[[B]]`` or ``[[C]]`` (tie) of a pair log, or its degree: ``[[A>>B]]``, ``[[A=B]]``.
 
     Returns
     -------
@@ -58,16 +60,35 @@ def bracketed(text: str) -> Reading:
     >>> bracketed("B is too short. Final verdict: [[A]]"), bracketed("Assistant A is better.")[1]
     ((1.0, 'ok'), 'unparsable')
     """
-    found = set(_BRACKETS.findall(text))
-    if len(found) == 1 and (verdict := found.pop()) in _WORTH:
-        return _WORTH[verdict]
+    found = in_brackets(text, names_of(tuple(_WORTH), "C"))
+    if len(found) == 1:
+        return _WORTH["ABC"[found.pop()]]
     return math.nan, "refused" if is_refusal(text) else "unparsable"
 
 
 def lettered(text: str, worth: Mapping[str, Reading] = _WORTH) -> Reading:
-    """Read which label a text chose and what it is worth: "A" the first shown, "B" the second, "C" a tie by default."""
-    chosen, status = parse_choice(text, tuple(worth))
-    return (math.nan, status) if chosen is None else list(worth.values())[chosen]
+    """Read which label a text chose and what it is worth: "A" the first shown, "B" the second, "C" a tie by default.
+
+    Examples
+    --------
+    >>> lettered("Choice: B"), lettered("Response 2 is a better answer."), lettered("This is a tie.")
+    ((0.0, 'ok'), (0.0, 'ok'), (0.5, 'tie'))
+    """
+    tie = next((label for label, (_, status) in worth.items() if status == "tie"), None)
+    chosen, status = parse_choice(text, tuple(worth), tie)
+    if chosen is None:
+        return math.nan, "unparsable" if status == "tie" else status  # among grades there is no tie
+    return list(worth.values())[chosen]
+
+
+def of_pairs(texts: pd.Series) -> pd.DataFrame:
+    """Read the verdicts of a pair log, in the form that its replies have: columns ``value`` and ``status``.
+
+    Where double brackets stand in any reply they were asked for in all of them, and nothing but brackets is read, as
+    by the authors of such logs; else every form is ("Choice: A").
+    """
+    asked = bool(texts.str.contains(_ASKED).any())
+    return each(texts, bracketed if asked else lettered)
 
 
 def scored(scale: Scale, attribute: str | None = None, pattern: str | None = None) -> Callable[[str], Reading]:

@@ -67,8 +67,7 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
         from biaslab.judges.exported import ExportedJudge, is_export
         from biaslab.judges.recorded import RecordedJudge
 
-        file, *parts = name.removeprefix("recorded:").split(",")
-        where = dict(_pair(part) for part in parts)
+        file, where = log_named(name)
         if is_export(file):
             return ExportedJudge(file, where.get("judge"))
         if dataset is None:
@@ -88,6 +87,18 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     from biaslab.judges.local import LocalJudge
 
     return LocalJudge(name)
+
+
+def log_named(name: str) -> tuple[str, dict[str, str]]:
+    """Return the file of a recorded judge, and the columns that choose its rows, from a name that `load_judge` takes.
+
+    Examples
+    --------
+    >>> log_named("recorded:log.jsonl,configuration=rts")
+    ('log.jsonl', {'configuration': 'rts'})
+    """
+    file, *parts = name.removeprefix("recorded:").split(",")
+    return file, dict(_pair(part) for part in parts)
 
 
 def _pair(text: str) -> tuple[str, str]:

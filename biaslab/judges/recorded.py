@@ -185,7 +185,14 @@ class RecordedJudge:
         return Reply(text="", finish_reason="stop")
 
 
-def _chosen(trials: pd.DataFrame, where: Mapping[str, str]) -> pd.DataFrame:
+def rows_where(trials: pd.DataFrame, where: Mapping[str, str]) -> pd.DataFrame:
+    """Return the rows of a log in which columns have the given values.
+
+    Raises
+    ------
+    InputError
+        If there is no such column, or no such row; the message lists those there are.
+    """
     for name, value in where.items():
         if name not in trials:
             raise InputError("where", name, f"a column of the log: {', '.join(trials.columns)}")
@@ -193,6 +200,11 @@ def _chosen(trials: pd.DataFrame, where: Mapping[str, str]) -> pd.DataFrame:
         if kept.empty:
             raise InputError(f"where[{name!r}]", value, f"one of {', '.join(map(str, trials[name].unique()))}")
         trials = kept
+    return trials
+
+
+def _chosen(trials: pd.DataFrame, where: Mapping[str, str]) -> pd.DataFrame:
+    trials = rows_where(trials, where)
     if "label" in trials and trials["label"].notna().any():
         raise InputError("log", "one row a label", "one row a judgement", "collect it with answer='text'")
     about = [name for name in _ABOUT if name in trials] + ["replicate"] + [n for n in ("scale", "order") if n in trials]

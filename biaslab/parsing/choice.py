@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from biaslab.core import Status
+from biaslab.errors import InputError
+from biaslab.parsing.decisions import decided
+from biaslab.parsing.mentions import TIE, Names, names_of
 from biaslab.parsing.refusal import is_refusal
-
-_LEAD = r"^\W*(?:(?:the |my |final )*(?:answer|choice|verdict)(?: is)?\s*:?\s*)?[\W_]*"
-_ALONE = r"\s*(?:$|[.:;!)\]*\"'\n])"
-_PRAISED = r"\s+is\s+(?:the\s+|clearly\s+|slightly\s+|much\s+)*(?:more|better|best|superior)\b"
-_NEGATED = re.compile(r"\b(?:less|worse|worst|not|neither|nor)\b|n['’]t\b", re.IGNORECASE)
+from biaslab.parsing.statements import alone, in_brackets, stated, without_brackets
 
 
-def parse_choice(text: str | None, labels: Sequence[str]) -> tuple[int | None, Status]:
+def parse_choice(text: str | None, labels: Sequence[str], tie: str | None = None) -> tuple[int | None, Status]:
     """Read which label a free text chose.
 
     Parameters
@@ -23,47 +21,61 @@ def parse_choice(text: str | None, labels: Sequence[str]) -> tuple[int | None, S
         What the judge wrote.
     labels : sequence of str
         The labels it was asked to choose from, such as ``("Summary A", "Summary B", "Tie")``.
+    tie : str, optional
+        The label that means a tie, such as "C" in pair logs; by default the one that says so ("Tie", "Draw").
 
     Returns
     -------
     tuple
-        Index of the label, or None; and ``"ok"``, ``"refused"`` or ``"unparsable"``. A text chose a label when it opens
-        with the label alone or with "<label> is more …"; when it holds exactly one in double brackets (``[[A]]``); or
-        when it mentions exactly one and negates nothing. Where labels differ in their last word, that word alone does
-        too.
+        Index of the label, or None; and the status. ``"tie"``: the text says that they tie where no label does.
+        ``"refused"``: it opens as a refusal and decides nothing. ``"unparsable"``: it decides nothing, or contradicts
+        itself.
+
+    Raises
+    ------
+    InputError
+        If ``tie`` is none of the labels.
+
+    Notes
+    -----
+    Forms are tried from the most to the least explicit, and the first that occurs decides: ``[[A]]`` or ``[[A>>B]]``;
+    "Answer: A"; a label alone on the first or last line; then the sentences of the text, a verdict on the whole ("A is
+    better", "I prefer A", "it is a tie") before a comparison ("A is more coherent"), and last praise of one label
+    beside blame of the other, or praise of the only one that is named.
+
+    A label is named by itself or, where labels differ in their last word, by that word alone. A single letter counts
+    in its own case and as a word of its own, and at the start of a sentence only where no article can stand: "A good
+    question." names nothing. All rules read masked labels, so that none can favour one of them.
 
     Examples
     --------
     >>> parse_choice("Summary B is more coherent than Summary A.", ("Summary A", "Summary B"))
     (1, 'ok')
+    >>> parse_choice("I prefer B because it is a clearer summary.", ("Summary A", "Summary B"))
+    (1, 'ok')
     >>> parse_choice("My answer: [[A]]", ("Summary A", "Summary B"))
     (0, 'ok')
+    >>> parse_choice("This is a tie.", ("Summary A", "Summary B"))
+    (None, 'tie')
     >>> parse_choice("Both Summary A and Summary B are fine.", ("Summary A", "Summary B"))
     (None, 'unparsable')
     """
+    if tie is not None and tie not in labels:
+        raise InputError("tie", tie, f"one of the labels {', '.join(labels)}")
     if not text or not text.strip():
         return None, "unparsable"
-    if is_refusal(text):
-        return None, "refused"
-    short = [label.split()[-1] for label in labels]
-    if len(set(short)) < len(labels):
-        short = list(labels)
-    mentioned = [i for i, name in enumerate(labels) if re.search(_word(name), text, re.IGNORECASE)]
-    readings = (
-        [i for i, name in enumerate(short) if f"[[{name}]]" in text],
-        [i for i, name in enumerate(labels) if _opens(text, name, f"(?:{_ALONE}|{_PRAISED})")],
-        [i for i, name in enumerate(short) if _opens(text, name, _ALONE)],
-        [] if _NEGATED.search(text) else mentioned,
-    )
-    for found in readings:
-        if found:
-            return (found[0], "ok") if len(found) == 1 else (None, "unparsable")
-    return None, "unparsable"
+    names = names_of(tuple(labels), tie)
+    found = in_brackets(text, names)
+    if len(found) != 1:
+        found = stated(text, names) or (found if TIE in found else _worded(without_brackets(text), names))
+    if len(found) != 1:
+        return None, "refused" if not found and is_refusal(text) else "unparsable"
+    place = found.pop()
+    if place != TIE:
+        return place, "ok"
+    return (names.tie, "ok") if names.tie >= 0 else (None, "tie")
 
 
-def _opens(text: str, name: str, followed_by: str) -> bool:
-    return re.match(_LEAD + _word(name) + followed_by, text, re.IGNORECASE) is not None
-
-
-def _word(name: str) -> str:
-    return rf"(?<!\w){re.escape(name)}(?!\w)"
+def _worded(text: str, names: Names) -> set[int]:
+    """Return what a text says in its own form: "[[A]] is better than [[B]]" is a sentence about both."""
+    return alone(text, names) or decided(names.mask(text))

@@ -14,8 +14,9 @@ NUMBER = rf"\d+(?:\.\d+)?|(?:{'|'.join(_WORDS)})"
 NUMERAL = (
     rf"(?:(?P<modifier>weak|strong)[ \t-]+)?(?P<number>-?(?:{NUMBER}))"
     rf"(?:[ \t]*(?:/|out[ ]of|of)[ \t]*(?P<top>{NUMBER})(?!\w)|[ \t]*(?P<percent>%))?+"
-    # no part of a longer number, a date, a time, a range or an "either … or"
-    rf"(?!\w|['’]\w|[.,:/]\d|[ \t]*(?:[-–—~]|to\b|or\b)[ \t]*(?:weak |strong )?(?:{NUMBER})(?!\w)|[ \t]+of\b)"
+    # no part of a longer number, a date, a time, a range, a list to choose from ("1, 2 or 3") or an "either … or"
+    rf"(?!\w|['’]\w|[.,:/]\d|[ \t]*(?:[-–—~]|to\b|or\b)[ \t]*(?:weak |strong )?(?:{NUMBER})(?!\w)|[ \t]+of\b"
+    rf"|(?:,[ \t]*(?:{NUMBER})){{1,12}},?[ \t]*(?:,|or\b|and\b)[ \t]*(?:{NUMBER})(?!\w))"
 )
 """Pattern of one score with its groups modifier, number, top and percent; to be searched case-insensitively."""
 

@@ -88,7 +88,8 @@ def parse_scores(text: str | None, attributes: Sequence[str], scale: Scale) -> d
     {'coherence': (3.0, 'ok'), 'fluency': (5.0, 'ok')}
     """
     if len(attributes) == 1:
-        return {attributes[0]: _read(text, scale, rf"(?:{_spelled(attributes[0])}|{_SCORE})")}
+        name = _spelled(attributes[0])
+        return {attributes[0]: _read(text, scale, rf"(?:{name}|{_SCORE})", (_given_for(name),))}
     text = text or ""
     lines = [line for line in text.split("\n") if line.strip()]
     listed = [worth(found, scale) for line in lines if (found := _BARE.fullmatch(line))]
@@ -98,12 +99,16 @@ def parse_scores(text: str | None, attributes: Sequence[str], scale: Scale) -> d
     return {name: _read_named(text, scale, name, sections.get(name)) for name in attributes}
 
 
-def _read(text: str | None, scale: Scale, label: str) -> Reading:
+def _read(text: str | None, scale: Scale, label: str, first: Sequence[Reader] = ()) -> Reading:
     text = text or ""
     stated = _first_of(_stated(label), text, scale)
     if stated is None and is_refusal(text):
         return math.nan, "refused"
-    return stated or _first_of((_phrased, _name_lines, _at_the_ends), text, scale) or (math.nan, "unparsable")
+    return (
+        stated
+        or _first_of((*first, _concluded, _phrased, _name_lines, _at_the_ends), text, scale)
+        or (math.nan, "unparsable")
+    )
 
 
 def _first_of(readers: Sequence[Reader], text: str, scale: Scale) -> Reading | None:
@@ -137,6 +142,13 @@ def _stated(label: str) -> tuple[Reader, ...]:
     return (*readers, _reader(_statement(label)))
 
 
+@cache
+def _given_for(name: str) -> Reader:
+    """Return the reader of "4 out of 5 for coherence"."""
+    given = _reader(rf"(?<![\w.,/:-]){NUMERAL} for (?:its |the )?{name}(?!\w)")
+    return lambda text, scale: given(_DENIED.sub(" ~ ", text), scale)
+
+
 def _statement(label: str) -> str:
     """Pattern of "<label>: 4", dressed or not; on the next line the number must stand alone."""
     named = rf"(?<!\w){label}(?:[ _]+{_SCORE})?(?!\w){_DRESS}(?:\([^()\n]{{0,60}}\){_DRESS})?"
@@ -152,6 +164,13 @@ _GIVES = r"(?:giv(?:e|es|en|ing)|assign(?:s|ed|ing)?|award(?:s|ed|ing)?|rat(?:e|
 _GIVES += r"|receiv(?:e|es|ed|ing)|deserv(?:e|es|ing)|gets|scor(?:e|es|ing))"
 _SCORE_OF = _reader(rf"(?<!\w){_SCORE}(?: \w+)? of (?:an? |about )?{_OPEN}{NUMERAL}")
 _IT = r"(?: (?:it|this|the)(?: \w+){0,2}?)?(?: (?:as|at))?(?: an?|(?<= as)|(?<= at))"
+_SCORE_ALONE = _reader(rf"(?<!\w)(?<!above )(?<!below ){_SCORE} {_OPEN}{NUMERAL}(?=[ \t*_)\"']*(?:[.!;\n]|$))")
+_MAKES_IT = _reader(rf"\b(?:making|mak(?:es)) (?:it|this|the(?: \w+){{1,2}}?) an? (?:\w+ )?{_OPEN}{NUMERAL}{_THEN}")
+_IS_A = _reader(rf"\b(?:score|rating|summary|response|text|answer|story|it)(?: score)? is an? {_OPEN}{NUMERAL}{_THEN}")
+_PERFECT = _reader(
+    rf"\b{_GIVES}(?: (?:it|this|the)(?: \w+){{0,2}}?)? an? (?:perfect|full)(?: \w+ of)? {_OPEN}{NUMERAL}{_THEN}"
+)
+_AS = _reader(rf"\b{_GIVES}(?: [\w']+){{1,9}}? as {_OPEN}{NUMERAL}{_THEN}")
 _GIVES_IT = _reader(rf"\b{_GIVES}{_IT} {_OPEN}{NUMERAL}{_THEN}")
 _STARS = _reader(rf"(?<![\w.,/:-]){NUMERAL}[ -]stars?\b")
 _OUT_OF = re.compile(rf"(?<![\w.,/:-]){NUMERAL}{_THEN}", re.IGNORECASE)
@@ -160,21 +179,34 @@ _FIRST = re.compile(rf"(?:yes|no)?[\s,\"'*_`\[(<-]*{NUMERAL}(?:\s*+$|[^\S\n]*+[\
 _LAST = re.compile(rf"(?:\A|\n|[.!?\"')\]*]\s)\s*+[\[(<*_`\"']*{NUMERAL}{_CLOSE}\s*\Z", re.IGNORECASE)
 _CLOSING = re.compile(rf"(?<![\w.,/:-]){NUMERAL}{_CLOSE}\s*\Z", re.IGNORECASE)
 _VERDICT = re.compile(rf"[^.!?\n]*\({NUMERAL}\)\s*(?:[.,!]|$)", re.IGNORECASE)
+_HYPOTHETICAL = (
+    r"(?:\bto (?:make|earn|get|reach|achieve|deserve|be)\b|\b(?:could|might) (?:be|make|earn|get|reach|deserve)\b)"
+)
 _DENIED = re.compile(
-    rf"{_NOT}(?: [\w']+){{0,2}}?(?: an?)?(?: {_SCORE} of)?(?: an?)? (?:{NUMBER})"
+    rf"(?:{_NOT}|{_HYPOTHETICAL})(?: [\w']+){{0,2}}?(?: an?)?(?: an?| perfect)*(?: {_SCORE} of)?(?: an?)? (?:{NUMBER})"
     rf"(?: ?(?:/|out of) ?(?:{NUMBER}))?(?!\w)",
     re.IGNORECASE,
 )
+_CONCLUSION = re.compile(
+    r"(?:\A|\n|[.!?]\s)\W*(?:overall|therefore|in conclusion|in summary|thus|hence)\b[^\n]*", re.IGNORECASE
+)
 _BARE = re.compile(rf"[\s\"'*_`\[(<]*{NUMERAL}[\s\"'*_`\])>.,;]*", re.IGNORECASE)
+_ITEM = re.compile(rf"\s*1\.\s+[^\W\d](?s:.)*\n\s*{NUMERAL}\s*\Z")  # one item of a form, and its answer below
 _ENUMERATOR = re.compile(r"^\s*(\d+)[.)]\s", re.MULTILINE)
 
 
 def _phrased(text: str, scale: Scale) -> list[float]:
     """Read "a score of 4", "I rate it a 4", "4 stars" and "4 out of 5" unless what stands before them denies them."""
     plain = _DENIED.sub(" ~ ", text)
-    values = [*_SCORE_OF(plain, scale), *_GIVES_IT(plain, scale), *_STARS(plain, scale)]
+    forms = (_SCORE_OF, _GIVES_IT, _STARS, _SCORE_ALONE, _MAKES_IT, _IS_A, _PERFECT, _AS)
+    values = [value for form in forms for value in form(plain, scale)]
     tops = [worth(found, scale) for found in _OUT_OF.finditer(plain) if found["top"] or found["percent"]]
     return values + [value for value in tops if not math.isnan(value)]
+
+
+def _concluded(text: str, scale: Scale) -> list[float]:
+    """Read what the sentences say that conclude: "Overall, I give it 4 out of 5"."""
+    return [value for found in _CONCLUSION.finditer(text) for value in _phrased(found[0], scale)]
 
 
 def _name_lines(text: str, scale: Scale) -> list[float]:
@@ -187,7 +219,7 @@ def _at_the_ends(text: str, scale: Scale) -> list[float]:
     """Read the number with which a text begins or ends, or its first sentence ("Good (4)."); a list has none."""
     if len(_ENUMERATOR.findall(text)) > 1:
         return []
-    found = (_FIRST.match(text), _VERDICT.match(text), _LAST.search(text))
+    found = (None if _ITEM.match(text) else _FIRST.match(text), _VERDICT.match(text), _LAST.search(text))
     values = [worth(match, scale) for match in found if match]
     if values and (closing := _CLOSING.search(text)) and scale.low <= worth(closing, scale) <= scale.high:
         values.append(worth(closing, scale))  # "2. The plot is thin, so 4." gives two

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 
+import numpy as np
 import pandas as pd
 
 from biaslab.probes._answer_metrics import ONE_SAMPLE
@@ -17,6 +19,8 @@ from biaslab.stats import (
     Resampling,
     alpha_difference,
     estimate_alpha,
+    number_items,
+    of_items,
     undefined,
     usable,
 )
@@ -39,7 +43,7 @@ def within(
 ) -> Iterator[Part]:
     """Yield alpha between the samples of one configuration, of the reference beside that between annotators."""
     items = _items(cell, [name])
-    samples = items.merge(scores[scores["configuration"] == name], on=list(ITEM))
+    samples = of_items(scores[scores["configuration"] == name], items)
     samples = samples.rename(columns={"configuration": "unit", "replicate": "annotator"})
     few = _too_few(samples, "unit")
     human = _ratings(cell.trials, items) if is_reference and cell.wants("human_alpha", "alpha_gap") else None
@@ -59,7 +63,7 @@ def between(
     """Yield alpha between one sample of either configuration, and that less alpha between two samples of one."""
     names = [reference, name]
     items = _items(cell, names)
-    samples = items.merge(scores[scores["configuration"].isin(names)], on=list(ITEM))
+    samples = of_items(scores[scores["configuration"].isin(names)], items)
     across = samples.rename(columns={"replicate": "unit", "configuration": "annotator"})
     floor = samples.rename(columns={"configuration": "unit", "replicate": "annotator"})
     few = _too_few(samples, "configuration")
@@ -87,10 +91,12 @@ def _items(cell: Cell, names: Sequence[str]) -> pd.DataFrame:
 
 def _ratings(trials: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
     """Return the scores of the items' annotators, who count as exchangeable."""
-    given = items.merge(trials.drop_duplicates(list(ITEM))[[*ITEM, "ratings"]], on=list(ITEM))
-    rated = given.assign(score=given["ratings"].str.split(), unit="").explode("score").dropna(subset="score")
-    annotator = rated.groupby(list(ITEM), sort=False).cumcount()
-    return rated.assign(score=rated["score"].astype(float), annotator=annotator)
+    given = of_items(trials.iloc[number_items(trials)[1]], items)
+    scores = [text.split() if isinstance(text, str) else [] for text in given["ratings"]]
+    counts = [len(of_item) for of_item in scores]
+    annotator = [number for count in counts for number in range(count)]
+    rated = given[list(ITEM)].iloc[np.repeat(np.arange(len(given)), counts)].reset_index(drop=True)
+    return rated.assign(score=np.array([*chain(*scores)], float), unit="", annotator=annotator)
 
 
 def _alpha(scores: pd.DataFrame, resampling: Resampling, level: Measurement) -> Estimable:

@@ -20,6 +20,7 @@ from biaslab.stats import (
     cluster_statistic,
     correlation_difference,
     estimate_correlation,
+    number_items,
     side_by_side,
     undefined,
 )
@@ -29,8 +30,9 @@ _LEVELS: tuple[Level, ...] = ("context", "dataset")
 
 def pairs_of(trials: pd.DataFrame) -> list[Pair]:
     """Return the first attribute of each output, a later one, and its position."""
-    later = trials[trials["position"] > 1]
-    return list(later[["after", "attribute", "position"]].drop_duplicates().itertuples(index=False, name=None))
+    later, pair = trials[trials["position"] > 1], ["after", "attribute", "position"]
+    first = number_items(later, pair)[1]
+    return [*zip(*(later[name].iloc[first].tolist() for name in pair), strict=True)]
 
 
 def correlations(joint: Joint, resampling: Resampling) -> dict[str, Estimable]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,12 +15,13 @@ from biaslab.probes.base import ScoreProbe
 from biaslab.stats import (
     ITEM,
     LEAST_RELIABILITY,
+    Corrected,
     Estimate,
     Level,
     Ratio,
-    Resampling,
     correlation_difference,
     disattenuated_difference,
+    estimate_correlation,
     linear_model,
     slope_at_equal,
     usable,
@@ -38,11 +40,18 @@ class EqualQuality(ScoreProbe):
         Share of the variance of mean human scores that is no error, within contexts (over all items for what is
         pooled), above .1 to 1, assumed in place of the one that single ratings show; see `sensitivity`.
 
+    Attributes
+    ----------
+    feature : str
+        The column of items that scores may follow.
+
     Raises
     ------
     InputError
         If a value lies outside its range.
     """
+
+    feature: ClassVar[str]
 
     reliability: float | None = field(default=None, kw_only=True)
 
@@ -86,105 +95,83 @@ class EqualQuality(ScoreProbe):
         found = [replace(self, reliability=r).estimate(trials, wanted).assign(reliability=r) for r in reliabilities]
         return pd.concat(found, ignore_index=True)
 
+    def _slope(self, items: pd.DataFrame, within: bool = True) -> Estimate:
+        """Return how many standard deviations the judge's score moves per unit of the feature at equal human score.
+
+        Parameters
+        ----------
+        items : pandas.DataFrame
+            One row an item: ``context_id, score, human``, the feature and, where they are known, ``ratings,
+            annotators``.
+        within : bool
+            Give each context an intercept of its own.
+        """
+        known = items[items["human"].notna()]
+        spread = float(known["score"].std()) if len(known) > 1 else 0.0
+        frame = known.assign(score=known["score"] / (spread or 1.0))
+        level, clusters, plain = self.resampling.level, self.resampling.clusters, f"score ~ {self.feature} + human"
+        return self._allowing_for_errors(
+            frame,
+            lambda: linear_model(frame, plain, within=within, level=level, clusters=clusters)[self.feature],
+            lambda given: slope_at_equal(given, "score", self.feature, self.resampling, within),
+        )
+
+    def _excess(self, items: pd.DataFrame, level: Level) -> Estimate:
+        """Return the judge's correlation with the feature minus the humans', tested against 0.
+
+        Within contexts both are rank correlations of few candidates, and in half of the contexts they are the same. A
+        sign-flip test then has a type-I error of .005 with 8 contexts of 3 candidates, not .05, and a studentised
+        bootstrap covers about .92 with 24. Interval and test are therefore Student's t over contexts, also where the
+        humans' correlation is corrected for attenuation.
+
+        Parameters
+        ----------
+        items : pandas.DataFrame
+            As for `_slope`.
+        level : {"context", "dataset"}
+            As for `biaslab.stats.correlation_intervals.correlation_difference`, which this is at the level of the data
+            set. At that of contexts the bootstrap is only for intervals other than the studentised one.
+        """
+        return self._allowing_for_errors(
+            items,
+            lambda: correlation_difference(
+                items, "score", "human", self.feature, self.resampling, level, inference="t"
+            ),
+            lambda given: disattenuated_difference(given, "score", self.feature, self.resampling, level),
+        )
+
+    def _correlation(self, items: pd.DataFrame, scorer: str, level: Level) -> Estimate:
+        """Return the correlation of the feature with the scores of the judge or of humans, tested against 0."""
+        column = "score" if scorer == "judge" else scorer
+        return estimate_correlation(items, column, self.feature, self.resampling, level, null=0.0)
+
+    def _allowing_for_errors(
+        self,
+        items: pd.DataFrame,
+        plain: Callable[[], Estimate],
+        correct: Callable[[pd.DataFrame], Corrected],
+    ) -> Estimate:
+        """Return the estimate less what humans err in, as far as it is known, and note what would explain a finding."""
+        unrated = items.drop(columns=["ratings", "annotators"], errors="ignore")
+        if self.reliability is not None:
+            return correct(unrated)(1 - self.reliability)
+        several = "ratings" in items and items["ratings"].fillna("").str.contains(" ", regex=False).any()
+        corrected = correct(items) if several else None
+        found = corrected(0.0) if corrected else plain()
+        if not _excludes_0(found):
+            return found
+        at = corrected or correct(unrated)
+        share = bisect_left(range(100), True, key=lambda percent: not _excludes_0(at(percent / 100)))
+        if several:
+            hedge = f"holds if errors that annotators share are less than {share} % of the variance that they agree on"
+        else:
+            hedge = f"holds if human scores, one rating an item, have a reliability above {1 - share / 100:.2f}"
+        return replace(found, note="; ".join(filter(None, (found.note, hedge))))
+
 
 def single_columns(trials: pd.DataFrame) -> list[str]:
     """Return which columns of single human scores trials have; those of earlier versions have none."""
     return [name for name in ("ratings", "annotators") if name in trials]
-
-
-def excess(
-    blocks: pd.DataFrame,
-    level: Level,
-    resampling: Resampling,
-    feature: str = "log_perplexity",
-    reliability: float | None = None,
-) -> Estimate:
-    """Return the judge's correlation with a feature of the text minus the humans', tested against 0.
-
-    Within contexts both are rank correlations of few candidates, and in half of the contexts they are the same. A
-    sign-flip test then has a type-I error of .005 with 8 contexts of 3 candidates, not .05, and a studentised bootstrap
-    covers about .92 with 24. Interval and test are therefore Student's t over contexts.
-
-    Parameters
-    ----------
-    blocks : pandas.DataFrame
-        One row an item: ``context_id, score, human``, the feature and, where they are known, ``ratings, annotators``.
-    level : {"context", "dataset"}
-        As for `biaslab.stats.correlation_intervals.correlation_difference`, which this is at the level of the data set.
-    resampling : Resampling
-        How to resample; at the level of contexts only where another interval than the studentised one is wanted. Where
-        the humans' correlation is corrected for attenuation, the interval is Student's t.
-    feature : str
-        Column of the feature.
-    reliability : float, optional
-        Of the mean human score, assumed.
-    """
-    options = (resampling, level)
-    return _allowing_for_errors(
-        blocks,
-        lambda: correlation_difference(blocks, "score", "human", feature, *options, inference="t"),
-        lambda given, shared: disattenuated_difference(
-            given, "score", "human", feature, level, shared, resampling.level, clusters=resampling.clusters
-        ),
-        reliability,
-    )
-
-
-def slope(
-    blocks: pd.DataFrame,
-    within: bool,
-    resampling: Resampling,
-    feature: str = "log_perplexity",
-    reliability: float | None = None,
-) -> Estimate:
-    """Return how many standard deviations the judge's score moves per unit of a feature at equal human score.
-
-    Parameters
-    ----------
-    blocks : pandas.DataFrame
-        One row an item: ``context_id, score, human``, the feature and, where they are known, ``ratings, annotators``.
-    within : bool
-        Give each context an intercept of its own.
-    resampling : Resampling
-        Its level and clusters.
-    feature : str
-        Column of the feature.
-    reliability : float, optional
-        Of the mean human score, assumed.
-    """
-    known = blocks[blocks["human"].notna()]
-    spread = float(known["score"].std()) if len(known) > 1 else 0.0
-    frame = known.assign(score=known["score"] / (spread or 1.0))
-    level, clusters = resampling.level, resampling.clusters
-    plain = f"score ~ {feature} + human"
-    return _allowing_for_errors(
-        frame,
-        lambda: linear_model(frame, plain, within=within, level=level, clusters=clusters)[feature],
-        lambda given, shared: slope_at_equal(given, "score", feature, within, shared, level, clusters=clusters),
-        reliability,
-    )
-
-
-def _allowing_for_errors(
-    frame: pd.DataFrame,
-    plain: Callable[[], Estimate],
-    corrected: Callable[[pd.DataFrame, float], Estimate],
-    reliability: float | None,
-) -> Estimate:
-    """Return the estimate without what humans err in, as far as it is known, and note what would explain a finding."""
-    unrated = frame.drop(columns=["ratings", "annotators"], errors="ignore")
-    if reliability is not None:
-        return corrected(unrated, 1 - reliability)
-    several = "ratings" in frame and frame["ratings"].fillna("").str.contains(" ", regex=False).any()
-    given, found = (frame, corrected(frame, 0.0)) if several else (unrated, plain())
-    if not _excludes_0(found):
-        return found
-    share = bisect_left(range(100), True, key=lambda percent: not _excludes_0(corrected(given, percent / 100)))
-    if several:
-        hedge = f"holds if errors that annotators share are less than {share} % of the variance that they agree on"
-    else:
-        hedge = f"holds if human scores, one rating an item, have a reliability above {1 - share / 100:.2f}"
-    return replace(found, note="; ".join(filter(None, (found.note, hedge))))
 
 
 def _excludes_0(found: Estimate) -> bool:

@@ -89,8 +89,7 @@ def joint_scores(cell: Cell, judged: pd.DataFrame, pair: Pair, scale: Scale) -> 
     exact, size = _is_exact(cell), len(scale.labels)
     part = _levels(judged, pair, exact)
     levels = [*_OWN, *([f"y {value}" for value in np.array(scale.values).tolist()] if exact else ["y nan"])]
-    most = part.groupby(list(ITEM))["level"].nunique().max() if len(part) else 0
-    if most < len(levels) or not {*levels} <= {*part["level"]}:
+    if _most_levels(part) < len(levels) or not {*levels} <= {*part["level"]}:
         empty = pd.DataFrame(columns=[*ITEM, "human", *_MOMENTS, *_ALONE])
         return Joint(empty, np.empty((0, size, size)), (0, len(part)), _PARTLY)
     blocks = cell.blocks("level", levels, (), part, f"{pair[1]} after {pair[0]}, position {pair[2]}")
@@ -105,6 +104,12 @@ def joint_scores(cell: Cell, judged: pd.DataFrame, pair: Pair, scale: Scale) -> 
     known = items["xy"].notna().to_numpy()
     counts = (blocks.attrs["n_trials"], blocks.attrs["n_dropped"])
     return Joint(items[known].reset_index(drop=True), chances[known], counts)
+
+
+def _most_levels(part: pd.DataFrame) -> int:
+    """Return how many different judgements the item has that has most."""
+    item, (level, names) = number_items(part)[0], part["level"].array.factorize()
+    return int(np.bincount(np.unique(item * len(names) + level) // max(len(names), 1)).max(initial=0))
 
 
 def _is_exact(cell: Cell) -> bool:

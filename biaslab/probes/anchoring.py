@@ -116,7 +116,11 @@ class Anchoring(ScoreProbe):
             matters=0.1,
             primary=True,
             calibration=Calibration(
-                fair=_FAIR, planted=_FAIR | {"anchoring": 0.45}, parameters=_TWO | {"n_forced": 0}, attributes=2
+                fair=_FAIR,
+                planted=_FAIR | {"anchoring": 0.45},
+                parameters=_TWO | {"n_forced": 0},
+                attributes=2,
+                elsewhere={"n_forced": None},
             ),
         ),
         Metric(

@@ -15,10 +15,10 @@ from biaslab.checks import require_one_of
 from biaslab.core import About, Calibration, Likelihood, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, TrialsError
-from biaslab.probes._familiar import EqualQuality, by_score, excess, judged, rated, single_columns, slope
+from biaslab.probes._familiar import EqualQuality, by_score, judged, rated, single_columns
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, ScoreProbe, label_mass
 from biaslab.scoring.pointwise import Item, ratings_by_item, read_score
-from biaslab.stats import CELL, ITEM, estimate_correlation, require_columns
+from biaslab.stats import CELL, ITEM, Level, require_columns
 
 #: The column of trials in which the log perplexity of each text stands where it was given.
 _GIVEN = {"candidate": "log_perplexity", "source": "source_log_perplexity"}
@@ -98,6 +98,7 @@ class Familiarity(EqualQuality):
     """
 
     name: ClassVar[str] = "familiarity"
+    feature: ClassVar[str] = "log_perplexity"
     conditions: ClassVar[tuple[str, ...]] = ("likelihood_judge", "scorer", "level", "score")
     columns: ClassVar[tuple[str, ...]] = (*ScoreProbe.columns, "asked", "label_mass")
     needs: ClassVar[str] = "log perplexities of the judged texts"
@@ -220,15 +221,15 @@ class Familiarity(EqualQuality):
         self, text: str, cell: Cell, trials: pd.DataFrame, blocks: pd.DataFrame
     ) -> Iterator[tuple[dict[str, Estimable], dict[str, Any]]]:
         """Yield the metrics of one text with their conditions."""
-        resampling, own = self.resampling, text == "candidate"
-        name, level = ("familiarity", self.level) if own else ("source", "dataset")
-        yield {f"{name}_slope": lambda: slope(blocks, own, resampling, reliability=self.reliability)}, {}
-        difference = partial(excess, blocks, level, resampling, reliability=self.reliability)
-        yield {f"{name}_excess": difference}, {"level": level}
+        own = text == "candidate"
+        name = "familiarity" if own else "source"
+        level: Level = self.level if own else "dataset"
+        yield {f"{name}_slope": lambda: self._slope(blocks, within=own)}, {}
+        yield {f"{name}_excess": lambda: self._excess(blocks, level)}, {"level": level}
         if own:
             yield {"label_mass": label_mass(trials[trials["asked"] == "score"])}, {}
-        for scorer, column in (("judge", "score"), ("human", "human")):
-            found = partial(estimate_correlation, blocks, column, "log_perplexity", resampling, level, null=0.0)
+        for scorer in ("judge", "human"):
+            found = partial(self._correlation, blocks, scorer, level)
             yield {f"{name}_correlation": found}, {"scorer": scorer, "level": level}
         perplexity_of = "mean_perplexity" if own else "source_perplexity"
         for scorer in ("judge", "human") if cell.wants(perplexity_of, "score_share") else ():

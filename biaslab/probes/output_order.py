@@ -233,7 +233,10 @@ def _contrast(cell: Cell, metric: str, scale: Scale) -> Part:
 
 def _configuration(part: pd.DataFrame, where: dict[str, object], cell: Cell, scale: Scale) -> Iterator[Part]:
     """Yield what is of one configuration."""
-    found: dict[str, Estimable] = {**_of_one(part, scale)}
+    found: dict[str, Estimable] = {
+        "mean_score": partial(_mean_score, part, scale),
+        "parse_failure_rate": partial(_failures, part),
+    }
     if cell.wants("score_sd", "resampling_sd"):
         both = score_spread(part, scale.high - scale.low, cell.resampling)
         found |= zip(("score_sd", "resampling_sd"), both, strict=True)
@@ -250,19 +253,18 @@ def _shift(blocks: pd.DataFrame, orders: tuple[str, str], width: float) -> Ratio
     return Ratio(blocks["context_id"], shift, np.ones(len(blocks)), 0.0, (-width, width), missing)
 
 
-def _of_one(part: pd.DataFrame, scale: Scale) -> dict[str, Ratio]:
+def _mean_score(part: pd.DataFrame, scale: Scale) -> Ratio:
+    """Say what an item adds to the mean score."""
     items = sample_table(part)
-    failed = part["status"].isin(["unparsable", "out_of_range"])
-    missing = "undefined: no reply has a score"
     mean = items.mean(axis=1).to_numpy(float)
-    return {
-        "mean_score": Ratio(
-            items.index.get_level_values(0), mean, np.ones(len(mean)), None, (scale.low, scale.high), missing
-        ),
-        "parse_failure_rate": Ratio(
-            part["context_id"], failed, part["status"] != "refused", bounds=(0.0, 1.0), inference="t"
-        ),
-    }
+    bounds, missing = (scale.low, scale.high), "undefined: no reply has a score"
+    return Ratio(items.index.get_level_values(0), mean, np.ones(len(mean)), None, bounds, missing)
+
+
+def _failures(part: pd.DataFrame) -> Ratio:
+    """Say which replies hold no score, of those that are no refusals."""
+    failed = part["status"].isin(["unparsable", "out_of_range"])
+    return Ratio(part["context_id"], failed, part["status"] != "refused", bounds=(0.0, 1.0), inference="t")
 
 
 def _shares(part: pd.DataFrame, scale: Scale) -> Iterator[tuple[float, Ratio]]:

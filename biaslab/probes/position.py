@@ -19,7 +19,7 @@ from biaslab.probes.base.pair_probe import draw_of
 from biaslab.ranking import pairs
 from biaslab.ranking.order_odds import first_position_log_odds
 from biaslab.ranking.worst_cases import note_missing_pairs, worst_cases
-from biaslab.stats import Ratio, Resampling
+from biaslab.stats import Estimate, Ratio, Resampling
 
 _BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")
 _PREFERS_FIRST = Calibration(
@@ -178,7 +178,7 @@ class Position(PairProbe):
                 if isinstance(ratio := found[metric], Ratio):
                     found[metric] = replace(ratio, extremes=ends)
             note = note_missing_pairs(cell.trials)
-        found["resampling_consistency"] = lambda: _noise_floor(blocks, cell.trials).estimate(self.resampling)
+        found["resampling_consistency"] = lambda: _noise_floor(blocks, cell.trials)
         yield Part(found, blocks, {"human_gap": np.nan}, note)
         for gap, part in pairs.by_gap(blocks, self.gap_bins) if cell.everything else ():
             binned = _metrics(part, self.resampling, null=None)
@@ -216,7 +216,7 @@ def _metrics(blocks: pd.DataFrame, resampling: Resampling, null: float | None = 
     even = None if null is None else 0.5
     return {
         "first_position_rate": pairs.first_position_rate(blocks["context_id"], both, even),
-        "first_position_logit": _bias(blocks, resampling, null),
+        "first_position_logit": lambda: _bias(blocks, resampling, null),
         "order_consistency": pairs.order_consistency(context, won, other),
         "primacy_share": pairs.primacy_share(context, won, other),
         "comparative_accuracy": pairs.comparative_accuracy(context, won, gap),
@@ -231,10 +231,10 @@ def _is_exact(blocks: pd.DataFrame) -> bool:
     return not (sampled or np.isin(blocks[["p_ij", "p_ji"]], (0.0, 0.5, 1.0)).all())
 
 
-def _bias(blocks: pd.DataFrame, resampling: Resampling, null: float | None) -> Estimable:
+def _bias(blocks: pd.DataFrame, resampling: Resampling, null: float | None) -> Ratio | Estimate:
     """Return the mean of ½ [logit p_ij + logit p_ji], or from counts what all pairs have in common of it."""
     if not _is_exact(blocks):
-        return lambda: first_position_log_odds(blocks, resampling, null)
+        return first_position_log_odds(blocks, resampling, null)
     p = blocks[["p_ij", "p_ji"]].to_numpy(float)
     logits = logit(np.clip(p, _TINY, 1 - _TINY)).mean(axis=1)
     return Ratio(blocks["context_id"], logits, np.ones(len(p)), null=null)

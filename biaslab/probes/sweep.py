@@ -224,9 +224,10 @@ class Sweep(Probe):
             yield Part(self._of_setting(given, asked, temperature), given.counts, setting)
             for n in self._sizes(given):
                 paid = n if given.samples is not None and temperature > 0 else 1
-                found: dict[str, Estimable] = {"tokens": token_count(asked, paid)}
-                if cell.wants("agreement"):
-                    found["agreement"] = self._agreement(cell, given, n)
+                found = {
+                    "tokens": partial(token_count, asked, paid),
+                    "agreement": partial(self._agreement, cell, given, n),
+                }
                 yield Part(found, given.counts, {**setting, "samples": float(n)})
         yield from self._shifts(cell, answers)
 
@@ -255,10 +256,10 @@ class Sweep(Probe):
         """Return what does not depend on how many samples are averaged."""
         found: dict[str, Estimable] = {
             "alpha": partial(answer_alpha, given, self.resampling, greedy=temperature == 0),
-            "parse_rate": parse_rate(asked),
+            "parse_rate": partial(parse_rate, asked),
         }
         if (given.chances is not None or given.counted) and temperature == 1:
-            found["label_mass"] = label_mass(asked.drop_duplicates(list(ITEM)))
+            found["label_mass"] = lambda: label_mass(asked.drop_duplicates(list(ITEM)))
         return found
 
     def _shifts(self, cell: Cell, answers: Mapping[_Setting, Answers]) -> Iterator[Part]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,10 +13,9 @@ import pandas as pd
 from biaslab.checks import require_one_of
 from biaslab.core import Calibration, Metric, Trial
 from biaslab.datasets.schema import Dataset, count_words
-from biaslab.probes._familiar import EqualQuality, excess, single_columns, slope
+from biaslab.probes._familiar import EqualQuality, single_columns
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, ScoreProbe, by_configuration, label_mass, rated
 from biaslab.scoring.pointwise import ratings_by_item
-from biaslab.stats import Estimate, estimate_correlation
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,7 @@ class Verbosity(EqualQuality):
     """
 
     name: ClassVar[str] = "verbosity"
+    feature: ClassVar[str] = "doublings"
     conditions: ClassVar[tuple[str, ...]] = ("scorer", "level")
     columns: ClassVar[tuple[str, ...]] = (*ScoreProbe.columns, "words", "label_mass")
     needs: ClassVar[str] = "human scores and the lengths of the judged texts: a data set with both, or a column words"
@@ -135,25 +136,15 @@ class Verbosity(EqualQuality):
         """Yield slope and excess, and the correlations themselves of the judge and of humans."""
         items = cell.items(keep=("human", "words", *single_columns(cell.trials)))
         items["doublings"] = np.log2(items["words"].to_numpy(float))
-        yield Part(
-            {
-                "verbosity_slope": lambda: slope(items, True, self.resampling, "doublings", self.reliability),
-                "label_mass": label_mass(cell.trials),
-            },
-            items,
-        )
+        yield Part({"verbosity_slope": lambda: self._slope(items), "label_mass": label_mass(cell.trials)}, items)
         level = {"level": self.level}
-        options = (self.level, self.resampling, "doublings", self.reliability)
-        yield Part({"verbosity_excess": lambda: excess(items, *options)}, items, level)
-        for scorer, column in (("judge", "score"), ("human", "human")):
-            found = {"verbosity_correlation": lambda column=column: self._correlation(items, column)}
-            yield Part(found, items, level | {"scorer": scorer})
+        yield Part({"verbosity_excess": lambda: self._excess(items, self.level)}, items, level)
+        for scorer in ("judge", "human"):
+            found = partial(self._correlation, items, scorer, self.level)
+            yield Part({"verbosity_correlation": found}, items, level | {"scorer": scorer})
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Take scores of texts whose length is known and that humans scored too."""
         scores = rated(trials)
         scores = scores[scores["words"] > 0]
         return Accepted(scores, f"needs {self.needs}") if scores.empty else Accepted(by_configuration(scores))
-
-    def _correlation(self, items: pd.DataFrame, column: str) -> Estimate:
-        return estimate_correlation(items, column, "doublings", self.resampling, self.level, null=0.0)

@@ -13,6 +13,7 @@ Examples
 
 from biaslab.report.card import Card, card
 from biaslab.report.macros import to_macros
+from biaslab.report.page import page
 from biaslab.report.tables import to_csv, to_html, to_latex, to_markdown, write
 from biaslab.report.verdicts import findings, verdicts
 from biaslab.report.wording import with_intervals
@@ -21,6 +22,7 @@ __all__ = [
     "Card",
     "card",
     "findings",
+    "page",
     "to_csv",
     "to_html",
     "to_latex",

@@ -118,7 +118,8 @@ def agreements(rows: pd.DataFrame) -> pd.DataFrame:
         if len(part) > _FEW:
             above = int((part["ci_low"] > part["null"]).sum())
             reach = f"{number(part['estimate'].min())} to {number(part['estimate'].max())}"
-            reach += f", shown above chance in {above} of {len(part)} cells"
+            shown = f", shown above chance in {above} of {len(part)} cells"
+            reach += shown if part["null"].notna().any() else f" in {len(part)} cells"
             found.append({"judge": judge, "label": label, "cell": "", "estimate": reach, "interval": ""})
             continue
         for row in part.to_dict("records"):

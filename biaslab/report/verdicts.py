@@ -46,7 +46,7 @@ def verdicts(
     Returns
     -------
     list of str
-        One sentence a row.
+        One sentence a row; it names the judge where there are several.
 
     Examples
     --------
@@ -93,7 +93,8 @@ def findings(
     metrics = [_metric(*named, null) for named in zip(estimates["metric"], estimates["probe"], strict=True)]
     known = np.array([metric.null is not None for metric in metrics], bool)
     tested = corrected(estimates, known & estimates["p_value"].notna().to_numpy())
-    several, over = len(set(estimates["metric"])) > 1, correction(tested)
+    metrics_differ, judges_differ = (len(set(estimates[name])) > 1 for name in ("metric", "judge"))
+    over = correction(tested)
     names = _telling_apart(tested)
     rows = []
     for record, metric in zip(tested.to_dict("records"), metrics, strict=True):
@@ -103,7 +104,8 @@ def findings(
         shift = abs(record["estimate"] - metric.null) if metric.null is not None else math.nan
         slight = finding in ("above", "below") and size is not None and is_above(size, shift)
         hedge = "; ".join(hedges(record, metric.null, finding, size))
-        what = f"{where}, {metric.label}" if several and where else metric.label if several else where
+        told = (record["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
+        what = ", ".join(map(str, filter(None, told)))
         words = _words(record, metric, finding, slight, size) + (f"; {hedge}" if hedge else "")
         sentence = f"{what}: {_evidence(record, over)}{words}".removeprefix(": ")
         where_null, least = (math.nan if value is None else value for value in (metric.null, size))

@@ -1,7 +1,17 @@
 """Statistics with the context as the sampling unit; what other rooms use of them is named here."""
 
 from biaslab.stats.attenuation import disattenuated_difference
-from biaslab.stats.blocks import CELL, ITEM, has_value, number_items, side_by_side, usable, whole_blocks
+from biaslab.stats.blocks import (
+    CELL,
+    ITEM,
+    each_cell,
+    has_value,
+    number_items,
+    of_items,
+    side_by_side,
+    usable,
+    whole_blocks,
+)
 from biaslab.stats.clusters import clustered, shared_requests, warn_shared
 from biaslab.stats.correlation import Level, Method, context_correlations, paired
 from biaslab.stats.correlation_intervals import (
@@ -26,27 +36,19 @@ from biaslab.stats.frame import (
     require_columns,
     warn_missing,
 )
-from biaslab.stats.inference import (
-    FEWEST,
-    Resampling,
-    detectable_effect,
-    effect_or_why_not,
-    in_order,
-    p_by_t,
-    student,
-    t_test,
-)
+from biaslab.stats.inference import Resampling, in_order
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic
 from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
 from biaslab.stats.missing import completed, note_missing, shift_extremes
 from biaslab.stats.power import expected_power
-from biaslab.stats.rating_error import LEAST_RELIABILITY
+from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected
 from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha
 from biaslab.stats.samples import sample_differences, sample_table, sampling_noise, score_spread
 from biaslab.stats.sampling_attenuation import expected_agreement_loss
 from biaslab.stats.scale_use import score_weights
+from biaslab.stats.t_inference import FEWEST, detectable_effect, effect_or_why_not, p_by_t, student, t_test
 
 __all__ = [
     "CELL",
@@ -60,6 +62,7 @@ __all__ = [
     "ROUNDING",
     "TRAILING",
     "Agreement",
+    "Corrected",
     "Estimate",
     "Inference",
     "Level",
@@ -85,6 +88,7 @@ __all__ = [
     "detectable_effect",
     "disattenuated_difference",
     "draw_means",
+    "each_cell",
     "effect_or_why_not",
     "estimate_alpha",
     "estimate_correlation",
@@ -98,6 +102,7 @@ __all__ = [
     "linear_model",
     "note_missing",
     "number_items",
+    "of_items",
     "p_by_t",
     "paired",
     "relative_loss",

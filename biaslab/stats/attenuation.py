@@ -3,62 +3,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.stats.clusters import grouped
 from biaslab.stats.correlation import Level, context_correlations, paired, rounded
 from biaslab.stats.estimate import ROUNDING, Estimate, undefined, without_interval
-from biaslab.stats.inference import effect_or_why_not, p_by_t, student
-from biaslab.stats.rating_error import LEAST_RELIABILITY, rating_error, without_clusters, without_each
-from biaslab.stats.regression import cluster_names
+from biaslab.stats.inference import Resampling
+from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected, rating_error, without_clusters, without_each
+from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
 from biaslab.stats.weighted_correlation import pooled
 
 Floats = NDArray[np.float64]
 
 
 def disattenuated_difference(
-    frame: pd.DataFrame,
-    first: str,
-    human: str,
-    y: str,
-    level: Level = "context",
-    shared: float = 0.0,
-    confidence: float = 0.95,
-    context: str = "context_id",
-    clusters: Mapping[Any, Any] | None = None,
-) -> Estimate:
+    frame: pd.DataFrame, first: str, y: str, resampling: Resampling, level: Level = "context"
+) -> Corrected:
     """Estimate how much better one column correlates with `y` than error-free human scores would, by Spearman's ρ.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row a candidate, with the named columns and, where they are known, ``ratings`` and ``annotators`` as
-        `biaslab.stats.rating_error.rating_error` reads them. Rows where a score is missing are left out.
-    first, human, y : str
-        Columns of numbers: a judge's score, the mean human score, and a feature of the text.
+        One row a candidate: ``context_id, human``, the named columns and, where they are known, ``ratings`` and
+        ``annotators`` as `biaslab.stats.rating_error.rating_error` reads them. Rows where a score is missing are left
+        out.
+    first, y : str
+        Columns of numbers: a judge's score, and a feature of the text.
+    resampling : Resampling
+        Its level and clusters; clusters are left out whole.
     level : {"context", "dataset"}
         Within contexts, averaged over those where all three vary, or pooled.
-    shared : float
-        Share of what is left of the human scores' variance that is taken for error too, from 0 to below 1.
-    confidence : float
-        Confidence level, between 0 and 1.
-    context : str
-        Column of the context.
-    clusters : mapping, optional
-        Name of a context → that of its cluster; clusters are left out whole.
 
     Returns
     -------
-    Estimate
-        ρ(first, y) − ρ(human, y) / √λ, with λ the reliability of the mean human score about the mean of its context (or
-        of all) from cross-products of different annotators; interval and test by t over contexts, the error from
-        leaving out one context at a time, λ recomputed. The factor is that of Pearson's r. For rank correlations of
-        candidates with normal scores it is near: bias at most .02 with 3 to 12 candidates, reliability .4 to .6 and
-        correlations up to .8. NaN, with a note, where λ is at most .1.
+    Corrected
+        At a share of shared errors, ρ(first, y) − ρ(human, y) / √λ, with λ the reliability of the mean human score
+        about the mean of its context (or of all) from cross-products of different annotators; interval and test by t
+        over contexts, the error from leaving out one context at a time, λ recomputed. The factor is that of Pearson's
+        r. For rank correlations of candidates with normal scores it is near: bias at most .02 with 3 to 12 candidates,
+        reliability .4 to .6 and correlations up to .8. NaN, with a note, where λ is at most .1.
 
     References
     ----------
@@ -71,45 +57,45 @@ def disattenuated_difference(
     >>> frame = pd.DataFrame({"context_id": context, "score": quality, "length": quality + rng.normal(size=600)})
     >>> ratings = quality[:, None] + rng.normal(size=(600, 2))
     >>> frame = frame.assign(human=ratings.mean(axis=1), ratings=[f"{one} {two}" for one, two in ratings])
-    >>> corrected = disattenuated_difference(frame, "score", "human", "length")
-    >>> raw = disattenuated_difference(frame.drop(columns="ratings"), "score", "human", "length")
-    >>> round(corrected.estimate, 2), round(raw.estimate, 2)
+    >>> corrected = disattenuated_difference(frame, "score", "length", Resampling())
+    >>> raw = disattenuated_difference(frame.drop(columns="ratings"), "score", "length", Resampling())
+    >>> round(corrected(0.0).estimate, 2), round(raw(0.0).estimate, 2)
     (0.04, 0.17)
     """
-    given = paired(frame, [first, human, y], [context]).sort_values(context, kind="stable")
+    given = paired(frame, [first, "human", y], ["context_id"]).sort_values("context_id", kind="stable")
     if given.empty:
-        return undefined("no item has all three scores")
-    groups = None
-    if clusters and level == "context":
-        homes = pd.Series(given[context].unique())
-        groups = pd.factorize(cluster_names(homes, clusters))[0]
-    elif clusters:
-        given = given.assign(**{context: cluster_names(given[context], clusters)})
-    of_judge, of_humans, entering = _correlations(given, [first, human], y, level, context, groups)
+        return lambda _: undefined("no item has all three scores")
+    given, groups = grouped(given, level == "context", resampling)
+    of_judge, of_humans, entering = _correlations(given, [first, "human"], y, level, groups)
     if not entering.any() or math.isnan(of_judge[0] - of_humans[0]):
-        return undefined("no context in which all three scores vary", given[context].nunique())
-    error = rating_error(given, level == "context", human, context).of_clusters(groups)
-    reliability = error.with_shared(shared).reliability
-    if not reliability[0] > LEAST_RELIABILITY:
-        reason = f"undefined: annotators agree too little (reliability {reliability[0]:.2f})"
-        return undefined(reason, int(entering.sum()))
-    with np.errstate(invalid="ignore"):
-        values = of_judge - of_humans / np.sqrt(np.where(reliability > LEAST_RELIABILITY, reliability, np.nan))
-    return _by_t(values, int(entering.sum()), confidence)
+        reason, contexts = "no context in which all three scores vary", given["context_id"].nunique()
+        return lambda _: undefined(reason, contexts)
+    error, contexts = rating_error(given, level == "context").of_clusters(groups), int(entering.sum())
+
+    def at(shared: float) -> Estimate:
+        reliability = error.with_shared(shared).reliability
+        if not reliability[0] > LEAST_RELIABILITY:
+            reason = f"undefined: annotators agree too little (reliability {reliability[0]:.2f})"
+            return undefined(reason, contexts)
+        with np.errstate(invalid="ignore"):
+            values = of_judge - of_humans / np.sqrt(np.where(reliability > LEAST_RELIABILITY, reliability, np.nan))
+        return _by_t(values, contexts, resampling.level)
+
+    return at
 
 
 def _correlations(
-    given: pd.DataFrame, scores: list[str], y: str, level: Level, context: str, groups: NDArray[np.intp] | None
+    given: pd.DataFrame, scores: list[str], y: str, level: Level, groups: NDArray[np.intp] | None
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Return ρ of either score with y, of all contexts and without each, or each group, and which of these enter."""
     if level == "context":
-        own = np.array([context_correlations(given, x, y, "spearman", context) for x in scores])
+        own = np.array([context_correlations(given, x, y, "spearman", "context_id") for x in scores])
         entering = np.isfinite(own).all(axis=0)
         sums = (without_each(part) for part in (*np.where(entering, own, 0.0), entering * 1.0))
         first, second, count = (without_clusters(part, groups) for part in sums)
         with np.errstate(invalid="ignore", divide="ignore"):
             return first / count, second / count, entering if groups is None else np.bincount(groups, entering) > 0
-    codes = pd.factorize(given[context])[0]
+    codes = pd.factorize(given["context_id"])[0]
     contexts = codes.max() + 1
     weights = np.vstack([np.ones((1, contexts)), 1 - np.eye(contexts)])
     one, two = (

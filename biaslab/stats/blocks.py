@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -119,11 +120,53 @@ def number_items(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> tuple[NDArra
     """Return the number of each row's item, in order of appearance, and the first row of each item."""
     codes = np.zeros(len(trials), np.intp)
     for name in by:
-        own, names = pd.factorize(trials[name], use_na_sentinel=False)
+        own, names = trials[name].array.factorize(use_na_sentinel=False)  # short ones quicker than pd.factorize
         codes = pd.factorize(codes * len(names) + own)[0]
     first = np.empty(codes.max(initial=-1) + 1, np.intp)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     return codes, first
+
+
+def each_cell(trials: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Yield the values of some columns and the trials that have them, in order of appearance.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        With the named columns.
+    by : sequence of str
+        What tells the cells apart; trials in which one is missing are in none.
+
+    Yields
+    ------
+    tuple of (tuple, pandas.DataFrame)
+        As ``trials.groupby(by, sort=False)``, several times as quick with few rows.
+
+    Examples
+    --------
+    >>> trials = pd.DataFrame({"judge": ["b", "a", "b", None], "value": [1, 2, 3, 4]})
+    >>> [(values, part["value"].tolist()) for values, part in each_cell(trials, ["judge"])]
+    [(('b',), [1, 3]), (('a',), [2])]
+    """
+    cell, first = number_items(trials, by)
+    order, ends = np.argsort(cell, kind="stable"), np.cumsum(np.bincount(cell, minlength=len(first)))
+    for number, row in enumerate(first):
+        values = tuple(trials[name].iloc[row] for name in by)
+        if not any(pd.isna(value) for value in values):
+            whole = len(first) == 1
+            yield values, trials if whole else trials.take(order[ends[number - 1] if number else 0 : ends[number]])
+
+
+def of_items(trials: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of trials whose item is among some items, in their order.
+
+    Parameters
+    ----------
+    trials, items : pandas.DataFrame
+        With ``context_id, candidate_id``.
+    """
+    wanted = {*zip(*(items[name] for name in ITEM), strict=True)}
+    return trials[np.array([item in wanted for item in zip(*(trials[name] for name in ITEM), strict=True)], bool)]
 
 
 def has_value(trials: pd.DataFrame) -> NDArray[np.bool_]:

@@ -83,6 +83,39 @@ def clustered(resampling: Resampling, trials: pd.DataFrame, names: NDArray[Any],
     return replace(resampling, clusters=found).numbered(names) if found else resampling
 
 
+def grouped(frame: pd.DataFrame, within: bool, resampling: Resampling) -> tuple[pd.DataFrame, NDArray[np.intp] | None]:
+    """Say what is left out whole where contexts are clustered.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row an item, with ``context_id``.
+    within : bool
+        Whether contexts stay what they are, since each has a mean of its own.
+    resampling : Resampling
+        Has the clusters.
+
+    Returns
+    -------
+    tuple of pandas.DataFrame and numpy.ndarray of int, shape (contexts,)
+        Within contexts: the frame, and the number of each context's cluster, contexts in order of appearance, or None
+        where there are no clusters. Else the frame with clusters for contexts, and None.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"context_id": list("aabc")})
+    >>> _, cluster = grouped(frame, True, Resampling(clusters={"b": "a"}))
+    >>> pooled, _ = grouped(frame, False, Resampling(clusters={"b": "a"}))
+    >>> cluster.tolist(), pooled["context_id"].tolist()
+    ([0, 0, 1], ['a', 'a', 'a', 'c'])
+    """
+    if not resampling.clusters:
+        return frame, None
+    if not within:
+        return frame.assign(context_id=resampling.cluster_of(frame["context_id"])), None
+    return frame, pd.factorize(resampling.cluster_of(frame["context_id"].unique()))[0]
+
+
 def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:
     """Warn that contexts share requests, and say how many and as how many they count.
 

@@ -3,61 +3,49 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.stats.clusters import grouped
 from biaslab.stats.estimate import ROUNDING, Estimate, undefined
-from biaslab.stats.rating_error import LEAST_RELIABILITY, RatingError, rating_error, without_each
-from biaslab.stats.regression import cluster_names, demeaned, estimate_by_t, identified
+from biaslab.stats.inference import Resampling
+from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected, RatingError, rating_error, without_each
+from biaslab.stats.regression import demeaned, estimate_by_t, identified
 
 Floats = NDArray[np.float64]
 
 
 def slope_at_equal(
-    frame: pd.DataFrame,
-    outcome: str,
-    feature: str,
-    within: bool = True,
-    shared: float = 0.0,
-    level: float = 0.95,
-    human: str = "human",
-    context: str = "context_id",
-    clusters: Mapping[Any, Any] | None = None,
-) -> Estimate:
+    frame: pd.DataFrame, outcome: str, feature: str, resampling: Resampling, within: bool = True
+) -> Corrected:
     """Regress an outcome on a feature and the mean human score, less the error variance of the latter.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row an item, with the named columns and, where they are known, ``ratings`` and ``annotators`` as
-        `biaslab.stats.rating_error.rating_error` reads them. Rows where a variable is missing are left out.
+        One row an item: ``context_id, human``, the named columns and, where they are known, ``ratings`` and
+        ``annotators`` as `biaslab.stats.rating_error.rating_error` reads them. Rows where a variable is missing are
+        left out.
     outcome, feature : str
         Columns of numbers. Annotators' errors must be independent of both.
+    resampling : Resampling
+        Its level and clusters; clusters are left out whole.
     within : bool
         Give each context an intercept of its own.
-    shared : float
-        Share of what is left of the human scores' variance that is taken for error too, from 0 to below 1. With one
-        rating an item it is 1 − the assumed reliability.
-    level : float
-        Confidence level, between 0 and 1.
-    human, context : str
-        Columns of the mean human score and of the context.
-    clusters : mapping, optional
-        Name of a context → that of its cluster; clusters are left out whole.
 
     Returns
     -------
-    Estimate
-        The slope on the feature. In the normal equations of least squares Σh̄² has lost what annotators' errors add to
-        it, and no other entry has: errors are in no other product, in expectation. That is instrumental variables with
-        one annotator's score the instrument of another's, averaged over all ordered pairs of annotators. Standard
-        errors are the cluster jackknife's (CR3), all of it recomputed without each context; t with G − 1 degrees of
-        freedom. NaN, with a note, where less than a tenth of the variance of human scores beside the feature is true:
-        below a reliability of about .3 the test rejects a true null in up to .13 of the studies that are left.
+    Corrected
+        The slope on the feature, at a share of shared errors. In the normal equations of least squares Σh̄² has lost
+        what annotators' errors add to it, and no other entry has: errors are in no other product, in expectation. That
+        is instrumental variables with one annotator's score the instrument of another's, averaged over all ordered
+        pairs of annotators. Standard errors are the cluster jackknife's (CR3), all of it recomputed without each
+        context; t with G − 1 degrees of freedom. NaN, with a note, where less than a tenth of the variance of human
+        scores beside the feature is true: below a reliability of about .3 the test rejects a true null in up to .13 of
+        the studies that are left.
 
     References
     ----------
@@ -71,18 +59,17 @@ def slope_at_equal(
     >>> ratings = quality[:, None] + rng.normal(size=(240, 2))
     >>> frame = frame.assign(human=ratings.mean(axis=1), ratings=[f"{one} {two}" for one, two in ratings])
     >>> frame["score"] += 0.3 * rng.normal(size=240)
-    >>> found, naive = slope_at_equal(frame, "score", "length"), frame.drop(columns="ratings")
-    >>> round(slope_at_equal(naive, "score", "length").estimate, 2), found.ci_low < 0 < found.ci_high
+    >>> slope = slope_at_equal(frame, "score", "length", Resampling())
+    >>> naive = slope_at_equal(frame.drop(columns="ratings"), "score", "length", Resampling())
+    >>> round(naive(0.0).estimate, 2), slope(0.0).ci_low < 0 < slope(0.0).ci_high
     (0.24, True)
     """
-    known = frame[frame[[outcome, feature, human, context]].notna().all(axis=1)]
-    if clusters and not within:
-        known = known.assign(**{context: cluster_names(known[context], clusters)})
-    codes, homes = pd.factorize(known[context])
-    groups = pd.factorize(cluster_names(pd.Series(homes), clusters))[0] if clusters else None
-    error = rating_error(known, within, human, context).of_clusters(groups).with_shared(shared)
-    y, x = known[outcome].to_numpy(float), known[[feature, human]].to_numpy(float)
-    names, contexts = [feature, human], len(error.spread) - 1
+    known = frame[frame[[outcome, feature, "human", "context_id"]].notna().all(axis=1)]
+    known, groups = grouped(known, within, resampling)
+    codes = pd.factorize(known["context_id"])[0]
+    error = rating_error(known, within).of_clusters(groups)
+    y, x = known[outcome].to_numpy(float), known[[feature, "human"]].to_numpy(float)
+    names, contexts = [feature, "human"], len(error.spread) - 1
     y, x = (y, x) if not len(y) else (y - y.mean(), x - x.mean(axis=0))
     if within and len(y):
         y, x = demeaned(y[:, None], codes)[:, 0], demeaned(x, codes)
@@ -90,34 +77,69 @@ def slope_at_equal(
         x, names = np.column_stack([np.ones(len(x)), x]), ["Intercept", *names]
     kept, reasons = identified(y, x, names, contexts)
     if len(kept) < len(names):
-        return undefined(reasons.get(feature) or reasons.get(human) or "undefined", contexts)
-    slopes, reliability = _slopes(y, x, codes if groups is None else groups[codes], error)
-    if math.isnan(slopes[0]):
-        share = f"{reliability:.2f} of the variance of human scores beside {feature}"
-        return undefined(f"undefined: annotators agree too little ({share} is true)", contexts)
-    jackknifed = float(np.sqrt((contexts - 1) / contexts * np.sum((slopes[1:] - slopes[0]) ** 2)))
-    jackknifed = 0.0 if jackknifed <= ROUNDING * np.abs(y).max() / np.abs(x[:, -2]).max() else jackknifed
+        reason = reasons.get(feature) or reasons.get("human") or "undefined"
+        return lambda _: undefined(reason, contexts)
+    equations = _NormalEquations.of(y, x, codes if groups is None else groups[codes], error)
+    rounding = ROUNDING * float(np.abs(y).max() / np.abs(x[:, -2]).max())
     method = f"errors in variables{' within contexts' if within else ''}, cluster jackknife (CR3), t"
-    return estimate_by_t(slopes[0], jackknifed, contexts, level, method)
+
+    def at(shared: float) -> Estimate:
+        slopes, reliability = equations.slopes(shared)
+        if math.isnan(slopes[0]):
+            share = f"{reliability:.2f} of the variance of human scores beside {feature}"
+            return undefined(f"undefined: annotators agree too little ({share} is true)", contexts)
+        jackknifed = float(np.sqrt((contexts - 1) / contexts * np.sum((slopes[1:] - slopes[0]) ** 2)))
+        jackknifed = 0.0 if jackknifed <= rounding else jackknifed
+        return estimate_by_t(slopes[0], jackknifed, contexts, resampling.level, method)
+
+    return at
 
 
-def _slopes(y: Floats, x: Floats, codes: NDArray[np.intp], error: RatingError) -> tuple[Floats, float]:
-    """Return the slope on the last column but one, of all contexts and without each, and the last one's reliability.
+@dataclass(frozen=True)
+class _NormalEquations:
+    """Normal equations of least squares, of all contexts and without each; the last column is the human score.
 
-    A slope is NaN where too little of the last column, the human score, is true beside the others.
+    Attributes
+    ----------
+    gram : numpy.ndarray, shape (1 + contexts, columns, columns)
+        Σ x xᵀ, every column in units of its largest value.
+    score : numpy.ndarray, shape (1 + contexts, columns, 1)
+        Σ x y.
+    beside : numpy.ndarray, shape (1 + contexts,)
+        What is left of Σh̄² beside the other columns.
+    error : RatingError
+        What of Σh̄² is error.
+    scale : numpy.ndarray, shape (columns,)
+        The largest value of each column.
     """
-    contexts, scale = int(codes.max()) + 1, np.abs(x).max(axis=0)
-    x = x / scale
-    gram, score = (_sums(x[:, :, None] * right, codes, contexts) for right in (x[:, None, :], y[:, None, None]))
-    spent = error.error / scale[-1] ** 2
-    beside = _left_of_last(gram)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        reliability = 1 - spent / beside
-    fine = (beside > 1e-12 * gram[:, -1, -1]) & (reliability > LEAST_RELIABILITY)
-    gram[:, -1, -1] -= spent
-    slopes = np.full(1 + contexts, np.nan)
-    slopes[fine] = np.linalg.solve(gram[fine], score[fine])[:, -2, 0] / scale[-2]
-    return slopes, float(reliability[0])
+
+    gram: Floats
+    score: Floats
+    beside: Floats
+    error: RatingError
+    scale: Floats
+
+    @classmethod
+    def of(cls, y: Floats, x: Floats, codes: NDArray[np.intp], error: RatingError) -> _NormalEquations:
+        contexts, scale = int(codes.max()) + 1, np.abs(x).max(axis=0)
+        x = x / scale
+        gram, score = (_sums(x[:, :, None] * right, codes, contexts) for right in (x[:, None, :], y[:, None, None]))
+        return cls(gram, score, _left_of_last(gram), error, scale)
+
+    def slopes(self, shared: float) -> tuple[Floats, float]:
+        """Return the slope on the last column but one, of all contexts and without each, and the human reliability.
+
+        A slope is NaN where too little of the human score is true beside the other columns.
+        """
+        spent = self.error.with_shared(shared).error / self.scale[-1] ** 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reliability = 1 - spent / self.beside
+        fine = (self.beside > 1e-12 * self.gram[:, -1, -1]) & (reliability > LEAST_RELIABILITY)
+        gram = self.gram[fine]
+        gram[:, -1, -1] -= spent[fine]
+        slopes = np.full(len(fine), np.nan)
+        slopes[fine] = np.linalg.solve(gram, self.score[fine])[:, -2, 0] / self.scale[-2]
+        return slopes, float(reliability[0])
 
 
 def _sums(products: Floats, codes: NDArray[np.intp], contexts: int) -> Floats:

@@ -112,7 +112,7 @@ def corrected(estimates: pd.DataFrame, tested: ArrayLike | None = None) -> pd.Da
     """
     chosen = estimates["q_value"].notna().to_numpy() if tested is None else np.asarray(tested, bool)
     p_values = np.where(chosen, estimates["p_value"].to_numpy(float), np.nan)
-    names = [*zip(*(estimates[name].astype(str) for name in FAMILY), strict=True)]
+    names = [*zip(*(map(str, estimates[name]) for name in FAMILY), strict=True)]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     family = [numbers[name] for name in names]
     return estimates.assign(q_value=adjust_families(p_values, family))

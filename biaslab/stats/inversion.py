@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from biaslab.stats.estimate import ROUNDING
-from biaslab.stats.inference import t_test
+from biaslab.stats.t_inference import t_test
 
 Floats = NDArray[np.float64]
 _DOUBLINGS = 60
@@ -96,7 +96,7 @@ class RatioTest:
     excess: Excess | None = None
 
     def p_value(self, at: float) -> float:
-        """Return the two-sided p-value, not below 2^(1 − G) (`biaslab.stats.inference.p_by_t`)."""
+        """Return the two-sided p-value, not below 2^(1 − G) (`biaslab.stats.t_inference.p_by_t`)."""
         factor = self._factor(at)
         return t_test(self._deviations(at), factor) if factor > 0 else 2.0 ** (1 - len(self.sums))
 

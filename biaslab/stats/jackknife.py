@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from biaslab.stats.estimate import ROUNDING, Estimate, Inference, reaching, undefined, unvarying, without_interval
-from biaslab.stats.inference import Resampling, bca, draw_weights, effect_or_why_not, p_by_t, percentile, student
+from biaslab.stats.inference import Resampling, bca, draw_weights, percentile
 from biaslab.stats.permutation import evaluate, sign_flip
+from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
 
 Floats = NDArray[np.float64]
 #: Maps weights of shape (replicates, contexts) to values (replicates,), NaN where the statistic is undefined.

@@ -7,7 +7,7 @@ import math
 from scipy import stats
 
 from biaslab.errors import InputError
-from biaslab.stats.inference import FEWEST
+from biaslab.stats.t_inference import FEWEST
 
 _CERTAIN = 30.0  # standard errors beyond the critical value, where the noncentral t runs out of digits
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +10,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.errors import TrialsError
-from biaslab.stats.estimate import ROUNDING
+from biaslab.stats.estimate import ROUNDING, Estimate
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+#: Maps the share, from 0 to below 1, of what is left of the human scores' variance that is taken for error too, to the
+#: corrected estimate: annotators may share errors. With one rating an item it is 1 − the assumed reliability. Whatever
+#: does not depend on the share, such as the ratings' own error, is computed once for all of them.
+Corrected = Callable[[float], Estimate]
 #: Below this share of true variance a correction rests on noise: nothing is estimated.
 LEAST_RELIABILITY = 0.1
 _ROUNDED = 1e-5

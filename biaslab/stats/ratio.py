@@ -16,17 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from biaslab.errors import InputError
 from biaslab.stats.estimate import ROUNDING, Estimate, Inference, reaching, undefined, unvarying, without_interval
-from biaslab.stats.inference import (
-    Resampling,
-    Smooth,
-    bootstrap_interval,
-    effect_or_why_not,
-    in_order,
-    p_by_t,
-    student,
-)
+from biaslab.stats.inference import Resampling, Smooth, bootstrap_interval, in_order
 from biaslab.stats.inversion import Excess, RatioTest
 from biaslab.stats.permutation import sign_flip, swap_test
+from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
 
 Floats = NDArray[np.float64]
 #: With fewer contexts some resamples have next to no spread, and a studentised bootstrap goes astray.
@@ -52,7 +45,7 @@ class Ratio:
     missing : str
         What to note when nothing is left to divide by.
     inference : {"resampling", "t", "score"}
-        By resampling: bootstrap interval and sign-flip test. By t: `biaslab.stats.inference.t_test`, and as interval
+        By resampling: bootstrap interval and sign-flip test. By t: `biaslab.stats.t_inference.t_test`, and as interval
         the values that it does not reject. By score, for a rate of items between 0 and 1: the same test at ½, with an
         interval that knows what a rate does near its bounds and where few items are off ½
         (`biaslab.stats.inversion.RatioTest`). With both, p is below .05 exactly where the interval leaves out the null,

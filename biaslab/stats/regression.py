@@ -14,7 +14,7 @@ from scipy import stats
 
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.estimate import ROUNDING, Estimate, undefined, without_interval
-from biaslab.stats.inference import effect_or_why_not, student
+from biaslab.stats.t_inference import effect_or_why_not, student
 
 Floats = NDArray[np.float64]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -26,7 +26,7 @@ Codes = NDArray[np.integer[Any]]
 Measurement = Literal["interval", "ordinal", "nominal"]
 _BOUNDS = (-1.0, 1.0)
 _CHUNK = 1 << 18
-_BOTH = ("first", "second")
+_TWO = 2  # annotators at least
 
 
 def krippendorff_alpha(
@@ -56,8 +56,8 @@ def krippendorff_alpha(
     0.9412
     """
     keys = [c for c in scores.columns if c not in (annotator, score)] if units is None else list(units)
-    given, rows = _pairable(scores, level, keys, annotator, score)
-    if _why_undefined(given, rows, annotator, score):
+    rows, rated = _pairable(scores, level, keys, annotator, score, keys[:1])
+    if rated.why_undefined:
         return math.nan
     wide = rows.pivot_table(score, annotator, keys)
     return float(krippendorff.alpha(wide.to_numpy(float), level_of_measurement=level))
@@ -119,12 +119,11 @@ def estimate_alpha(
     (0.954, 4)
     """
     columns = _units(scores, units, annotator, score, context)
-    given, rows = _pairable(scores, level, columns, annotator, score)
-    reason = _why_undefined(given, rows, annotator, score)
-    if reason:
-        return undefined(reason)
-    order = _contents(rows, columns, score, context).sort_values().index
-    statistic, contexts = over_clusters(_alpha(rows, columns, score, context, order, level), order, resampling)
+    rated = _pairable(scores, level, columns, annotator, score, [context])[1]
+    if rated.why_undefined:
+        return undefined(rated.why_undefined)
+    order = rated.contents().sort_values().index
+    statistic, contexts = over_clusters(rated.alpha(order, level), order, resampling)
     return cluster_statistic(statistic, contexts, resampling, bounds=_BOUNDS)
 
 
@@ -168,16 +167,15 @@ def alpha_difference(
     (0.179, 4)
     """
     columns = _units(first, units, annotator, score, context)
-    frames = [_pairable(frame, level, columns, annotator, score)[1] for frame in (first, second)]
-    common = set(frames[0][context]) & set(frames[1][context])
-    frames = [frame[frame[context].isin(common)] for frame in frames]
-    for frame in frames:
-        reason = _why_undefined(frame, frame, annotator, score)
-        if reason:
-            return undefined(reason, len(common))
-    contents = pd.concat([_contents(frame, columns, score, context) for frame in frames], axis=1, keys=_BOTH)
-    names = contents.sort_values(list(_BOTH)).index
-    made = [over_clusters(_alpha(frame, columns, score, context, names, level), names, resampling) for frame in frames]
+    both = [_pairable(frame, level, columns, annotator, score, [context])[1] for frame in (first, second)]
+    common = set(both[0].names) & set(both[1].names)
+    both = [rated.within(common) for rated in both]
+    reason = next(filter(None, (rated.why_undefined for rated in both)), "")
+    if reason:
+        return undefined(reason, len(common))
+    one, other = (rated.contents() for rated in both)
+    names = one.index[np.lexsort((other.loc[one.index], one))]
+    made = [over_clusters(rated.alpha(names, level), names, resampling) for rated in both]
     return cluster_difference(made[0][0], made[1][0], made[0][1], resampling, null, inference)
 
 
@@ -189,64 +187,98 @@ def _units(scores: pd.DataFrame, units: Sequence[str] | None, annotator: str, sc
 
 
 def _pairable(
-    scores: pd.DataFrame, level: Measurement, units: list[str], annotator: str, score: str
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the rows that have a score, and those among them whose unit has at least two."""
+    scores: pd.DataFrame, level: Measurement, units: list[str], annotator: str, score: str, context: list[str]
+) -> tuple[pd.DataFrame, _Rated]:
+    """Return the rows whose unit has at least two scores, as a frame and as arrays."""
     require_one_of("level", level, get_args(Measurement))
     wanted = (*units, annotator, score)
     missing = [column for column in wanted if column not in scores.columns]
     if missing:
         raise TrialsError("scores columns", missing, f"the columns {', '.join(map(repr, wanted))}")
     given = scores[scores[score].notna()]
-    if np.isinf(given[score].to_numpy(float)).any():
+    values = given[score].to_numpy(float)
+    if np.isinf(values).any():
         raise InputError(f"score column {score!r}", math.inf, "finite numbers, and NaN where there is none")
-    rating, firsts = number_items(given, [*units, annotator])
-    repeated = firsts[rating] != np.arange(len(given))
-    if repeated.any():
-        first = given[repeated].iloc[0][[*units, annotator]].to_dict()
+    unit, who = number_items(given, units)[0], number_items(given, [annotator])[0]
+    rating = unit * (who.max(initial=0) + 1) + who
+    if len(np.unique(rating)) < len(rating):
+        first = given[pd.Series(rating).duplicated().to_numpy()].iloc[0][[*units, annotator]].to_dict()
         raise TrialsError("scores", first, "one score per unit and annotator", "pass the columns of the unit")
-    unit = number_items(given, units)[0]
-    return given, given[np.bincount(unit)[unit] > 1]
+    kept = np.bincount(unit)[unit] > 1
+    where, firsts = number_items(given, context)
+    names = pd.Index(given[context[0]].iloc[firsts]) if context else pd.Index([""])
+    alone = not len(who) or who.max() < 1
+    return given[kept], _Rated(values, where, unit, who, names, alone).only(kept)
 
 
-def _why_undefined(given: pd.DataFrame, rows: pd.DataFrame, annotator: str, score: str) -> str:
-    """Return why alpha is undefined; empty where it is defined."""
-    if given[annotator].nunique() < 2:
-        return "fewer than two annotators"
-    if rows.empty:
-        return "no unit has two scores"
-    return "all scores are the same" if (rows[score] == rows[score].iloc[0]).all() else ""
+@dataclass(frozen=True)
+class _Rated:
+    """Ratings, one element each: the score, the numbers of context, unit and annotator; and what contexts are called.
 
-
-def _contents(rows: pd.DataFrame, units: list[str], score: str, context: str) -> pd.Series:
-    """Return a number for the scores of each context's units, alike in no two contexts and dependent on no name.
-
-    Contexts are numbered by it, so that a seed gives the same resamples whatever they are called.
+    ``alone`` says that there were fewer than two annotators before units with one score were left out.
     """
-    _, rank = np.unique(rows[score].to_numpy(float), return_inverse=True)
-    unit, (codes, names) = number_items(rows, units)[0], pd.factorize(rows[context])
-    of_unit = np.zeros(unit.max() + 1, np.uint64)
-    np.add.at(of_unit, unit, hash_array(rank))
-    home = np.zeros(len(of_unit), np.intp)
-    home[unit] = codes
-    of_context = np.zeros(len(names), np.uint64)
-    np.add.at(of_context, home, hash_array(of_unit))
-    return pd.Series(of_context, names)
 
+    score: Floats
+    context: Codes
+    unit: Codes
+    annotator: Codes
+    names: pd.Index
+    alone: bool
 
-def _alpha(
-    rows: pd.DataFrame, units: list[str], score: str, context: str, order: pd.Index, level: Measurement
-) -> Statistic:
-    """Make the statistic of rows whose units all have two scores, contexts in the given order."""
-    codes, unit = order.get_indexer(pd.Index(rows[context])), number_items(rows, units)[0]
-    values, at = np.unique(rows[score].to_numpy(float), return_inverse=True)
-    sequence = np.lexsort((at, unit, codes))
-    codes, unit, at = codes[sequence], unit[sequence], at[sequence]
-    starts = np.r_[0, np.flatnonzero(np.diff(unit)) + 1]
-    counts = np.bincount(codes * len(values) + at, minlength=len(order) * len(values)).reshape(len(order), -1)
-    centred = values - values.mean()
-    parts = _Parts(counts.astype(float), centred / (np.abs(centred).max() or 1.0), at, starts, codes[starts])
-    return {"interval": parts.interval, "ordinal": parts.ordinal, "nominal": parts.nominal}[level]
+    def only(self, kept: NDArray[np.bool_]) -> _Rated:
+        """Return some of the ratings, all of their units."""
+        context, found = pd.factorize(self.context[kept])
+        unit = pd.factorize(self.unit[kept])[0]
+        return replace(
+            self,
+            score=self.score[kept],
+            context=context,
+            unit=unit,
+            annotator=self.annotator[kept],
+            names=self.names[found],
+        )
+
+    def within(self, names: set[Any]) -> _Rated:
+        """Return the ratings of some contexts."""
+        if len(names) == len(self.names):
+            return self
+        rated = self.only(self.names.isin(list(names))[self.context])
+        return replace(rated, alone=len(np.unique(rated.annotator)) < _TWO)
+
+    @property
+    def why_undefined(self) -> str:
+        """Why alpha is undefined; empty where it is defined."""
+        if self.alone:
+            return "fewer than two annotators"
+        if not len(self.score):
+            return "no unit has two scores"
+        return "all scores are the same" if (self.score == self.score[0]).all() else ""
+
+    def contents(self) -> pd.Series:
+        """Return a number for the scores of each context's units, alike in no two contexts and dependent on no name.
+
+        Contexts are numbered by it, so that a seed gives the same resamples whatever they are called.
+        """
+        _, rank = np.unique(self.score, return_inverse=True)
+        of_unit = np.zeros(self.unit.max() + 1, np.uint64)
+        np.add.at(of_unit, self.unit, hash_array(rank))
+        home = np.zeros(len(of_unit), np.intp)
+        home[self.unit] = self.context
+        of_context = np.zeros(len(self.names), np.uint64)
+        np.add.at(of_context, home, hash_array(of_unit))
+        return pd.Series(of_context, self.names)
+
+    def alpha(self, order: pd.Index, level: Measurement) -> Statistic:
+        """Make the statistic of ratings whose units all have two scores, contexts in the given order."""
+        codes, unit = order.get_indexer(self.names)[self.context], self.unit
+        values, at = np.unique(self.score, return_inverse=True)
+        sequence = np.lexsort((at, unit, codes))
+        codes, unit, at = codes[sequence], unit[sequence], at[sequence]
+        starts = np.r_[0, np.flatnonzero(np.diff(unit)) + 1]
+        counts = np.bincount(codes * len(values) + at, minlength=len(order) * len(values)).reshape(len(order), -1)
+        centred = values - values.mean()
+        parts = _Parts(counts.astype(float), centred / (np.abs(centred).max() or 1.0), at, starts, codes[starts])
+        return {"interval": parts.interval, "ordinal": parts.ordinal, "nominal": parts.nominal}[level]
 
 
 @dataclass(frozen=True)

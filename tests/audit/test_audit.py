@@ -228,8 +228,8 @@ def test_command_line(tmp_path, capsys):
     assert "24 judgements (mapping), 24 of them readable" in said
     assert "1 malformed lines" in said
     assert "log.jsonl, line 25: not JSON" in said
-    assert "position of me on unknown" in said
-    assert "source: not run, needs scores with and without the source" in said
+    assert "me (unknown, " in said
+    assert "source: needs scores with and without the source" in said
     assert set(pd.read_csv(out)["probe"]) == {"position", "replies"}
     assert main(["audit", str(file), "--strict"]) == 2
     assert "line 25" in capsys.readouterr().err

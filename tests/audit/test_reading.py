@@ -89,7 +89,7 @@ def test_a_mapping_file_and_what_is_mapped_beside_it(tmp_path, capsys):
     mapping.write_text(
         'join = "said.jsonl on n"\ncontext_id = "n"\ncandidate_id = "=x"\nopponent_id = "=y"\nwinner = "said"\n'
     )
-    assert main(["audit", file, "--mapping", str(mapping), "--map", "judge==me"]) == 0
+    assert main(["audit", file, "--mapping", str(mapping), "--map", "judge==me", "--all"]) == 0
     assert "replies of me on unknown" in capsys.readouterr().out
     assert main(["audit", file, "--mapping", str(mapping)]) == 0
     assert main(["audit", file, "--mapping", str(tmp_path / "none.toml")]) == 2

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from studies import row_of
 
 import biaslab as bl
 from biaslab.errors import MissingDataWarning
@@ -27,15 +28,7 @@ def audit(trials, human=None, only=None):
 
 
 def value(estimates, metric, **where):
-    return row(estimates, metric, **where)["estimate"]
-
-
-def row(estimates, metric, **where):
-    rows = estimates[estimates["metric"] == metric]
-    for column, wanted in where.items():
-        rows = rows[rows[column].isna()] if wanted is None else rows[rows[column] == wanted]
-    assert len(rows) == 1, rows
-    return rows.iloc[0]
+    return row_of(estimates, metric, **where)["estimate"]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +73,7 @@ def test_gpt35_on_mt_bench(recorded):
     found = audit(trials, only=["position", "replies"])
     assert value(found, "first_position_rate", probe="replies") == pytest.approx(0.4738, abs=5e-5)
     assert value(found, "order_consistency") == pytest.approx(0.6952, abs=5e-5)
-    pairs = row(found, "first_position_rate", probe="position")
+    pairs = row_of(found, "first_position_rate", probe="position")
     assert pairs["estimate"] == pytest.approx(0.4746, abs=5e-5)
     assert (pairs["n_trials"], pairs["n_dropped"]) == (2 * 2385, 4794 - 2 * 2385)
 
@@ -91,7 +84,7 @@ def test_llmbar_pooled(recorded, judge, first, consistent):
     found = audit(trials[trials["judge"] == judge], only=["position"])
     assert value(found, "first_position_rate", human_gap=None) == pytest.approx(first, abs=5e-5)
     assert value(found, "order_consistency", human_gap=None) == pytest.approx(consistent, abs=5e-5)
-    assert row(found, "order_consistency", human_gap=None)["n_contexts"] == 419
+    assert row_of(found, "order_consistency", human_gap=None)["n_contexts"] == 419
 
 
 def test_llmbar_counts_are_the_authors(recorded):
@@ -154,7 +147,7 @@ def test_order_effect_on_topical_chat(recorded, attribute, theirs, ours):
             for mode in ("rate_explain", "analyze_rate")
         ]
         found = audit(pd.concat(parts, ignore_index=True), only=["output_order"])
-        shown = row(found, "reason_first_shift", attribute=attribute)
+        shown = row_of(found, "reason_first_shift", attribute=attribute)
         assert -shown["estimate"] == pytest.approx(shift, abs=5e-5)
         assert shown["n_contexts"] == 60
 
@@ -180,7 +173,7 @@ def test_gpt4_agrees_with_experts_of_summeval(judge_scores, last_scores, summeva
     for trials, (rho, contexts) in ((judge_scores, ours), (last_scores, theirs)):
         mine = trials[(trials["judge"] == "gpt-4-0314") & (trials["attribute"] == attribute)]
         found = audit(mine, summeval, ["human_agreement"])
-        shown = row(found, "human_agreement", level="context", coefficient="spearman")
+        shown = row_of(found, "human_agreement", level="context", coefficient="spearman")
         assert shown["estimate"] == pytest.approx(rho, abs=5e-5)
         assert shown["n_contexts"] == contexts
 
@@ -197,12 +190,12 @@ def test_length_pays_with_gpt4_at_equal_expert_score(judge_scores, summeval):
     within = frame - frame.groupby("context_id").transform("mean")
     (slope, _), *_ = np.linalg.lstsq(within[["doublings", "human"]], within["value"])
     as_means = with_humans(mine.assign(asked="score"), summeval).drop(columns=["ratings", "annotators"])
-    plain = row(bl.probes.Verbosity().estimate(as_means, ["verbosity_slope"]), "verbosity_slope")
+    plain = row_of(bl.probes.Verbosity().estimate(as_means, ["verbosity_slope"]), "verbosity_slope")
     assert plain["estimate"] == pytest.approx(slope)
     assert plain["estimate"] == pytest.approx(0.367, abs=5e-4)
     assert plain["ci_low"] > 0.19
     assert plain["note"] == "holds if human scores, one rating an item, have a reliability above 0.14"
-    found = row(audit(mine, summeval, ["verbosity"]), "verbosity_slope")
+    found = row_of(audit(mine, summeval, ["verbosity"]), "verbosity_slope")
     assert tuple(found[["estimate", "ci_low", "ci_high"]]) == pytest.approx((0.412, 0.241, 0.583), abs=1e-3)
     assert found["n_contexts"] == 100
 

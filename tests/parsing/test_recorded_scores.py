@@ -31,7 +31,7 @@ TOPICAL = {
     "coh_analyze_rate_auto_cot": (7080, 2, 0),
     "coh_geval": (7180, 0, 0),
     "coh_geval_no_auto_cot": (7100, 4, 1),
-    "coh_llm_eval_no_cot": (7120, 11, 1),
+    "coh_llm_eval_no_cot": (7120, 10, 0),  # an item of the form and its answer below is read
     "coh_rate_explain": (7180, 1, 1),
     "coh_rate_explain_auto_cot": (7160, 3, 0),
     "eng_analyze_rate": (7200, 16, 0),

@@ -57,6 +57,14 @@ def test_every_form_gives_every_label(form, scale):
         ("Score: 3 at first sight.\nFinal score: 4", FIVE, 4),
         ("It does not deserve a score of 5, hence a score of 4.", FIVE, 4),
         ("As an AI I have no taste.\nScore: 3", FIVE, 3),
+        ("It flows well, making it a perfect coherence, score 5.", FIVE, 5),
+        ("It tells the main points, making it a perfect 5 in terms of coherence.", FIVE, 5),
+        ("The plot is clear, therefore scoring a perfect coherence of 5.", FIVE, 5),
+        ("I would score the coherence of the summary as 3 out of 5, for it jumps.", FIVE, 3),
+        ("The summary is a 4 because it is short.", FIVE, 4),
+        ("Facts: 5/5\nTone: 3/5\n\nOverall, I give it a 4 out of 5.", FIVE, 4),
+        ("It deserves a score of 4 out of 5; more detail is needed to earn a perfect score of 5 out of 5.", FIVE, 4),
+        ("1. Is it clear?\n2", FIVE, 2),
         ("Weak 4", WORDS, 11 / 3),
         ("Rating: strong 5", WORDS, 16 / 3),
         ("I give it a strong 3.", WORDS, 10 / 3),
@@ -78,6 +86,9 @@ def test_reads_what_was_given(text, scale, value):
         ("Gayle scored 3 goals in 2015.", "unparsable"),
         ("Score: 3-4", "unparsable"),
         ("Score: 3 or 4", "unparsable"),
+        ("Assign a rating score of 1, 2, or 3", "unparsable"),
+        ("Score: 1, 2, 3, 4 or 5", "unparsable"),
+        ("It could be a perfect 5.", "unparsable"),
         ("Score: 3. On reflection, score: 4.", "unparsable"),
         ("2. The plot is thin, so 4.", "unparsable"),
         ("1. Clear\n2. Short", "unparsable"),
@@ -106,6 +117,12 @@ def test_never_guesses(text, status):
     value, found = parse_score(text, FIVE)
     assert math.isnan(value)
     assert found == status
+
+
+def test_the_score_given_for_the_attribute_goes_before_others():
+    text = "It omits a date, hence a score of 4 out of 5 for coherence. Wording: 3/5. Length: 5/5."
+    assert parse_scores(text, ["coherence"], FIVE)["coherence"] == (4.0, "ok")
+    assert parse_score(text, FIVE)[1] == "unparsable"
 
 
 NAMES = ["coherence", "text_structure"]

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from studies import row_of, run
 
 import biaslab as bl
 from biaslab.core import Choice
@@ -14,18 +15,6 @@ from biaslab.probes.anchoring import Anchoring
 from biaslab.scales import find_scale
 
 TWO = ("coherence", "fluency")
-
-
-def run(probe, judge, data, metrics=None):
-    return probe.estimate(bl.collect(probe, judge, data, progress=False), metrics)
-
-
-def one(estimates, metric, **cell):
-    rows = estimates[estimates["metric"] == metric]
-    for column, value in cell.items():
-        rows = rows[rows[column] == value]
-    assert len(rows) == 1
-    return rows.iloc[0]
 
 
 def test_design_asks_alone_in_every_order_and_after_every_score(graded):
@@ -68,7 +57,7 @@ def test_forced_scores_are_drawn_by_seed_and_item(graded):
 def test_planted_pull_is_the_slope(graded, anchor):
     """On a fine scale, away from its ends, the next score moves by the planted share of the way."""
     judge = bl.SimulatedJudge(graded, quality=0.2, anchoring=0.3)
-    found = one(run(Anchoring(TWO, 1, scale="1-10", anchor=anchor), judge, graded, ["anchor_slope"]), "anchor_slope")
+    found = row_of(run(Anchoring(TWO, 1, scale="1-10", anchor=anchor), judge, graded, ["anchor_slope"]), "anchor_slope")
     assert found["estimate"] == pytest.approx(0.3, abs=0.02)
 
 
@@ -79,7 +68,7 @@ def test_slope_is_that_of_the_expected_scores(graded):
     trials = [t for t in probe.design(graded) if t.condition["arm"] == "forced" and t.condition["label"] == 1.0]
     expected = judge.expected_scores(trials).reshape(-1, 5)
     slope = np.mean([stats.linregress(np.arange(5), row).slope for row in expected])
-    found = one(run(probe, judge, graded), "anchor_slope")
+    found = row_of(run(probe, judge, graded), "anchor_slope")
     assert found["ci_low"] < slope < found["ci_high"]
     assert found["p_value"] < 0.05
 
@@ -110,14 +99,14 @@ def test_joint_distribution_is_exact(graded):
         return (values @ table @ values - mean[0] * mean[1]) / np.sqrt(spread[0] * spread[1])
 
     joint, alone = np.mean(tables, axis=0), np.mean(apart, axis=0)
-    assert one(estimates, "correlation_joint")["estimate"] == pytest.approx(correlation(joint))
-    assert one(estimates, "correlation_alone")["estimate"] == pytest.approx(correlation(alone))
-    assert one(estimates, "anchor_excess")["estimate"] == pytest.approx(correlation(joint) - correlation(alone))
+    assert row_of(estimates, "correlation_joint")["estimate"] == pytest.approx(correlation(joint))
+    assert row_of(estimates, "correlation_alone")["estimate"] == pytest.approx(correlation(alone))
+    assert row_of(estimates, "anchor_excess")["estimate"] == pytest.approx(correlation(joint) - correlation(alone))
     for side, on in (("low", values <= 3), ("high", values > 3)):
         share = joint[on].sum(axis=0) / joint[on].sum()
         for value, expected in zip(values, share, strict=True):
-            assert one(estimates, f"share_after_{side}", score=value)["estimate"] == pytest.approx(expected)
-        assert one(estimates, f"mean_after_{side}")["estimate"] == pytest.approx(share @ values)
+            assert row_of(estimates, f"share_after_{side}", score=value)["estimate"] == pytest.approx(expected)
+        assert row_of(estimates, f"mean_after_{side}")["estimate"] == pytest.approx(share @ values)
 
 
 def test_text_agrees_with_distributions(graded):
@@ -178,11 +167,11 @@ def test_metrics_by_hand():
     estimates = Anchoring().estimate(items_by_hand(BY_HAND))
     x0, y0, x, y, low, high = np.array(BY_HAND, float).T
     joint, alone = np.corrcoef(x, y)[0, 1], np.corrcoef(x0, y0)[0, 1]
-    assert one(estimates, "correlation_joint")["estimate"] == pytest.approx(joint)
-    assert one(estimates, "anchor_excess")["estimate"] == pytest.approx(joint - alone)
-    assert one(estimates, "anchor_slope")["estimate"] == pytest.approx((high - low).mean() / 4)
-    assert one(estimates, "mean_after_high")["estimate"] == pytest.approx(4.0)
-    assert one(estimates, "share_after_low", score=1.0)["estimate"] == pytest.approx(1 / 3)
+    assert row_of(estimates, "correlation_joint")["estimate"] == pytest.approx(joint)
+    assert row_of(estimates, "anchor_excess")["estimate"] == pytest.approx(joint - alone)
+    assert row_of(estimates, "anchor_slope")["estimate"] == pytest.approx((high - low).mean() / 4)
+    assert row_of(estimates, "mean_after_high")["estimate"] == pytest.approx(4.0)
+    assert row_of(estimates, "share_after_low", score=1.0)["estimate"] == pytest.approx(1 / 3)
 
 
 def test_a_refusal_drops_the_whole_item_from_its_contrast_only():
@@ -192,11 +181,11 @@ def test_a_refusal_drops_the_whole_item_from_its_contrast_only():
         estimates = Anchoring().estimate(trials, names)
     with warnings.catch_warnings(action="ignore"):
         kept = [Anchoring().estimate(trials[trials["candidate_id"] != drop], names) for drop in ("s5", "s6")]
-    excess, slope = one(estimates, "anchor_excess"), one(estimates, "anchor_slope")
+    excess, slope = row_of(estimates, "anchor_excess"), row_of(estimates, "anchor_slope")
     assert (excess["n_trials"], excess["n_dropped"]) == (24, 4)
     assert (slope["n_trials"], slope["n_dropped"]) == (12, 2)
-    assert excess["estimate"] == pytest.approx(one(kept[0], "anchor_excess")["estimate"])
-    assert slope["estimate"] == pytest.approx(one(kept[1], "anchor_slope")["estimate"])
+    assert excess["estimate"] == pytest.approx(row_of(kept[0], "anchor_excess")["estimate"])
+    assert slope["estimate"] == pytest.approx(row_of(kept[1], "anchor_slope")["estimate"])
 
 
 def test_rows_in_any_order_do_not_matter(graded):
@@ -213,12 +202,12 @@ def test_rows_in_any_order_do_not_matter(graded):
 def test_what_is_not_known_is_said(graded):
     judge = bl.SimulatedJudge(graded)
     some = run(Anchoring(TWO, n_orders=1, n_forced=3), judge, graded)
-    assert "force all labels" in one(some, "anchor_excess")["note"]
+    assert "force all labels" in row_of(some, "anchor_excess")["note"]
     none = run(Anchoring(TWO, n_orders=1, answer="text", n_forced=0), judge, graded)
-    assert "no first score was forced" in one(none, "anchor_slope")["note"]
+    assert "no first score was forced" in row_of(none, "anchor_slope")["note"]
     sure = run(Anchoring(TWO, n_orders=1), bl.SimulatedJudge(graded, quality=0.0, sharpness=60.0), graded)
-    assert np.isnan(one(sure, "correlation_joint")["estimate"])
-    assert one(sure, "correlation_joint")["note"]
+    assert np.isnan(row_of(sure, "correlation_joint")["estimate"])
+    assert row_of(sure, "correlation_joint")["note"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from studies import row_of
 
 import biaslab as bl
 from biaslab.calibration.population import construct_population
@@ -30,14 +31,6 @@ def judge_of(data, k=K, **planted):
 
 def collected(probe, judge):
     return bl.collect(probe, judge, judge.judge.dataset, progress=False)
-
-
-def row_of(estimates, metric, **cell):
-    rows = estimates[estimates["metric"] == metric]
-    for column, value in cell.items():
-        rows = rows[rows[column] == value]
-    assert len(rows) == 1
-    return rows.iloc[0]
 
 
 @pytest.mark.parametrize("garbage", [0.0, 0.4])

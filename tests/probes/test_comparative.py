@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import studies
 from scipy.stats import kendalltau, spearmanr
 
 import biaslab as bl
@@ -13,7 +14,7 @@ from biaslab.probes.position import Position
 
 
 def run(probe, judge, data, metrics=None):
-    return probe.estimate(bl.collect(probe, judge, data, progress=False), metrics).set_index("metric")
+    return studies.run(probe, judge, data, metrics).set_index("metric")
 
 
 def win_ratios(trials):

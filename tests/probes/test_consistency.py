@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from studies import row_of, run
 
 import biaslab as bl
 from biaslab.calibration.population import construct_population
@@ -14,18 +15,6 @@ from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.probes.consistency import Consistency
 
 ONE = {"attributes": ["coherence"], "scales": ["1-5"]}
-
-
-def run(probe, judge, data, metrics=None):
-    return probe.estimate(bl.collect(probe, judge, data, progress=False), metrics)
-
-
-def one(estimates, metric, **cell):
-    rows = estimates[estimates["metric"] == metric]
-    for column, value in cell.items():
-        rows = rows[rows[column] == value]
-    assert len(rows) == 1
-    return rows.iloc[0]
 
 
 @pytest.mark.parametrize(
@@ -37,13 +26,13 @@ def test_experts_of_summeval_agree_as_computed_independently(shared_data, attrib
     probe = Consistency([attribute], scales=["1-5"], joint=False, replicates=2)
     estimates = run(probe, bl.SimulatedJudge(data), data, ["human_alpha"])
     for level, expected in (("interval", interval), ("ordinal", ordinal)):
-        found = one(estimates, "human_alpha", level=level)
+        found = row_of(estimates, "human_alpha", level=level)
         assert found["estimate"] == pytest.approx(expected, abs=5e-5)
         assert found["ci_low"] < expected < found["ci_high"]
         assert found["n_contexts"] == 100
     published = bl.published.load("stureborg2024", "E")
     printed = published.query(f"attribute == '{attribute}' and row == 'Inter-annotator agreement'")["value"].item()
-    found = one(estimates, "human_alpha", level="interval")
+    found = row_of(estimates, "human_alpha", level="interval")
     assert found["ci_low"] < printed < found["ci_high"]
 
 
@@ -90,9 +79,9 @@ def test_alphas_are_those_of_the_package(graded):
         between = krippendorff.alpha(five.T, level_of_measurement=level)
         across = krippendorff.alpha(np.array([five.ravel(), ten.ravel()]), level_of_measurement=level)
         floor = krippendorff.alpha(np.vstack([five, ten]).T, level_of_measurement=level)
-        assert one(estimates, "sample_alpha", level=level, configuration="1-5")["estimate"] == pytest.approx(between)
-        assert one(estimates, "configuration_alpha", level=level)["estimate"] == pytest.approx(across)
-        gap = one(estimates, "configuration_gap", level=level)
+        assert row_of(estimates, "sample_alpha", level=level, configuration="1-5")["estimate"] == pytest.approx(between)
+        assert row_of(estimates, "configuration_alpha", level=level)["estimate"] == pytest.approx(across)
+        gap = row_of(estimates, "configuration_gap", level=level)
         assert gap["estimate"] == pytest.approx(across - floor)
         assert np.isnan(gap["p_value"])
 
@@ -102,7 +91,7 @@ def test_alpha_of_samples_is_the_exact_one():
     data = construct_population(600)
     judge = bl.SimulatedJudge(data, sharpness=5.0)
     probe = Consistency(scales=["1-5"], joint=False, replicates=3)
-    found = one(run(probe, judge, data, ["sample_alpha"]), "sample_alpha", level="interval")
+    found = row_of(run(probe, judge, data, ["sample_alpha"]), "sample_alpha", level="interval")
     requests = list(dict.fromkeys(t.request for t in probe.design(data)))
     p, x = np.array(judge.expected_distributions(requests)), np.arange(1, 6)
     mean, square = p @ x, p @ x**2
@@ -120,7 +109,9 @@ def test_text_agrees_with_distributions(graded):
     )
     for name in ("sample_alpha", "configuration_alpha"):
         cell = {"configuration": "1-5" if name == "sample_alpha" else "1-5 vs 1-5 joint"}
-        assert one(text, name, **cell)["estimate"] == pytest.approx(one(exact, name, **cell)["estimate"], abs=0.05)
+        assert row_of(text, name, **cell)["estimate"] == pytest.approx(
+            row_of(exact, name, **cell)["estimate"], abs=0.05
+        )
 
 
 def test_what_depends_on_the_prompt_is_found_and_what_does_not_is_not_accused(graded):
@@ -143,11 +134,11 @@ def test_more_consistent_than_humans_or_less():
     data = construct_population(60)
     probe = Consistency(scales=["1-5"], levels=["interval"], joint=False)
     sharp, blunt = (run(probe, bl.SimulatedJudge(data, sharpness=s), data) for s in (20.0, 3.0))
-    human = one(sharp, "human_alpha")["estimate"]
-    assert human == one(blunt, "human_alpha")["estimate"]
+    human = row_of(sharp, "human_alpha")["estimate"]
+    assert human == row_of(blunt, "human_alpha")["estimate"]
     for found, sign in ((sharp, 1), (blunt, -1)):
-        gap = one(found, "alpha_gap")
-        assert gap["estimate"] == pytest.approx(one(found, "sample_alpha")["estimate"] - human)
+        gap = row_of(found, "alpha_gap")
+        assert gap["estimate"] == pytest.approx(row_of(found, "sample_alpha")["estimate"] - human)
         assert gap["estimate"] * sign > 0
         assert gap["p_value"] < 0.01
 
@@ -160,10 +151,10 @@ def test_a_refusal_drops_the_item_from_both_configurations(graded):
     with pytest.warns(MissingDataWarning, match="consistency"):
         found = probe.estimate(missing, ["sample_alpha", "configuration_alpha"])
     whole = probe.estimate(trials[trials["context_id"] != trials["context_id"].iloc[0]], ["configuration_alpha"])
-    row = one(found, "configuration_alpha")
+    row = row_of(found, "configuration_alpha")
     assert row["estimate"] == pytest.approx(whole["estimate"].item())
     assert (row["n_trials"], row["n_dropped"]) == (2 * 3 * 42, 2 * 3 * 6)
-    assert one(found, "sample_alpha", configuration="1-5")["n_dropped"] == 0
+    assert row_of(found, "sample_alpha", configuration="1-5")["n_dropped"] == 0
 
 
 def test_one_annotator_is_no_agreement(graded):

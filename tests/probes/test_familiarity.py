@@ -10,6 +10,7 @@ import pytest
 import statsmodels.formula.api as smf
 from hypothesis import given, settings, strategies as st
 from scipy import stats
+from studies import row_of
 
 import biaslab as bl
 from biaslab.calibration.population import construct_population
@@ -27,14 +28,6 @@ def population():
 
 def collect(probe, judge, data):
     return bl.collect(probe, judge, data, progress=False)
-
-
-def one(estimates, metric, **where):
-    rows = estimates[estimates["metric"] == metric]
-    for column, value in where.items():
-        rows = rows[rows[column] == value]
-    [row] = rows.iloc
-    return row
 
 
 def make_trials(items):
@@ -70,9 +63,9 @@ def test_correlations_are_the_mean_of_scipys(made):
             for _, part in frame.groupby("context_id")
         ]
     )
-    assert one(estimates, "familiarity_correlation", scorer="judge")["estimate"] == pytest.approx(rhos[:, 0].mean())
-    assert one(estimates, "familiarity_correlation", scorer="human")["estimate"] == pytest.approx(rhos[:, 1].mean())
-    excess = one(estimates, "familiarity_excess")
+    assert row_of(estimates, "familiarity_correlation", scorer="judge")["estimate"] == pytest.approx(rhos[:, 0].mean())
+    assert row_of(estimates, "familiarity_correlation", scorer="human")["estimate"] == pytest.approx(rhos[:, 1].mean())
+    excess = row_of(estimates, "familiarity_excess")
     assert excess["estimate"] == pytest.approx((rhos[:, 0] - rhos[:, 1]).mean())
     assert (excess["level"], excess["n_contexts"], excess["n_trials"]) == ("context", 9, 90)
     test = stats.ttest_1samp(rhos[:, 0] - rhos[:, 1], 0)
@@ -84,13 +77,13 @@ def test_pooled_correlations_are_scipys(made):
     frame, trials = made
     estimates = Familiarity(sources=False, level="dataset").estimate(trials)
     judge, human = (stats.spearmanr(frame[c], frame["log_perplexity"]).statistic for c in ("score", "human"))
-    assert one(estimates, "familiarity_correlation", scorer="judge")["estimate"] == pytest.approx(judge)
-    assert one(estimates, "familiarity_excess")["estimate"] == pytest.approx(judge - human)
+    assert row_of(estimates, "familiarity_correlation", scorer="judge")["estimate"] == pytest.approx(judge)
+    assert row_of(estimates, "familiarity_excess")["estimate"] == pytest.approx(judge - human)
 
 
 def test_slope_is_that_of_a_regression_with_an_indicator_a_context(made):
     frame, trials = made
-    found = one(Familiarity(sources=False).estimate(trials, ["familiarity_slope"]), "familiarity_slope")
+    found = row_of(Familiarity(sources=False).estimate(trials, ["familiarity_slope"]), "familiarity_slope")
     fit = smf.ols(
         "score ~ log_perplexity + human + C(context_id)", frame.assign(score=stats.zscore(frame["score"], ddof=1))
     )
@@ -159,14 +152,14 @@ def test_the_planted_slope_is_recovered(population, size):
     codes = frame.groupby("context_id")
     within = frame[["score", "log_perplexity", "human"]] - codes[["score", "log_perplexity", "human"]].transform("mean")
     truth = np.linalg.lstsq(within[["log_perplexity", "human"]], within["score"], rcond=None)[0][0]
-    slope = one(estimates, "familiarity_slope")
+    slope = row_of(estimates, "familiarity_slope")
     error = (slope["ci_high"] - slope["ci_low"]) / 4
     assert abs(slope["estimate"] - truth) < 3.5 * error
     assert np.sign(slope["estimate"]) == np.sign(size)
     assert slope["p_value"] < 0.001
-    rho = one(estimates, "familiarity_correlation", scorer="judge")
+    rho = row_of(estimates, "familiarity_correlation", scorer="judge")
     assert np.sign(rho["estimate"]) == np.sign(size)
-    assert abs(one(estimates, "familiarity_correlation", scorer="human")["estimate"]) < 0.15
+    assert abs(row_of(estimates, "familiarity_correlation", scorer="human")["estimate"]) < 0.15
 
 
 def test_a_judge_that_follows_humans_is_not_accused_of_what_humans_prefer(population):
@@ -179,13 +172,13 @@ def test_a_judge_that_follows_humans_is_not_accused_of_what_humans_prefer(popula
         sources=False, reliability=1.0
     )  # the judge sees the mean human scores, which then have no errors
     estimates = probe.estimate(collect(probe, judge, population))
-    assert one(estimates, "familiarity_correlation", scorer="human")["ci_high"] < -0.4
-    assert one(estimates, "familiarity_excess")["estimate"] == 0
-    assert abs(one(estimates, "familiarity_slope")["estimate"]) < 0.03
+    assert row_of(estimates, "familiarity_correlation", scorer="human")["ci_high"] < -0.4
+    assert row_of(estimates, "familiarity_excess")["estimate"] == 0
+    assert abs(row_of(estimates, "familiarity_slope")["estimate"]) < 0.03
     liking = dataclasses.replace(judge, familiarity=-1.0)
     estimates = probe.estimate(collect(probe, liking, population))
-    assert one(estimates, "familiarity_excess")["ci_high"] < 0
-    assert one(estimates, "familiarity_slope")["ci_high"] < 0
+    assert row_of(estimates, "familiarity_excess")["ci_high"] < 0
+    assert row_of(estimates, "familiarity_slope")["ci_high"] < 0
 
 
 def test_samples_tend_to_the_distribution(population):
@@ -199,7 +192,7 @@ def test_samples_tend_to_the_distribution(population):
     assert len(both) == len(at_once) - 1
     difference = (both["estimate"] - both["estimate_sampled"]).abs()
     assert (difference < (both["ci_high"] - both["ci_low"]) / 3).all()
-    assert math.isnan(one(one_by_one, "label_mass")["estimate"])
+    assert math.isnan(row_of(one_by_one, "label_mass")["estimate"])
 
 
 def test_items_that_lack_a_score_or_a_likelihood_do_not_enter(population):
@@ -211,13 +204,13 @@ def test_items_that_lack_a_score_or_a_likelihood_do_not_enter(population):
     lost = int((scores["status"] == "refused").sum())
     assert lost > 200
     with pytest.warns(MissingDataWarning, match="familiarity"):
-        slope = one(probe.estimate(trials, ["familiarity_slope"]), "familiarity_slope")
+        slope = row_of(probe.estimate(trials, ["familiarity_slope"]), "familiarity_slope")
     assert (slope["n_trials"], slope["n_dropped"]) == (2 * (900 - lost), 2 * lost)
     gone = trials["asked"].eq("candidate") & trials["context_id"].isin([str(k) for k in range(20)])
     with warnings.catch_warnings(action="ignore"):
         fewer = probe.estimate(trials.assign(value=trials["value"].mask(gone)), ["familiarity_slope"])
         table = probe.estimate(trials.assign(value=trials["value"].mask(gone)), ["mean_perplexity"])
-    assert one(fewer, "familiarity_slope")["n_contexts"] <= slope["n_contexts"] - 15
+    assert row_of(fewer, "familiarity_slope")["n_contexts"] <= slope["n_contexts"] - 15
     assert (table["n_contexts"] <= 280).all()
 
 
@@ -247,7 +240,7 @@ def test_a_text_without_perplexity_is_named_or_left_out(graded):
     texts = {text: float(rng.normal(3, 0.3)) for text in texts} | {first: math.nan}
     probe = Familiarity(attributes=["fluency"], log_perplexity=texts, sources=False)
     found = probe.estimate(collect(probe, bl.SimulatedJudge(graded), graded), ["familiarity_slope"])
-    assert one(found, "familiarity_slope")["n_dropped"] == 2
+    assert row_of(found, "familiarity_slope")["n_dropped"] == 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -301,15 +294,15 @@ def test_sources(graded):
         sources, on=["context_id", "candidate_id"], suffixes=("", "_source")
     )
     rho = stats.spearmanr(items["value"], items["value_source"]).statistic
-    assert one(estimates, "source_correlation", scorer="judge")["estimate"] == pytest.approx(rho)
+    assert row_of(estimates, "source_correlation", scorer="judge")["estimate"] == pytest.approx(rho)
     fit = smf.ols("value ~ value_source + human", items.assign(value=stats.zscore(items["value"], ddof=1))).fit()
-    assert one(estimates, "source_slope")["estimate"] == pytest.approx(fit.params["value_source"])
+    assert row_of(estimates, "source_slope")["estimate"] == pytest.approx(fit.params["value_source"])
     means = trials[trials["asked"] == "label"].merge(
         sources, on=["context_id", "candidate_id"], suffixes=("", "_source")
     )
     means = means[means["label"] == 4]
     mean = np.average(np.exp(means["value_source"]), weights=means["value"])
-    assert one(estimates, "source_perplexity", scorer="judge", score=4.0)["estimate"] == pytest.approx(mean)
+    assert row_of(estimates, "source_perplexity", scorer="judge", score=4.0)["estimate"] == pytest.approx(mean)
 
 
 def test_no_source_no_estimate_of_it(graded):
@@ -331,10 +324,10 @@ def test_without_human_scores_the_judge_alone_is_described(graded):
     probe = Familiarity(attributes=["fluency"], sources=False, resampling=FAST)
     trials = collect(probe, bl.SimulatedJudge(graded, noise=1.0), graded).assign(human=np.nan)
     estimates = probe.estimate(trials)
-    assert math.isfinite(one(estimates, "familiarity_correlation", scorer="judge")["estimate"])
+    assert math.isfinite(row_of(estimates, "familiarity_correlation", scorer="judge")["estimate"])
     for metric in probe.primary:
-        assert math.isnan(one(estimates, metric)["estimate"])
-        assert one(estimates, metric)["note"]
+        assert math.isnan(row_of(estimates, metric)["estimate"])
+        assert row_of(estimates, metric)["note"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from studies import row_of, run
 
 import biaslab as bl
 from biaslab import published
@@ -22,18 +23,6 @@ ONE = {"attributes": ["coherence"], "forms": ["ex"], "rules": [True]}
 @pytest.fixture(scope="module")
 def dialogues():
     return bl.load_dataset("dialogues")
-
-
-def run(probe, judge, data, metrics=None):
-    return probe.estimate(bl.collect(probe, judge, data, progress=False), metrics)
-
-
-def row_of(estimates, metric, order, **cell):
-    rows = estimates[(estimates["metric"] == metric) & (estimates["order"] == order)]
-    for column, value in cell.items():
-        rows = rows[rows[column] == value]
-    assert len(rows) == 1
-    return rows.iloc[0]
 
 
 def frame(rows, **cell):
@@ -76,14 +65,16 @@ def test_estimates_of_a_frame_computed_by_hand():
         ("b", "y", "rs", 0, 2.0), ("b", "y", "rs", 1, 3.0),
     ]  # fmt: skip
     found = OutputOrder().estimate(frame(rows))
-    assert row_of(found, "reason_first_shift", "rs-sr")["estimate"] == pytest.approx((3 + 0.5) / 2)
-    assert row_of(found, "reason_shift", "sr-s")["estimate"] == pytest.approx((1 + 1) / 2)
-    assert row_of(found, "sample_difference", "rs-sr")["estimate"] == pytest.approx((4 + 4 + 2 + 2 + 0 + 0 + 1 + 1) / 8)
-    assert row_of(found, "resampling_difference", "rs-sr")["estimate"] == pytest.approx((0 + 2 + 1 + 0) / 4)
-    assert row_of(found, "mean_score", "sr")["estimate"] == pytest.approx(3.5)
-    assert row_of(found, "score_sd", "sr")["estimate"] == pytest.approx(np.std([4, 6, 2, 2], ddof=1))
-    assert row_of(found, "resampling_sd", "sr")["estimate"] == pytest.approx(np.sqrt((2 + 0) / 2))
-    assert row_of(found, "parse_failure_rate", "s")["estimate"] == 0
+    assert row_of(found, "reason_first_shift", order="rs-sr")["estimate"] == pytest.approx((3 + 0.5) / 2)
+    assert row_of(found, "reason_shift", order="sr-s")["estimate"] == pytest.approx((1 + 1) / 2)
+    assert row_of(found, "sample_difference", order="rs-sr")["estimate"] == pytest.approx(
+        (4 + 4 + 2 + 2 + 0 + 0 + 1 + 1) / 8
+    )
+    assert row_of(found, "resampling_difference", order="rs-sr")["estimate"] == pytest.approx((0 + 2 + 1 + 0) / 4)
+    assert row_of(found, "mean_score", order="sr")["estimate"] == pytest.approx(3.5)
+    assert row_of(found, "score_sd", order="sr")["estimate"] == pytest.approx(np.std([4, 6, 2, 2], ddof=1))
+    assert row_of(found, "resampling_sd", order="sr")["estimate"] == pytest.approx(np.sqrt((2 + 0) / 2))
+    assert row_of(found, "parse_failure_rate", order="s")["estimate"] == 0
     shares = found[(found["metric"] == "score_share") & (found["order"] == "sr")].set_index("score")["estimate"]
     assert shares.to_dict() == {1: 0, 2: 0.5, 3: 0, 4: 0.25, 5: 0, 6: 0.25, 7: 0, 8: 0, 9: 0, 10: 0}
 
@@ -97,14 +88,14 @@ def test_an_item_without_its_counterpart_drops_out():
     rows += [("c", "x", "sr", 0, 9.0), ("c", "x", "rs", 0, np.nan)]
     with pytest.warns(MissingDataWarning, match=r"coherence, .*form ex, .*rs-sr"):
         found = OutputOrder().estimate(frame(rows))
-    shift = row_of(found, "reason_first_shift", "rs-sr")
+    shift = row_of(found, "reason_first_shift", order="rs-sr")
     assert (shift["estimate"], shift["n_trials"], shift["n_dropped"], shift["n_contexts"]) == (0.5, 4, 2, 2)
-    assert row_of(found, "parse_failure_rate", "rs")["estimate"] == pytest.approx(1 / 3)
-    assert row_of(found, "mean_score", "sr")["estimate"] == pytest.approx(16 / 3)
-    floor = row_of(found, "resampling_difference", "rs-sr")
+    assert row_of(found, "parse_failure_rate", order="rs")["estimate"] == pytest.approx(1 / 3)
+    assert row_of(found, "mean_score", order="sr")["estimate"] == pytest.approx(16 / 3)
+    floor = row_of(found, "resampling_difference", order="rs-sr")
     assert np.isnan(floor["estimate"])
     assert "two samples" in floor["note"]
-    assert "s was not judged" in row_of(found, "reason_shift", "sr-s")["note"]
+    assert "s was not judged" in row_of(found, "reason_shift", order="sr-s")["note"]
 
 
 @pytest.mark.parametrize("planted", [-0.15, 0.0, 0.15])
@@ -116,7 +107,7 @@ def test_planted_shift_comes_back(dialogues, planted):
     expected = dict.fromkeys(("sr", "rs"), 0.0)
     for trial, score in zip(trials, judge.expected_scores(trials), strict=True):
         expected[trial.condition["order"]] += score / (len(trials) / 2)
-    found = row_of(run(probe, judge, dialogues, ["reason_first_shift"]), "reason_first_shift", "rs-sr")
+    found = row_of(run(probe, judge, dialogues, ["reason_first_shift"]), "reason_first_shift", order="rs-sr")
     error = found["mde"] / 3.2  # of about 10 contexts
     assert abs(found["estimate"] - (expected["rs"] - expected["sr"])) < 3.5 * error
     assert (found["p_value"] < 0.05) == (planted != 0)
@@ -127,11 +118,11 @@ def test_noise_floor_is_what_an_order_without_effect_gives(dialogues):
     judge = bl.SimulatedJudge(dialogues, quality=0.5, sharpness=4.0)
     found = run(OutputOrder(replicates=8, **ONE), judge, dialogues)
     for order in ("rs-sr", "sr-s"):
-        apart, floor = (row_of(found, m, order) for m in ("sample_difference", "resampling_difference"))
+        apart, floor = (row_of(found, m, order=order) for m in ("sample_difference", "resampling_difference"))
         assert apart["estimate"] == pytest.approx(floor["estimate"], rel=0.08)
     biased = bl.SimulatedJudge(dialogues, quality=0.5, sharpness=4.0, reason_first=0.4)
     found = run(OutputOrder(replicates=8, **ONE), biased, dialogues)
-    apart, floor = (row_of(found, m, "rs-sr") for m in ("sample_difference", "resampling_difference"))
+    apart, floor = (row_of(found, m, order="rs-sr") for m in ("sample_difference", "resampling_difference"))
     assert apart["ci_low"] > floor["ci_high"]
 
 
@@ -174,14 +165,14 @@ def test_refusals_are_no_parse_failures_and_drop_whole_items(graded):
     with pytest.warns(MissingDataWarning):
         found = probe.estimate(trials)
     for order, part in trials.groupby("order"):
-        rate = row_of(found, "parse_failure_rate", order)["estimate"]
+        rate = row_of(found, "parse_failure_rate", order=order)["estimate"]
         answered = part[part["status"] != "refused"]
         assert rate == pytest.approx((answered["status"] == "unparsable").mean())
     wide = trials[trials["status"] == "ok"].pivot_table(
         index=["context_id", "candidate_id"], columns="order", values="value"
     )
     both = wide[["sr", "rs"]].dropna()
-    shift = row_of(found, "reason_first_shift", "rs-sr")
+    shift = row_of(found, "reason_first_shift", order="rs-sr")
     assert shift["estimate"] == pytest.approx((both["rs"] - both["sr"]).mean())
     assert shift["n_trials"] == 2 * len(both)
     assert shift["n_trials"] + shift["n_dropped"] == (trials["order"] != "s").sum()
@@ -252,14 +243,14 @@ def test_recorded_judge_gives_the_recorded_shift(shared_data, attribute, shift, 
     trials = pd.DataFrame(rows, columns=columns).assign(**fixed, rules=False)
     assert (trials["status"] == "ok").mean() > 0.99
     found = OutputOrder().estimate(trials)  # no warning: hardly anything is missing
-    row = row_of(found, "reason_first_shift", "rs-sr")
+    row = row_of(found, "reason_first_shift", order="rs-sr")
     assert row["estimate"] == pytest.approx(-shift, abs=error)
     assert row["n_contexts"] == 60
     assert row["p_value"] < 0.001
-    apart, floor = (row_of(found, m, "rs-sr")["estimate"] for m in ("sample_difference", "resampling_difference"))
+    apart, floor = (row_of(found, m, order="rs-sr")["estimate"] for m in ("sample_difference", "resampling_difference"))
     assert apart > floor
     scores = trials[(trials["order"] == "sr") & (trials["status"] == "ok")]["value"]
-    assert row_of(found, "score_sd", "sr")["estimate"] == pytest.approx(scores.std())
+    assert row_of(found, "score_sd", order="sr")["estimate"] == pytest.approx(scores.std())
 
 
 def test_published_shifts_are_of_scores_that_mean_severity():

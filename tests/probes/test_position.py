@@ -8,24 +8,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from studies import row_of, run
 
 import biaslab as bl
+from biaslab.core import Reply
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.judges.sampled import Sampled
 from biaslab.parsing import parse_choice
+from biaslab.probes import position
 from biaslab.probes.position import Position
+from biaslab.ranking.pairs import both_orders
 
 
 def estimate_of(estimates, metric, **cell):
-    rows = estimates[(estimates["metric"] == metric) & estimates["human_gap"].isna()]
-    for column, value in cell.items():
-        rows = rows[rows[column] == value]
-    assert len(rows) == 1
-    return rows.iloc[0]
-
-
-def run(probe, judge, data):
-    return probe.estimate(bl.collect(probe, judge, data, progress=False))
+    """Of all pairs together, whatever their gap."""
+    return row_of(estimates, metric, human_gap=None, **cell)
 
 
 def pairs_frame(rows, judge="judge", dataset="data", attribute="coherence"):
@@ -181,6 +178,18 @@ def test_metrics_that_can_be_asked_are_those_that_there_are(graded):
     assert all(name in str(caught.value) for name in names)
 
 
+def test_logits_are_taken_where_they_are_asked_for(graded):
+    """A rate is of decisions alone: it comes without the probabilities that a logit is of."""
+    trials = bl.collect(Position(["coherence"], [1]), bl.SimulatedJudge(graded), graded, progress=False)
+    blocks = both_orders(trials, "position")
+    found = position._metrics(blocks.drop(columns=["p_ij", "p_ji"]), bl.Resampling())
+    whole = position._metrics(blocks, bl.Resampling())
+    rates = [metrics["first_position_rate"].estimate(bl.Resampling()) for metrics in (found, whole)]
+    assert rates[0] == rates[1]
+    with pytest.raises(KeyError, match="p_ij"):
+        found["first_position_logit"]()
+
+
 def test_flips_are_tested_alike_in_both_rates(graded):
     """P(A) and the share of primacy count the same flips, so they have one p-value, of a t test over contexts."""
     estimates = run(Position(["coherence"], [1]), bl.SimulatedJudge(graded, position=0.3, noise=1), graded)
@@ -260,3 +269,13 @@ def test_gpt35_on_mt_bench(shared_data):
     assert (found["n_trials"], found["n_dropped"]) == (2 * 2384, 2 * 16)
     assert found["estimate"] == pytest.approx(np.mean(decided), abs=0.001)
     assert estimate_of(published_pairs(rows), "order_consistency")["estimate"] == pytest.approx(0.6952, abs=2e-4)
+
+
+def test_a_stated_tie_is_one_where_none_was_offered(graded):
+    probe = Position(["coherence"], answer="text", temperature=0.0)
+    trial = next(iter(probe.design(graded)))
+    read = [
+        probe.read(trial, Reply(text=text)) for text in ("They are equally coherent.", "Summary B wins.", "A good one.")
+    ]
+    assert read[:2] == [(0.5, "tie"), (0.0, "ok")]
+    assert read[2][1] == "unparsable"

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from studies import row_of, run
 
 import biaslab as bl
 from biaslab.calibration.population import construct_population
@@ -20,18 +21,6 @@ SCORES = {
     "rate_explain": [[1, 3, 2], [2, 1, 3], [1, 2, 3]],
     "g_eval": [[3, 2, 1], [1, 2, 3], [2, 2, 2]],
 }
-
-
-def run(probe, judge, data, metrics=None):
-    return probe.estimate(bl.collect(probe, judge, data, progress=False), metrics)
-
-
-def row_of(estimates, metric, **cell):
-    rows = estimates[estimates["metric"] == metric]
-    for column, value in cell.items():
-        rows = rows[rows[column] == value]
-    assert len(rows) == 1
-    return rows.iloc[0]
 
 
 def frame(given=SCORES):

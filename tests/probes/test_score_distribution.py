@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
+from studies import row_of, run
 
 import biaslab as bl
 from biaslab.calibration.population import construct_population
@@ -24,18 +25,6 @@ HUNDRED = find_scale("1-100")
 def many():
     """120 contexts of three candidates whose human scores are uniform between 1 and 5."""
     return construct_population(120)
-
-
-def run(probe, judge, data, metrics=None):
-    return probe.estimate(bl.collect(probe, judge, data, progress=False), metrics)
-
-
-def estimate_of(estimates, metric, **cell):
-    rows = estimates[estimates["metric"] == metric]
-    for column, value in cell.items():
-        rows = rows[rows[column] == value]
-    assert len(rows) == 1
-    return rows.iloc[0]
 
 
 def counted_whipple(pooled, multiple):
@@ -66,7 +55,7 @@ def test_planted_heaping_comes_back(many):
     seen = {trial.request: trial for trial in probe.design(many)}
     pooled = np.sum(judge.expected_distributions(seen.values()), axis=0)
     for multiple in (5, 10):
-        found = estimate_of(estimates, f"round_number_excess_{multiple}", answer="single")
+        found = row_of(estimates, f"round_number_excess_{multiple}", answer="single")
         truth = counted_whipple(pooled, multiple)
         assert truth > 1.4
         assert found["estimate"] == pytest.approx(truth, abs=0.02)
@@ -105,10 +94,10 @@ def test_text_and_distribution_agree(many):
     exact = run(ScoreDistribution(scales=["1-100"], samples=8), judge, many)
     text = run(ScoreDistribution(scales=["1-100"], samples=8, answer="text"), judge, many)
     for metric in ("round_number_excess_10", "round_number_excess_5", "pooled_sd", "tie_rate", "agreement"):
-        one, other = (estimate_of(frame, metric, answer="single") for frame in (exact, text))
+        one, other = (row_of(frame, metric, answer="single") for frame in (exact, text))
         error = (other["ci_high"] - other["ci_low"]) / 2
         assert one["estimate"] == pytest.approx(other["estimate"], abs=1.5 * error), metric
-    one, other = (estimate_of(frame, "agreement", answer="mean of 8") for frame in (exact, text))
+    one, other = (row_of(frame, "agreement", answer="mean of 8") for frame in (exact, text))
     assert one["estimate"] == pytest.approx(other["estimate"], abs=0.04)
     assert not {"greedy", "expected"} & set(text["answer"])
 
@@ -120,7 +109,7 @@ def test_what_averaging_buys_is_an_artefact_of_decoding(many):
     agreement = estimates[estimates["metric"] == "agreement"].set_index("answer")["estimate"]
     assert agreement["expected"] == pytest.approx(1.0)
     assert agreement["single"] < agreement["mean of 10"] < agreement["expected"]
-    gain = estimate_of(estimates, "agreement_gain", answer="expected")
+    gain = row_of(estimates, "agreement_gain", answer="expected")
     assert gain["ci_low"] < 1 - agreement["single"] < gain["ci_high"]
     assert gain["p_value"] < 0.001
     ties = estimates[estimates["metric"] == "tie_rate"].set_index("answer")["estimate"]
@@ -134,7 +123,7 @@ def test_agreement_is_that_of_the_correlation_module(graded):
     score = (trials["value"] * trials["label"]).groupby([trials["context_id"], trials["candidate_id"]]).sum()
     human = trials.groupby(["context_id", "candidate_id"])["human"].first()
     frame = pd.DataFrame({"judge": score, "human": human}).reset_index()
-    found = estimate_of(probe.estimate(trials, ["agreement"]), "agreement", answer="expected")
+    found = row_of(probe.estimate(trials, ["agreement"]), "agreement", answer="expected")
     assert found["estimate"] == pytest.approx(correlation(frame, "judge", "human", method="kendall").value)
 
 
@@ -213,7 +202,7 @@ def test_refusals_drop_items_and_warn(graded):
         refused = trials[trials["status"] == "refused"].drop_duplicates(["context_id", "candidate_id", "replicate"])
         assert len(refused) > 4
         with pytest.warns(MissingDataWarning, match="scale 1-100"):
-            found = estimate_of(probe.estimate(trials, ["scale_use"]), "scale_use", answer="single")
+            found = row_of(probe.estimate(trials, ["scale_use"]), "scale_use", answer="single")
         assert found["n_dropped"] == len(refused)
         assert found["n_trials"] + found["n_dropped"] == 48 * (1 if answer == "distribution" else 2)
 
@@ -284,7 +273,7 @@ def test_human_raters_of_webnlg_like_round_numbers(shared_data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MissingDataWarning)
         estimates = ScoreDistribution(answer="text").estimate(trials, ["round_number_excess_10"])
-    found = estimate_of(estimates, "round_number_excess_10", answer="humans")
+    found = row_of(estimates, "round_number_excess_10", answer="humans")
     weight = 1 / ratings.groupby(["context_id", "candidate_id"])["score"].transform("size")
     scores = ratings["score"].to_numpy(float)
     inside = (scores > 5) & (scores < 95)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from studies import row_of, run
 
 import biaslab as bl
 from biaslab import published
@@ -12,18 +13,6 @@ from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.probes.source import Source
 
 ONE = {"attributes": ["coherence"]}
-
-
-def run(probe, judge, data, metrics=None):
-    return probe.estimate(bl.collect(probe, judge, data, progress=False), metrics)
-
-
-def row_of(estimates, metric, **cell):
-    rows = estimates[estimates["metric"] == metric]
-    for column, value in cell.items():
-        rows = rows[rows[column] == value]
-    assert len(rows) == 1
-    return rows.iloc[0]
 
 
 def frame(rows, **cell):

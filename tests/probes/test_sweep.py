@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import kendalltau
+from studies import row_of, run
 
 import biaslab as bl
 from biaslab.calibration.population import construct_population
@@ -23,18 +24,6 @@ from biaslab.stats.reliability import estimate_alpha
 def many():
     """150 contexts of three candidates whose human scores are uniform between 1 and 5."""
     return construct_population(150)
-
-
-def run(probe, judge, data, metrics=None):
-    return probe.estimate(bl.collect(probe, judge, data, progress=False), metrics)
-
-
-def estimate_of(estimates, metric, **cell):
-    rows = estimates[estimates["metric"] == metric]
-    for column, value in cell.items():
-        rows = rows[rows[column] == value]
-    assert len(rows) == 1
-    return rows.iloc[0]
 
 
 def test_design_asks_a_distribution_once_and_texts_at_every_temperature(graded):
@@ -67,7 +56,7 @@ def test_exact_temperatures_are_what_samples_converge_to(many, temperature):
     assert values.std() == pytest.approx(spread, rel=0.05)
     one, other = exact.estimate(p), text.estimate(sampled)
     for metric, cell in (("alpha", {}), ("agreement", {"samples": 1.0}), ("agreement", {"samples": 12.0})):
-        a, b = (estimate_of(frame, metric, **cell)["estimate"] for frame in (one, other))
+        a, b = (row_of(frame, metric, **cell)["estimate"] for frame in (one, other))
         assert a == pytest.approx(b, abs=0.04), metric
 
 
@@ -75,7 +64,7 @@ def test_alpha_of_texts_is_that_of_the_agreement_module(graded):
     probe = Sweep(["coherence"], temperatures=[1.0], cot=[True], samples=3)
     trials = bl.collect(probe, bl.SimulatedJudge(graded, sharpness=4.0), graded, progress=False)
     scores = trials[["context_id", "candidate_id"]].assign(annotator=trials["replicate"], score=trials["value"])
-    found = estimate_of(probe.estimate(trials), "alpha", cot="CoT")
+    found = row_of(probe.estimate(trials), "alpha", cot="CoT")
     assert found["estimate"] == pytest.approx(estimate_alpha(scores, probe.resampling).estimate)
 
 
@@ -91,8 +80,8 @@ def test_samples_agree_less_and_their_mean_more_as_planned(many):
     assert hot["estimate"].is_monotonic_increasing
     greedy = estimates[(estimates["metric"] == "agreement") & (estimates["temperature"] == 0)]
     assert np.ptp(greedy["estimate"]) == 0
-    shift = estimate_of(estimates, "temperature_shift", cot="no CoT")
-    ends = [estimate_of(estimates, "agreement", temperature=t, samples=8.0)["estimate"] for t in (2.0, 0.0)]
+    shift = row_of(estimates, "temperature_shift", cot="no CoT")
+    ends = [row_of(estimates, "agreement", temperature=t, samples=8.0)["estimate"] for t in (2.0, 0.0)]
     assert shift["estimate"] == pytest.approx(ends[0] - ends[1], abs=0.02)  # over contexts where both are defined
     assert shift["p_value"] < 0.05
 
@@ -103,7 +92,7 @@ def test_planted_shift_is_found_and_its_absence_not(many):
     for reason_first, found in ((0.0, False), (1.5, True)):
         judge = bl.SimulatedJudge(many, noise=0.3, sharpness=4.0, reason_first=reason_first)
         trials = bl.collect(probe, judge, many, progress=False)
-        shift = estimate_of(probe.estimate(trials), "cot_shift")
+        shift = row_of(probe.estimate(trials), "cot_shift")
         assert (shift["q_value"] < 0.001) == found
         by_hand = {}
         for cot, part in trials.groupby("cot"):
@@ -122,12 +111,12 @@ def test_an_item_enters_the_shift_only_if_it_was_scored_both_ways(graded):
     with pytest.warns(MissingDataWarning, match="CoT, temperature 1"):
         estimates = probe.estimate(part)
     kept = probe.estimate(trials[trials["candidate_id"] != trials["candidate_id"].iloc[0]])
-    found, other = (estimate_of(frame, "cot_shift") for frame in (estimates, kept))
+    found, other = (row_of(frame, "cot_shift") for frame in (estimates, kept))
     assert found["n_trials"] == 80
     assert found["n_dropped"] == 16
     assert found["n_contexts"] == other["n_contexts"]
-    assert estimate_of(estimates, "parse_rate", cot="CoT")["estimate"] == pytest.approx(5 / 6)
-    assert estimate_of(estimates, "parse_rate", cot="no CoT")["estimate"] == 1
+    assert row_of(estimates, "parse_rate", cot="CoT")["estimate"] == pytest.approx(5 / 6)
+    assert row_of(estimates, "parse_rate", cot="no CoT")["estimate"] == 1
 
 
 def test_greedy_samples_are_paid_for_once(graded):
@@ -142,7 +131,7 @@ def test_greedy_samples_are_paid_for_once(graded):
 def test_what_was_not_asked_is_undefined(graded):
     probe = Sweep(["coherence"], temperatures=[1.0], cot=[False])
     estimates = run(probe, bl.SimulatedJudge(graded), graded)
-    assert np.isnan(estimate_of(estimates, "cot_shift")["estimate"])
+    assert np.isnan(row_of(estimates, "cot_shift")["estimate"])
     shifts = estimates[estimates["metric"].str.endswith("shift")]
     assert shifts["note"].str.contains("not asked").all()
 
@@ -199,12 +188,12 @@ def test_reasons_and_gpt35_on_topicalchat(shared_data):
             for cot in modes
         }
     ).dropna()
-    shift = estimate_of(estimates, "cot_shift")
+    shift = row_of(estimates, "cot_shift")
     assert shift["estimate"] == pytest.approx(float((taus["CoT"] - taus["no CoT"]).mean()))
     assert shift["n_contexts"] == len(taus)
     for cot in modes:
         rate = (trials[trials["cot"] == cot]["status"] == "ok").mean()
-        assert estimate_of(estimates, "parse_rate", cot=cot)["estimate"] == pytest.approx(rate)
+        assert row_of(estimates, "parse_rate", cot=cot)["estimate"] == pytest.approx(rate)
         assert rate > 0.9
         curve = estimates[(estimates["metric"] == "agreement") & (estimates["cot"] == cot)].sort_values("samples")
         assert curve["estimate"].iloc[-1] > curve["estimate"].iloc[0]

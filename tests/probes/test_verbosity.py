@@ -10,6 +10,7 @@ import pytest
 import statsmodels.formula.api as smf
 from hypothesis import given, settings, strategies as st
 from scipy import stats
+from studies import row_of
 
 import biaslab as bl
 from biaslab.calibration.population import construct_population
@@ -28,14 +29,6 @@ def population():
 
 def collect(probe, judge, data, **options):
     return bl.collect(probe, judge, data, progress=False, **options)
-
-
-def one(estimates, metric, **where):
-    rows = estimates[estimates["metric"] == metric]
-    for column, value in where.items():
-        rows = rows[rows[column] == value]
-    [row] = rows.iloc
-    return row
 
 
 def make_trials(items):
@@ -57,7 +50,7 @@ def made():
 
 
 def test_slope_is_that_of_a_regression_with_an_indicator_a_context(made):
-    found = one(Verbosity().estimate(made, ["verbosity_slope"]), "verbosity_slope")
+    found = row_of(Verbosity().estimate(made, ["verbosity_slope"]), "verbosity_slope")
     frame = made.assign(score=stats.zscore(made["value"], ddof=1), doublings=np.log2(made["words"]))
     fit = smf.ols("score ~ doublings + human + C(context_id)", frame).fit()
     assert found["estimate"] == pytest.approx(fit.params["doublings"])
@@ -73,17 +66,17 @@ def test_excess_is_the_mean_difference_of_scipys_correlations(made):
         ]
     )
     estimates = Verbosity().estimate(made)
-    excess, differences = one(estimates, "verbosity_excess"), rhos[:, 0] - rhos[:, 1]
+    excess, differences = row_of(estimates, "verbosity_excess"), rhos[:, 0] - rhos[:, 1]
     assert excess["estimate"] == pytest.approx(differences.mean())
     test = stats.ttest_1samp(differences, 0)
     assert excess["p_value"] == pytest.approx(max(test.pvalue, 2**-8))
     assert tuple(excess[["ci_low", "ci_high"]]) == pytest.approx(tuple(test.confidence_interval()))
     for scorer, mean in zip(("judge", "human"), rhos.mean(axis=0), strict=True):
-        assert one(estimates, "verbosity_correlation", scorer=scorer)["estimate"] == pytest.approx(mean)
+        assert row_of(estimates, "verbosity_correlation", scorer=scorer)["estimate"] == pytest.approx(mean)
 
 
 def test_pooled_excess_is_the_difference_of_scipys(made):
-    found = one(Verbosity(level="dataset", resampling=FAST).estimate(made, ["verbosity_excess"]), "verbosity_excess")
+    found = row_of(Verbosity(level="dataset", resampling=FAST).estimate(made, ["verbosity_excess"]), "verbosity_excess")
     judge, human = (stats.spearmanr(made[scorer], made["words"]).statistic for scorer in ("value", "human"))
     assert found["estimate"] == pytest.approx(judge - human)
 
@@ -105,7 +98,7 @@ def test_the_planted_slope_is_recovered(population, size):
     probe = Verbosity()
     judge = bl.SimulatedJudge(population, noise=1.0, context_noise=0.5, verbosity=size)
     trials = collect(probe, judge, population)
-    slope = one(probe.estimate(trials, ["verbosity_slope"]), "verbosity_slope")
+    slope = row_of(probe.estimate(trials, ["verbosity_slope"]), "verbosity_slope")
     frame = trials.assign(
         score=judge.expected_scores(list(probe.design(population))), doublings=np.log2(trials["words"])
     )
@@ -123,9 +116,9 @@ def test_a_judge_that_follows_humans_is_not_accused_of_what_humans_prefer(made):
     rng = np.random.default_rng(2)
     human = np.log2(made["words"]) + rng.normal(0, 0.5, len(made))
     estimates = Verbosity().estimate(made.assign(human=human, value=human))
-    assert one(estimates, "verbosity_correlation", scorer="human")["ci_low"] > 0.4
-    assert one(estimates, "verbosity_excess")["estimate"] == 0
-    assert abs(one(estimates, "verbosity_slope")["estimate"]) < 1e-9
+    assert row_of(estimates, "verbosity_correlation", scorer="human")["ci_low"] > 0.4
+    assert row_of(estimates, "verbosity_excess")["estimate"] == 0
+    assert abs(row_of(estimates, "verbosity_slope")["estimate"]) < 1e-9
 
 
 def test_words_are_counted_as_the_simulated_judge_counts_them(graded):
@@ -167,7 +160,7 @@ def test_an_evaluator_is_asked_for_numbers(graded):
     probe = Verbosity(attributes=["fluency"], scale="1-10", answer="score")
     trials = collect(probe, WordCounter(), graded)
     assert trials["value"].to_numpy() == pytest.approx(1 + 0.9 * np.log2(trials["words"] / 8))
-    slope = one(probe.estimate(trials, ["verbosity_slope"]), "verbosity_slope")
+    slope = row_of(probe.estimate(trials, ["verbosity_slope"]), "verbosity_slope")
     assert slope["estimate"] == pytest.approx(0.9 / trials["value"].std())
 
 
@@ -176,11 +169,11 @@ def test_samples_are_averaged(population):
     judge = bl.SimulatedJudge(data, verbosity=0.8, sharpness=4.0)
     sampled = Verbosity(answer="text", replicates=30)
     trials = collect(sampled, judge, data)
-    many, exact = (one(p.estimate(t, ["verbosity_slope"]), "verbosity_slope")
+    many, exact = (row_of(p.estimate(t, ["verbosity_slope"]), "verbosity_slope")
                    for p, t in ((sampled, trials), (Verbosity(), collect(Verbosity(), judge, data))))  # fmt: skip
     assert many["n_trials"] == 30 * exact["n_trials"]
     assert many["estimate"] == pytest.approx(exact["estimate"], abs=0.06)
-    mass = one(sampled.estimate(trials, ["label_mass"]), "label_mass")
+    mass = row_of(sampled.estimate(trials, ["label_mass"]), "label_mass")
     assert math.isnan(mass["estimate"])
     assert "text" in mass["note"]
 
@@ -191,18 +184,18 @@ def test_items_without_a_score_or_a_human_score_do_not_enter(population):
     lost = int((trials["status"] == "refused").sum())
     assert lost > 130
     with pytest.warns(MissingDataWarning, match="verbosity"):
-        slope = one(Verbosity().estimate(trials, ["verbosity_slope"]), "verbosity_slope")
+        slope = row_of(Verbosity().estimate(trials, ["verbosity_slope"]), "verbosity_slope")
     assert (slope["n_trials"], slope["n_dropped"]) == (600 - lost, lost)
     with warnings.catch_warnings(action="ignore"):
         unrated = Verbosity(resampling=FAST).estimate(trials.assign(human=np.nan))
-    assert math.isfinite(one(unrated, "verbosity_correlation", scorer="judge")["estimate"])
+    assert math.isfinite(row_of(unrated, "verbosity_correlation", scorer="judge")["estimate"])
     for metric in ("verbosity_slope", "verbosity_excess"):
-        assert math.isnan(one(unrated, metric)["estimate"])
-        assert one(unrated, metric)["note"]
+        assert math.isnan(row_of(unrated, metric)["estimate"])
+        assert row_of(unrated, metric)["note"]
 
 
 def test_texts_of_one_length_tell_nothing(made):
-    found = one(Verbosity().estimate(made.assign(words=20), ["verbosity_slope"]), "verbosity_slope")
+    found = row_of(Verbosity().estimate(made.assign(words=20), ["verbosity_slope"]), "verbosity_slope")
     assert math.isnan(found["estimate"])
     assert found["note"]
 
@@ -231,7 +224,7 @@ def test_what_annotators_err_in_is_taken_out(population):
     judge = bl.SimulatedJudge(population, verbosity=0.5)
     trials = rated_by_three(population, judge)
     probe = Verbosity(resampling=FAST)
-    found = one(probe.estimate(trials, ["verbosity_slope"]), "verbosity_slope")
+    found = row_of(probe.estimate(trials, ["verbosity_slope"]), "verbosity_slope")
     assert found["method"].startswith("errors in variables")
     assert "errors that annotators share are less than" in found["note"]
     assert bl.report.verdicts(pd.DataFrame([found]))[0].endswith(found["note"])
@@ -241,7 +234,7 @@ def test_sensitivity_to_an_assumed_reliability(made):
     probe = Verbosity(resampling=FAST)
     curve = probe.sensitivity(made, [1.0, 0.8, 0.6])
     assert curve["reliability"].tolist() == [1.0, 0.8, 0.6]
-    plain = one(probe.estimate(made, ["verbosity_slope"]), "verbosity_slope")
+    plain = row_of(probe.estimate(made, ["verbosity_slope"]), "verbosity_slope")
     assert curve["estimate"][0] == pytest.approx(plain["estimate"])
     within = made.assign(doublings=np.log2(made["words"]), score=made["value"] / made["value"].std())
     columns = ["score", "doublings", "human"]
@@ -250,12 +243,12 @@ def test_sensitivity_to_an_assumed_reliability(made):
     assert curve["estimate"][2] == pytest.approx(np.linalg.solve(gram, [x @ y, h @ y])[0])
     both = probe.sensitivity(made, [0.9], ["verbosity_excess"])
     estimates = probe.estimate(made)
-    judge, human = (one(estimates, "verbosity_correlation", scorer=who)["estimate"] for who in ("judge", "human"))
+    judge, human = (row_of(estimates, "verbosity_correlation", scorer=who)["estimate"] for who in ("judge", "human"))
     assert both["estimate"][0] == pytest.approx(judge - human / math.sqrt(0.9))
 
 
 def test_a_finding_with_one_rating_an_item_says_what_reliability_it_needs(made):
-    row = one(Verbosity(resampling=FAST).estimate(made, ["verbosity_slope"]), "verbosity_slope")
+    row = row_of(Verbosity(resampling=FAST).estimate(made, ["verbosity_slope"]), "verbosity_slope")
     needed = float(row["note"].split()[-1])
     curve = Verbosity(resampling=FAST).sensitivity(made, [needed + 0.01, max(needed, 0.11)])
     assert curve["ci_low"][0] > 0

@@ -33,6 +33,14 @@ def study(rng, contexts, items=6, annotators=3, reliability=0.6, r=0.5, bias=0.0
     return frame.assign(human=given.mean(axis=1), ratings=written(given), annotators=written(numbers))
 
 
+def slope(frame, within=True):
+    return slope_at_equal(frame, "y", "x", Resampling(), within)(0.0)
+
+
+def excess(frame, level="context"):
+    return disattenuated_difference(frame, "y", "x", Resampling(), level)(0.0)
+
+
 def written(rows):
     return [" ".join(map(repr, row)) for row in rows.tolist()]
 
@@ -61,22 +69,20 @@ def test_slopes_are_two_stage_least_squares_over_all_splits_of_annotators(annota
     own, instrument = (np.concatenate([given[:, pair[k]] for pair in pairs]) for k in (0, 1))
     y, x = (np.tile(values, len(pairs)) for values in (y, x))
     fit = IV2SLS(y, np.column_stack([x, own]), np.column_stack([x, instrument])).fit()
-    assert slope_at_equal(frame, "y", "x", within).estimate == pytest.approx(fit.params[0], rel=1e-9)
+    assert slope(frame, within).estimate == pytest.approx(fit.params[0], rel=1e-9)
 
 
 @pytest.mark.parametrize("within", [True, False])
 def test_errors_are_a_plain_loop_over_contexts(within):
     frame = study(np.random.default_rng(4), 12)
-    whole = slope_at_equal(frame, "y", "x", within)
-    left = [slope_at_equal(frame[frame["context_id"] != c], "y", "x", within).estimate for c in range(12)]
+    whole = slope(frame, within)
+    left = [slope(frame[frame["context_id"] != c], within).estimate for c in range(12)]
     error = np.sqrt(11 / 12 * sum((b - whole.estimate) ** 2 for b in left))
     assert whole.se == pytest.approx(error, rel=1e-9)
     assert whole.ci_high - whole.estimate == pytest.approx(stats.t.ppf(0.975, 11) * error, rel=1e-9)
-    found = disattenuated_difference(frame, "y", "human", "x", "context" if within else "dataset")
-    left = np.array([
-        disattenuated_difference(frame[frame["context_id"] != c], "y", "human", "x", "context" if within else "dataset")
-        .estimate for c in range(12)
-    ])  # fmt: skip
+    level = "context" if within else "dataset"
+    found = excess(frame, level)
+    left = np.array([excess(frame[frame["context_id"] != c], level).estimate for c in range(12)])
     assert found.se == pytest.approx(np.sqrt(11 / 12 * ((left - left.mean()) ** 2).sum()), rel=1e-9)
 
 
@@ -85,15 +91,45 @@ def test_with_one_rating_an_item_nothing_changes(within):
     frame = study(np.random.default_rng(5), 10, annotators=1)
     plain = linear_model(frame, "y ~ x + human", within=within)["x"]
     for rated in (frame, frame.drop(columns=["ratings", "annotators"])):
-        found = slope_at_equal(rated, "y", "x", within)
+        found = slope(rated, within)
         for name in ("estimate", "se", "ci_low", "p_value", "mde", "n_contexts"):
             assert getattr(found, name) == pytest.approx(getattr(plain, name), rel=1e-9)
     level = "context" if within else "dataset"
     wanted = correlation_difference(frame, "y", "human", "x", Resampling(), level, inference="t")
-    found = disattenuated_difference(frame, "y", "human", "x", level)
+    found = excess(frame, level)
     assert found.estimate == pytest.approx(wanted.estimate)
     if within:
         assert (found.ci_low, found.p_value) == pytest.approx((wanted.ci_low, wanted.p_value))
+
+
+def test_shared_errors_are_taken_off_whatever_share_was_asked_for_before():
+    """Of the covariances by hand: the human variance alone loses the share, and Spearman's ρ its root."""
+    frame = study(np.random.default_rng(11), 14, annotators=1)
+    slope_at = slope_at_equal(frame, "y", "x", Resampling(), within=False)
+    excess_at = disattenuated_difference(frame, "y", "x", Resampling(), "dataset")
+    cov, rho = np.cov(frame[["x", "human", "y"]].T), frame[["y", "human", "x"]].corr("spearman").to_numpy()
+    for share in (0.3, 0.0, 0.3):
+        left = cov[:2, :2] - np.diag([0, share * cov[1, 1]])
+        assert slope_at(share).estimate == pytest.approx(np.linalg.solve(left, cov[:2, 2])[0], rel=1e-9)
+        assert excess_at(share).estimate == pytest.approx(rho[0, 2] - rho[1, 2] / np.sqrt(1 - share), rel=1e-9)
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_clusters_are_left_out_whole(within):
+    """Pooled, a cluster is a context by another name; within contexts, standard errors are a loop over clusters."""
+    frame = study(np.random.default_rng(12), 12)
+    clusters = Resampling(clusters={c: c // 2 * 2 for c in range(12)})
+    level = "context" if within else "dataset"
+    ways = {
+        slope: slope_at_equal(frame, "y", "x", clusters, within)(0.0),
+        excess: disattenuated_difference(frame, "y", "x", clusters, level)(0.0),
+    }
+    for way, found in ways.items():
+        option = within if way is slope else level
+        left = np.array([way(frame[frame["context_id"] // 2 != c], option).estimate for c in range(6)])
+        whole = way(frame, option).estimate if way is slope else left.mean()
+        assert found.se == pytest.approx(np.sqrt(5 / 6 * ((left - whole) ** 2).sum()), rel=1e-9)
+        assert found.n_contexts == 6
 
 
 @given(seed=st.integers(0, 50), severe=st.floats(-9, 9), factor=st.sampled_from([0.01, 100.0]))
@@ -132,7 +168,7 @@ def test_single_ratings_have_the_error_of_those_that_were_rated_again():
         frame["human"] = np.where(once, one[:, 0], given.mean(axis=1))
         for column in ("ratings", "annotators"):
             frame[column] = frame[column].str.split().str[0].where(once, frame[column])
-        found.append(slope_at_equal(frame, "y", "x").estimate)
+        found.append(slope(frame).estimate)
     assert abs(np.median(found)) < 0.05
 
 
@@ -140,15 +176,15 @@ def test_little_agreement_and_bad_columns_are_refused_with_a_reason():
     frame = study(np.random.default_rng(9), 12)
     noise = np.random.default_rng(0).normal(size=(len(frame), 3))
     noisy = frame.assign(human=noise.mean(axis=1), ratings=written(noise))
-    for found in (slope_at_equal(noisy, "y", "x"), disattenuated_difference(noisy, "y", "human", "x")):
+    for found in (slope(noisy), excess(noisy)):
         assert np.isnan(found.estimate)
         assert "annotators agree too little" in found.note
     with pytest.raises(TrialsError, match="mean"):
-        slope_at_equal(frame.assign(human=0.0), "y", "x")
+        slope(frame.assign(human=0.0))
     with pytest.raises(TrialsError, match="annotators"):
-        slope_at_equal(frame.assign(annotators="1 2"), "y", "x")
-    assert "no row" in slope_at_equal(frame.iloc[:0], "y", "x").note
-    assert "apart" in slope_at_equal(frame.assign(x=1.0), "y", "x").note
+        slope(frame.assign(annotators="1 2"))
+    assert "no row" in slope(frame.iloc[:0]).note
+    assert "apart" in slope(frame.assign(x=1.0)).note
 
 
 def rates(make, estimate, truth, studies):
@@ -163,10 +199,7 @@ def rates(make, estimate, truth, studies):
 def test_a_judge_fair_to_quality_is_not_accused(estimate):
     """Reliability .6 and r = .5: least squares rejects .78 of these studies, uncorrected correlations .26."""
     rng, noise = np.random.default_rng(10), 0.5 if estimate == "slope" else 0.0
-    of = {
-        "slope": lambda frame: slope_at_equal(frame, "y", "x"),
-        "excess": lambda frame: disattenuated_difference(frame, "y", "human", "x"),
-    }[estimate]
+    of = {"slope": slope, "excess": excess}[estimate]
     rejected, covered = rates(lambda: study(rng, 24, noise=noise), of, 0.0, 50)
     assert rejected <= 0.12
     assert covered >= 0.88
@@ -181,10 +214,10 @@ def test_type_i_error_and_coverage_with_three_annotators(contexts, crowd):
     rng = np.random.default_rng([contexts, crowd])
     for bias in (0.0, 0.3):
         make = lambda bias=bias: study(rng, contexts, bias=bias, crowd=crowd)  # noqa: E731
-        rejected, covered = rates(make, lambda frame: slope_at_equal(frame, "y", "x"), bias, 400)
+        rejected, covered = rates(make, slope, bias, 400)
         assert 0.92 <= covered <= 0.99
         assert bias or rejected <= 0.07
     for r in (-0.5, 0.5):
         make = lambda r=r: study(rng, contexts, r=r, noise=0.0, crowd=crowd)  # noqa: E731
-        rejected, _ = rates(make, lambda frame: disattenuated_difference(frame, "y", "human", "x"), 0.0, 400)
+        rejected, _ = rates(make, excess, 0.0, 400)
         assert rejected <= 0.085

@@ -15,12 +15,13 @@ from biaslab.errors import InputError
 from biaslab.stats.correlation import correlation
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.distribution import describe_distribution
-from biaslab.stats.inference import Resampling, detectable_effect, t_test
+from biaslab.stats.inference import Resampling
 from biaslab.stats.jackknife import cluster_difference
 from biaslab.stats.permutation import sign_flip
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import estimate_alpha
+from biaslab.stats.t_inference import detectable_effect, t_test
 
 FEW = Resampling(n=200)
 VALUES = st.lists(st.integers(-3, 3), min_size=2, max_size=30).filter(lambda values: len(set(values)) > 1)

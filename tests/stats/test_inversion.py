@@ -7,9 +7,10 @@ from scipy import optimize, stats
 from statsmodels.stats.proportion import proportion_confint
 
 from biaslab.ranking import pairs
-from biaslab.stats.inference import Resampling, t_test
+from biaslab.stats.inference import Resampling
 from biaslab.stats.inversion import Excess, RatioTest
 from biaslab.stats.ratio import Ratio
+from biaslab.stats.t_inference import t_test
 
 FEW = Resampling(n=100)
 PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 1), st.integers(0, 1)), min_size=3, max_size=60)

@@ -8,9 +8,9 @@ from hypothesis import given, strategies as st
 from statsmodels.stats.power import TTestPower
 
 from biaslab.errors import InputError
-from biaslab.stats.inference import detectable_effect
 from biaslab.stats.permutation import sign_flip
 from biaslab.stats.power import expected_power
+from biaslab.stats.t_inference import detectable_effect
 
 SIZES = st.integers(6, 500)
 

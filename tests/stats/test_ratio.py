@@ -10,9 +10,10 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from biaslab.errors import InputError
-from biaslab.stats.inference import Resampling, in_order, t_test
+from biaslab.stats.inference import Resampling, in_order
 from biaslab.stats.permutation import sign_flip
 from biaslab.stats.ratio import Ratio, sum_by_context
+from biaslab.stats.t_inference import t_test
 
 rng = np.random.default_rng(7)
 NUM, DEN = rng.gamma(2.0, 2.0, 40), rng.integers(1, 9, 40).astype(float)

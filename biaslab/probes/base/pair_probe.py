@@ -109,9 +109,9 @@ class PairProbe(Probe):
         if isinstance(trial.request, Choice):
             return _read_distribution(reply.logprobs or (), reply.samples is not None)
         chosen, status = parse_choice(reply.text, trial.labels)
-        if chosen is None:
+        if chosen is None and status != "tie":
             return math.nan, status
-        return (0.5, "tie") if chosen == 2 else (1.0 - chosen, "ok")
+        return (0.5, "tie") if chosen is None or chosen == 2 else (1.0 - chosen, "ok")
 
 
 def draw_of(seed: int, context_id: str) -> np.random.Generator:

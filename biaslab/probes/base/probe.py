@@ -19,6 +19,7 @@ from biaslab.stats import (
     Ratio,
     Resampling,
     choose_metrics,
+    each_cell,
     estimate_rows,
     estimates_frame,
     has_value,
@@ -31,7 +32,7 @@ from biaslab.stats import (
 )
 
 #: What becomes an estimate when it is asked for; calling it computes what others do not need.
-Estimable = Ratio | Estimate | Callable[[], Estimate]
+Estimable = Ratio | Estimate | Callable[[], Ratio | Estimate]
 #: Probability that all labels of a question have together, which every probe of label distributions reports.
 LABEL_MASS = Metric("label_mass", "probability of all labels together", "probability")
 
@@ -268,7 +269,7 @@ class Probe(ABC):
         require_columns(trials, (*self.cell, *self.columns), "trials")
         rows: list[dict[str, Any]] = []
         shared: dict[Any, Any] = {}
-        for values, part in trials.groupby(list(self.cell), sort=False):
+        for values, part in each_cell(trials, self.cell):
             where = dict(zip(self.cell, values, strict=True))
             clusters = shared_requests(part)
             shared |= clusters
@@ -323,6 +324,5 @@ def _noted(found: Estimate, note: str, n_trials: int, n_dropped: int) -> Estimat
 
 
 def _estimate(found: Estimable, resampling: Resampling) -> Estimate:
-    if isinstance(found, Ratio):
-        return found.estimate(resampling)
-    return found if isinstance(found, Estimate) else found()
+    made = found() if callable(found) else found
+    return made.estimate(resampling) if isinstance(made, Ratio) else made

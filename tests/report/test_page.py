@@ -1,0 +1,91 @@
+"""The page of an audit: a paragraph a judge, figures beside biases, each reason once."""
+
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab.cli import main
+from biaslab.errors import TrialsError
+from biaslab.report import page, verdicts
+
+WIDE = 10_000  # letters of a line: nothing is wrapped
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """A log of two judges, one of which prefers what stands first."""
+    rows = ["judge,context_id,candidate_id,opponent_id,winner"]
+    for question in range(40):
+        rows += [f"keen,q{question},x,y,x", f"keen,q{question},y,x,{'y' if question % 5 else 'x'}"]
+        rows += [f"fair,q{question},x,y,{'xy'[question % 2]}", f"fair,q{question},y,x,{'xy'[question % 2]}"]
+    path = tmp_path_factory.mktemp("log") / "log.csv"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def audited(log):
+    return bl.audit(bl.read_judgements(log))
+
+
+def paragraphs(text):
+    return {part.splitlines()[0].split(" (")[0]: part for part in text.split("\n\n")}
+
+
+def test_each_judge_has_a_paragraph_with_bias_size_certainty_and_advice(audited):
+    found = paragraphs(page(audited, width=WIDE))
+    assert "● is biased: position" in found["keen"]
+    row = audited.set_index(["judge", "metric"]).loc[("keen", "first_position_rate")].iloc[0]
+    assert f"{row['estimate']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}], q <0.001" in found["keen"]
+    assert "→ ask every pair in both orders" in found["keen"]
+    assert "is biased" not in found["fair"]
+    assert "same winner in both orders (share): overall 1.000" in found["fair"]
+
+
+def test_a_reason_is_given_once_with_everything_it_is_a_reason_for(audited):
+    said = paragraphs(page(audited, width=WIDE))["not said:"]
+    reasons = set(audited.attrs["not_run"].values())
+    assert all(said.count(why) == 1 for why in reasons)
+    assert "comparative, recipe: needs trials of its own design" in said
+
+
+def test_lines_are_no_longer_than_asked(audited):
+    assert max(map(len, page(audited, width=60).splitlines())) <= 60
+    assert page(audited, width=60).split() == page(audited, width=WIDE).split()
+
+
+def test_a_log_without_any_test_of_a_bias_says_so(make_row):
+    text = page(pd.DataFrame([make_row(probe="position", metric="order_consistency", p_value=float("nan"))]))
+    assert "no bias could be tested" in text
+
+
+def test_a_frame_of_something_else_is_refused():
+    with pytest.raises(TrialsError, match="without judge"):
+        page(pd.DataFrame({"estimate": [1.0]}))
+
+
+def test_the_command_ends_in_the_page_and_prints_every_row_when_asked(log, tmp_path, capsys):
+    assert main(["audit", str(log), "--card", str(tmp_path / "log")]) == 0
+    short = capsys.readouterr().out
+    assert "● is biased: position" in short
+    assert "first_position_rate" not in short
+    assert {path.suffix for path in tmp_path.iterdir()} == {".html", ".md", ".png", ".csv"}
+    assert main(["audit", str(log), "--all"]) == 0
+    long = capsys.readouterr().out
+    assert "first_position_rate" in long
+    assert "comparative: not run, needs trials of its own design" in long
+
+
+def test_a_card_of_a_log_needs_no_data_set(log, tmp_path, capsys):
+    stem = tmp_path / "card"
+    assert main(["card", f"recorded:{log},judge=keen", "--probe", "position", "--out", str(stem)]) == 0
+    assert "keen: position, P(A), decisions for the first: found: prefers what stands first" in capsys.readouterr().out
+    assert "## fair" not in stem.with_suffix(".md").read_text()
+    assert main(["card", f"recorded:{log},judge=nobody", "--out", str(stem)]) == 2
+    assert "where['judge'] is 'nobody', allowed: one of keen, fair" in capsys.readouterr().err
+
+
+def test_verdicts_name_the_judge_where_there_are_several(audited):
+    rows = audited[audited["metric"].eq("first_position_rate") & audited["probe"].eq("position")]
+    assert [sentence.split(",")[0].split(":")[0] for sentence in verdicts(rows)][:1] == ["keen"]
+    assert not verdicts(rows[rows["judge"] == "keen"])[0].startswith("keen")
