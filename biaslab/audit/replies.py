@@ -14,6 +14,7 @@ from biaslab.ranking import pairs
 from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame, usable
 
 _CELL = ("judge", "dataset", "attribute", "template")
+_SIDES = ("candidate_id", "opponent_id")
 _UNIT = (0.0, 1.0)
 _UNRATED = "undefined: no human scores that differ"
 
@@ -36,7 +37,10 @@ class Replies:
     ``first_position_rate`` (0–1)
         Share of decisions, ties aside, for the first. Unlike that of `biaslab.probes.Position` it counts replies
         whose twin in the other order is missing, so that candidates that are often shown first may move it; no
-        test.
+        test. ``n_trials`` counts those of which it is known what was shown first.
+    ``first_label_rate`` (0–1)
+        The same of the labels: how often the first label is the likelier one, where a log has its probability. It
+        needs not be known which candidate had the label.
     ``comparative_accuracy`` (0–1)
         Share of decisions between candidates with different human scores that go as humans do.
     ``accuracy_both_orders`` (0–1)
@@ -62,13 +66,30 @@ class Replies:
         for names, cell in trials.groupby(list(_CELL), sort=False):
             where = dict(zip(_CELL, names, strict=True))
             found = usable(cell)
-            counts = len(found), len(cell) - len(found)
+            planned_of, read_of = _counts(cell), _counts(found)
             read = cell.index.isin(found.index)
             readable = Ratio(cell["context_id"], read, np.ones(len(cell)), bounds=_UNIT, inference="score")
             for system, ratios in (("", {"readable_rate": readable, **_of_all(found)}), *_of_systems(found)):
-                estimates = {name: ratio.estimate(self.resampling) for name, ratio in ratios.items()}
-                rows += estimate_rows(estimates, where | {"system": system}, self.resampling, *counts)
+                at = where | {"system": system}
+                for name, ratio in ratios.items():
+                    planned = planned_of.get(system, len(cell))
+                    entering = read_of.get(system, _entering(name, found))
+                    made = {name: ratio.estimate(self.resampling)}
+                    rows += estimate_rows(made, at, self.resampling, entering, planned - entering)
         return estimates_frame(rows, self.name, (), ("attribute", "template", "system"))
+
+
+def _counts(trials: pd.DataFrame) -> dict[str, int]:
+    """Return of how many judgements each candidate is one side."""
+    sides = [trials[name].value_counts() for name in _SIDES]
+    return {str(name): int(count) for name, count in sides[0].add(sides[1], fill_value=0).items()}
+
+
+def _entering(metric: str, found: pd.DataFrame) -> int:
+    """Return how many readable judgements a metric is made of."""
+    if metric == "first_position_rate":
+        return int(found["order_known"].astype(bool).sum())
+    return int(found["p_first_label"].notna().sum()) if metric == "first_label_rate" else len(found)
 
 
 def _won(found: pd.DataFrame) -> pd.Series:
@@ -80,13 +101,17 @@ def _of_all(found: pd.DataFrame) -> dict[str, Ratio]:
     won, context = _won(found), found["context_id"]
     shown = won.where(found["order_known"].astype(bool))
     ratios = {"first_position_rate": pairs.first_position_rate(context, shown, null=None)}
+    label = found["p_first_label"]
+    if label.notna().any():
+        chosen = (label > 0.5).astype(float).where(label.notna() & (label != 0.5))
+        ratios["first_label_rate"] = pairs.first_position_rate(context, chosen, null=None)
     accuracy = pairs.comparative_accuracy(context, won, found["human_gap"])
     if not np.asarray(accuracy.denominator).any():
         return ratios
-    return ratios | {"comparative_accuracy": accuracy, "accuracy_both_orders": _both_orders(found, won)}
+    return ratios | {"comparative_accuracy": accuracy, "accuracy_both_orders": both_orders(found, won)}
 
 
-def _both_orders(found: pd.DataFrame, won: pd.Series) -> Ratio:
+def both_orders(found: pd.DataFrame, won: pd.Series) -> Ratio:
     """Return the share of pairs that are decided as humans do in both orders."""
     differ = found[found["human_gap"].fillna(0) != 0]
     one, two = differ["candidate_id"], differ["opponent_id"]
@@ -102,7 +127,7 @@ def _both_orders(found: pd.DataFrame, won: pd.Series) -> Ratio:
 def _of_systems(found: pd.DataFrame) -> Iterator[tuple[str, dict[str, Ratio]]]:
     won, known = _won(found), found["order_known"].astype(bool)
     rated = bool((known & won.notna() & (found["human_gap"].fillna(0) != 0)).any())
-    groups = [found.groupby(name, sort=False).groups for name in ("candidate_id", "opponent_id")]
+    groups = [found.groupby(name, sort=False).groups for name in _SIDES]
     for system in dict.fromkeys((*groups[0], *groups[1])):
         shown, against = (found.loc[places.get(system, [])] for places in groups)
         context = pd.concat([shown["context_id"], against["context_id"]])

@@ -9,7 +9,7 @@ from typing import Protocol
 import pandas as pd
 
 from biaslab import probes
-from biaslab.audit import halo, human_agreement, replies
+from biaslab.audit import gold_subsets, halo, human_agreement, own_system, pair_length, replies
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import BiaslabError, InputError
 from biaslab.judgements.humans import with_humans
@@ -17,6 +17,15 @@ from biaslab.judgements.log_columns import trials_of
 from biaslab.probes.base import Accepted
 from biaslab.stats import LEADING, TRAILING, Resampling, corrected, require_columns
 
+#: What is said of judgements whatever the design, beside the probes.
+_OTHERS = (
+    replies.Replies,
+    human_agreement.HumanAgreement,
+    halo.Halo,
+    pair_length.PairLength,
+    gold_subsets.Subsets,
+    own_system.SelfPreference,
+)
 _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value", "status")
 
 
@@ -45,7 +54,8 @@ def audit(
     human : Dataset, optional
         Human scores to join by context, candidate and attribute.
     only : sequence of str, optional
-        Probes to run; all, and "replies", "human_agreement" and "halo", by default.
+        Probes to run; all, and "replies", "human_agreement", "halo", "pair_length", "subsets" and "self_preference",
+        by default.
     resampling : Resampling, optional
         Of the estimates.
 
@@ -109,8 +119,7 @@ def audit(
 def _measures(resampling: Resampling) -> dict[str, Measure]:
     """Return every probe, and what is said of judgements whatever the design."""
     found: dict[str, Measure] = {name: kind(resampling=resampling) for name, kind in probes.available().items()}
-    others = (replies.Replies(resampling), human_agreement.HumanAgreement(resampling), halo.Halo(resampling))
-    return found | {measure.name: measure for measure in others}
+    return found | {kind.name: kind(resampling) for kind in _OTHERS}
 
 
 def _run(measure: Measure, trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:

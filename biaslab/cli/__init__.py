@@ -22,7 +22,7 @@ Start here:
   biaslab probe position --attribute coherence --out position.csv
 \b
 Exit codes: 0 fine, 2 a wrong command or input, 3 anything else that failed,
-130 stopped with Ctrl-C.
+4 a log of which more than half could not be read, 130 stopped with Ctrl-C.
 """
 
 app = typer.Typer(
@@ -48,7 +48,7 @@ app.command("list")(probe.list_everything)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 0 fine, 2 wrong input, 3 another failure, 130 stopped.
+    """Run a command and return its exit code: 0 fine, 2 wrong input, 3 another failure, 4 unread logs, 130 stopped.
 
     Parameters
     ----------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,17 +15,30 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _LISTED = 10  # malformed lines that are shown; all are counted
+_UNREAD = 4  # exit code where more than half of a log could not be read
+_HALF = 0.5
 
 
 def audit(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Logs, archives or folders of them.")],
-    kind: Annotated[str | None, typer.Option("--format", help="Format; seen from the content by default.")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="NAME", help="Format, such as llmbar or mapping; seen from the content by default."
+        ),
+    ] = None,
     mapped: Annotated[
         list[str] | None,
         typer.Option(
             "--map", metavar="NAME=FIELD", help="Column of trials=field, ==constant or =field~regex; may be repeated."
         ),
     ] = None,
+    mapping_file: Annotated[
+        Path | None, typer.Option("--mapping", metavar="FILE.toml", help="A file that says what --map does, and more.")
+    ] = None,
+    humans: Annotated[
+        bool, typer.Option("--humans", help="Say how far people agree in a table of their ratings, without a judge.")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line.")] = False,
     dataset: Annotated[str | None, typer.Option(help="Join human scores of this data set; see `biaslab list`.")] = None,
     path: DataPath = None,
@@ -38,21 +52,26 @@ def audit(
     """Audit recorded judgements with every probe that can run.
 
     Ends in a page: what each judge is biased by, how much, how sure, what to do.
-    Formats are seen from the content: AlpacaEval, MT-Bench, LLMBar, G-Eval, and more;
+    Formats are seen from the content: AlpacaEval, MT-Bench, LLMBar, JudgeBench, G-Eval, and more;
     any table with --map, such as --map context_id=question --map scale==1-5.
+
+    Exit code 4: more than half of a log could not be read.
     """
     require_table(out)
     if card is not None:
         require_folder("card", card)
     from biaslab import load_dataset
     from biaslab.audit import audit as run_audit
+    from biaslab.audit.annotators import audit_humans
 
-    mapping = dict(_entry(text) for text in mapped or [])
+    _require_once(files)
+    given = _mapping(mapped or [], mapping_file)
     human = None if dataset is None else load_dataset(dataset, path)
-    estimates = run_audit(_read(files, kind, mapping, strict), human, only or None)
-    _show(estimates, everything)
+    trials = _read(files, kind, given, strict, unread=humans)
+    estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None)
+    _show(estimates, everything or humans)
     write_table(estimates, out, "estimate")
-    if card is not None:
+    if card is not None and not humans:
         from biaslab.report import card as make_card
 
         written = make_card(estimates, unmeasured=not_measured(estimates)).save(card)
@@ -74,7 +93,7 @@ def audit_log(judge: str, only: list[str]) -> pd.DataFrame:
     from biaslab.judges.recorded import rows_where
 
     file, where = log_named(judge)
-    return run_audit(rows_where(_read([Path(file)], None, {}, strict=False), where), None, only)
+    return run_audit(rows_where(_read([Path(file)], None, None, strict=False), where), None, only)
 
 
 def not_measured(estimates: pd.DataFrame) -> list[tuple[str, str, str]]:
@@ -85,8 +104,10 @@ def not_measured(estimates: pd.DataFrame) -> list[tuple[str, str, str]]:
     return [(str(judge), name, why) for judge in estimates["judge"].unique() for name, why in reasons.items()]
 
 
-def _read(files: list[Path], kind: str | None, mapping: dict[str, str], strict: bool) -> pd.DataFrame:
-    """Read all files, and say of each what was read."""
+def _read(
+    files: list[Path], kind: str | None, mapping: dict[str, Any] | Path | None, strict: bool, unread: bool = False
+) -> pd.DataFrame:
+    """Read all files, and say of each what was read; unless ``unread``, the first that is mostly unread is the last."""
     import pandas as pd
 
     from biaslab import read_judgements
@@ -95,8 +116,43 @@ def _read(files: list[Path], kind: str | None, mapping: dict[str, str], strict: 
     for file in files:
         parts.append(read_judgements(file, kind, mapping, strict))
         _say_what_was_read(file, parts[-1])
+        if not unread:
+            _require_readable(parts[-1])
         parts[-1].attrs = {}
     return pd.concat(parts, ignore_index=True)
+
+
+def _require_once(files: list[Path]) -> None:
+    """Raise `InputError` where a log is named twice, or a second one holds the same bytes."""
+    seen: dict[object, Path] = {}
+    for file in files:
+        key: object = file.resolve()
+        if file.is_file():
+            with file.open("rb") as opened:
+                key = hashlib.file_digest(opened, "sha256").hexdigest()
+        if key in seen:
+            raise InputError("files", str(file), "every log once", f"it is the same as {seen[key]}: leave one out")
+        seen[key] = file
+
+
+def _mapping(mapped: list[str], file: Path | None) -> dict[str, Any] | Path | None:
+    entries = dict(_entry(text) for text in mapped)
+    if file is None or not entries:
+        return entries or file
+    from biaslab.judgements.mapping_files import read_mapping_file
+
+    return read_mapping_file(file) | entries
+
+
+def _require_readable(trials: pd.DataFrame) -> None:
+    """Stop where more than half of a log could not be read, with some of it and what would read it."""
+    from biaslab.judgements.unread import explain_unread, unread_share
+
+    if unread_share(trials) <= _HALF:
+        return
+    lines = "".join(f"\n  {line}" for line in explain_unread(trials))
+    typer.echo(f"biaslab: more than half of these judgements could not be read, such as{lines}", err=True)
+    raise typer.Exit(_UNREAD)
 
 
 def _entry(text: str) -> tuple[str, str]:
@@ -116,6 +172,8 @@ def _say_what_was_read(file: Path, trials: pd.DataFrame) -> None:
         typer.echo(f"  {facts['duplicates']:,} stand twice{others}: the first is kept")
     for reason, count in facts["left_out"].items():
         typer.echo(f"  {count:,} left out: {reason}")
+    for reason, count in facts["unmatched"].items():
+        typer.echo(f"  {count:,} not as the mapping says: {reason}")
     if facts["skipped"]:
         typer.echo(f"  {len(facts['skipped']):,} files are no logs: {', '.join(facts['skipped'][:3])}, …")
     if facts["malformed"]:
@@ -136,9 +194,9 @@ def _show(estimates: pd.DataFrame, everything: bool) -> None:
     for (probe, judge, dataset), part in estimates.groupby(["probe", "judge", "dataset"], sort=False):
         if everything:
             typer.echo(f"\n{probe} of {judge} on {dataset}\n\n{table(part)}")
-    for name, note in estimates.attrs["notes"].items():
+    for name, note in estimates.attrs.get("notes", {}).items():
         typer.echo(f"{name}: {note}")
-    for name, why in estimates.attrs["not_run"].items() if everything else ():
+    for name, why in estimates.attrs.get("not_run", {}).items() if everything else ():
         typer.echo(f"{name}: not run, {why}")
     if not everything:
         typer.echo("every estimate: --all, or --out FILE.csv")

@@ -16,18 +16,18 @@ from biaslab.judgements import inspect_logs
 from biaslab.judgements.detection import available, detect, find_format
 from biaslab.judgements.documents import Document, documents, read_rows
 from biaslab.judgements.log_columns import COLUMNS, without_duplicates
-from biaslab.judgements.mapping import NAMES, check_mapping
-from biaslab.judgements.readings import compiled
+from biaslab.judgements.mapping import NAMES
+from biaslab.judgements.mapping_files import LogMapping, make_mapping
+from biaslab.judgements.reshaping import shaped
 from biaslab.judgements.rows import Log, Rows, Source
 
 __all__ = ["available", "read_judgements"]
-_PATTERN = "score_pattern"
 
 
 def read_judgements(
     path: str | Path,
     format: str | None = None,  # noqa: A002 - the word that a reader of files looks for
-    mapping: Mapping[str, str] | None = None,
+    mapping: Mapping[str, Any] | str | Path | None = None,
     strict: bool = False,
 ) -> pd.DataFrame:
     r"""Read a log of judgements as trials.
@@ -38,11 +38,14 @@ def read_judgements(
         A file, an archive (tar) or a folder; gzip and xz are unpacked. JSON Lines, one JSON list, CSV, TSV or Parquet.
     format : str, optional
         One of `biaslab.judgements.available`; seen from the fields of the records by default, never from a name.
-    mapping : mapping of str to str, optional
-        Column of the trials → ``"field"`` of the file, ``"=constant"`` or ``"field~regular expression"``, the first
-        group of which is taken. It replaces what a format's reader found, such as ``{"judge": "=GPT-4"}``, and is
-        needed for tables of no known format (`biaslab.judgements.mapping` lists what for). ``score_pattern`` is a
-        regular expression that reads scores in texts instead of `biaslab.parsing`.
+    mapping : mapping of str to str, or path, optional
+        Column of the trials → ``"field"`` of the file or dotted path, ``"=constant"``, ``"field~regular expression"``,
+        the first group of which is taken, or ``"field | 0 -> tie, 1 -> a"``, what its values mean. It always wins over
+        what a format's reader found, such as ``{"judge": "=GPT-4"}``, and is needed for tables of no known format
+        (`biaslab.judgements.mapping` lists what for). ``explode`` makes rows of a list, ``join`` adds the fields of a
+        second file (`biaslab.judgements.reshaping`), and ``score_pattern`` is a regular expression that reads scores
+        in texts instead of `biaslab.parsing`. A path is that of a TOML file that says all this
+        (`biaslab.judgements.mapping_files`).
     strict : bool
         Raise at the first malformed line.
 
@@ -50,13 +53,17 @@ def read_judgements(
     -------
     pandas.DataFrame
         The columns of `biaslab.collect`, where ``probe`` is "recorded" and ``key`` is file and line, and those that
-        probes read: of pairs ``template, human_gap, order_known``; of scores ``configuration, scale, answer, form,
-        order, rules, human, human_scale, ratings, words``; and ``reply``, the text. ``value`` is the probability that
+        probes read: of pairs ``template, human_gap, order_known, p_first_label`` (how likely the first label was,
+        whoever had it) and ``p_both_orders`` (the mean over both orders, where a log has no other probability); of
+        scores ``configuration, scale, answer, form, order, rules, human, human_scale, ratings``; ``words`` and
+        ``opponent_words``, the lengths of the texts, ``subset`` of the data set, ``judge_system``, the judge's own
+        system; and ``reply``, the text. ``value`` is the probability that
         the first shown wins (1, 0, or ½ for a tie, where the judge gave a verdict alone), or the score. A judgement
         that stands twice is kept once, the first; a missing twin is left missing. ``attrs`` has ``files`` (name →
         format), ``skipped`` (files of no known format in an archive or folder), ``malformed`` and ``problems`` (how
         many lines, and file, line and reason of each), ``left_out`` (reason → records that are no judgements, such as
-        failed calls), ``duplicates``, and ``contradictions``, the duplicates that say something else.
+        failed calls), ``unmatched`` (reason → judgements in which the mapping did not find what it asks for),
+        ``duplicates``, and ``contradictions``, the duplicates that say something else.
 
     Raises
     ------
@@ -79,14 +86,11 @@ def read_judgements(
     >>> [(line, reason.partition(":")[0]) for _, line, reason in trials.attrs["problems"]]
     [(3, 'not JSON')]
     """
-    given = dict(mapping or {})
-    pattern = given.pop(_PATTERN, None)
-    if pattern is not None:
-        compiled(pattern, _PATTERN)
-    check_mapping(given)
-    if format is not None and format != "inspect":
-        find_format(format)
-    reading = _Reading(format, given, pattern, strict)
+    given = make_mapping(mapping)
+    chosen = format or given.format
+    if chosen is not None and chosen != "inspect":
+        find_format(chosen)
+    reading = _Reading(chosen, given, strict)
     parts = [part for document in documents(path) for part in reading.of(document)]
     if not parts:
         reading.explain(path)
@@ -99,24 +103,28 @@ def read_judgements(
 class _Reading:
     """What was read so far of the files of one path."""
 
-    def __init__(self, format_: str | None, mapping: dict[str, str], pattern: str | None, strict: bool) -> None:
-        self.format, self.mapping, self.pattern, self.strict = format_, mapping, pattern, strict
+    def __init__(self, format_: str | None, mapping: LogMapping, strict: bool) -> None:
+        self.format, self.mapping, self.strict = format_, mapping, strict
         self.logs: list[Log] = []
         self.files: dict[str, str] = {}
         self.skipped: list[str] = []
         self.fields: list[str] = []
+        self.lists: list[str] = []
 
     def of(self, document: Document) -> Iterator[pd.DataFrame]:
         """Yield the trials of a file in chunks."""
         log = Log(document.name)
         inspect = self.format == "inspect" or (self.format is None and inspect_logs.is_inspect(document))
-        given = dict(self.mapping)
+        given = dict(self.mapping.columns)
         chunks = _inspected(document, log, given.pop("scale", None)) if inspect else read_rows(document, log)
+        chunks = shaped(chunks, self.mapping.shape)
         first = next(chunks, None)
         name = "mapping" if inspect else self.format
         if first is not None and name is None:
-            name = detect(first.records, bool(self.mapping))
+            exploded = self.mapping.shape is not None and bool(self.mapping.shape.explode)
+            name = "mapping" if exploded and given else detect(first.records, bool(given))
         if first is None or name is None:
+            self.lists += _lists(first)
             self.fields += sorted({str(field) for record in (first.records[:5] if first else ()) for field in record})
             self.skipped.append(document.name)
             return
@@ -126,7 +134,7 @@ class _Reading:
         log.strict = self.strict
         self.logs.append(log)
         self.files[document.name] = "inspect" if inspect else name
-        read, source = find_format(name).read, Source(document.name, self.pattern)
+        read, source = find_format(name).read, Source(document.name, self.mapping.score_pattern)
         for rows in chain([first], chunks):
             made = read(rows, source, given)
             if len(made) and len(trials := _with_places(made, rows, document.name)):
@@ -139,6 +147,10 @@ class _Reading:
             why = f"line {first.line}: {first.reason}" if first else "every record was left out"
             raise InputError("path", str(path), "a log with at least one judgement", why)
         found = f"this one has the fields {', '.join(self.fields[:20])}" if self.fields else "this one has no records"
+        if self.lists:
+            lists = ", ".join(self.lists[:5])
+            remedy = f"this one is a JSON object with lists in {lists}: map explode={self.lists[0]}"
+            raise InputError("path", str(path), "records, as lines, a list or a table", remedy)
         raise InputError("path", str(path), f"a log in one of the formats {', '.join(available())}",
                          f"{found}; give a mapping of some of {', '.join(NAMES[:8])}, …")  # fmt: skip
 
@@ -146,8 +158,9 @@ class _Reading:
         """Return what goes into the trials' attrs, plain so that it can be saved with them."""
         problems = [tuple(problem) for log in self.logs for problem in log.problems]
         left_out = sum((log.left_out for log in self.logs), Counter[str]())
+        unmatched = sum((log.unmatched for log in self.logs), Counter[str]())
         return {"files": self.files, "skipped": self.skipped, "malformed": len(problems), "problems": problems,
-                "left_out": dict(left_out)}  # fmt: skip
+                "left_out": dict(left_out), "unmatched": dict(unmatched)}  # fmt: skip
 
 
 def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows]:
@@ -163,6 +176,14 @@ def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows
             log.left_out["a number of unknown scale"] += 1
     if found:
         yield Rows([record for _, record in found], [line for line, _ in found], log, textual=False)
+
+
+def _lists(rows: Rows | None) -> list[str]:
+    """Return the fields of a file that is one object which hold lists of objects."""
+    if rows is None or len(rows.records) != 1:
+        return []
+    listed = {name: value for name, value in rows.records[0].items() if isinstance(value, list)}
+    return [name for name, items in listed.items() if items and isinstance(items[0], dict)]
 
 
 def _with_places(made: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.datasets._files import text_key
+from biaslab.datasets.schema import count_words
 from biaslab.judgements.log_columns import trials_of
 from biaslab.judgements.readings import each_on_scale, scored
 from biaslab.judgements.rows import Rows, Source, plain
@@ -50,13 +51,27 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
         identity = text_key(*(part.strip() for part in (text, about) if isinstance(part, str)))
         shown = system[place] if system[place] != "unknown" else text_key(texts["system_output"][place].strip())
         human = _human(scores[place], found[0])
-        fixed = (place, _dataset(scores[place]), identity, shown, *found, human, text_key(text.strip()))
+        if source.scale is not None:
+            found = (found[0], source.scale, *found[2:])
+        words = float(count_words(texts["system_output"][place]))
+        fixed = (place, _dataset(scores[place]), identity, shown, *found, human, words, text_key(text.strip()))
         made += [(*fixed, replicate, plain(reply)) for replicate, reply in enumerate(given)]
     return _trials(made, source)
 
 
 def _trials(made: list[tuple[Any, ...]], source: Source) -> pd.DataFrame:
-    known = ["dataset", "context_id", "candidate_id", "attribute", "scale", "form", "order", "human", "replicate"]
+    known = [
+        "dataset",
+        "context_id",
+        "candidate_id",
+        "attribute",
+        "scale",
+        "form",
+        "order",
+        "human",
+        "words",
+        "replicate",
+    ]
     found = pd.DataFrame(made, columns=["place", *known[:-1], "source_key", "replicate", "reply"]).set_index("place")
     found["reply"] = found["reply"].astype("str")
     readings = each_on_scale(

@@ -6,63 +6,72 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from biaslab.errors import InputError
 from biaslab.judgements import (
     all_responses,
     alpaca_eval,
     bracket_pairs,
+    cobbler,
     collected,
+    judgebench,
     llmbar,
     mapping,
     mt_bench,
     openai_batch,
+    pandalm,
     prometheus,
+    self_recognition,
     store_export,
     summeval_pairs,
     summeval_scores,
 )
-from biaslab.judgements.rows import Rows, Source
+from biaslab.judgements.overriding import Reader, overridden
 
-Reader = Callable[[Rows, Source, Mapping[str, str]], pd.DataFrame]
 _SEEN = 50  # records that a format is told from: a damaged one must not decide
 
 
 class Format(NamedTuple):
-    """A format: the fields that tell it, its reader, and what it is in one line."""
+    """A format: the fields that tell it, its reader, what it is in one line, and what else tells its records."""
 
     fields: frozenset[str]
     read: Reader
     help: str
-
-
-def _plain(read: Callable[[Rows, Source], pd.DataFrame]) -> Reader:
-    """Let the mapping replace columns of what a reader returns."""
-
-    def overridden(rows: Rows, source: Source, given: Mapping[str, str]) -> pd.DataFrame:
-        found = read(rows, source)
-        for name, column in mapping.columns_of(rows, given).items():
-            found[name] = column.reindex(found.index)
-        return found
-
-    return overridden
+    tells: Callable[[Sequence[Mapping[str, Any]]], bool] | None = None
 
 
 FORMATS: dict[str, Format] = {
-    "collected": Format(collected.FIELDS, _plain(collected.read), "trials of biaslab, saved"),
-    "store_export": Format(store_export.FIELDS, _plain(store_export.read), "export of a biaslab store"),
-    "alpaca_eval": Format(alpaca_eval.FIELDS, _plain(alpaca_eval.read), "AlpacaEval annotations.json"),
-    "llmbar": Format(llmbar.FIELDS, _plain(llmbar.read), "LLMBar result.json"),
-    "bracket_pairs": Format(bracket_pairs.FIELDS, _plain(bracket_pairs.read), "pair log with [[A]], [[B]], [[C]]"),
-    "mt_bench": Format(mt_bench.FIELDS, _plain(mt_bench.read), "FastChat pairs of MT-Bench"),
-    "mt_bench_single": Format(mt_bench.SINGLE_FIELDS, _plain(mt_bench.read_single), "FastChat scores of MT-Bench"),
-    "all_responses": Format(all_responses.FIELDS, _plain(all_responses.read), "G-Eval, Closer Look: all_responses"),
-    "prometheus": Format(prometheus.FIELDS, _plain(prometheus.read), "Prometheus sets with gpt4_score"),
-    "summeval_pairs": Format(summeval_pairs.FIELDS, _plain(summeval_pairs.read), "pairs of SummEval summaries"),
-    "summeval_scores": Format(summeval_scores.FIELDS, _plain(summeval_scores.read), "scores of SummEval summaries"),
+    "collected": Format(collected.FIELDS, overridden(collected.read), "trials of biaslab, saved"),
+    "store_export": Format(store_export.FIELDS, overridden(store_export.read), "export of a biaslab store"),
+    "alpaca_eval": Format(alpaca_eval.FIELDS, overridden(alpaca_eval.read), "AlpacaEval annotations.json"),
+    "llmbar": Format(llmbar.FIELDS, overridden(llmbar.read), "LLMBar result.json"),
+    "bracket_pairs": Format(bracket_pairs.FIELDS, overridden(bracket_pairs.read), "pair log with [[A]], [[B]], [[C]]"),
+    "mt_bench": Format(mt_bench.FIELDS, overridden(mt_bench.read), "FastChat pairs of MT-Bench"),
+    "mt_bench_single": Format(mt_bench.SINGLE_FIELDS, overridden(mt_bench.read_single), "FastChat scores of MT-Bench"),
+    "all_responses": Format(all_responses.FIELDS, overridden(all_responses.read), "G-Eval, Closer Look: all_responses"),
+    "prometheus": Format(prometheus.FIELDS, overridden(prometheus.read), "Prometheus sets with gpt4_score"),
+    "summeval_pairs": Format(summeval_pairs.FIELDS, overridden(summeval_pairs.read), "pairs of SummEval summaries"),
+    "summeval_scores": Format(summeval_scores.FIELDS, overridden(summeval_scores.read), "scores of SummEval summaries"),
+    "judgebench": Format(judgebench.FIELDS, overridden(judgebench.read), "JudgeBench outputs, both orders"),
+    "self_recognition": Format(
+        self_recognition.FIELDS, overridden(self_recognition.read), "own summaries against others', both orders"
+    ),
+    "self_recognition_scores": Format(
+        self_recognition.SCORE_FIELDS,
+        overridden(self_recognition.read_scores),
+        "exact scores of summaries",
+    ),
+    "cobbler": Format(cobbler.FIELDS, overridden(cobbler.read), "CoBBLEr true_order, both orders"),
     "openai_batch": Format(openai_batch.FIELDS, openai_batch.read, "output of OpenAI's batch API, with a mapping"),
+    "pandalm": Format(
+        pandalm.FIELDS, overridden(pandalm.read), "PandaLM verdicts: idx and <judge>_result", pandalm.tells
+    ),
     "mapping": Format(frozenset({"context_id", "candidate_id"}), mapping.read_mapped, "any table, with a mapping"),
+    "cobbler_wins": Format(
+        cobbler.WIN_FIELDS,
+        overridden(cobbler.read_wins),
+        "CoBBLEr preferences: wins of systems",
+        cobbler.tells_wins,
+    ),
 }
 
 
@@ -84,6 +93,10 @@ def find_format(name: str) -> Format:
     return FORMATS[name]
 
 
+def _looks(known: Format, records: Sequence[Mapping[str, Any]]) -> bool:
+    return bool(records) and (known.tells is None or known.tells(records[:_SEEN]))
+
+
 def detect(records: Sequence[Mapping[str, Any]], mapped: bool) -> str | None:
     """Return the first format whose fields half of the first records have; None if there is none.
 
@@ -91,5 +104,5 @@ def detect(records: Sequence[Mapping[str, Any]], mapped: bool) -> str | None:
     """
     seen = Counter(name for record in records[:_SEEN] for name in record)
     common = {name for name, count in seen.items() if 2 * count >= min(len(records), _SEEN)}
-    told = next((name for name, known in FORMATS.items() if known.fields <= common), None)
+    told = next((name for name, known in FORMATS.items() if known.fields <= common and _looks(known, records)), None)
     return told or ("mapping" if mapped and common else None)

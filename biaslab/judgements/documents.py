@@ -1,27 +1,22 @@
-"""Files that hold logs: plain, compressed, in an archive or a folder; JSON Lines, one JSON list, CSV, TSV, Parquet."""
+"""Files that hold logs: plain, compressed, in an archive or a folder; JSON Lines, a JSON list, CSV, TSV, Parquet."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
-import lzma
 import re
-import tarfile
-import zlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from biaslab.errors import InputError
+from biaslab.judgements.containers import BROKEN, foreign, members, unpacked
 from biaslab.judgements.rows import Log, Rows
 
 CHUNK = 100_000  # records in memory as objects at once
 _LEADING = re.compile(rb"\s*")
-_PACKED = (b"\x1f\x8b", b"\xfd7zXZ\x00")
-_BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 _NO_TEXT = re.compile("[\udc80-\udcff]")  # what "surrogateescape" makes of bytes that are not UTF-8
 _DECODER = json.JSONDecoder()
@@ -46,34 +41,29 @@ def documents(path: str | Path) -> Iterator[Document]:
     place = Path(path)
     if place.is_dir():
         for file in sorted(file for file in place.rglob("*") if file.is_file()):
-            for document in documents(file):
+            for document in _of_file(file, alone=False):
                 inner = "" if document.name == file.name else f"/{document.name}"
                 yield Document(f"{file.relative_to(place).as_posix()}{inner}", document.data)
         return
     if not place.is_file():
         raise InputError("path", str(path), "a file or folder that exists")
+    yield from _of_file(place, alone=True)
+
+
+def _of_file(file: Path, alone: bool) -> Iterator[Document]:
+    """Yield a file, or those of an archive; what holds no log is empty, or refused where it stands alone."""
     try:
-        data = _unpacked(place.read_bytes())
-        if data[257:262] == b"ustar":
-            yield from _archived(data)
+        data = unpacked(file.read_bytes())
+        remedy = foreign(data)
+        if remedy is not None and alone:
+            raise InputError("path", str(file), "a log of a format that can be read", remedy)
+        inside = None if remedy is not None else members(data)
+        if inside is None:
+            yield Document(file.name, b"" if remedy is not None else data)
         else:
-            yield Document(place.name, data)
-    except _BROKEN as error:
-        raise InputError("path", str(path), f"a whole file ({error})", "get it again") from error
-
-
-def _unpacked(data: bytes) -> bytes:
-    while data.startswith(_PACKED):
-        data = gzip.decompress(data) if data.startswith(_PACKED[0]) else lzma.decompress(data)
-    return data
-
-
-def _archived(data: bytes) -> Iterator[Document]:
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        for member in sorted((m for m in archive.getmembers() if m.isfile()), key=lambda m: m.name):
-            stream = archive.extractfile(member)
-            if stream is not None:
-                yield Document(member.name, _unpacked(stream.read()))
+            yield from (Document(name, part) for name, part in inside)
+    except BROKEN as error:
+        raise InputError("path", str(file), f"a whole file ({error})", "get it again") from error
 
 
 def read_rows(document: Document, log: Log) -> Iterator[Rows]:
@@ -81,18 +71,34 @@ def read_rows(document: Document, log: Log) -> Iterator[Rows]:
 
     Lines count from 1. Of a JSON list the line is the one on which a record begins; after a damaged record, reading
     goes on at the next line that begins as the first record's does, and stops where there is none. Rows of CSV, TSV
-    and Parquet files count from 1 after the header.
+    and Parquet files count from 1 after the header. An object that is a whole file is one record.
     """
     start = document.data.removeprefix(b"\xef\xbb\xbf")
     first = start[_LEADING.match(start).end() :][:1]  # type: ignore[union-attr]
     if document.data.startswith(b"PAR1"):
         found, textual = _from_parquet(document), False
+    elif first == b"{" and (whole := _one_object(start)) is not None:
+        found, textual = iter([(1, whole)]), False
     elif first in (b"[", b"{"):
         found, textual = (_from_list if first == b"[" else _from_lines)(start, log), False
     else:
         found, textual = _from_table(start, log), True
     while chunk := list(islice(found, CHUNK)):
         yield Rows([record for _, record in chunk], [line for line, _ in chunk], log, textual)
+
+
+def _one_object(data: bytes) -> dict[str, Any] | None:
+    """Return the object that a file is, written over several lines; None if it is lines of objects, or damaged."""
+    text, whole = _decoded(data.strip())
+    try:
+        _DECODER.decode(text.partition("\n")[0])
+    except _NOT_JSON:
+        try:
+            found = _DECODER.decode(text) if whole else None
+        except _NOT_JSON:
+            return None
+        return found if isinstance(found, dict) else None
+    return None
 
 
 def _from_lines(data: bytes, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:

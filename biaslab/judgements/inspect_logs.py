@@ -7,15 +7,14 @@ attribute the scorer, the replicate the epoch. C, P and I (correct, partial, inc
 
 from __future__ import annotations
 
-import io
 import json
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from biaslab.errors import InputError, MissingDependencyError
+from biaslab.judgements.containers import is_inspect as is_inspect_archive
 from biaslab.judgements.documents import Document
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -24,11 +23,7 @@ _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 def is_inspect(document: Document) -> bool:
     """Say whether a file is an Inspect log."""
     if document.data.startswith(b"PK\x03\x04"):
-        try:
-            names = zipfile.ZipFile(io.BytesIO(document.data)).namelist()
-        except (zipfile.BadZipFile, ValueError, OSError):
-            return False
-        return "header.json" in names or "_journal/start.json" in names
+        return is_inspect_archive(document.data)
     head = document.data[:4096]
     return head.lstrip()[:1] == b"{" and b'"eval"' in head and b'"version"' in head and not _is_lines(document.data)
 

@@ -8,6 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from biaslab.judgements.rows import plain
+
 Kind = Literal["text", "name", "number", "flag"]
 
 
@@ -52,6 +54,11 @@ SCHEMA = {
     "ratings": Column("name", ""),
     "annotators": Column("name", ""),
     "words": Column("number", np.nan),
+    "opponent_words": Column("number", np.nan),
+    "subset": Column("name", ""),
+    "judge_system": Column("name", ""),
+    "p_first_label": Column("number", np.nan),
+    "p_both_orders": Column("number", np.nan),
     "replicate": Column("number", 0, True),
     "value": Column("number", None),
     "status": Column("text", None),
@@ -99,7 +106,13 @@ def trials_of_several(rows: Sequence[tuple[Any, ...]], names: Sequence[str], **f
     **fixed
         Columns that are the same in all.
     """
-    found = pd.DataFrame(list(rows), columns=["place", *names]).set_index("place")
+    columns = ["place", *names]
+    try:
+        made = pd.DataFrame(list(rows), columns=columns)
+    except UnicodeEncodeError:  # half a surrogate pair, which no text holds
+        whole = [tuple(plain(value) if isinstance(value, str) else value for value in row) for row in rows]
+        made = pd.DataFrame(whole, columns=columns)
+    found = made.set_index("place")
     return trials_of({**fixed, **found}, found.index)
 
 

@@ -12,11 +12,11 @@ import pandas as pd
 from biaslab.judgements.log_columns import trials_of
 from biaslab.judgements.readings import bracketed, each, failed, scored
 from biaslab.judgements.rows import Rows, Source, strings
-from biaslab.scales import find_scale
+from biaslab.scales import scale_named
 
 FIELDS = frozenset({"question_id", "model_1", "model_2", "g1_judgment", "g2_judgment"})
 SINGLE_FIELDS = frozenset({"question_id", "model", "judge", "judgment"})
-_SCALE = find_scale("1-10")
+_SCALE = "1-10"
 _RATING = r"\[\[\s*(\d+(?:\.\d+)?)\s*\]\]"
 
 
@@ -38,9 +38,10 @@ def read_single(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial a record."""
     model, texts, common = rows.take("model", "id"), rows.take("judgment", "text"), _common(rows)
     rows.leave_out(failed(texts), "the call failed")
-    found = each(texts, scored(_SCALE, pattern=source.score_pattern or _RATING))
+    scale = scale_named(source.scale or _SCALE)
+    found = each(texts, scored(scale, pattern=source.score_pattern or _RATING))
     prompt = common.pop("template")
-    columns = {"candidate_id": model, "configuration": prompt, "scale": _SCALE.name, "reply": texts}
+    columns = {"candidate_id": model, "configuration": prompt, "scale": scale.name, "reply": texts}
     return trials_of({**common, **columns, **found}, texts.index)
 
 

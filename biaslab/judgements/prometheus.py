@@ -13,17 +13,18 @@ from typing import Any
 import pandas as pd
 
 from biaslab.datasets._files import text_key
+from biaslab.datasets.schema import count_words
 from biaslab.judgements.log_columns import trials_of_several
 from biaslab.judgements.readings import number_on
 from biaslab.judgements.rows import Rows, Source, plain
-from biaslab.scales import find_scale
+from biaslab.scales import scale_named
 
 FIELDS = frozenset({"instruction", "gpt4_score"})
-_SCALE = find_scale("1-5")
+_SCALE = "1-5"
 _TASK = re.compile(r"###\s*The instruction to evaluate:\s*(.*?)\s*###\s*Response to evaluate:\s*(.*?)\s*###", re.DOTALL)
 
 
-def read(rows: Rows, _source: Source) -> pd.DataFrame:
+def read(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial a repetition."""
     instruction, given = rows.take("instruction", "text"), rows.take("gpt4_score", "list")
     system, feedback = rows.take("response_source", "id", "unknown"), rows.take("gpt4_feedback", "any")
@@ -31,6 +32,8 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     rows.refuse(pd.Series([task is None for task in tasks]), "instruction holds no response to evaluate")
     numbers = [[_number(score) for score in scores] for scores in given]
     rows.refuse(pd.Series([None in scores for scores in numbers]), "a score is neither a number nor null")
+    scale = scale_named(source.scale or _SCALE)
+    place_score = number_on(scale)
     made: list[tuple[Any, ...]] = []
     for place, (task, scores) in enumerate(zip(tasks, numbers, strict=True)):
         if not rows.good[place] or task is None:
@@ -39,10 +42,10 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
         said = feedback[place] if isinstance(feedback[place], list) else []
         for replicate, score in enumerate(scores):
             text = plain(said[replicate]) if replicate < len(said) and isinstance(said[replicate], str) else None
-            reading = number_on(_SCALE)(math.nan if score is None else score)
-            made.append((place, text_key(task[1]), shown, replicate, *reading, text))
-    names = ("context_id", "candidate_id", "replicate", "value", "status", "reply")
-    fixed = {"judge": "gpt-4", "dataset": "prometheus", "attribute": "rubric", "scale": _SCALE.name}
+            reading = place_score(math.nan if score is None else score)
+            made.append((place, text_key(task[1]), shown, float(count_words(task[2])), replicate, *reading, text))
+    names = ("context_id", "candidate_id", "words", "replicate", "value", "status", "reply")
+    fixed = {"judge": "gpt-4", "dataset": "prometheus", "attribute": "rubric", "scale": scale.name}
     return trials_of_several(made, names, **fixed)
 
 

@@ -31,10 +31,13 @@ class Source:
         Its name, within its archive or folder where it has one.
     score_pattern : str, optional
         The user's regular expression for scores in texts.
+    scale : str, optional
+        The user's scale, on which scores are read instead of the format's own.
     """
 
     file: str
     score_pattern: str | None = None
+    scale: str | None = None
 
 
 class Problem(NamedTuple):
@@ -59,12 +62,15 @@ class Log:
         Malformed lines so far.
     left_out : Counter
         Well-formed records that are no judgements to be read, by reason.
+    unmatched : Counter
+        Judgements in which a mapping did not find what it asks for, by reason; they are rows without a value.
     """
 
     file: str
     strict: bool = False
     problems: list[Problem] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    unmatched: Counter[str] = field(default_factory=Counter)
 
     def refuse(self, line: int, reason: str) -> None:
         """Note a malformed line.
@@ -99,8 +105,17 @@ class Rows:
         self.good: NDArray[np.bool_] = np.ones(len(records), bool)
 
     def has(self, name: str) -> bool:
-        """Say whether any record has a field."""
-        return any(name in record for record in self.records)
+        """Say whether any record has a field, or something at a dotted path such as ``"judgments.0.decision"``."""
+        if any(name in record for record in self.records):
+            return True
+        return "." in name and any(_at(record, name) is not _WRONG for record in self.records)
+
+    def values(self, name: str) -> list[Any]:
+        """Return what every record has in a field, or at a dotted path where no record has a field of that name."""
+        if "." not in name or any(name in record for record in self.records):
+            return [record.get(name) for record in self.records]
+        found = (_at(record, name) for record in self.records)
+        return [None if value is _WRONG else value for value in found]
 
     def take(self, name: str, kind: Kind, default: Any = None) -> pd.Series:
         """Return a field of every record; records in which it is of another kind are refused.
@@ -108,7 +123,7 @@ class Rows:
         Parameters
         ----------
         name : str
-            Of the field.
+            Of the field, or a dotted path.
         kind : {"id", "name", "text", "number", "flag", "list", "any"}
             What is allowed. A missing name or text is None and a missing number NaN; anything else must be there.
         default : object
@@ -119,11 +134,15 @@ class Rows:
         pandas.Series
             One value a record, in order; of refused records it means nothing.
         """
-        values = [record.get(name) for record in self.records]
+        values = self.values(name)
         if self.textual:
             values = [None if value == "" else value for value in values]
         if default is not None:
             values = [default if value is None else value for value in values]
+        return self.convert(values, name, kind)
+
+    def convert(self, values: Sequence[Any], name: str, kind: Kind) -> pd.Series:
+        """Return values, one a record, as one kind; records with another are refused, by the name of the field."""
         conversion = _CONVERSIONS[kind]
         made = [conversion.read(value) for value in values]
         self.refuse(np.array([value is _WRONG for value in made], bool), f"{name} is not {conversion.allowed}")
@@ -150,6 +169,18 @@ class Rows:
         for place in np.flatnonzero(wrong).tolist():
             self.log.refuse(self.lines[place], reason)
         self.good &= ~wrong
+
+
+def _at(record: Any, path: str) -> Any:
+    """Return what stands at a dotted path: keys of objects and positions in lists."""
+    for step in path.split("."):
+        if isinstance(record, dict) and step in record:
+            record = record[step]
+        elif isinstance(record, list) and step.isascii() and step.isdigit() and int(step) < len(record):
+            record = record[int(step)]
+        else:
+            return _WRONG
+    return record
 
 
 def plain(text: str | None) -> str | None:

@@ -20,7 +20,7 @@ from biaslab.datasets._files import text_key
 from biaslab.judgements.log_columns import trials_of_several
 from biaslab.judgements.readings import scored
 from biaslab.judgements.rows import Rows, Source, plain
-from biaslab.scales import SCALES, Scale, stated_scale
+from biaslab.scales import SCALES, Scale, scale_named, stated_scale
 
 FIELDS = frozenset({"key", "judge", "kind", "request", "reply"})
 _LABELS = {scale.labels: scale for scale in SCALES.values()}
@@ -61,7 +61,7 @@ def _judgement(kind: str, request: dict[str, Any], reply: dict[str, Any], source
             labels = tuple(str(label).strip() for label in request["labels"])
             logprobs = [-math.inf if level is None else min(float(level), 0.0) for level in reply["logprobs"]]
             return _of_labels(text_key(prompt), labels, logprobs)
-        scale = stated_scale(prompt)
+        scale = stated_scale(prompt) if source.scale is None else scale_named(source.scale)
         if kind != "completion" or scale is None:
             return None
         text, replicate = reply.get("text"), int(request.get("replicate", 0))

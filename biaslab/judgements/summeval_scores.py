@@ -15,10 +15,10 @@ from biaslab.judgements.log_columns import trials_of
 from biaslab.judgements.readings import each, lettered, scored
 from biaslab.judgements.rows import Rows, Source
 from biaslab.parsing.numerals import Reading
-from biaslab.scales import find_scale
+from biaslab.scales import scale_named
 
 FIELDS = frozenset({"judge", "system", "aspect", "mode", "id", "resp"})
-_SCALE = find_scale("1-5")
+_SCALE = "1-5"
 _LETTERS: dict[str, Reading] = {letter: (float(worth), "ok") for worth, letter in enumerate("ABCDE", start=1)}
 _ORDERS = {"rts": "rs", "altrts": "rs", "stareval": "sr", "mcq": "s", "altmcq": "s"}
 
@@ -32,8 +32,9 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     found = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=texts.index)
     letters = mode.str.contains("mcq", regex=False)
     found.loc[letters] = each(texts[letters], lambda text: lettered(text, _LETTERS))
+    scale = scale_named(source.scale or _SCALE)
     for aspect, part in texts[~letters].groupby(names["aspect"][~letters]):
-        found.loc[part.index] = each(part, scored(_SCALE, str(aspect), source.score_pattern))
+        found.loc[part.index] = each(part, scored(scale, str(aspect), source.score_pattern))
     return trials_of(
         {
             "judge": names["judge"],
@@ -44,7 +45,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
             "configuration": mode,
             "form": mode,
             "order": mode.map(_ORDERS),
-            "scale": _SCALE.name,
+            "scale": scale.name,
             "tokens": tokens.fillna(0).astype("int64"),
             "reply": texts,
             **found,

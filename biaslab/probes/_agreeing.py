@@ -26,6 +26,7 @@ from biaslab.stats import (
 )
 
 _UNIT = ("candidate_id", "unit")
+_NO_SAMPLE = "undefined: no score that can be read"
 
 
 def unit_scores(trials: pd.DataFrame) -> pd.DataFrame:
@@ -44,7 +45,7 @@ def within(
     items = _items(cell, [name])
     samples = of_items(scores[scores["configuration"] == name], items)
     samples = samples.rename(columns={"configuration": "unit", "replicate": "annotator"})
-    few = _too_few(samples, "annotator")
+    few = _too_few(samples, "unit")
     human = _ratings(cell.trials, items) if is_reference and cell.wants("human_alpha", "alpha_gap") else None
     for level in levels:
         found: dict[str, Estimable] = {"sample_alpha": few or _alpha(samples, cell.resampling, level)}
@@ -65,7 +66,7 @@ def between(
     samples = of_items(scores[scores["configuration"].isin(names)], items)
     across = samples.rename(columns={"replicate": "unit", "configuration": "annotator"})
     floor = samples.rename(columns={"configuration": "unit", "replicate": "annotator"})
-    few = _too_few(samples, "replicate")
+    few = _too_few(samples, "configuration")
     one_scale = len({*cell.trials.loc[cell.trials["configuration"].isin(names), "scale"]}) == 1
     for level in levels:
         found: dict[str, Estimable] = {
@@ -75,9 +76,11 @@ def between(
         yield Part(found, items, {"configuration": f"{reference} vs {name}", "level": level})
 
 
-def _too_few(samples: pd.DataFrame, replicate: str) -> Estimate | None:
-    """Return why samples of one request cannot be compared, if there is but one of each."""
-    return undefined(ONE_SAMPLE, samples["context_id"].nunique()) if len(samples[replicate].unique()) == 1 else None
+def _too_few(samples: pd.DataFrame, configuration: str) -> Estimate | None:
+    """Return why samples of one request cannot be compared, if there is but one of each, or none."""
+    if samples.duplicated([*ITEM, configuration]).any():
+        return None
+    return undefined(ONE_SAMPLE if len(samples) else _NO_SAMPLE, samples["context_id"].nunique())
 
 
 def _items(cell: Cell, names: Sequence[str]) -> pd.DataFrame:

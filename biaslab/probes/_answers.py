@@ -127,6 +127,11 @@ class Answers:
         items = self.items[kept].reset_index(drop=True)
         return replace(self, items=items, chances=chances, samples=samples, entering=entering)
 
+    @cached_property
+    def most(self) -> int:
+        """The most samples that any item has, 0 where there are none: a mean is of no more, whatever was asked for."""
+        return 0 if self.samples is None else int(np.isfinite(self.samples).sum(axis=0).max(initial=0))
+
     def means(self, n: int, seed: tuple[int, ...]) -> Floats:
         """Return means of n answers, shape (draws, items): drawn from the distribution, or of n replicates at a time.
 

@@ -209,7 +209,7 @@ class ScoreDistribution(Probe):
         if cell.wants("agreement", "agreement_gain", "tie_rate"):
             alone = given.agreement(given.means(1, seed))
             found["single"]["agreement"] = alone.ratio()
-            n = self.samples if given.samples is None else min(self.samples, len(given.samples))
+            n = self.samples if given.samples is None else min(self.samples, given.most)
             if n > 1:
                 drawn[f"mean of {n}"] = given.means(n, seed)
             for answer, scores in drawn.items():

@@ -13,6 +13,7 @@ from biaslab.errors import InputError, TrialsError
 from biaslab.stats.inference import Resampling
 
 QUICK = Resampling(n=100)
+OTHERS = ("replies", "human_agreement", "halo", "pair_length", "subsets", "self_preference")
 
 
 def pair_log(contexts=12, first=0.8, seed=0, **more):
@@ -70,7 +71,7 @@ def test_scores_run_what_they_can_and_the_rest_says_why(tmp_path):
     assert "several annotators" in not_run["consistency"]
     assert "before reasons and after them" in not_run["output_order"]
     assert "with and without the source" in not_run["source"]
-    assert set(not_run) | set(found["probe"]) == {*bl.probes.available(), "replies", "human_agreement", "halo"}
+    assert set(not_run) | set(found["probe"]) == {*bl.probes.available(), *OTHERS}
     assert all("\n" not in why for why in not_run.values())
 
 
@@ -98,6 +99,25 @@ def test_agreement_and_halo_by_hand(tmp_path):
     assert halo["halo_judge"] == pytest.approx(1.0)
     assert halo["halo_human"] == pytest.approx((-1 - 0.5) / 2)
     assert halo["halo_excess"] == pytest.approx(1.75)
+
+
+@pytest.mark.parametrize(("replicates", "answers"), [(1, {"single"}), (3, {"single", "mean of 3"})])
+def test_means_are_of_no_more_samples_than_there_are(tmp_path, replicates, answers):
+    rows = [
+        {**row, "replicate": k, "score": (row["score"] + k) % 5 + 1} for row in score_log() for k in range(replicates)
+    ]
+    found = bl.audit(read(tmp_path, rows), only=["score_distribution"], resampling=QUICK)
+    assert set(found["answer"]) == answers
+
+
+def test_one_sample_of_each_item_is_said_to_be_one(tmp_path):
+    """Whatever its number: items of different runs may each have one."""
+    rows = [{**row, "replicate": row["context_id"] % 3, "ratings": f"{row['human']} 3"} for row in score_log()]
+    found = bl.audit(read(tmp_path, rows), only=["consistency"], resampling=QUICK)
+    notes = found[found["metric"].isin(["sample_alpha", "alpha_gap"])]["note"]
+    assert len(notes) == 12
+    assert notes.str.startswith("undefined: one sample of each answer").all()
+    assert found.loc[found["metric"] == "human_alpha", "estimate"].notna().all()
 
 
 def test_pairs_in_one_order_only(tmp_path):

@@ -207,6 +207,7 @@ def test_alpaca_preferences(tmp_path, preference, found):
     trials = bl.read_judgements(listed(tmp_path, {**ALPACA, "preference": preference}))
     assert outcome(trials) == [found]
     assert trials[["candidate_id", "opponent_id", "order_known"]].to_numpy().tolist() == [["two", "one", False]]
+    assert trials[["words", "opponent_words"]].to_numpy().tolist() == [[1.0, 1.0]]
 
 
 def test_alpaca_order_is_told_by_probabilities(tmp_path):
@@ -216,11 +217,18 @@ def test_alpaca_order_is_told_by_probabilities(tmp_path):
                 "raw_completion": {"text": "m", "logprobs": {"content": [{"top_logprobs": top}]}}}  # fmt: skip
 
     trials = bl.read_judgements(
-        listed(tmp_path, weighted(0.8, 0.8), weighted(0.8, 0.2), weighted(0.5001, 0.5), weighted(0.8, 0.6))
-    )
-    assert trials["order_known"].tolist() == [True, True, False, False]
-    assert trials["candidate_id"].tolist() == ["two", "one", "two", "two"]
-    assert trials["value"].tolist() == pytest.approx([0.8, 0.2, 0.5001, 0.8])
+        listed(
+            tmp_path, weighted(0.8, 0.8), weighted(0.8, 0.2), weighted(0.5001, 0.5), weighted(0.8, 0.6),
+            weighted(0.4997, 0.5003),
+        )
+    )  # fmt: skip
+    assert trials["order_known"].tolist() == [True, True, False, False, True]
+    assert trials["candidate_id"].tolist() == ["two", "one", "two", "two", "one"]
+    assert trials["value"].tolist() == pytest.approx([0.8, 0.2, 0.5001, 0.8, 0.5003])
+    assert trials["p_first_label"].tolist() == pytest.approx([0.8, 0.2, 0.5, 0.6, 0.5003])
+    found = bl.audit(trials, only=["replies"]).query("system == ''").set_index("metric")
+    assert found.loc["first_label_rate", ["estimate", "n_trials"]].tolist() == [3 / 4, 5]
+    assert found.loc["first_position_rate", ["estimate", "n_trials", "n_dropped"]].tolist() == [2 / 3, 3, 2]
 
 
 def test_llmbar(tmp_path):
@@ -241,6 +249,50 @@ def test_llmbar(tmp_path):
     assert trials["context_id"].str.startswith("Natural/").all()
     assert trials.attrs["skipped"] == ["Natural/evaluators/GPT-4/Vanilla/statistics.json"]
     assert trials.attrs["malformed"] == 1
+    assert trials[["subset", "words", "opponent_words"]].drop_duplicates().to_numpy().tolist() == [["Natural", 1, 1]]
+
+
+def llmbar(folder, prompt, *records):
+    place = folder / "Natural" / "evaluators" / "GPT-4" / prompt
+    place.mkdir(parents=True)
+    listed(place, *records, name="result.json")
+    return bl.read_judgements(folder)
+
+
+def test_the_last_round_of_llmbar_is_the_verdict(tmp_path):
+    final = {"swap = False": {"winner": "1"}, "swap = True": {"winner": "1"}}
+    trials = llmbar(tmp_path, "Swap", {**LLMBAR, "results": [*LLMBAR["results"], final]})
+    assert outcome(trials) == [(1.0, "ok"), (0.0, "ok")]
+    assert trials["replicate"].tolist() == [0, 0]
+
+
+def test_helps_of_llmbar_are_no_verdicts(tmp_path):
+    helps = [["1. Is it a colour?", "stop"], ["Red.", "stop"]]
+    trials = llmbar(tmp_path, "Metrics_Reference", {**LLMBAR, "results": [*helps, *LLMBAR["results"]]})
+    assert outcome(trials) == [(1.0, "ok"), (1.0, "ok")]
+    assert trials.attrs["malformed"] == 0
+
+
+@pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")
+def test_ratings_of_llmbar_are_scores(tmp_path):
+    broken = {"swap = False": {"winner": "2"}, "swap = True": {"winner": "1"}}
+    tied = {"score_1": ["8", "stop"], "score_2": ["8", "stop"], **broken}
+    odd = {"score_1": ["10", "stop"], "score_2": ["", "content management policy"], **broken}
+    records = [{**LLMBAR, "input": name, "results": [given]} for name, given in (("a", tied), ("b", odd))]
+    trials = llmbar(tmp_path, "Rating", *records)
+    assert outcome(trials) == [(8.0, "ok"), (8.0, "ok"), (None, "out_of_range"), (None, "refused")]
+    assert trials["opponent_id"].isna().all()
+    assert trials[["candidate_id", "human"]].head(2).to_numpy().tolist() == [["output_1", 1.0], ["output_2", 0.0]]
+    assert set(trials["scale"]) == {"0-9"}
+    assert set(trials["configuration"]) == {"Rating"}
+    found = bl.audit(trials, resampling=bl.Resampling(n=100))
+    assert "position" in found.attrs["not_run"]
+
+
+def test_pairs_of_llmbar_that_share_a_prompt_are_all_there(tmp_path):
+    trials = llmbar(tmp_path, "Vanilla", LLMBAR, {**LLMBAR, "output_2": "Bush."})
+    assert len(trials) == 4
+    assert trials.attrs["duplicates"] == 0
 
 
 def test_all_responses(tmp_path):
@@ -344,8 +396,9 @@ def test_wrong_mappings_are_named(tmp_path, mapping, match):
 def test_mapping_replaces_columns_of_a_known_format(tmp_path):
     mapping = {"judge": "=GPT-4", "context_id": "id~(\\d+)", "score_pattern": r"Final score: (\d)"}
     trials = bl.read_judgements(lines(tmp_path, SCORE, {**SCORE, "id": "none"}), mapping=mapping)
-    assert trials[["judge", "context_id", "value"]].to_numpy().tolist() == [["GPT-4", "1", 4.0]]
-    assert trials.attrs["problems"] == [("log.jsonl", 2, "id does not match")]
+    assert trials[["judge", "context_id"]].to_numpy().tolist() == [["GPT-4", "1"], ["GPT-4", "none"]]
+    assert outcome(trials) == [(4.0, "ok"), (None, "unparsable")]
+    assert trials.attrs["unmatched"] == {"context_id: id does not match": 1}
 
 
 def test_store_exports(tmp_path, graded):

@@ -1,4 +1,7 @@
-"""Mutated logs: readers never crash, hang, or give a verdict that the text of the record does not hold."""
+"""Mutated logs: readers never crash, hang, or give a verdict that the text of the record does not hold.
+
+Of formats whose logs are not beside the data, a few records are made up here.
+"""
 
 import gzip
 import json
@@ -6,6 +9,7 @@ import random
 import re
 import tarfile
 import time
+from functools import cache
 
 import pytest
 
@@ -21,21 +25,43 @@ LOGS = (
     "alpaca_eval/text_davinci_001_weighted_alpaca_eval_gpt4_turbo_annotations.json.gz",
     "closer_look_topical_chat/gpt3.5_eng_analyze_rate.json.gz",
     "prometheus/vicuna_eval.json.gz",
-    "llmbar",
+    "llmbar Falcon/Vanilla",
+    "llmbar GPT-4/Rating_Reference",
+    "llmbar GPT-4/Swap_CoT",
+    "pandalm/gpt-3.5-turbo-testset-v1.json.gz",
+    "self_recognition/pairs_xsum_gpt4.json.gz",
+    "self_recognition/pairs_xsum_llama.json.gz",
+    "self_recognition/label_wrong_xsum_gpt4.json.gz",
+    "self_recognition/scores_xsum_gpt4.json.gz",
 )
+GAME = {"judgment": {"judge_model": "j", "response": "It is [[A>B]]."}, "decision": "A>B"}
+MADE_UP = (
+    [
+        {"pair_id": f"p{n}", "source": "easy", "response_A": "one", "response_B": "two", "label": label,
+         "judge_name": "v", "judgments": [GAME, {**GAME, "decision": decision}]}
+        for n, (label, decision) in enumerate([("A>B", "B>A"), ("B>A", "A=B"), ("A>B", None)])
+    ],
+    [
+        {"model": winner, "combination": ["x", "y", *mark]}
+        for winner, *mark in (("x", "fo bias"), ("y", "lo bias"), ("x",), ("y", "inconsistent"), ("Invalid response",))
+    ],
+    [{"x": 2, "y": 1, "z": 0}, {"x": 0, "y": 2, "z": 1}],
+)  # fmt: skip
 SWAPS = (None, True, 0, -1, 3.5, 10**30, "", "x", "[[A]]", [], {}, [None], {"a": 1}, float("nan"), "\ud800", "2" * 400)
 PIECES = (b"{", b"}", b"[", b"]", b'"', b"\\", b",", b":", b"\x00", b"\xff", b"null", b"1e999", b"NaN", b"[[A]]", b"\n")
 SLOWEST = 5.0  # seconds for one small file
 
 
+@cache
 def small_files(folder):
     """Return a few records of every published log, as lines or as one list, as they stand there."""
     made = []
     for name in LOGS:
         path = folder / name
-        if path.is_dir():
-            with tarfile.open(next(path.iterdir())) as archive:
-                text = archive.extractfile("Dataset/LLMBar/Natural/evaluators/Falcon/Vanilla/result.json").read()
+        if name.startswith("llmbar "):
+            with tarfile.open(folder / "llmbar" / "llmbar_LLMBar+Processed.tar.xz") as archive:
+                inner = f"Dataset/LLMBar/Natural/evaluators/{name.partition(' ')[2]}/result.json"
+                text = archive.extractfile(inner).read()
         else:
             text = gzip.decompress(path.read_bytes())
         if text.lstrip()[:1] == b"[":
@@ -46,7 +72,7 @@ def small_files(folder):
             made.append((records, True))
         else:
             made.append(([json.loads(line) for line in text.splitlines()[:4000:500]], False))
-    return made
+    return [*made, *((records, False) for records in MADE_UP)]
 
 
 def written(records, as_list):
@@ -87,9 +113,52 @@ def damaged(data, rng):
     return data[:at] + data[to:] if kind == 3 else data[:to] + data[at:to] + data[to:]
 
 
-def holds(trial, sources):
+def a_decision(trial, sources):
+    """JudgeBench's decision stands there; in the second game its letters are exchanged, as the candidates are."""
+    decision = {1.0: r"A\s*>+\s*B", 0.0: r"B\s*>+\s*A", 0.5: r"A\s*=\s*B|B\s*=\s*A"}[trial.value]
+    return re.search(f'"decision": "\\s*(?:{decision})', sources) is not None
+
+
+def a_winner(trial, sources):
+    """CoBBLEr's winner stands there, and of the second order a mark or none."""
+    return trial.value in (0.0, 1.0) and trial.candidate_id in sources and trial.opponent_id in sources
+
+
+def a_result(trial, sources):
+    said = {1.0: "1", 0.0: "2", 0.5: "0|[Tt][Ii][Ee]"}[trial.value]
+    return re.search(rf'_result": "?\s*(?:{said})\b', sources) is not None
+
+
+def numbers_in(sources):
+    return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", sources)]
+
+
+def a_chance(trial, sources):
+    """A label that was chosen, its probability, the mean of both orders, or a share of two probabilities."""
+    if trial.value in (0.0, 1.0) and re.search(r'_comparison": "?[12]', sources):
+        return True
+    given = [number for number in numbers_in(sources) if 0 <= number <= 1]
+    if any(abs(share - trial.value) < 1e-9 for number in given for share in (number, 1 - number)):
+        return True
+    pairs = [(one, two) for one in given for two in [0, *given] if one + two > 0]
+    return any(abs(one / (one + two) - trial.value) < 1e-9 for one, two in pairs)
+
+
+SHOWN = {
+    "judgebench": a_decision,
+    "cobbler": a_winner,
+    "cobbler_wins": lambda trial, sources: trial.value in numbers_in(sources),
+    "pandalm": a_result,
+    "self_recognition": a_chance,
+    "self_recognition_scores": lambda trial, sources: 1 <= trial.value <= 5 and '"scores"' in sources,
+}
+
+
+def holds(trial, sources, kind):
     """Say whether the verdict of a trial stands in its own text, or, where the log gives a number, in the file."""
     value, reply = trial.value, trial.reply
+    if kind in SHOWN:
+        return SHOWN[kind](trial, sources)
     if isinstance(trial.scale, str) and trial.dataset != "prometheus":
         if "mcq" in trial.configuration and trial.dataset == "summeval":
             return "ABCDE"[int(value) - 1] in reply
@@ -136,8 +205,9 @@ def fuzz(folder, path, mutations, seed):
             usable = trials[trials["status"].isin(["ok", "tie"])]
             assert usable["value"].notna().all()
             assert trials.loc[~trials.index.isin(usable.index), "value"].isna().all()
+            (kind,) = trials.attrs["files"].values()
             for trial in usable.itertuples():
-                assert holds(trial, text), (number, trial)
+                assert holds(trial, text, kind), (number, kind, trial)
         assert time.monotonic() - started < SLOWEST
     return read, crashed
 
@@ -163,3 +233,30 @@ def test_what_is_left_of_a_mutated_log_can_be_audited(shared_data, tmp_path):
         file.write_bytes(written(swapped(records, rng), as_list))
         estimates = bl.audit(read_judgements(file), resampling=bl.Resampling(n=100))
         assert set(estimates["probe"]) or estimates.attrs["not_run"]
+
+
+@pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")
+def test_mutated_logs_through_a_mapping(tmp_path):
+    """Paths, lists and names of values meet what they do not expect: a status or a line refused, never a crash."""
+    mapping = {
+        "explode": "judgments", "judge": "judgments.judgment.judge_model", "context_id": "pair_id",
+        "candidate_id": "judgments# | 0 -> A, 1 -> B", "opponent_id": "judgments# | 0 -> B, 1 -> A",
+        "winner": "judgments.decision | A>B -> first, B>A -> second, A=B -> tie",
+        "preference": "label | A>B -> A, B>A -> B",
+        "text": "response_A",
+    }  # fmt: skip
+    rng, read, records = random.Random(3), 0, MADE_UP[0]
+    for number in range(150):
+        data = written(swapped(records, rng), False) if number % 2 else damaged(written(records, False), rng)
+        (tmp_path / "log").write_bytes(data)
+        try:
+            trials = read_judgements(tmp_path / "log", mapping=mapping)
+        except BiaslabError:
+            continue
+        read += 1
+        text = data.decode("utf-8", "replace")
+        usable = trials[trials["status"].isin(["ok", "tie"])]
+        assert trials.loc[~trials.index.isin(usable.index), "value"].isna().all()
+        assert all(a_decision(trial, text) for trial in usable.itertuples())
+        assert trials["human_gap"].dropna().between(-1, 1).all()
+    assert read > 80

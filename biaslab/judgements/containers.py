@@ -1,0 +1,85 @@
+"""What a file is packed in: gzip, xz, bzip2, tar, zip; and which files hold no log, with what to do about it."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+
+BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, NotImplementedError)
+_PACKED = {b"\x1f\x8b": gzip.decompress, b"\xfd7zXZ\x00": lzma.decompress, b"BZh": bz2.decompress}
+_ZIP = b"PK\x03\x04"
+_SHEET = "save the sheet as CSV"
+_UNPACK = "unpack it, and give the folder"
+_FOREIGN = {
+    b"\xd0\xcf\x11\xe0": _SHEET,
+    b"7z\xbc\xaf\x27\x1c": _UNPACK,
+    b"Rar!": _UNPACK,
+    b"\x28\xb5\x2f\xfd": _UNPACK,
+    b"SQLite format 3": "export it: a biaslab store with `biaslab store export`, another table as CSV",
+    b"%PDF": "give the log, not a report of it",
+}
+
+
+def unpacked(data: bytes) -> bytes:
+    """Return the bytes of a file without compression.
+
+    Raises
+    ------
+    OSError, EOFError, zlib.error, lzma.LZMAError
+        If they are damaged.
+    """
+    while decompress := next((how for magic, how in _PACKED.items() if data.startswith(magic)), None):
+        data = decompress(data)
+    return data
+
+
+def members(data: bytes) -> Iterator[tuple[str, bytes]] | None:
+    """Return names and bytes of the files in a tar or zip archive, in order of name; None if it is none.
+
+    An Inspect log is a zip that counts as one file.
+    """
+    if data[257:262] == b"ustar":
+        return _of_tar(data)
+    return None if not data.startswith(_ZIP) or is_inspect(data) else _of_zip(data)
+
+
+def foreign(data: bytes) -> str | None:
+    """Return what to do with a file that can hold no log that is read here; None if it may hold one."""
+    if data.startswith(_ZIP) and "xl/workbook.xml" in _names(data):
+        return _SHEET
+    return next((remedy for magic, remedy in _FOREIGN.items() if data.startswith(magic)), None)
+
+
+def is_inspect(data: bytes) -> bool:
+    """Say whether a zip is a log of Inspect."""
+    return bool({"header.json", "_journal/start.json"} & set(_names(data)))
+
+
+def _names(data: bytes) -> list[str]:
+    try:
+        return zipfile.ZipFile(io.BytesIO(data)).namelist()
+    except (zipfile.BadZipFile, ValueError, OSError):
+        return []
+
+
+def _of_tar(data: bytes) -> Iterator[tuple[str, bytes]]:
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        for member in sorted((m for m in archive.getmembers() if m.isfile()), key=lambda m: m.name):
+            stream = archive.extractfile(member)
+            if stream is not None:
+                yield member.name, unpacked(stream.read())
+
+
+def _of_zip(data: bytes) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for member in sorted((m for m in archive.infolist() if not m.is_dir()), key=lambda m: m.filename):
+            try:
+                yield member.filename, unpacked(archive.read(member))
+            except RuntimeError as error:  # what zipfile raises where a password is needed
+                raise zipfile.BadZipFile(str(error)) from error

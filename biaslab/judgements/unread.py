@@ -1,0 +1,100 @@
+"""What to do about replies that cannot be read: some of them, and which mapping would read them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pandas as pd
+
+from biaslab.core import STATUSES
+
+_UNREAD = ("unparsable", "out_of_range")
+_SHOWN = 3
+_LONGEST = 200
+_LABELLED = re.compile(r"(?P<label>[A-Za-z]\w*)\"?\s*[:=]\s*[\"'*\[(]*(?P<value>\d+(?:\.\d+)?|[A-Za-z]+)\b")
+_SEEN = 500  # replies that a pattern is looked for in
+_MEANINGS = {"A": "first", "B": "second", "C": "tie", "1": "first", "2": "second", "0": "tie", "TIE": "tie"}
+_FEW = 8  # values that a verdict has at most
+
+
+def unread_share(trials: pd.DataFrame) -> float:
+    """Return which share of judgements could not be read; refusals are read as what they are.
+
+    Examples
+    --------
+    >>> unread_share(pd.DataFrame({"status": ["ok", "unparsable", "refused", "out_of_range"]}))
+    0.5
+    """
+    assert set(_UNREAD) < set(STATUSES)  # noqa: S101
+    return float(trials["status"].isin(_UNREAD).mean()) if len(trials) else 0.0
+
+
+def explain_unread(trials: pd.DataFrame) -> list[str]:
+    r"""Return lines that show three replies that could not be read, and say what would read them.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Made by `biaslab.read_judgements`.
+
+    Returns
+    -------
+    list of str
+        None where everything could be read.
+
+    Examples
+    --------
+    >>> log = {"status": ["unparsable"] * 2, "reply": ["Mark: 7", "Mark: 3"], "opponent_id": None, "scale": "1-5"}
+    >>> explain_unread(pd.DataFrame(log))[-1]
+    "a regular expression would read them: --map 'score_pattern=Mark\\W+(\\d+(?:\\.\\d+)?)'"
+    """
+    unread = trials[trials["status"].isin(_UNREAD)]
+    if unread.empty:
+        return []
+    replies = unread["reply"].dropna()
+    replies = replies[replies.str.strip() != ""]
+    empty = len(unread) - len(replies)
+    lines = [f"{_brief(reply)!r}" for reply in replies.drop_duplicates().head(_SHOWN)]
+    if empty:
+        lines.append(f"{empty:,} of them have no reply: --map reply=FIELD names its field, if it stands in another")
+    ratings = trials.get("ratings")
+    if ratings is not None and ratings.fillna("").ne("").all() and not len(replies):
+        lines.append("these are ratings of people without a judge: --humans says how far they agree")
+    pairs = bool(unread["opponent_id"].notna().any())
+    out = unread["status"] == "out_of_range"
+    if out.mean() > 0.5:
+        scales = ", ".join(sorted(unread["scale"].dropna().unique()))
+        lines.append(f"they lie outside {scales or 'the scale'}: --map scale==LOW-HIGH says which scale was asked for")
+    elif len(replies):
+        lines.append(_pattern(replies.head(_SEEN), pairs))
+    return lines
+
+
+def _pattern(replies: pd.Series, pairs: bool) -> str:
+    """Return the mapping that reads what most replies have after the same word."""
+    found: dict[str, Counter[str]] = {}
+    for reply in replies:
+        for label, value in {(m["label"].strip(), m["value"]) for m in _LABELLED.finditer(reply)}:
+            found.setdefault(label, Counter())[value] += 1
+    known = {label: values for label, values in found.items() if _is_verdict(values, pairs)}
+    if not known:
+        example = "'winner=FIELD~verdict: (\\w+)'" if pairs else "'score_pattern=Score: (\\d+)'"
+        return f"a mapping reads them, with the words that stand before the verdict: --map {example}"
+    label = max(known, key=lambda name: (len(known[name]) > 1, known[name].total()))
+    if not pairs:
+        return f"a regular expression would read them: --map 'score_pattern={label}\\W+(\\d+(?:\\.\\d+)?)'"
+    meanings = ", ".join(f'"{value}" = "{_MEANINGS.get(value.upper(), "…")}"' for value in sorted(known[label]))
+    return (
+        f"a line in a mapping file would read them, with the field they stand in, and first, second or tie for dots: "
+        f"winner = {{ field = \"FIELD\", pattern = '{label}\\W+(\\w+)', values = {{ {meanings} }} }}"
+    )
+
+
+def _is_verdict(values: Counter[str], pairs: bool) -> bool:
+    return len(values) <= _FEW if pairs else all(value[:1].isdigit() for value in values)
+
+
+def _brief(text: str) -> str:
+    joined = " ".join(text.split())
+    return joined if len(joined) <= _LONGEST else f"{joined[: _LONGEST // 2]} … {joined[-_LONGEST // 2 :]}"

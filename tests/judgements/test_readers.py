@@ -1,0 +1,179 @@
+"""JudgeBench, CoBBLEr, PandaLM and the self-recognition files, from small logs of their own."""
+
+import json
+import math
+
+import pytest
+
+import biaslab as bl
+from biaslab.errors import InputError
+
+GAME = {"judgment": {"judge_model": "some/judge", "response": "It is [[A>B]]."}, "decision": "A>B"}
+JUDGEBENCH = {
+    "pair_id": "p1",
+    "source": "mmlu-pro-law",
+    "question": "What is allowed?",
+    "response_A": "Nothing at all.",
+    "response_B": "Everything.",
+    "label": "A>B",
+    "judge_name": "arena_hard",
+    "judgments": [GAME, {**GAME, "decision": "A>B"}],
+}
+
+
+def write(folder, records, name="log.jsonl", as_list=False):
+    file = folder / name
+    lines = "".join((json.dumps(record) if isinstance(record, dict) else record) + "\n" for record in records)
+    file.write_text(json.dumps(records) if as_list else lines)
+    return file
+
+
+def outcome(trials):
+    return [(None if math.isnan(v) else v, s) for v, s in zip(trials["value"], trials["status"], strict=True)]
+
+
+def test_judgebench_has_both_orders(tmp_path):
+    trials = bl.read_judgements(write(tmp_path, [JUDGEBENCH]))
+    columns = ["candidate_id", "opponent_id", "value", "human_gap", "words", "opponent_words"]
+    assert trials[columns].to_numpy().tolist() == [
+        ["response_A", "response_B", 1.0, 1.0, 3.0, 1.0],
+        ["response_B", "response_A", 1.0, -1.0, 1.0, 3.0],
+    ]
+    where = ["judge", "template", "dataset", "subset", "context_id"]
+    assert trials.loc[0, where].tolist() == ["some/judge", "arena_hard", "judgebench", "mmlu-pro-law", "p1"]
+
+
+@pytest.mark.parametrize(
+    ("game", "found"),
+    [
+        ({"decision": "B>A"}, (0.0, "ok")),
+        ({"decision": "A>>B"}, (1.0, "ok")),
+        ({"decision": "A=B"}, (0.5, "tie")),
+        ({"decision": None}, (None, "unparsable")),
+        ({"decision": None, "judgment": {"response": "I'm sorry, but I can't judge this."}}, (None, "refused")),
+        ({"decision": 1}, (None, "unparsable")),
+        ({}, (None, "unparsable")),
+    ],
+)
+def test_decisions_of_judgebench(tmp_path, game, found):
+    assert outcome(bl.read_judgements(write(tmp_path, [JUDGEBENCH | {"judgments": [game]}]))) == [found]
+
+
+def test_games_of_judgebench_that_failed_or_are_none(tmp_path):
+    others = [
+        {"pair_id": "p2", "judgments": [None, GAME]},
+        {"pair_id": "p3", "judgments": []},
+        {"pair_id": "p4", "label": "A"},
+    ]
+    trials = bl.read_judgements(write(tmp_path, [JUDGEBENCH | other for other in others]))
+    assert trials[["context_id", "candidate_id"]].to_numpy().tolist() == [["p2", "response_B"]]
+    assert trials.attrs["left_out"] == {"the call failed": 1}
+    assert [reason for _, _, reason in trials.attrs["problems"]] == [
+        "label is neither A>B nor B>A",
+        "judgments are not one or two games",
+    ]
+
+
+def test_cobbler_tells_both_orders(tmp_path):
+    def line(winner, *mark):
+        return {"model": winner, "combination": ["x", "y", *mark]}
+
+    blocks = [line("x"), "", line("y", "lo bias"), "{broken", line("y"), "", line("x", "fo bias"), "",
+              line("x", "inconsistent"), "", line("Invalid response"), "", line("y", "fo bias"), line("z")]  # fmt: skip
+    trials = bl.read_judgements(write(tmp_path, blocks, "nC2_true_order_gpt4.json"))
+    found = [
+        (c, a, v, s) for c, a, (v, s) in zip(trials["context_id"], trials["candidate_id"], outcome(trials), strict=True)
+    ]
+    assert found == [
+        ("1", "x", 1.0, "ok"), ("1", "y", 0.0, "ok"),
+        ("2", "x", 0.0, "ok"), ("2", "y", 0.0, "ok"),
+        ("3", "x", 1.0, "ok"), ("3", "y", 1.0, "ok"),
+        ("4", "x", 1.0, "ok"), ("4", "y", None, "unparsable"),
+        ("5", "x", None, "unparsable"),
+    ]  # fmt: skip
+    assert trials.attrs["duplicates"] == 2  # the second of a context that a broken line does not end
+    assert trials.attrs["malformed"] == 3
+    assert set(trials["judge"]) == {"gpt4"}
+
+
+def test_wins_of_cobbler_are_scores(tmp_path):
+    wins = [{"x": 2, "gpt4": 1, "y": 0}, {"x": 0, "gpt4": 2, "y": 0}]
+    trials = bl.read_judgements(write(tmp_path, wins, "nC2_preferences_gpt4.json"))
+    assert trials.attrs["files"] == {"nC2_preferences_gpt4.json": "cobbler_wins"}
+    assert trials[["context_id", "candidate_id", "value"]].to_numpy().tolist() == [
+        ["1", "x", 2.0], ["1", "gpt4", 1.0], ["1", "y", 0.0], ["2", "x", 0.0], ["2", "gpt4", 2.0], ["2", "y", 0.0],
+    ]  # fmt: skip
+    assert trials.loc[0, ["judge", "attribute", "scale"]].tolist() == ["gpt4", "wins", "0-2"]
+
+
+@pytest.mark.parametrize("wins", [[{"x": 3, "y": 4, "z": 5}], [{"x": 1, "y": 0}], [{"x": 1, "y": 0, "z": 0}]])
+def test_other_numbers_are_no_wins(tmp_path, wins):
+    with pytest.raises(InputError, match="mapping"):
+        bl.read_judgements(write(tmp_path, wins))
+
+
+def test_pandalm_alone_and_with_its_annotators(tmp_path):
+    verdicts = [
+        {"idx": i, "gpt_result": said, "gpt_reason": "So."} for i, said in enumerate(["1", 2, "Tie", "garbage", 0])
+    ]
+    people = [
+        {"idx": i, "cmp_key": "llama-7b_opt-7b", "instruction": "Do", "input": str(i),
+         "response1": "a b", "response2": "c",
+         "annotator1": 1, "annotator2": 0, "annotator3": 1}
+        for i in range(4)
+    ]  # fmt: skip
+    file = write(tmp_path, verdicts, "verdicts.json", as_list=True)
+    alone = bl.read_judgements(file)
+    assert outcome(alone) == [(1.0, "ok"), (0.0, "ok"), (0.5, "tie"), (None, "unparsable"), (0.5, "tie")]
+    assert alone["human_gap"].isna().all()
+    assert alone.loc[0, ["judge", "context_id", "candidate_id"]].tolist() == ["gpt", "0", "response1"]
+    both = [verdict | person for verdict, person in zip(verdicts, people, strict=False)]
+    joined = bl.read_judgements(write(tmp_path, both, "both.json", as_list=True))
+    assert joined["human_gap"].tolist() == pytest.approx([2 / 3] * 4)
+    assert joined.loc[0, ["candidate_id", "opponent_id", "words", "opponent_words"]].tolist() == [
+        "llama-7b",
+        "opt-7b",
+        2,
+        1,
+    ]
+
+
+def test_own_summaries_against_others(tmp_path):
+    chosen = {
+        "key": "k",
+        "model": "human",
+        "self_preference": 0.875,
+        "forward_comparison": "1",
+        "backward_comparison": "2",
+    }
+    trials = bl.read_judgements(write(tmp_path, [chosen], "pairs_xsum_gpt4.json"))
+    columns = ["judge", "candidate_id", "opponent_id", "value", "p_both_orders"]
+    assert trials[columns].to_numpy().tolist() == [
+        ["gpt4", "gpt4", "human", 1.0, 0.875],
+        ["gpt4", "human", "gpt4", 0.0, 0.125],
+    ]
+    sure = chosen | {"forward_probability": 0.75, "backward_probability": 0.5, "backward_comparison": "1"}
+    trials = bl.read_judgements(write(tmp_path, [sure], "label_wrong_xsum_gpt4.json"))
+    assert outcome(trials) == [(0.75, "ok"), (0.5, "tie")]
+    assert trials.loc[0, ["dataset", "template"]].tolist() == ["xsum", "authors named wrongly"]
+    both = {"forward_comparison_output": {"1": 0.6, "2": 0.2}, "backward_comparison_output": {"2": 0.5}}
+    trials = bl.read_judgements(write(tmp_path, [chosen | both], "any.json"))
+    assert trials["value"].tolist() == pytest.approx([0.75, 0.0])
+    assert trials["label_mass"].tolist() == pytest.approx([0.8, 0.5])
+    assert set(trials["judge"]) == {"unknown"}
+
+
+def test_a_mean_over_both_orders_is_one_judgement_of_unknown_order(tmp_path):
+    record = {"key": "k", "model": "human", "self_preference": 0.7}
+    trials = bl.read_judgements(write(tmp_path, [record], "label_correct_xsum_llama.json"))
+    assert trials[["candidate_id", "value", "order_known"]].to_numpy().tolist() == [["llama", 0.7, False]]
+
+
+def test_expected_scores_of_summaries(tmp_path):
+    record = {"key": "k", "model": "gpt4", "target_model": "human", "scores": {"1": 0.25, "3": 0.25}}
+    broken = record | {"key": "j", "scores": {"1": 2}}
+    trials = bl.read_judgements(write(tmp_path, [record, broken], "scores_xsum_gpt4.json"))
+    assert trials[["candidate_id", "value", "label_mass", "answer"]].to_numpy().tolist() == [
+        ["human", 2.0, 0.5, "distribution"]
+    ]
+    assert trials.attrs["malformed"] == 1
