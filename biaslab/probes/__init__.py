@@ -11,6 +11,7 @@ from functools import cache
 
 from biaslab.core import Metric
 from biaslab.errors import InputError
+from biaslab.probes._recorded import RECORDED
 from biaslab.probes.base import Probe
 
 
@@ -50,7 +51,7 @@ def find_metric(name: str, probe: str | None = None) -> Metric:
     probe : str, optional
         Name of the probe in the frame. Metrics of one name, such as ``agreement``, are not the same in all probes.
     """
-    own = _declared(probe) if probe in names() else {}
+    own = _declared(probe)
     if name in own:
         return own[name]
     every = (_declared(module) for module in names())
@@ -58,13 +59,17 @@ def find_metric(name: str, probe: str | None = None) -> Metric:
 
 
 def is_primary(name: str, probe: str) -> bool:
-    """Say whether a metric is one of those that its probe tests, and q-values are over."""
+    """Say whether a metric is one of those that its probe, or an audit, tests, and q-values are over."""
+    if probe in RECORDED:
+        return name in _declared(probe) and _declared(probe)[name].primary
     return probe in names() and name in find_probe(probe).primary
 
 
 @cache
 def _declared(probe: str | None) -> dict[str, Metric]:
     """Return what a probe declares: its metrics, and those of frames that other functions make of its phenomenon."""
+    if probe not in names():
+        return {metric.name: metric for metric in RECORDED.get(str(probe), ())}
     kind = find_probe(str(probe))
     return {metric.name: metric for metric in (*kind.metrics, *kind.labels)}
 

@@ -18,6 +18,9 @@ from biaslab.stats import require_columns
 #: What a reader wants to know beside biases, and which rows of it.
 _FIGURES: dict[tuple[str, str], Mapping[str, str]] = {
     ("replies", "readable_rate"): {},
+    ("replies", "first_label_rate"): {},
+    ("replies", "win_rate"): {},
+    ("self_preference", "own_win_rate"): {"system": ""},
     ("human_agreement", "human_agreement"): {"level": "context", "coefficient": "spearman"},
     ("position", "order_consistency"): {},
     ("position", "comparative_accuracy"): {},
@@ -25,10 +28,6 @@ _FIGURES: dict[tuple[str, str], Mapping[str, str]] = {
 }
 _OF_HUMANS: dict[tuple[str, str], Mapping[str, str]] = {("consistency", "human_alpha"): {"level": "interval"}}
 _OF_ANSWERS = "label_mass"  # which texts do not have, as everybody knows
-_LABELS = {
-    "readable_rate": "replies that give a verdict (share)",
-    "human_agreement": "agreement with humans within contexts (Spearman's ρ)",
-}
 _SHOWN = {"bias": "is biased", "slight": "slightly biased", "none": "no bias found", "unclear": "inconclusive"}
 _NEEDED = ("judge", "probe", "metric", "estimate", "ci_low", "ci_high", "p_value", "mde", "note")
 
@@ -123,7 +122,7 @@ def _figures(own: pd.DataFrame, chosen: Mapping[tuple[str, str], Mapping[str, st
         if found:
             cells = ((row["cell"], row["estimate"], row["interval"]) for row in found)
             said = "; ".join(" ".join(filter(None, cell)) for cell in cells)
-            lines += _item(f"· {_LABELS.get(metric, find_metric(metric, probe).axis)}: {said}", width)
+            lines += _item(f"· {find_metric(metric, probe).axis}: {said}", width)
     return lines
 
 

@@ -1,0 +1,58 @@
+"""How the metrics are read that only audits of recorded judgements estimate: see `biaslab.audit`."""
+
+from __future__ import annotations
+
+from biaslab.core import Metric
+
+#: By the name under which they stand in the column ``probe``.
+RECORDED: dict[str, tuple[Metric, ...]] = {
+    "halo": (
+        Metric(
+            "halo_excess",
+            "correlation of two scores, judge minus humans",
+            "r",
+            null=0.0,
+            above="lets one attribute's score drag the other more than humans do",
+            below="tells attributes apart more than humans do",
+            advice="ask for one attribute at a time",
+            matters=0.1,
+            primary=True,
+        ),
+    ),
+    "human_agreement": (
+        Metric("human_agreement", "agreement with humans within contexts (Spearman's ρ)", null=0.0, quality=True),
+    ),
+    "pair_length": (
+        Metric(
+            "longer_wins_at_equal_gold",
+            "P(the longer wins) at equal gold label",
+            "share",
+            null=0.5,
+            above="prefers the longer text where the gold label does not",
+            below="prefers the shorter text where the gold label does not",
+            advice="compare texts of similar length, or adjust for it",
+            matters=0.05,
+            primary=True,
+        ),
+        Metric("longer_wins", "P(the longer wins)", "share"),
+    ),
+    "replies": (
+        Metric("win_rate", "win rate, a tie counting ½", "share"),
+        Metric("readable_rate", "replies that give a verdict", "share"),
+        Metric("first_label_rate", "P(first label), whoever has it", "share"),
+    ),
+    "self_preference": (
+        Metric(
+            "own_win_excess",
+            "own texts win, minus how often humans prefer them",
+            "share",
+            null=0.0,
+            above="prefers its own system's texts more than humans do",
+            below="prefers its own system's texts less than humans do",
+            advice="take a judge of another family for texts of this system",
+            matters=0.05,
+            primary=True,
+        ),
+        Metric("own_win_rate", "own texts win", "share"),
+    ),
+}
