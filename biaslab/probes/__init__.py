@@ -11,7 +11,7 @@ from functools import cache
 
 from biaslab.core import Metric
 from biaslab.errors import InputError
-from biaslab.probes._recorded import RECORDED
+from biaslab.probes._audited import AUDITED
 from biaslab.probes.base import Probe
 
 
@@ -60,7 +60,7 @@ def find_metric(name: str, probe: str | None = None) -> Metric:
 
 def is_primary(name: str, probe: str) -> bool:
     """Say whether a metric is one of those that its probe, or an audit, tests, and q-values are over."""
-    if probe in RECORDED:
+    if probe in AUDITED:
         return name in _declared(probe) and _declared(probe)[name].primary
     return probe in names() and name in find_probe(probe).primary
 
@@ -69,7 +69,7 @@ def is_primary(name: str, probe: str) -> bool:
 def _declared(probe: str | None) -> dict[str, Metric]:
     """Return what a probe declares: its metrics, and those of frames that other functions make of its phenomenon."""
     if probe not in names():
-        return {metric.name: metric for metric in RECORDED.get(str(probe), ())}
+        return {metric.name: metric for metric in AUDITED.get(str(probe), ())}
     kind = find_probe(str(probe))
     return {metric.name: metric for metric in (*kind.metrics, *kind.labels)}
 

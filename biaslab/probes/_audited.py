@@ -5,7 +5,7 @@ from __future__ import annotations
 from biaslab.core import Metric
 
 #: By the name under which they stand in the column ``probe``.
-RECORDED: dict[str, tuple[Metric, ...]] = {
+AUDITED: dict[str, tuple[Metric, ...]] = {
     "halo": (
         Metric(
             "halo_excess",
