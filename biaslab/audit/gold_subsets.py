@@ -8,22 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from biaslab.audit.measure import Measure
 from biaslab.audit.replies import both_orders
 from biaslab.probes.base import Accepted, paired
 from biaslab.ranking import pairs
-from biaslab.stats import Resampling, estimate_rows, estimates_frame, usable
+from biaslab.stats import estimate_rows, estimates_frame, usable
 
 _CELL = ("judge", "dataset", "attribute", "template", "subset")
 
 
 @dataclass(frozen=True)
-class Subsets:
+class Subsets(Measure):
     """Say in each subset how often decisions go as the gold label does.
-
-    Parameters
-    ----------
-    resampling : Resampling
-        Of the estimates.
 
     Notes
     -----
@@ -32,8 +28,6 @@ class Subsets:
     """
 
     name: ClassVar[str] = "subsets"
-
-    resampling: Resampling
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Take judgements of two candidates with a gold label, of data sets with subsets."""

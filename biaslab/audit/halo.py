@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from biaslab.audit.measure import Measure
 from biaslab.probes.base import Accepted, rated
 from biaslab.stats import (
     ITEM,
@@ -26,13 +27,8 @@ _CELL = ("judge", "dataset", "configuration", "scale")
 
 
 @dataclass(frozen=True)
-class Halo:
+class Halo(Measure):
     """Correlate a judge's scores of two attributes, beside the humans' of the same items.
-
-    Parameters
-    ----------
-    resampling : Resampling
-        Of the estimates.
 
     Notes
     -----
@@ -47,8 +43,6 @@ class Halo:
     """
 
     name: ClassVar[str] = "halo"
-
-    resampling: Resampling
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Take scores of several attributes of one item, by a judge and by humans."""

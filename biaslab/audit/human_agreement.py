@@ -7,22 +7,18 @@ from typing import ClassVar, get_args
 
 import pandas as pd
 
+from biaslab.audit.measure import Measure
 from biaslab.probes.base import Accepted, rated
 from biaslab.scoring import agreement
-from biaslab.stats import ITEM, Level, Method, Resampling, usable
+from biaslab.stats import ITEM, Level, Method, usable
 
 _CELL = ("judge", "dataset", "attribute", "configuration", "scale")
 _SLOW = 20_000  # items above which Kendall's tau of all of them together is not computed
 
 
 @dataclass(frozen=True)
-class HumanAgreement:
+class HumanAgreement(Measure):
     """Correlate the mean score of each item with the mean human score.
-
-    Parameters
-    ----------
-    resampling : Resampling
-        Of the estimates.
 
     Notes
     -----
@@ -33,8 +29,6 @@ class HumanAgreement:
     """
 
     name: ClassVar[str] = "human_agreement"
-
-    resampling: Resampling
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Take scores that humans gave too."""

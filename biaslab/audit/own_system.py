@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.audit.measure import Measure
 from biaslab.probes.base import Accepted, paired, scored
-from biaslab.stats import Estimate, Ratio, Resampling, estimate_rows, estimates_frame, undefined, usable
+from biaslab.stats import Estimate, Ratio, estimate_rows, estimates_frame, undefined, usable
 
 _CELL = ("judge", "dataset", "attribute", "template", "configuration", "scale")
 _UNIT = (0.0, 1.0)
@@ -19,15 +20,10 @@ _NO_BIAS = "own texts may be better or worse: compare with people's judgements o
 
 
 @dataclass(frozen=True)
-class SelfPreference:
+class SelfPreference(Measure):
     """Compare what a judge's own system wrote with what others wrote.
 
     The own system is named by the column ``judge_system``, or has the name of the judge, in small letters or capitals.
-
-    Parameters
-    ----------
-    resampling : Resampling
-        Of the estimates.
 
     Notes
     -----
@@ -44,8 +40,6 @@ class SelfPreference:
     """
 
     name: ClassVar[str] = "self_preference"
-
-    resampling: Resampling
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Take judgements that have what the judge's own system wrote on one side."""

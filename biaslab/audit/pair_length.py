@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.audit.measure import Measure
 from biaslab.probes.base import Accepted, paired
 from biaslab.ranking import pairs
-from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame, usable
+from biaslab.stats import Ratio, estimate_rows, estimates_frame, usable
 
 _CELL = ("judge", "dataset", "attribute", "template")
 _UNIT = (0.0, 1.0)
@@ -21,13 +22,8 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class PairLength:
+class PairLength(Measure):
     """Say how often the longer of two texts wins.
-
-    Parameters
-    ----------
-    resampling : Resampling
-        Of the estimates.
 
     Notes
     -----
@@ -48,8 +44,6 @@ class PairLength:
     """
 
     name: ClassVar[str] = "pair_length"
-
-    resampling: Resampling
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Take judgements of two texts whose lengths are known and differ."""

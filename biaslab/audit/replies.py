@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from biaslab.audit.measure import Measure
 from biaslab.probes.base import Accepted, paired
 from biaslab.ranking import pairs
-from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame, usable
+from biaslab.stats import Ratio, estimate_rows, estimates_frame, usable
 
 _CELL = ("judge", "dataset", "attribute", "template")
 _SIDES = ("candidate_id", "opponent_id")
@@ -20,13 +21,8 @@ _UNRATED = "undefined: no human scores that differ"
 
 
 @dataclass(frozen=True)
-class Replies:
+class Replies(Measure):
     """Describe pair trials; what needs human scores is left out where there are none.
-
-    Parameters
-    ----------
-    resampling : Resampling
-        Of the estimates.
 
     Notes
     -----
@@ -52,8 +48,6 @@ class Replies:
     """
 
     name: ClassVar[str] = "replies"
-
-    resampling: Resampling
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Take judgements of two candidates."""

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Protocol
 
 import pandas as pd
 
 from biaslab import probes
 from biaslab.audit import gold_subsets, halo, human_agreement, own_system, pair_length, replies
+from biaslab.audit.measure import Measure
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import BiaslabError, InputError
 from biaslab.judgements.humans import with_humans
 from biaslab.judgements.log_columns import trials_of
-from biaslab.probes.base import Accepted
+from biaslab.probes.base import Probe
 from biaslab.stats import LEADING, TRAILING, Resampling, corrected, require_columns
 
 #: What is said of judgements whatever the design, beside the probes.
-_OTHERS = (
+_OTHERS: tuple[type[Measure], ...] = (
     replies.Replies,
     human_agreement.HumanAgreement,
     halo.Halo,
@@ -27,16 +27,6 @@ _OTHERS = (
     own_system.SelfPreference,
 )
 _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value", "status")
-
-
-class Measure(Protocol):
-    """What an audit runs: it takes the trials that it can be estimated from, and estimates them."""
-
-    def accepts(self, trials: pd.DataFrame) -> Accepted:
-        """Choose the trials, or say why there are none."""
-
-    def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
-        """Return the estimates frame."""
 
 
 def audit(
@@ -116,13 +106,13 @@ def audit(
     return estimates
 
 
-def _measures(resampling: Resampling) -> dict[str, Measure]:
+def _measures(resampling: Resampling) -> dict[str, Measure | Probe]:
     """Return every probe, and what is said of judgements whatever the design."""
-    found: dict[str, Measure] = {name: kind(resampling=resampling) for name, kind in probes.available().items()}
+    found: dict[str, Measure | Probe] = {name: kind(resampling=resampling) for name, kind in probes.available().items()}
     return found | {kind.name: kind(resampling) for kind in _OTHERS}
 
 
-def _run(measure: Measure, trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+def _run(measure: Measure | Probe, trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     accepted = measure.accepts(trials)
     if accepted.trials.empty:
         return accepted.trials, accepted.note
