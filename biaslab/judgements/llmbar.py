@@ -8,9 +8,9 @@ swap, output_2 was shown first; ``winner`` is mapped back already.
 Where the last entry has ``score_1`` and ``score_2`` (``Rating*``), each output was scored alone, 0 to 9, and ``winner``
 is made of the scores, a tie broken by the order: the trials are scores, and ``winner`` is not read.
 
-The gold ``label`` is the human preference: of pairs ``human_gap`` ±1, of scores ``human`` 1 or 0. A pair is known by
-its three texts, for several pairs may share a prompt. Judge, prompt and subset are not in the file; they are taken from
-its path, ``<subset>/evaluators/<judge>/<prompt>/result.json``.
+The gold ``label`` is the human preference: of pairs ``human_gap`` ±1, of scores ``human`` 1 or 0. The prompt is the
+context; where several pairs share it, the outputs of the second are called ``output_1 (2)`` and so on. Judge, prompt
+and subset are not in the file; they are taken from its path, ``<subset>/evaluators/<judge>/<prompt>/result.json``.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ _SCORE = ("context_id", "candidate_id", "human", "words", *_READING)
 
 
 class _Item(NamedTuple):
-    """A record: its place, name, gold label and the number of words of both outputs."""
+    """A record: its place, the names of prompt and outputs, the gold label and the number of words of both outputs."""
 
     place: int
     name: str
+    outputs: tuple[str, ...]
     gold: str
     words: tuple[int, int]
 
@@ -62,15 +63,19 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     subset, judge, prompt = _of_path(source.file)
     pairs: list[tuple[Any, ...]] = []
     scores: list[tuple[Any, ...]] = []
+    known: dict[str, dict[str, int]] = {}  # the pairs of each prompt, numbered
     scale = source.scale or _SCALE
     number = scored(scale_named(scale), None, source.score_pattern)
     for place, (gold, given, rating) in enumerate(zip(label, last, alone, strict=True)):
         if not rows.good[place]:
             continue
         shown = [texts[name][place] for name in _OUTPUTS]
-        key = text_key(texts["input"][place], *shown)
+        key, own = text_key(texts["input"][place]), text_key(*shown)
+        among = known.setdefault(key, {})
+        number_of_pair = among.setdefault(own, len(among) + 1)
+        outputs = tuple(f"{name} ({number_of_pair})" if number_of_pair > 1 else name for name in _OUTPUTS)
         words = (count_words(shown[0]), count_words(shown[1]))
-        item = _Item(place, f"{subset}/{key}" if subset else key, gold, words)
+        item = _Item(place, f"{subset}/{key}" if subset else key, outputs, gold, words)
         if rating:
             scores += _scores(item, given, number)
         else:
@@ -104,26 +109,26 @@ def _pairs(item: _Item, given: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
     """Yield the judgement in either order."""
     for swap in (False, True):
         verdict, step = given[f"swap = {swap}"], -1 if swap else 1
-        shown = _OUTPUTS[::step]
+        shown = item.outputs[::step]
         gap = (1.0 if item.gold == "1" else -1.0) * step
         said, why = _said(verdict.get("completion"))
-        reading = _verdict(verdict.get("winner"), shown, said, why)
+        reading = _verdict(verdict.get("winner"), swap, said, why)
         yield item.place, item.name, *shown, gap, *item.words[::step], *reading, said
 
 
 def _scores(item: _Item, given: dict[str, Any], number: Any) -> Iterator[tuple[Any, ...]]:
     """Yield the score of either output."""
-    for at, (output, name) in enumerate(zip(_OUTPUTS, _SCORES, strict=True)):
+    for at, (output, name) in enumerate(zip(item.outputs, _SCORES, strict=True)):
         said, why = _said(given[name])
         reading: Reading = (math.nan, "refused") if why in _FILTERED and not said else number(said)
         yield item.place, item.name, output, float(item.gold == str(at + 1)), item.words[at], *reading, said
 
 
-def _verdict(winner: Any, shown: tuple[str, ...], said: str, why: str) -> tuple[float, Status]:
+def _verdict(winner: Any, swap: bool, said: str, why: str) -> tuple[float, Status]:
     """Return the probability that the first shown wins; the names of the winner are "1" and "2", whatever the order."""
     if isinstance(winner, bool) or winner not in ("1", "2", 1, 2):
         return math.nan, "refused" if why in _FILTERED or is_refusal(said) else "unparsable"
-    return float(shown[0] == f"output_{winner}"), "ok"
+    return float(str(winner) == ("2" if swap else "1")), "ok"
 
 
 def _said(completion: Any) -> tuple[str, str]:

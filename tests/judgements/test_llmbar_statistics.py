@@ -57,6 +57,13 @@ def written(count, n):
     return f"{count} / {n} = {count / n * 100}%"
 
 
+def pair_by_pair(trials):
+    """Name each pair as a context of its own, where several share a prompt."""
+    names = trials["candidate_id"].str.extract(r"^(output_[12])(?: \((\d+)\))?$")
+    pair = trials["context_id"] + " " + names[1].fillna("1")
+    return trials.assign(context_id=pair, candidate_id=names[0])
+
+
 def counts_of_verdicts(trials):
     """Count as the authors say that they do, from what the reader made of the verdicts."""
     first = trials["candidate_id"] == "output_1"
@@ -102,7 +109,7 @@ def test_all_counts_are_the_authors(shared_data, name):
     logs = dict(list(trials.groupby(trials["key"].str.rpartition("result.json")[0])))
     unread, compared = {}, 0
     for folder, theirs in statistics(archive):
-        log = logs.pop(folder)
+        log = pair_by_pair(logs.pop(folder))
         if "/Rating" in folder:
             found, n = counts_of_scores(log)
         else:
@@ -152,5 +159,7 @@ def test_no_rating_is_accused_of_positional_bias(processed):
 
 
 def test_pairs_that_share_a_prompt_are_kept(processed):
+    """The prompt is the context, so that intervals are over prompts; no pair is lost."""
     pairs = processed[processed["subset"] == "MT-Bench"]
-    assert set(pairs.groupby(["judge", "template"])["context_id"].nunique()) == {200}
+    assert set(pairs.groupby(["judge", "template"])["context_id"].nunique()) == {75}
+    assert set(pair_by_pair(pairs).groupby(["judge", "template"])["context_id"].nunique()) == {200}
