@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from inspect import signature
 from os import PathLike
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pandas as pd
 from tqdm.auto import tqdm
@@ -187,7 +187,11 @@ def _frame(
     probe: Design, judge: Judge, dataset: Dataset, trials: Sequence[Trial], replies: Sequence[Reply]
 ) -> pd.DataFrame:
     rows = []
+    asked: tuple[Request, Reply] | None = None
+    told: dict[str, Any] = {}
     for trial, reply in zip(trials, replies, strict=True):
+        if asked is None or asked[0] is not trial.request or asked[1] is not reply:
+            asked, told = (trial.request, reply), _of_reply(trial.request, reply, judge.id)
         # a server that says it declined needs no reading
         declined = reply.finish_reason in DECLINED
         value, status = (math.nan, "refused") if declined else probe.read(trial, reply)
@@ -204,10 +208,7 @@ def _frame(
                 "replicate": trial.replicate,
                 "value": value,
                 "status": status,
-                "label_mass": _label_mass(trial.request, reply),
-                "samples": math.nan if reply.samples is None else reply.samples,
-                "tokens": reply.usage.tokens,
-                "key": request_key(trial.request, judge.id),
+                **told,
             }
         )
     return pd.DataFrame(rows)
@@ -219,6 +220,16 @@ def _warn_of_several_models(models: Counter[str], judge_id: str) -> None:
         shares = ", ".join(f"{count:,} from {name!r}" for name, count in models.most_common())
         words = f"the judgements of {judge_id!r} come from several models, as its server names them: {shares}"
         warnings.warn(words, ModelChangedWarning, stacklevel=3)
+
+
+def _of_reply(request: Request, reply: Reply, judge_id: str) -> dict[str, Any]:
+    """Return what is the same for all trials that one reply serves, such as those of all labels of a distribution."""
+    return {
+        "label_mass": _label_mass(request, reply),
+        "samples": math.nan if reply.samples is None else reply.samples,
+        "tokens": reply.usage.tokens,
+        "key": request_key(request, judge_id),
+    }
 
 
 def _label_mass(request: Request, reply: Reply) -> float:
