@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
 from collections.abc import Iterator
@@ -219,7 +220,8 @@ def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, An
         (("coverage", 1 - _ALPHA), covered, np.isnan(found.low)),
     ):
         band = (0.0, 1.0) if missing else _band(cell, quantity, promised)
-        yield shared | {"quantity": quantity} | _share(hits, undefined, promised, band)
+        given = ~undefined if quantity == "coverage" else np.ones_like(undefined)
+        yield shared | {"quantity": quantity} | _share(hits[given], int(undefined.sum()), promised, band)
     if missing:
         yield shared | {"quantity": "bounds"} | _bounds(found, truth)
 
@@ -242,10 +244,10 @@ def _planned(effect: float, spread: float, contexts: int) -> float:
 
 
 def _band(cell: Cell, quantity: str, promised: float) -> tuple[float, float]:
-    """Return the band of a share; few flips are so few outcomes that a valid test rejects less than it may."""
+    """Return the band of a share; a valid test may reject less of few flips, or where it has a margin."""
     width = (BANDS if cell.declared else WIDER)[quantity]
     low, high = max(0.0, promised - width), min(1.0, promised + width)
-    if cell.generator == "few_flips":
+    if cell.generator == "few_flips" or cell.mode in cell.calibration.conservative:
         low, high = (0.0 if quantity == "type_i_error" else low), (1.0 if quantity == "coverage" else high)
     return (0.0, 1.0) if np.isnan(promised) else (low, high)
 
@@ -255,22 +257,21 @@ def _bounds(found: _Found, truth: float) -> dict[str, Any]:
     undefined = np.isnan(found.least)
     said = {"note": "the estimates have no bounds"} if undefined.all() else {}
     hits = (found.least <= truth) & (truth <= found.most)
-    return _share(hits, undefined, 1 - _ALPHA, (1 - _ALPHA - WIDER["bounds"], 1.0)) | said
+    return _share(hits, int(undefined.sum()), 1 - _ALPHA, (1 - _ALPHA - WIDER["bounds"], 1.0)) | said
 
 
-def _share(
-    hits: NDArray[np.bool_], undefined: NDArray[np.bool_], promised: float, band: tuple[float, float]
-) -> dict[str, Any]:
+def _share(hits: NDArray[np.bool_], undefined: int, promised: float, band: tuple[float, float]) -> dict[str, Any]:
+    """Return a share and whether it keeps its band; where there is no study at all it does not."""
     count, n = int(hits.sum()), len(hits)
-    low, high = proportion_confint(count, n, alpha=0.05, method="wilson")
+    low, high = proportion_confint(count, n, alpha=0.05, method="wilson") if n else (math.nan, math.nan)
     kept = bool(low <= band[1] and high >= band[0])
-    shown = {"estimate": count / n, "ci_low": low, "ci_high": high, "ci_level": 0.95}
+    shown = {"estimate": count / n if n else math.nan, "ci_low": low, "ci_high": high, "ci_level": 0.95}
     return shown | {
         "promised": promised,
         "low": band[0],
         "high": band[1],
         "kept": kept,
-        "n_undefined": int(undefined.sum()),
+        "n_undefined": undefined,
     }
 
 

@@ -25,6 +25,9 @@ class Calibration:
         Constructor parameters of the probe, such that the metric has one value.
     elsewhere : mapping
         Those that are others in answer modes than the declared one.
+    conservative : tuple of str
+        Answer modes in which the test may reject less, and the interval cover more, than promised: with a margin about
+        the null, or of few counts.
     candidates : int
         Candidates of a context.
     attributes : int
@@ -43,6 +46,7 @@ class Calibration:
     longest: int = 1
     systems: tuple[str, ...] = ()
     elsewhere: Mapping[str, Any] = field(default_factory=dict)
+    conservative: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,13 @@ class Position(PairProbe):
             primary=True,
             calibration=_PREFERS_FIRST,
         ),
-        Metric("first_position_logit", "first-position bias", "logits", null=0.0, calibration=_PREFERS_FIRST),
+        Metric(
+            "first_position_logit",
+            "first-position bias",
+            "logits",
+            null=0.0,
+            calibration=replace(_PREFERS_FIRST, conservative=("text",)),  # of few pairs that flip
+        ),
         Metric("order_consistency", "same winner in both orders", "share"),
         Metric("primacy_share", "primacy among flipped pairs", "share", null=0.5),
         Metric(

@@ -69,7 +69,8 @@ class ScoreDistribution(Probe):
         multiples fit into the scale with the scores around them, as on 1-10. If the scores of all texts
         lie in one narrow peak on a round number, that looks the same: only where ``pooled_sd`` is at least 8 points is
         it ruled out. A smooth distribution cut off by the end of the scale may lie up to .023 from 1, which exact
-        distributions show and samples are too few to show; of exact ones a departure of more than .03 is tested.
+        distributions show and samples are too few to show; of exact ones a departure of more than .03 is tested, and
+        the interval is that much wider at either end.
     ``myers_index`` (0–.9)
         Share of scores whose last digit would have to change to make all last digits equally frequent. Not tested:
         a fair judge's is above 0 where scores are few (the note says by how much).
@@ -121,6 +122,7 @@ class ScoreDistribution(Probe):
                     fair=_FAIR,
                     planted={**_FAIR, "heaping": 0.45},
                     parameters={"scales": ("1-100",), "answer": "text", "samples": 5},
+                    conservative=("exact",),  # the null has a margin
                 ),
             )
             for base in (10, 5)

@@ -51,7 +51,7 @@ class Ratio:
         (`biaslab.stats.inversion.RatioTest`). With both, p is below .05 exactly where the interval leaves out the null,
         unless another bootstrap than the studentised one is wanted for the interval.
     margin : float
-        What is tested is whether the ratio differs from the null by more than this.
+        What is tested is whether the ratio differs from the null by more than this; the interval is wider by it.
     extremes : tuple of Ratio, optional
         The ratio with every judgement that is missing at the value that makes it least, and greatest; they give the
         estimate its ``bound_low`` and ``bound_high``.
@@ -90,8 +90,10 @@ class Ratio:
         found = self._bounded(found, resampling)
         if not self.margin or self.null is None or found.n_contexts < 2:
             return found
-        note = f"tested is a departure from {self.null:g} by more than {self.margin:g}"
-        return replace(found, note="; ".join(filter(None, [found.note, note])))
+        note = f"tested is a departure from {self.null:g} by more than {self.margin:g}, which the interval allows for"
+        low, high = np.clip((found.ci_low - self.margin, found.ci_high + self.margin), *(self.bounds or (None, None)))
+        said = "; ".join(filter(None, [found.note, note]))
+        return replace(found, ci_low=float(low), ci_high=float(high), note=said)
 
     def difference(self, other: Ratio, resampling: Resampling) -> Estimate:
         """Estimate how much larger this ratio is than another on the contexts where both have a denominator.

@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -303,3 +304,14 @@ def test_contexts_weigh_the_same_where_that_is_wanted():
     one = Ratio([*"aaabbc"], [1, 0, 0, 1, 1, 0], np.ones(6))
     assert one.estimate(Resampling()).estimate == 0.5
     assert one.estimate(Resampling(weights="contexts")).estimate == pytest.approx((1 / 3 + 1 + 0) / 3)
+
+
+@given(st.integers(0, 10_000), st.floats(0.0, 0.3))
+def test_a_margin_widens_the_interval_so_that_it_agrees_with_the_test(seed, margin):
+    rng = np.random.default_rng(seed)
+    up = rng.uniform(0.8, 1.6, 12)
+    ratio = Ratio(np.arange(12), up, np.ones(12), 1.0, (0.0, 10.0), inference="t")
+    plain, wide = ratio.estimate(Resampling()), replace(ratio, margin=margin).estimate(Resampling())
+    assert wide.ci_high - wide.ci_low == pytest.approx(plain.ci_high - plain.ci_low + 2 * margin)
+    if min(abs(wide.ci_low - 1), abs(wide.ci_high - 1)) > 1e-6:
+        assert (wide.p_value < 0.05) == (not wide.ci_low <= 1 <= wide.ci_high)
