@@ -104,8 +104,7 @@ class Answers:
         """Return what the label distributions are at another temperature, p_T ∝ p^{1/T}; 0 is greedy."""
         assert self.chances is not None  # noqa: S101
         with np.errstate(divide="ignore"):
-            rows = [tempered(row, temperature) for row in np.log(self.chances)]
-        return replace(self, chances=np.array(rows).reshape(self.chances.shape))
+            return replace(self, chances=tempered(np.log(self.chances), temperature))
 
     @cached_property
     def index(self) -> pd.MultiIndex:

@@ -5,7 +5,6 @@ Agreement is expected over the randomness of the samples: it is averaged over dr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +17,10 @@ from biaslab.stats.ratio import Ratio
 
 Floats = NDArray[np.float64]
 _DIGITS = 9
+_AT_ONCE = 4096  # items: all their draws are in memory together
 
 
-def tempered(logprobs: Sequence[float], temperature: float = 1.0) -> NDArray[np.float64]:
+def tempered(logprobs: ArrayLike, temperature: float = 1.0) -> NDArray[np.float64]:
     """Return the distribution over labels at a temperature, exact instead of sampled.
 
     p_T ∝ p^(1/T) holds where every label is one token and is sure to end there. A label of several tokens is tempered
@@ -28,14 +28,14 @@ def tempered(logprobs: Sequence[float], temperature: float = 1.0) -> NDArray[np.
 
     Parameters
     ----------
-    logprobs : sequence of float, shape (labels,)
+    logprobs : array_like, shape (..., labels)
         Log-probabilities at temperature 1 as `biaslab.Reply` has them, normalised or not.
     temperature : float
         0 is greedy: all on the likeliest label, shared out where several are equally likely.
 
     Returns
     -------
-    numpy.ndarray, shape (labels,)
+    numpy.ndarray, shape (..., labels)
         Probabilities that sum to 1; all NaN where no label has any probability.
 
     Raises
@@ -51,14 +51,12 @@ def tempered(logprobs: Sequence[float], temperature: float = 1.0) -> NDArray[np.
     if not temperature >= 0 or np.isinf(temperature):
         raise InputError("temperature", temperature, "a finite number of at least 0")
     values = np.asarray(logprobs, float)
-    if not np.isfinite(values).any():
-        return np.full(values.shape, np.nan)
-    if temperature == 0:
-        best = values == values.max()
-        return np.asarray(best / best.sum(), float)
-    with np.errstate(over="ignore"):  # what lies below the maximum may fall to -inf, which is right
-        p = np.exp((values - values.max()) / temperature)
-    return np.asarray(p / p.sum(), float)
+    if not values.size:
+        return values
+    known, highest = np.isfinite(values).any(axis=-1, keepdims=True), values.max(axis=-1, keepdims=True)
+    with np.errstate(over="ignore", invalid="ignore"):  # what lies below the maximum may fall to -inf, which is right
+        p = values == highest if temperature == 0 else np.exp((values - highest) / temperature)
+        return np.where(known, p / p.sum(axis=-1, keepdims=True), np.nan)
 
 
 def draw_means(
@@ -94,11 +92,15 @@ def draw_means(
     if n < 1 or draws < 1:
         raise InputError("n, draws", (n, draws), "whole numbers of at least 1")
     table, values = np.asarray(probabilities, float), np.asarray(levels, float)
-    drawn = np.empty((draws, len(table)))
-    for item, cumulative in enumerate(np.cumsum(table, axis=1)):
-        at = cumulative.searchsorted(rng.random((draws, n)) * cumulative[-1], side="right")
-        drawn[:, item] = values[np.minimum(at, len(values) - 1)].mean(axis=1)
-    return drawn
+    drawn = [np.empty((0, draws))]
+    for start in range(0, len(table), _AT_ONCE):
+        cumulative = np.cumsum(table[start : start + _AT_ONCE], axis=1)[:, :, None, None]
+        u = rng.random((len(cumulative), draws, n)) * cumulative[:, -1]
+        at = np.zeros(u.shape, np.intp)
+        for label in range(len(values) - 1):
+            at += cumulative[:, label] <= u
+        drawn.append(values[at].mean(axis=2))
+    return np.concatenate(drawn).T
 
 
 @dataclass(frozen=True)
