@@ -170,7 +170,7 @@ def holds(trial, sources, kind):
     if trial.dataset == "summeval":
         return re.search({1.0: "a", 0.0: "b", 0.5: "c|tie"}[value], reply.lower()) is not None
     if trial.dataset == "llmbar":
-        won = trial.candidate_id if value == 1.0 else trial.opponent_id
+        won = (trial.candidate_id if value == 1.0 else trial.opponent_id).partition(" ")[0]  # "output_1 (2)"
         return re.search(rf'"winner": "?{won[-1]}\b', sources) is not None
     numbers = {float(n) for n in re.findall(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", sources)}
     if trial.dataset == "alpaca_eval":
