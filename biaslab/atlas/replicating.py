@@ -35,6 +35,7 @@ _OURS: dict[tuple[str, str], dict[str, str]] = {
     ("zheng2024", "win_rate"): {"probe": "replies", "system": "null_model"},
     ("dubois2024", "win_rate"): {"probe": "replies", "system": "text_davinci_001"},
 }  # fmt: skip
+_COUNTS = ("n_contexts", "n_trials", "n_dropped")
 _SHOWN = [
     *("paper", "table", "row", "column", "source", "probe", "metric", "judge", "dataset", "attribute", "template"),
     *("subset", "printed", "theirs", "estimate", "ci_low", "ci_high", "ci_level", "n_contexts", "n_trials"),
@@ -108,7 +109,7 @@ def replications() -> pd.DataFrame:
         _beside(printed[here & (printed["paper"] == paper) & (printed["metric"] == metric)], ours, conditions)
         for (paper, metric), conditions in _OURS.items()
     ]
-    found = pd.concat(parts, ignore_index=True)
+    found = pd.concat(parts, ignore_index=True).astype(dict.fromkeys(_COUNTS, "Int64"))
     return found.assign(why=[_reason(row) for _, row in found.iterrows()])[_SHOWN]
 
 
