@@ -88,5 +88,5 @@ def _perplexities(rows: pd.DataFrame) -> str:
     return (
         f"Known of {read:,} of {texts:,} texts: −mean log P(token | tokens before it) under SmolLM2-135M-Instruct, in "
         f"nats a token of its tokenizer, of the bare text without prompt or chat template. Longer texts were cut to "
-        f"{LONGEST} tokens."
+        f"{LONGEST} tokens; a text of one token, or of none, has no number."
     )
