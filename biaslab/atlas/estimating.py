@@ -1,0 +1,188 @@
+"""The estimates that the atlas carries: what every probe and audit can tell of every recorded judge.
+
+Rows that may not be carried are read here too: estimates of them are ours. Each judge is estimated by itself on each
+data set, with the default resampling, so that a folder of the same files gives the same table.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from biaslab.atlas import carried, known
+from biaslab.atlas.sources import SOURCES, Source, find_source
+from biaslab.audit import audit
+from biaslab.audit.annotators import audit_humans
+from biaslab.errors import InputError, MissingDataWarning
+from biaslab.output import replacing
+from biaslab.probes.base import paired, rated
+from biaslab.stats import LEADING, TRAILING, Resampling
+
+#: The table.
+FILE = Path(__file__).parent / known.FILE
+#: Contexts below which nothing is told: the package's intervals are calibrated from eight contexts on.
+FEWEST_CONTEXTS = 8
+_READ = 0.95  # share of judgements with a log-perplexity below which familiarity is not told
+_TEXT = ["dataset", "context_id", "candidate_id"]
+_COUNTS = ("n_contexts", "n_trials", "n_dropped", "seed")
+#: Conditions in the order in which they stand between metric and estimate.
+_CONDITIONS = (
+    "attribute", "other", "template", "configuration", "form", "order", "scale", "answer", "subset", "system",
+    "scorer", "level", "coefficient", "human_gap", "score", "likelihood_judge",
+)  # fmt: skip
+#: What is said of each subset of a data set by itself, beside agreement with the gold label (`biaslab.audit`).
+_OF_SUBSETS = ("first_position_rate", "order_consistency")
+_PERSON = r"(?:expert|annotator)-\d+"  # a judge who is a person, one of several
+_NEVER_SAID = ("rules",)  # a condition that no log tells
+_OF_OTHERS = ("human_alpha", "alpha_gap")  # of the people that a person is compared with: told of all of them instead
+
+
+def build(folder: Path, names: Sequence[str] | None = None, target: Path = FILE) -> Path:
+    """Write the estimates of every source.
+
+    Parameters
+    ----------
+    folder : Path
+        Of raw data.
+    names : sequence of str, optional
+        Of sources, whose rows are made again while those of others stay; all by default.
+    target : Path
+        The table.
+
+    Returns
+    -------
+    Path
+        The table.
+
+    Raises
+    ------
+    InputError
+        If a source is unknown, or a file is missing; nothing is written.
+    """
+    wanted = [find_source(name) for name in names] if names else list(SOURCES)
+    for source in wanted:
+        source.require_files(folder)
+    read = carried_perplexities()
+    made = {source.name: estimate_source(source.read(folder), source, read) for source in wanted}
+    if len(made) < len(SOURCES) and target.is_file():
+        there = pd.read_csv(target, low_memory=False)
+        made = {str(name): part for name, part in there.groupby("source", sort=False)} | made
+    parts = [made[source.name] for source in SOURCES if source.name in made]
+    write_estimates(_tidy(pd.concat(parts, ignore_index=True)), target)
+    return target
+
+
+def estimate_source(
+    trials: pd.DataFrame,
+    source: Source,
+    perplexities: pd.DataFrame | None = None,
+    resampling: Resampling | None = None,
+) -> pd.DataFrame:
+    """Estimate all that the trials of one source tell.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        As `biaslab.atlas.sources.Source.read` or `biaslab.atlas.trials` returns them.
+    source : Source
+        Where they are from.
+    perplexities : pandas.DataFrame, optional
+        ``dataset, context_id, candidate_id, log_perplexity``, nats a token, of texts that were judged; scores of them
+        are estimated with `biaslab.probes.Familiarity` too.
+    resampling : Resampling, optional
+        Of all estimates.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The estimates frame with ``source``, ``repository`` and ``version`` (of biaslab), judge by judge, each with all
+        of a data set and then with its subsets. Undefined estimates, and those of fewer than `FEWEST_CONTEXTS`
+        contexts, are left out.
+    """
+    drawn = resampling or Resampling()
+    given = trials.drop(columns=list(carried.PERPLEXITIES), errors="ignore")
+    given = given if perplexities is None else _with_perplexities(given, perplexities)
+    given.attrs = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MissingDataWarning)  # `n_dropped` and the bounds say it in the table
+        parts = [found for _, part in given.groupby(["judge", "dataset"]) for found in _of_judge(part, drawn)]
+        parts += _of_people(given, drawn)
+    whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
+    return _tidy(whole.assign(source=source.name, repository=source.repository, version=version("biaslab")))
+
+
+def carried_perplexities() -> pd.DataFrame:
+    """Return the log-perplexities that carried rows hold, as `estimate_source` takes them, of each text once."""
+    rows = carried.trials()[[*_TEXT, "log_perplexity"]]
+    return rows.dropna().drop_duplicates(_TEXT, ignore_index=True)
+
+
+def write_estimates(estimates: pd.DataFrame, file: Path) -> None:
+    """Write estimates as `biaslab.atlas.estimates` reads them, with six significant digits."""
+    with replacing(file) as partial:
+        estimates.to_csv(partial, index=False, float_format="%.6g", lineterminator="\n")
+
+
+def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
+    """Yield what audits tell of one judge on one data set: of all of it, of its subsets, and with perplexities."""
+    plain = trials.drop(columns="log_perplexity", errors="ignore")
+    whole = _by_configuration(audit(plain, resampling=resampling), trials)
+    person = whole["judge"].str.fullmatch(_PERSON) & whole["metric"].isin(_OF_OTHERS)
+    yield whole[~person]
+    pairs = paired(plain)
+    subsets = sorted(set(pairs["subset"].fillna("")) - {""})
+    for subset in subsets if len(subsets) > 1 else ():
+        found = audit(pairs[pairs["subset"] == subset], only=["position"], resampling=resampling)
+        yield found[found["metric"].isin(_OF_SUBSETS) & found["human_gap"].isna()].assign(subset=subset)
+    if "log_perplexity" in trials:
+        scores = rated(trials)
+        scores = scores[scores["log_perplexity"].notna()]
+        for configuration, part in scores.groupby("configuration", sort=False):
+            own = part.assign(probe="familiarity", asked="score")
+            found = audit(own, only=["familiarity"], resampling=resampling)
+            yield found.assign(configuration=str(configuration))
+
+
+def _of_people(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
+    """Yield how far people agree whose ratings are judgements of the source."""
+    people = trials[trials["judge"].str.fullmatch(_PERSON)]
+    for _, part in people.groupby("dataset"):
+        sides = part["candidate_id"].str.cat(part["opponent_id"].fillna(""), sep="|")
+        yield audit_humans(part.assign(ratings="", candidate_id=sides), resampling)
+
+
+def _with_perplexities(trials: pd.DataFrame, perplexities: pd.DataFrame) -> pd.DataFrame:
+    known = perplexities.set_index(_TEXT)["log_perplexity"]
+    found = known.reindex(pd.MultiIndex.from_frame(trials[_TEXT])).to_numpy()
+    return trials.assign(log_perplexity=found) if np.mean(~np.isnan(found)) >= _READ else trials
+
+
+def _by_configuration(estimates: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
+    """Undo the names "attribute (configuration)" under which audits estimate configurations side by side."""
+    names = trials[["attribute", "configuration"]].drop_duplicates()
+    joined = names["attribute"] + " (" + names["configuration"] + ")"
+    attribute, configuration = (dict(zip(joined, names[name], strict=True)) for name in names)
+    known = estimates.get("configuration")
+    named = estimates["attribute"].map(configuration)
+    return estimates.assign(
+        attribute=estimates["attribute"].map(lambda name: attribute.get(name, name)),
+        configuration=named if known is None else named.where(named.notna(), known),
+    )
+
+
+def _tidy(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Keep what is defined and rests on enough contexts, in a fixed order of columns, without empty ones."""
+    told = estimates.drop(columns=list(_NEVER_SAID), errors="ignore")
+    kept = told[told["estimate"].notna() & (told["n_contexts"] >= FEWEST_CONTEXTS)]
+    fixed = ("source", *LEADING, *_CONDITIONS, *TRAILING, "repository", "version")
+    others = sorted(set(kept.columns) - set(fixed))
+    if others:
+        raise InputError("estimates", others, f"conditions among {', '.join(_CONDITIONS)}", "add them to _CONDITIONS")
+    filled = [name for name in fixed if name in kept and kept[name].replace("", None).notna().any()]
+    counts: Mapping[str, str] = dict.fromkeys(_COUNTS, "int64")
+    return kept[filled].astype(counts).reset_index(drop=True)
