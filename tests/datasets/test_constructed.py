@@ -45,10 +45,10 @@ def test_command_rewrites_both_files_byte_for_byte(name: str, tmp_path: Path) ->
 
 def test_graded_has_the_promised_shape() -> None:
     data = load_dataset("graded")
-    assert repr(data) == "Dataset('graded (constructed)': 24 contexts, 144 candidates, 4 attributes, 576 human scores)"
+    assert repr(data) == "Dataset('graded (constructed)': 96 contexts, 576 candidates, 4 attributes, 2304 human scores)"
     assert (data.candidates.groupby("context_id").size() == 6).all()
     genres = Counter(context.rpartition("-")[0] for context in data.candidates["context_id"].unique())
-    assert genres == {"news": 5, "science": 5, "sport": 5, "how-to": 5, "dialogue": 4}
+    assert genres == {"news": 20, "science": 19, "sport": 19, "how-to": 19, "dialogue": 19}
     assert data.scale == (1.0, 5.0)
     assert data.noun == "summary"
     assert list(data.attributes) == ["coherence", "consistency", "fluency", "relevance"]
@@ -148,7 +148,7 @@ def test_candidate_ids_are_neutral_and_recipes_are_balanced_over_places(name: st
         counts = Counter(zip(rows["system"], rows["candidate_id"], strict=True))
         assert {system for system, _ in counts} == set(plan)
         if name == "graded":
-            assert set(counts.values()) == {2}
+            assert set(counts.values()) == {8}
             assert len(counts) == 36
         else:
             assert set(counts.values()) == {1}
