@@ -41,7 +41,7 @@ ALLOWED = {
     "distill": {"collect", "core", "datasets", "judges", "prompts", "scales", "scoring", "stats", "store"},
     "plots": {"core", "probes", "stats"},
     "report": {"core", "plots", "probes", "stats"},
-    "figures": {"datasets", "judges", "report", "store"},
+    "figures": {"datasets", "judges", "probes", "report", "store"},
     "cli": set(ROOMS),
 }
 

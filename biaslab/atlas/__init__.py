@@ -1,7 +1,7 @@
 """An atlas of recorded judges: what published judges said, as numbers, without a sentence of anybody.
 
 `trials` has the judgements that licences allow to hand on, `sources` where they come from, `judges` whose they are;
-`estimates` what biaslab says of them, and of sources whose rows may not be handed on.
+`estimates` has what our estimators say of all of them, and of those whose rows may not be carried.
 
 Examples
 --------
