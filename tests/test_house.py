@@ -38,8 +38,9 @@ ALLOWED = {
     "calibration": {"collect", "core", "datasets", "judges", "probes", "stats"},
     "audit": {"datasets", "judgements", "probes", "ranking", "scoring", "stats"},
     "distill": {"collect", "core", "datasets", "judges", "prompts", "scales", "scoring", "stats", "store"},
-    "plots": {"core", "probes", "stats"},
-    "report": {"core", "plots", "probes", "stats"},
+    "comparing": {"core", "probes", "stats"},
+    "plots": {"comparing", "core", "probes", "stats"},
+    "report": {"comparing", "core", "plots", "probes", "stats"},
     "figures": {"datasets", "judges", "report", "store"},
     "cli": set(ROOMS),
 }
