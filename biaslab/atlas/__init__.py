@@ -1,0 +1,1 @@
+"""An atlas of recorded judges: what published judges said, as numbers, without a sentence of anybody."""
