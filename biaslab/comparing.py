@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Nothing is said among fewer judges.
 FEWEST = 5
-_ATLAS = "biaslab.atlas:reference"  # found by name: the atlas stands beside plots and reports, not below them
+_ATLAS = "biaslab.atlas.reference:reference"  # found by name: the atlas stands beside plots and reports, not below
 _NEEDED = ("probe", "judge", "dataset", "metric", "estimate", "ci_low", "ci_high")
 _NAMED = 5  # data sets that a sentence has room for
 _NUMBERS = ["estimate", "ci_low", "ci_high"]

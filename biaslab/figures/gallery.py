@@ -11,6 +11,9 @@ import pandas as pd
 
 from biaslab.report.wording import templates, version
 
+#: Studies that stand before all others: recorded judges, whom a reader knows.
+_FIRST = ("atlas", "replications")
+
 
 @dataclass(frozen=True)
 class Line:
@@ -50,7 +53,7 @@ def write_index(folder: str | PathLike[str], lines: Sequence[Line] = ()) -> Path
     """
     place = Path(folder)
     studies: dict[str, list[dict[str, object]]] = {}
-    for picture in sorted(place.glob("*__*.png")):
+    for picture in sorted(place.glob("*__*.png"), key=_place):
         study, _, name = picture.stem.partition("__")
         others = [
             picture.with_suffix(suffix).name for suffix in (".pdf", ".csv") if picture.with_suffix(suffix).exists()
@@ -61,6 +64,12 @@ def write_index(folder: str | PathLike[str], lines: Sequence[Line] = ()) -> Path
     page = templates("biaslab.figures").get_template("index.html.j2")
     target.write_text(page.render(studies=studies, lines=lines, version=version()), encoding="utf-8")
     return target
+
+
+def _place(picture: Path) -> tuple[int, str]:
+    """Sort figures by name, those of the first studies before all others."""
+    study = picture.stem.partition("__")[0]
+    return (_FIRST.index(study) if study in _FIRST else len(_FIRST)), picture.name
 
 
 def describe_estimates(path: Path) -> str:

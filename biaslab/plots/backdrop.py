@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from biaslab.comparing import Peers, find_peers, judges_of
+from biaslab.plots.style import RECORDED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +49,5 @@ def _labels(found: list[Peers]) -> dict[str, str]:
     sizes: dict[str, list[int]] = {}
     for peers in found:
         sizes.setdefault(peers.comparison.of, []).append(len(peers.judges))
-    return {
-        of: f"{min(n)} to {max(n)} recorded judges ({of})" if min(n) < max(n) else f"{n[0]} recorded judges ({of})"
-        for of, n in sizes.items()
-    }
+    spans = {of: f"{min(n)} to {max(n)}" if min(n) < max(n) else f"{n[0]}" for of, n in sizes.items()}
+    return {of: f"{span} {RECORDED} ({of})" for of, span in spans.items()}

@@ -77,7 +77,8 @@ def _write(ax: Axes, row: pd.Series, place: int, number: str, first: bool) -> No
     else:
         ax.text(-0.03, place, "\n".join(name), ha="right", **at)
     evidence = [f"{row['estimate']} {row['interval']}, q {row['q']}"] if row["status"] in ("bias", "slight") else []
-    words = textwrap.wrap(f"{' '.join(STATUS[row['status']])}: {row['verdict']}", _WIDTH)
+    said = "; ".join(filter(None, (row["verdict"], row["standing"])))
+    words = textwrap.wrap(f"{' '.join(STATUS[row['status']])}: {said}", _WIDTH)
     ax.text(1.03, place, "\n".join([*words, *evidence]), ha="left", **at)
 
 

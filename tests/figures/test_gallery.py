@@ -21,6 +21,14 @@ def test_every_figure_is_shown_with_its_estimates(tmp_path, make_row):
     assert "readme" not in page
 
 
+def test_recorded_judges_stand_first(tmp_path):
+    for name in ("anchoring__slope", "replications__all", "atlas__position", "zeal__x"):
+        (tmp_path / f"{name}.png").write_bytes(b"png")
+    page = write_index(tmp_path).read_text(encoding="utf-8")
+    places = [page.index(f"<h2>{study}</h2>") for study in ("atlas", "replications", "anchoring", "zeal")]
+    assert places == sorted(places)
+
+
 def test_files_that_are_no_estimates_are_said_in_rows_or_not_at_all(tmp_path):
     (tmp_path / "a.csv").write_text("x\n1\n")
     (tmp_path / "b.csv").write_bytes(b"\xff\xfe\x00")
