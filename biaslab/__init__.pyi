@@ -1,4 +1,5 @@
 from . import (
+    atlas as atlas,
     distill as distill,
     plots as plots,
     probes as probes,

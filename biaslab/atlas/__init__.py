@@ -1,1 +1,75 @@
-"""An atlas of recorded judges: what published judges said, as numbers, without a sentence of anybody."""
+"""An atlas of recorded judges: what published judges said, as numbers, without a sentence of anybody.
+
+`trials` has the judgements that licences allow to hand on, `sources` where they come from, `judges` whose they are.
+
+Examples
+--------
+>>> import biaslab as bl
+>>> rows = bl.atlas.trials("mt_bench", judge="gpt-4-0613")
+>>> rate = rows.query("dataset == 'mt_bench' and status == 'ok'")["value"].mean()
+>>> round(float(rate), 4)
+0.4909
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from biaslab.atlas.carried import trials
+from biaslab.atlas.sources import SOURCES
+
+__all__ = ["judges", "sources", "trials"]
+
+
+def sources() -> pd.DataFrame:
+    """Return where the recorded judgements come from.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a source: ``source, title, repository, licence``, empty where there is none, and ``carried``, whether
+        its rows are here; of the others only our estimates are.
+
+    Examples
+    --------
+    >>> found = sources().set_index("source")
+    >>> found.loc["null_model", "licence"], bool(found.loc["alpaca_eval", "carried"])
+    ('MIT', False)
+    """
+    names = ("title", "repository", "licence", "carried")
+    return pd.DataFrame([{"source": one.name} | {name: getattr(one, name) for name in names} for one in SOURCES])
+
+
+def judges(source: str | None = None) -> pd.DataFrame:
+    """Return who judged what, of the judgements that are here.
+
+    Parameters
+    ----------
+    source : str, optional
+        All by default.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a source, data set and judge: ``source, dataset, judge, judgements, contexts``, and ``name``, by which
+        `biaslab.load_judge` and the command line know the judge.
+
+    Raises
+    ------
+    InputError
+        If there is no such source, or its rows are not here.
+
+    Examples
+    --------
+    >>> judges("mt_bench").query("judge == 'gpt-4-0613'")["name"].tolist()
+    ['atlas:gpt-4-0613@mt_bench', 'atlas:gpt-4-0613@mt_bench?dataset=mt_bench_repetition']
+    """
+    parts = []
+    for name in [one.name for one in SOURCES if one.carried] if source is None else [source]:
+        grouped = trials(name).groupby(["dataset", "judge"], sort=False)["context_id"]
+        part = grouped.agg(judgements="size", contexts="nunique").reset_index()
+        meant = part["dataset"] == name if (part["dataset"] == name).any() else pd.Series(True, part.index)
+        part["name"] = "atlas:" + part["judge"] + "@" + name + ("?dataset=" + part["dataset"]).mask(meant, "")
+        parts.append(part.assign(source=name))
+    columns = ["source", "dataset", "judge", "judgements", "contexts", "name"]
+    return pd.concat(parts, ignore_index=True)[columns]

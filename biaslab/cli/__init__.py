@@ -1,4 +1,4 @@
-"""The command line: ``biaslab figures``, ``probe``, ``plan``, ``list``, ``calibrate``, ``batch``, ``store``."""
+"""The command line: ``biaslab figures``, ``probe``, ``plan``, ``list``, ``audit``, ``atlas`` and more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from biaslab.cli import audit, batch, calibrate, figures, plan, probe, report, store
+from biaslab.cli import atlas, audit, batch, calibrate, figures, plan, probe, report, store
 from biaslab.errors import BiaslabError, InputError, MissingDataWarning
 
 _INTERRUPTED = 130
@@ -34,6 +34,7 @@ app = typer.Typer(
 )
 app.add_typer(store.app, name="store")
 app.add_typer(batch.app, name="batch")
+app.add_typer(atlas.app, name="atlas")
 for _command in (
     figures.figures,
     probe.probe,

@@ -20,7 +20,9 @@ _HALF = 0.5
 
 
 def audit(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Logs, archives or folders of them.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="Logs, archives or folders of them, or atlas:JUDGE@SOURCE.")
+    ],
     kind: Annotated[
         str | None,
         typer.Option(
@@ -79,19 +81,21 @@ def audit(
 
 
 def is_log(judge: str) -> bool:
-    """Say whether the name of a judge is that of a log; an export of a store is a judge that answers again."""
+    """Say whether a judge's name is that of a log or of the atlas; an export of a store is a judge that answers."""
     from biaslab.judges import log_named
     from biaslab.judges.exported import is_export
 
-    return judge.startswith("recorded:") and not is_export(log_named(judge)[0])
+    return _is_carried(judge) or (judge.startswith("recorded:") and not is_export(log_named(judge)[0]))
 
 
 def audit_log(judge: str, only: list[str]) -> pd.DataFrame:
-    """Audit the log that the name of a judge names, such as recorded:log.jsonl,configuration=rts."""
+    """Audit what the name of a judge names, such as recorded:log.jsonl,configuration=rts or atlas:palm-2@llmbar."""
     from biaslab.audit import audit as run_audit
     from biaslab.judges import log_named
     from biaslab.judges.recorded import rows_where
 
+    if _is_carried(judge):
+        return run_audit(_read([Path(judge)], None, None, strict=False), None, only)
     file, where = log_named(judge)
     return run_audit(rows_where(_read([Path(file)], None, None, strict=False), where), None, only)
 
@@ -114,12 +118,31 @@ def _read(
 
     parts = []
     for file in files:
+        if _is_carried(str(file)):
+            parts.append(_carried(str(file)))
+            continue
         parts.append(read_judgements(file, kind, mapping, strict))
         _say_what_was_read(file, parts[-1])
         if not unread:
             _require_readable(parts[-1])
         parts[-1].attrs = {}
     return pd.concat(parts, ignore_index=True)
+
+
+def _is_carried(name: str) -> bool:
+    return name.startswith("atlas:")
+
+
+def _carried(name: str) -> pd.DataFrame:
+    """Return the rows of the atlas that a name names, and say under which licence they are."""
+    from biaslab.atlas.named import rows_named
+
+    rows = rows_named(name)
+    readable = int(rows["status"].isin(["ok", "tie"]).sum())
+    licences = "; ".join(rows.attrs["licences"].values())
+    typer.echo(f"{name}: {len(rows):,} judgements, {readable:,} of them readable ({licences})")
+    rows.attrs = {}
+    return rows
 
 
 def _require_once(files: list[Path]) -> None:

@@ -45,7 +45,8 @@ def card(
     """Say whether judges can be trusted: the bias card.
 
     Several judges stand side by side. What the store holds is not asked again.
-    A log, recorded:FILE, is read as it is, unless --dataset says what was judged.
+    A log, recorded:FILE or atlas:JUDGE@SOURCE, is read as it is, unless --dataset
+    says what was judged.
     """
     require_folder("out", out)
     for name, value in (("contexts", contexts), ("candidates", candidates)):

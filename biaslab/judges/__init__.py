@@ -11,6 +11,7 @@ from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 
 _EVALUATOR = "biaslab.distill.evaluator_judge:load_judge"  # found by name: students stand above judges, not below
+_ATLAS = "biaslab.atlas.named:load_judge"  # and so does the atlas
 
 
 def available() -> dict[str, str]:
@@ -24,6 +25,7 @@ def available() -> dict[str, str]:
         "sampled:<k>:<judge>": "a judge of labels from one of text, by k samples of each answer",
         "evaluator:<folder>": "an evaluator that a judge taught, saved by `biaslab.distill`; answers scores only",
         "recorded:<file>[,column=value…]": "judgements somebody already has: a log that `biaslab audit` reads",
+        "atlas:<judge>@<source>[?column=value&…]": "a published judge of the atlas; `biaslab atlas list` has them",
         "simulated[:name=value,…]": f"a judge with planted biases: {', '.join(_planted_defaults())}",
     }
 
@@ -64,19 +66,11 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
         model, _, address = name.removeprefix("api:").partition("@http")
         return ApiJudge(model, f"http{address}" if address else None)
     if name.startswith("recorded:"):
-        from biaslab.judges.exported import ExportedJudge, is_export
-        from biaslab.judges.recorded import RecordedJudge
-
-        file, where = log_named(name)
-        if is_export(file):
-            return ExportedJudge(file, where.get("judge"))
-        if dataset is None:
-            raise InputError("dataset", dataset, "the data set whose texts were judged")
-        return RecordedJudge(file, dataset, where)
+        return _recorded(name, dataset)
     if name.startswith("evaluator:"):
-        module, _, function = _EVALUATOR.partition(":")
-        judge: Judge = getattr(import_module(module), function)(name.removeprefix("evaluator:"))
-        return judge
+        return _found(_EVALUATOR, name.removeprefix("evaluator:"))
+    if name.startswith("atlas:"):
+        return _found(_ATLAS, name, dataset)
     if name.startswith("sampled:"):
         from biaslab.judges.sampled import Sampled
 
@@ -87,6 +81,25 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     from biaslab.judges.local import LocalJudge
 
     return LocalJudge(name)
+
+
+def _recorded(name: str, dataset: Dataset | None) -> Judge:
+    from biaslab.judges.exported import ExportedJudge, is_export
+    from biaslab.judges.recorded import RecordedJudge
+
+    file, where = log_named(name)
+    if is_export(file):
+        return ExportedJudge(file, where.get("judge"))
+    if dataset is None:
+        raise InputError("dataset", dataset, "the data set whose texts were judged")
+    return RecordedJudge(file, dataset, where)
+
+
+def _found(place: str, *given: object) -> Judge:
+    """Make a judge of a room above by what stands at ``module:function``."""
+    module, _, function = place.partition(":")
+    judge: Judge = getattr(import_module(module), function)(*given)
+    return judge
 
 
 def log_named(name: str) -> tuple[str, dict[str, str]]:

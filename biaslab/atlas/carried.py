@@ -1,0 +1,95 @@
+"""Carried rows: the recorded judgements that licences allow to hand on, as numbers, one Parquet file a source."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from biaslab.atlas.sources import SOURCES, find_source, unknown
+from biaslab.errors import InputError
+
+#: Where they are.
+FOLDER = Path(__file__).parent / "rows"
+#: Columns of log-perplexities, and of whom.
+PERPLEXITIES = {"log_perplexity": "candidate_id", "opponent_log_perplexity": "opponent_id"}
+
+
+def file_of(name: str, folder: Path = FOLDER) -> Path:
+    """Return the file of a source."""
+    return folder / f"{name}.parquet"
+
+
+def write_rows(rows: pd.DataFrame, file: Path) -> None:
+    """Write rows, the same bytes for the same rows: texts by their number, no pandas index, no facts."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    texts = {str(name): "category" for name in rows if rows[name].dtype == "str"}
+    shares = dict.fromkeys(PERPLEXITIES, "float32")
+    table = pa.Table.from_pandas(rows.astype(texts | shares), preserve_index=False)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table.replace_schema_metadata(None), file, compression="zstd", compression_level=19)
+
+
+def read_rows(file: Path) -> pd.DataFrame:
+    """Read rows as they were written, keys filled in."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(file)
+    plain = [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in table.schema]
+    rows: pd.DataFrame = table.cast(pa.schema(plain)).to_pandas()
+    rows = rows.astype(dict.fromkeys(PERPLEXITIES, "float64")).round(dict.fromkeys(PERPLEXITIES, 4))
+    return rows.assign(key=(file.stem + ":" + pd.RangeIndex(len(rows)).astype("str")))
+
+
+@cache
+def _rows(name: str) -> pd.DataFrame:
+    return read_rows(file_of(name))
+
+
+def trials(source: str | None = None, judge: str | None = None) -> pd.DataFrame:
+    """Return recorded judgements as trials.
+
+    Parameters
+    ----------
+    source : str, optional
+        One of the carried sources (`biaslab.atlas.sources`); all by default.
+    judge : str, optional
+        A judge's name, such as ``"gpt-4-0613"``; all by default.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of `biaslab.read_judgements` without ``reply``, and ``log_perplexity`` and
+        ``opponent_log_perplexity``: of candidate and opponent under the embedded model, −mean log P(token | tokens
+        before it) in nats a token, NaN where it is not known. ``attrs`` has ``licences``: source → licence and notice.
+
+    Raises
+    ------
+    InputError
+        If there is no such source or judge, or the source is not carried; the message has the names that are close.
+
+    Examples
+    --------
+    >>> found = trials("mt_bench", "gpt-4-0613")
+    >>> found["dataset"].value_counts().to_dict()
+    {'mt_bench': 4800, 'mt_bench_repetition': 576}
+    >>> found.attrs["licences"]["mt_bench"][:3]
+    'MIT'
+    """
+    carried = [one.name for one in SOURCES if one.carried]
+    if source is not None and not find_source(source).carried:
+        raise InputError("source", source, f"one of {', '.join(carried)}", "of this source estimates alone are carried")
+    names = carried if source is None else [source]
+    found = pd.concat([_rows(name) for name in names], ignore_index=True) if len(names) > 1 else _rows(names[0])
+    if judge is not None:
+        chosen = found[found["judge"] == judge]
+        if chosen.empty:
+            raise unknown("judge", judge, sorted(found["judge"].unique()))
+        found = chosen
+    found = found.reset_index(drop=True)
+    found.attrs = {"licences": {name: f"{(one := find_source(name)).licence}, {one.notice}" for name in names}}
+    return found

@@ -1,0 +1,85 @@
+"""Recorded judges by their names: ``atlas:gpt-4-0613@mt_bench``, ``atlas:gpt-4@llmbar?template=Vanilla``."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from biaslab.atlas.carried import trials
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import InputError
+from biaslab.judges.recorded import RecordedJudge, rows_where
+
+PREFIX = "atlas:"
+#: Columns that say how a judge was asked, of which one has to be chosen.
+_WAYS = ("dataset", "template", "configuration")
+_NONE = "recorded"  # what stands in a column that does not apply
+
+
+def rows_named(name: str, one_way: bool = False) -> pd.DataFrame:
+    """Return the rows that the name of a judge names.
+
+    Parameters
+    ----------
+    name : str
+        ``atlas:JUDGE@SOURCE``, and after a question mark columns with the value to keep, such as
+        ``?template=CoT&subset=GPTOut``. Where a source has several data sets, the one that is called as the source is
+        meant unless ``dataset`` is among the columns.
+    one_way : bool
+        Refuse rows of several prompts or configurations.
+
+    Raises
+    ------
+    InputError
+        If there is no such judge, source, column or value, or several ways to ask where one is wanted; the message
+        lists those there are.
+
+    Examples
+    --------
+    >>> rows = rows_named("atlas:gpt-4@llmbar?template=Vanilla")
+    >>> len(rows), rows["template"].unique().tolist()
+    (838, ['Vanilla'])
+    """
+    judge, source, where = _parts(name)
+    rows = trials(source, judge)
+    if "dataset" not in where and (rows["dataset"] == source).any():
+        rows = rows[rows["dataset"] == source]
+    rows = rows_where(rows, where).reset_index(drop=True)
+    if one_way:
+        _require_one_way(name, rows)
+    return rows
+
+
+def load_judge(name: str, dataset: Dataset | None) -> RecordedJudge:
+    """Return the judge of that name, who says again what was recorded about the texts of a data set.
+
+    Raises
+    ------
+    InputError
+        As `rows_named` does, and if no data set is given or the rows have none of its contexts.
+    """
+    rows = rows_named(name, one_way=True)
+    if dataset is None:
+        remedy = f"`bl.audit` of `bl.atlas.trials` and `biaslab audit {name}` need none"
+        raise InputError("dataset", dataset, "the data set whose texts were judged: the atlas holds no texts", remedy)
+    return RecordedJudge(rows, dataset)
+
+
+def _parts(name: str) -> tuple[str, str, dict[str, str]]:
+    """Return judge, source and columns of a name."""
+    who, _, conditions = name.removeprefix(PREFIX).partition("?")
+    judge, at, source = who.rpartition("@")
+    pairs = [part.partition("=") for part in conditions.split("&") if part]
+    if not (name.startswith(PREFIX) and judge and at and source) or not all(all(pair) for pair in pairs):
+        allowed = "atlas:JUDGE@SOURCE or atlas:JUDGE@SOURCE?column=value&column=value"
+        raise InputError("judge", name, allowed, "such as atlas:gpt-4-0613@mt_bench; `bl.atlas.judges()` lists them")
+    return judge, source, {column: value for column, _, value in pairs}
+
+
+def _require_one_way(name: str, rows: pd.DataFrame) -> None:
+    values = {column: sorted(rows[column].unique()) for column in _WAYS}
+    several = {column: [one for one in found if one != _NONE] for column, found in values.items() if len(found) > 1}
+    if several:
+        listed = "; ".join(f"{column}: {', '.join(found)}" for column, found in several.items())
+        column, found = next(iter(several.items()))
+        joint = "&" if "?" in name else "?"
+        raise InputError("judge", name, f"one way to ask, of {listed}", f"such as {name}{joint}{column}={found[-1]}")

@@ -1,0 +1,58 @@
+"""``biaslab atlas``: recorded judges as numbers, and the command that makes them again from the raw files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from biaslab.errors import InputError
+from biaslab.output import count
+
+app = typer.Typer(help="List recorded judges, or build the atlas again.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_judges(
+    source: Annotated[str | None, typer.Argument(help="Only this source; all by default.")] = None,
+) -> None:
+    """Show who judged what, and by which name `biaslab audit` and `biaslab card` know it."""
+    from biaslab import atlas
+
+    typer.echo(atlas.judges(source).drop(columns="source").to_string(index=False))
+
+
+@app.command()
+def build(
+    folder: Annotated[Path, typer.Argument(help="Of raw data, laid out as the data cards say.")],
+    rows: Annotated[bool, typer.Option("--rows", help="Make rows and data cards again.")] = False,
+    perplexities: Annotated[
+        bool, typer.Option("--perplexities", help="Compute the log-perplexities that are not kept yet; takes long.")
+    ] = False,
+    source: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this source; may be repeated. Default: all.")
+    ] = None,
+) -> None:
+    """Make what the atlas holds again from the raw files.
+
+    Without a choice rows are made, which takes a minute; log-perplexities take
+    long, may be stopped, and go on where they stopped.
+    """
+    if not folder.is_dir():
+        raise InputError("folder", str(folder), "a folder that exists")
+    if perplexities:
+        _read_texts(folder, source)
+    if rows or not perplexities:
+        from biaslab.atlas.building import build as build_rows
+
+        for file in build_rows(folder, source):
+            typer.echo(f"written: {file}")
+
+
+def _read_texts(folder: Path, names: list[str] | None) -> None:
+    from biaslab import load_judge
+    from biaslab.atlas.perplexity import READER, complete
+
+    for done, of in complete(folder, load_judge(READER), names=names):  # type: ignore[arg-type]
+        typer.echo(f"{done:,} of {count(of, 'text')}")
