@@ -161,7 +161,7 @@ def test_marks_stand_behind_each_row_and_the_legend_counts_them(make_row, others
     assert all(line.get_zorder() < container.lines[0].get_zorder() for line in marks for container in ax.containers)
     [legend] = ax.figure.legends
     texts = [text.get_text() for text in legend.get_texts()]
-    assert texts == ["judge mine", "judge judge 1", "6 recorded judges (verdicts on pairs)"]
+    assert texts == ["mine", "judge 1", "6 recorded judges (verdicts on pairs)"]
 
 
 def test_the_legend_spans_rows_that_compare_with_fewer(make_row, others):

@@ -39,7 +39,7 @@ def gap() -> Panel:
         near, far = part.iloc[0], part.iloc[-1]
         told.append(
             f"{attribute} from {near['estimate']:.2f} at a gap of {near['human_gap']:.1f} to {far['estimate']:.2f} at "
-            f"{far['human_gap']:.1f}"
+            f"{far['human_gap']:.1f}{'' if _overlap(near, far) else ', with intervals apart'}"
         )
     [judge] = rows["judge"].unique()
     return Panel(rows, f"With the gap between the human scores, P(A) of {judge} goes, for {joined(told)}.")
@@ -91,6 +91,10 @@ def length() -> Panel:
         f"At equal gold label {len(longer)} of {len(rows)} judges prefer the longer answer with intervals above ½, "
         f"{most['judge']} the most: it wins {most['estimate']:.0%} of the time.",
     )
+
+
+def _overlap(one: pd.Series, other: pd.Series) -> bool:
+    return bool(one["ci_low"] <= other["ci_high"] and other["ci_low"] <= one["ci_high"])
 
 
 def _position(metric: str) -> pd.DataFrame:

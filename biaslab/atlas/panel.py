@@ -19,7 +19,9 @@ TITLES = {
     "mt_bench": "MT-Bench",
     "pandalm": "PandaLM",
     "prometheus": "Vicuna set",
+    "self_recognition": "XSum",
     "summeval": "SummEval",
+    "topical_chat": "TopicalChat",
     "topicalchat": "TopicalChat",
     "xsum": "XSum",
 }

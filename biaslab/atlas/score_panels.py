@@ -19,7 +19,7 @@ _SCALE = "1-5"
 def length() -> Panel:
     """Return what a doubling of the words is worth to each model and expert, at equal score of the (other) experts."""
     where = {"probe": "verbosity", "metric": "verbosity_slope", "source": _SUMMEVAL, "attribute": _RATED}
-    rows = _by_kind(choose(estimates(), **where), "judge", "configuration")
+    rows = _by_kind(choose(estimates(), **where))
     models, people = _kinds(rows)
     most = models.loc[models["estimate"].idxmax()]
     return Panel(
@@ -33,7 +33,7 @@ def length() -> Panel:
 def scale() -> Panel:
     """Return how evenly models, and experts, use the five levels of a scale."""
     where = {"probe": "score_distribution", "metric": "scale_use", "scale": _SCALE, "answer": "single"}
-    rows = _by_kind(choose(estimates(), **where, source=_SUMMEVAL, attribute=_RATED), "judge", "configuration")
+    rows = _by_kind(choose(estimates(), **where, source=_SUMMEVAL, attribute=_RATED))
     told = []
     for attribute, part in rows.groupby("attribute", sort=False):
         models, people = (_span(one["estimate"]) for one in _kinds(part))
@@ -46,7 +46,7 @@ def reliability() -> Panel:
     samples = choose(estimates(), probe="consistency", metric="sample_alpha", level="interval")
     people = choose(estimates(), probe="humans", metric="human_alpha", level="interval")
     rows = _stacked(samples, people)
-    rows = labelled(rows, "judge", "data", "attribute", "configuration")
+    rows = labelled(rows, "judge", "attribute", "configuration")
     middle = people["estimate"].median()
     below = int((samples["ci_high"] < middle).sum())
     return Panel(
@@ -72,7 +72,7 @@ def reasons() -> Panel:
 def halo() -> Panel:
     """Return how much more scores of coherence and consistency go together than those of the (other) experts."""
     where = {"probe": "halo", "metric": "halo_excess", "source": _SUMMEVAL, "attribute": _RATED, "other": _RATED}
-    rows = _by_kind(choose(estimates(), **where), "judge", "configuration")
+    rows = _by_kind(choose(estimates(), **where))
     models, people = _kinds(rows)
     most = models.iloc[-1]
     return Panel(
@@ -87,7 +87,7 @@ def own_texts() -> Panel:
     """Return how often a judge prefers its own summary, with authors named rightly, wrongly or not at all."""
     rows = choose(estimates(), source="self_recognition", metric="own_win_rate", system=None)
     naming = rows["template"].replace("recorded", "authors not named")
-    rows = labelled(rows.assign(naming=naming), "judge").sort_values("estimate", ascending=False, kind="stable")
+    rows = labelled(rows.assign(naming=naming), "judge").sort_values(["judge", "naming"], kind="stable")
     by_naming = rows.pivot_table(index="judge", columns="naming", values="estimate")
     by_naming = by_naming.sort_values("authors not named", ascending=False)
     shares = (by_naming["authors not named"], 1 - by_naming["authors named wrongly"])
@@ -113,9 +113,10 @@ def null_model() -> Panel:
     )
 
 
-def _by_kind(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Name the rows, and sort models before people, the least biased first."""
-    named = labelled(rows, *columns)
+def _by_kind(rows: pd.DataFrame) -> pd.DataFrame:
+    """Name the rows, where a judge was asked in several ways by the way, and sort models before people."""
+    ways = rows.groupby("judge")["configuration"].transform("nunique")
+    named = labelled(rows.assign(configuration=rows["configuration"].where(ways > 1)), "judge", "configuration")
     place = named.groupby("who")["estimate"].transform("mean")
     return named.assign(place=place).sort_values(["kind", "place"], kind="stable").drop(columns="place")
 

@@ -20,6 +20,8 @@ from biaslab.stats import LEADING, TRAILING, require_columns
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: Conditions whose values name themselves in a legend, without the name of the column.
+_SPEAKING = frozenset({"judge", "dataset", "attribute", "data", "kind", "naming"})
 _UPRIGHT = 30  # letters of a line of an upright label, beside axes of a column's height
 
 
@@ -232,7 +234,8 @@ def _groups(
     offsets = np.linspace(-reach, reach, len(groups)) if len(groups) > 1 else [0.0]
     for index, ((value, part), offset) in enumerate(zip(groups, offsets, strict=True)):
         order = part.index[np.argsort(places[part.index])] if vertical else part.index
-        label = _metrics(part)[0].label if hue == "metric" else value if vertical or not hue else f"{hue} {value!s}"
+        named = value if vertical or not hue or hue in _SPEAKING else f"{hue} {value!s}"
+        label = _metrics(part)[0].label if hue == "metric" else named
         dots(ax, rows.loc[order], places[order] + offset, index, label, vertical)
 
 
