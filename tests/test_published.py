@@ -1,6 +1,8 @@
 """Numbers of the papers: their shape, and that the papers print them, in that order."""
 
+import json
 import re
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
+from biaslab.atlas.raw_files import JUDGES
 from biaslab.errors import InputError
 
 COUNTS = {
@@ -15,6 +18,15 @@ COUNTS = {
     "stureborg2024": {"1": 76, "2": 60, "3": 4, "4": 2, "5": 20, "E": 25},
     "wang2023": {"1": 132, "2": 60, "3": 90, "4": 90, "5": 45, "6": 12, "9": 252, "11": 28, "12": 12},
     "chen2024": {"2": 48},
+    "zeng2024": {"statistics.json": 942},
+    "shi2024": {"log.txt": 8},
+    "panickssery2024": {"analysis.ipynb": 9},
+    "wang2024": {"README.md": 5},
+    "zheng2024": {"README.md": 1},
+    "dubois2024": {
+        "alpaca_eval_gpt4_leaderboard.csv": 1,
+        "weighted_alpaca_eval_gpt4_turbo_leaderboard_old.csv": 1,
+    },
 }
 #: The title by which a paper's text is known.
 TITLES = {
@@ -69,6 +81,24 @@ def test_each_printed_row_stands_in_the_paper(paper, papers):
     for (table, row), part in bl.published.load(paper).groupby(["table", "row"], sort=False):
         line = " ".join(part["printed"])
         assert f" {line} " in numbers, f"table {table}, {row}: {line}"
+
+
+def test_statistics_of_llmbar_are_the_authors_to_the_last_digit(shared_data):
+    printed = bl.published.load("zeng2024").set_index(["page_or_section", "row", "column"])["printed"].to_dict()
+    found = {}
+    with tarfile.open(shared_data / "recorded" / "llmbar" / "llmbar_LLMBar+Processed.tar.xz") as files:
+        for name in (name for name in files.getnames() if name.endswith("/statistics.json")):
+            *_, subset, _, judge, prompt, _ = name.split("/")
+            where = f"{name.split(f'/{subset}/')[0]}/<subset>/evaluators/<judge>/<prompt>"
+            for key, text in json.load(files.extractfile(name)).items():
+                row = f"judge={JUDGES[judge]} | template={prompt} | subset={subset}"
+                found[where, row, key] = text.split(" = ")[-1].rstrip("%") if isinstance(text, str) else ""
+    verdicts = {key: text for key, text in found.items() if key in printed}
+    assert verdicts == printed
+    left_out = {row.split("template=")[1].split(" ")[0] for _, row, _ in found} - {
+        row.split("template=")[1].split(" ")[0] for _, row, _ in printed
+    }
+    assert all(prompt.startswith("Rating") for prompt in left_out)
 
 
 def test_two_extractions_of_liusie_agree(papers):

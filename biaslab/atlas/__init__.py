@@ -1,6 +1,7 @@
 """An atlas of recorded judges: what published judges said, as numbers, without a sentence of anybody.
 
-`trials` has the judgements that licences allow to hand on, `sources` where they come from, `judges` whose they are.
+`trials` has the judgements that licences allow to hand on, `sources` where they come from, `judges` whose they are;
+`estimates` what biaslab says of them, and of sources whose rows may not be handed on.
 
 Examples
 --------
@@ -16,9 +17,10 @@ from __future__ import annotations
 import pandas as pd
 
 from biaslab.atlas.carried import trials
+from biaslab.atlas.known import estimates
 from biaslab.atlas.sources import SOURCES
 
-__all__ = ["judges", "sources", "trials"]
+__all__ = ["estimates", "judges", "sources", "trials"]
 
 
 def sources() -> pd.DataFrame:

@@ -1,7 +1,7 @@
-"""Numbers printed in the papers that biaslab follows, to set beside its own estimates.
+"""Numbers that papers print, and that authors print beside their data, to set beside estimates of biaslab.
 
-One CSV file a paper, one printed number a row, copied from the paper's text: nothing is recomputed, and what looks like
-a slip of the paper stays and is noted. Cells that the paper leaves empty have no row.
+One CSV file a paper, one printed number a row, copied from the text: nothing is recomputed, and what looks like
+a slip stays and is noted. Cells that are left empty have no row. The papers that biaslab follows:
 
 ================== ==================================================================================================
 ``liusie2024``     Liusie et al. 2024, *LLM Comparative Assessment*, arXiv 2307.07889v3: Tables 1-11
@@ -10,6 +10,19 @@ a slip of the paper stays and is noted. Cells that the paper leaves empty have n
 ``wang2023``       Wang et al. 2023, *Learning Evaluation Models from LLMs*, arXiv 2308.04386: Tables 1-6, 9, 11, 12
 ``chen2024``       Chen et al. 2024, *LLM as a Scorer*, arXiv 2406.02863: Table 2 (Table 1 holds words only)
 ================== ==================================================================================================
+
+What stands beside recorded judgements (`biaslab.atlas`), in the repositories of their authors; ``table`` is the file:
+
+=================== ==================================================================================================
+``zeng2024``        Zeng et al. 2024, *LLMBar*, arXiv 2310.07641: every ``statistics.json`` of a verdict on two outputs
+``shi2024``         Shi et al. 2024, *Judging the Judges*, arXiv 2406.07791: the rates in ``log.txt``
+``panickssery2024`` Panickssery et al. 2024, *LLM Evaluators Recognize and Favor Their Own Generations*,
+                    arXiv 2404.13076: self-preference on XSum as ``analysis.ipynb`` prints it
+``wang2024``        Wang et al. 2024, *PandaLM*, arXiv 2306.05087: accuracy and agreement of annotators in the README
+``zheng2024``       Zheng et al. 2024, *Cheating Automatic LLM Benchmarks*, arXiv 2410.07137: win rate in the README
+``dubois2024``      Dubois et al. 2024, *Length-Controlled AlpacaEval*, arXiv 2404.04475: win rates of text_davinci_001
+                    on the leader boards
+=================== ==================================================================================================
 """
 
 from __future__ import annotations
@@ -23,10 +36,12 @@ from biaslab.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PAPERS", "load"]
+__all__ = ["BESIDE_DATA", "PAPERS", "load"]
 
-#: Names of the papers, in the order in which `load` returns them.
+#: Names of the papers that biaslab follows, in the order in which `load` returns them.
 PAPERS = ("liusie2024", "stureborg2024", "wang2023", "chen2024")
+#: Names of those whose authors print numbers beside the judgements that they publish.
+BESIDE_DATA = ("zeng2024", "shi2024", "panickssery2024", "wang2024", "zheng2024", "dubois2024")
 
 
 def load(paper: str | None = None, table: str | int | None = None) -> pd.DataFrame:
@@ -34,11 +49,11 @@ def load(paper: str | None = None, table: str | int | None = None) -> pd.DataFra
 
     Parameters
     ----------
-    paper : {"liusie2024", "stureborg2024", "wang2023", "chen2024"}, optional
-        None is all of them.
+    paper : str, optional
+        One of `PAPERS` or `BESIDE_DATA`; None is all of them.
     table : str or int, optional
-        Number of the table as printed, or ``"E"``; None is all of them. Without a paper: that table of every paper that
-        has it here.
+        Number of the table as printed, ``"E"``, or the name of a file; None is all of them. Without a paper: that table
+        of every paper that has it here.
 
     Returns
     -------
@@ -63,9 +78,10 @@ def load(paper: str | None = None, table: str | int | None = None) -> pd.DataFra
     """
     import pandas as pd
 
-    if paper is not None and paper not in PAPERS:
-        raise InputError("paper", paper, ", ".join(PAPERS))
-    frame = pd.concat([_read(name) for name in PAPERS if paper in (None, name)], ignore_index=True)
+    known = (*PAPERS, *BESIDE_DATA)
+    if paper is not None and paper not in known:
+        raise InputError("paper", paper, ", ".join(known))
+    frame = pd.concat([_read(name) for name in known if paper in (None, name)], ignore_index=True)
     if table is None:
         return frame
     chosen = frame[frame["table"] == str(table)].reset_index(drop=True)
