@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Nothing is said among fewer judges.
 FEWEST = 5
-_ATLAS = "biaslab.atlas.reference:reference"  # found by name: the atlas stands beside plots and reports, not below
+_ATLAS = "biaslab.atlas.compared:reference"  # found by name: the atlas stands beside plots and reports, not below
 _NEEDED = ("probe", "judge", "dataset", "metric", "estimate", "ci_low", "ci_high")
 _NAMED = 5  # data sets that a sentence has room for
 _NUMBERS = ["estimate", "ci_low", "ci_high"]
@@ -112,14 +112,18 @@ def judges_of(reference: str | pd.DataFrame) -> pd.DataFrame:
     TrialsError
         If a column is missing.
     """
-    if isinstance(reference, str):
-        if reference != "atlas":
-            raise InputError("reference", reference, '"atlas" or an estimates frame')
-        module, _, function = _ATLAS.partition(":")
-        reference = getattr(import_module(module), function)()
-    require_columns(reference, _NEEDED, "reference")
-    rows = over_all_items(reference)
+    given = _named(reference) if isinstance(reference, str) else reference
+    require_columns(given, _NEEDED, "reference")
+    rows = over_all_items(given)
     return rows[rows["estimate"].notna()]
+
+
+def _named(reference: str) -> pd.DataFrame:
+    if reference != "atlas":
+        raise InputError("reference", reference, '"atlas" or an estimates frame')
+    module, _, function = _ATLAS.partition(":")
+    found: pd.DataFrame = getattr(import_module(module), function)()
+    return found
 
 
 def find_peers(row: Mapping[Any, Any], reference: pd.DataFrame) -> Peers | None:

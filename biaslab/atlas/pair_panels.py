@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from biaslab.atlas.compared import reference
 from biaslab.atlas.panel import Panel, choose, excludes, joined, labelled, largest
-from biaslab.atlas.reference import reference
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,7 +17,7 @@ _ORDER = ("order_consistency", "resampling_consistency")
 def first_position() -> Panel:
     """Return P(A) of every recorded judge on whole data sets, asked in the plainest way, from the least on."""
     rows = largest(_position("first_position_rate"))
-    rows = labelled(rows, "judge", "attribute_shown").sort_values("estimate", kind="stable")
+    rows = labelled(rows, "judge", "of_what").sort_values("estimate", kind="stable")
     sure = rows[excludes(rows, _HALF)]
     first, second = (sure["estimate"] > _HALF).sum(), (sure["estimate"] < _HALF).sum()
     least, most = rows.iloc[0], rows.iloc[-1]
@@ -69,7 +69,7 @@ def prompts() -> Panel:
     table = table[everywhere.reindex(table.index.get_level_values("judge")).to_numpy()]  # the same judges in each mean
     bias = (table[names[0]] - _HALF).abs().groupby("template").mean()
     accuracy = table[names[1]].groupby("template").mean()
-    fair, right = bias.idxmin(), accuracy.idxmax()
+    fair, right = str(bias.idxmin()), str(accuracy.idxmax())
     order = bias.sort_values(kind="stable").index.tolist()
     rows = rows.assign(who=rows["template"], place=rows["template"].map(order.index))
     return Panel(
@@ -82,14 +82,14 @@ def prompts() -> Panel:
 
 def length() -> Panel:
     """Return how often the longer answer wins where the gold label is balanced out."""
-    rows = choose(reference(), probe="pair_length", metric="longer_wins_at_equal_gold")
-    rows = labelled(largest(rows), "judge", "data").sort_values("estimate", kind="stable")
+    rows = _of_what(choose(reference(), probe="pair_length", metric="longer_wins_at_equal_gold"))
+    rows = labelled(largest(rows), "judge", "of_what").sort_values("estimate", kind="stable")
     longer = rows[rows["ci_low"] > _HALF]
     most = rows.iloc[-1]
     return Panel(
         rows,
-        f"At equal gold label {len(longer)} of {len(rows)} judges prefer the longer answer with intervals above ½, "
-        f"{most['judge']} the most: it wins {most['estimate']:.0%} of the time.",
+        f"At equal gold label the longer answer wins in {len(longer)} of {len(rows)} cells, intervals above ½, before "
+        f"{most['judge']} the most: {most['estimate']:.0%} of the time.",
     )
 
 
@@ -98,9 +98,12 @@ def _overlap(one: pd.Series, other: pd.Series) -> bool:
 
 
 def _position(metric: str) -> pd.DataFrame:
-    rows = choose(reference(), probe="position", metric=metric, human_gap=None)
-    shown = rows["attribute"].where(rows["attribute"] != "overall")
-    return rows.assign(attribute_shown=shown)
+    return _of_what(choose(reference(), probe="position", metric=metric, human_gap=None))
+
+
+def _of_what(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add the attribute, where it was not the whole answer that was judged."""
+    return rows.assign(of_what=rows["attribute"].where(rows["attribute"] != "overall"))
 
 
 def _of_repetitions(rows: pd.DataFrame) -> pd.DataFrame:

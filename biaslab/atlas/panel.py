@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from biaslab.atlas.reference import PEOPLE
+from biaslab.atlas.compared import PEOPLE
 from biaslab.errors import TrialsError
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from biaslab.atlas.compared import reference
 from biaslab.atlas.known import estimates
 from biaslab.atlas.panel import Panel, choose, joined, labelled
-from biaslab.atlas.reference import reference
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _SUMMEVAL = ("summeval_judges", "summeval_experts")
 _RATED = ("coherence", "consistency")  # the attributes of SummEval that models were asked about
 _SCALE = "1-5"
+_NAMINGS = ("authors not named", "authors named rightly", "authors named at random", "authors named wrongly")
 
 
 def length() -> Panel:
@@ -21,7 +22,7 @@ def length() -> Panel:
     where = {"probe": "verbosity", "metric": "verbosity_slope", "source": _SUMMEVAL, "attribute": _RATED}
     rows = _by_kind(choose(estimates(), **where))
     models, people = _kinds(rows)
-    most = models.loc[models["estimate"].idxmax()]
+    most = models.iloc[int(models["estimate"].to_numpy().argmax())]
     return Panel(
         rows,
         f"At equal expert score longer summaries get more from models in {_above(models)} of {len(models)} cells and "
@@ -86,11 +87,12 @@ def halo() -> Panel:
 def own_texts() -> Panel:
     """Return how often a judge prefers its own summary, with authors named rightly, wrongly or not at all."""
     rows = choose(estimates(), source="self_recognition", metric="own_win_rate", system=None)
-    naming = rows["template"].replace("recorded", "authors not named")
-    rows = labelled(rows.assign(naming=naming), "judge").sort_values(["judge", "naming"], kind="stable")
+    naming = rows["template"].replace("recorded", _NAMINGS[0])
+    rows = labelled(rows.assign(naming=naming, place=naming.map(_NAMINGS.index)), "judge")
+    rows = rows.sort_values(["judge", "place"], kind="stable").drop(columns="place")
     by_naming = rows.pivot_table(index="judge", columns="naming", values="estimate")
-    by_naming = by_naming.sort_values("authors not named", ascending=False)
-    shares = (by_naming["authors not named"], 1 - by_naming["authors named wrongly"])
+    by_naming = by_naming.sort_values(_NAMINGS[0], ascending=False)
+    shares = (by_naming[_NAMINGS[0]], 1 - by_naming[_NAMINGS[-1]])
     told, named = (joined([f"{judge} {rate:.3f}" for judge, rate in share.items()]) for share in shares)
     return Panel(
         rows,

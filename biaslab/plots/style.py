@@ -77,7 +77,8 @@ def share_legend(axes: Sequence[Axes]) -> None:
             found.setdefault(label, handle)
     labels = sorted(found, key=lambda label: (label.startswith(PUBLISHED), RECORDED in label))  # ours first
     widest = max(map(len, labels), default=0)
-    letters = len(axes) * 60 if len(axes) > 1 else 50 * axes[0].figure.get_figwidth() * _INCH / 8
+    width: float = axes[0].figure.get_figwidth() * _INCH  # type: ignore[union-attr]
+    letters = len(axes) * 60 if len(axes) > 1 else 50 * width / 8
     columns = max(1, min(len(labels), int(letters / (widest + 6))))
     if found:
         axes[0].figure.legend(
