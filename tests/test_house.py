@@ -37,7 +37,7 @@ ALLOWED = {
     "planning": {"collect", "core", "datasets", "judges", "spending", "stats", "store"},
     "calibration": {"collect", "core", "datasets", "judges", "probes", "stats"},
     "audit": {"datasets", "judgements", "probes", "ranking", "scoring", "stats"},
-    "atlas": {"audit", "core", "datasets", "judgements", "judges", "probes", "stats"},
+    "atlas": {"audit", "core", "datasets", "judgements", "judges", "probes", "published", "stats"},
     "distill": {"collect", "core", "datasets", "judges", "prompts", "scales", "scoring", "stats", "store"},
     "comparing": {"core", "probes", "stats"},
     "plots": {"comparing", "core", "probes", "stats"},

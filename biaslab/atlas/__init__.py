@@ -1,7 +1,8 @@
 """An atlas of recorded judges: what published judges said, as numbers, without a sentence of anybody.
 
 `trials` has the judgements that licences allow to hand on, `sources` where they come from, `judges` whose they are;
-`estimates` what biaslab says of them, and of sources whose rows may not be handed on.
+`estimates` has what our estimators say of all of them, and of those whose rows may not be carried;
+`replications` sets them beside what authors printed.
 
 Examples
 --------
@@ -18,9 +19,10 @@ import pandas as pd
 
 from biaslab.atlas.carried import trials
 from biaslab.atlas.known import estimates
+from biaslab.atlas.replicating import replications
 from biaslab.atlas.sources import SOURCES
 
-__all__ = ["estimates", "judges", "sources", "trials"]
+__all__ = ["estimates", "judges", "replications", "sources", "trials"]
 
 
 def sources() -> pd.DataFrame:

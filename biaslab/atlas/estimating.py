@@ -14,16 +14,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from biaslab.atlas.sources import Source
+from biaslab.atlas import carried, known
+from biaslab.atlas.sources import SOURCES, Source, find_source
 from biaslab.audit import audit
 from biaslab.audit.annotators import audit_humans
 from biaslab.errors import InputError, MissingDataWarning
+from biaslab.output import replacing
 from biaslab.probes.base import paired, rated
 from biaslab.stats import LEADING, TRAILING, Resampling
 
+#: The table.
+FILE = Path(__file__).parent / known.FILE
 #: Contexts below which nothing is told: the package's intervals are calibrated from eight contexts on.
 FEWEST_CONTEXTS = 8
-_DIGITS = 6
+_READ = 0.95  # share of judgements with a log-perplexity below which familiarity is not told
+_TEXT = ["dataset", "context_id", "candidate_id"]
 _COUNTS = ("n_contexts", "n_trials", "n_dropped", "seed")
 #: Conditions in the order in which they stand between metric and estimate.
 _CONDITIONS = (
@@ -37,41 +42,39 @@ _NEVER_SAID = ("rules",)  # a condition that no log tells
 _OF_OTHERS = ("human_alpha", "alpha_gap")  # of the people that a person is compared with: told of all of them instead
 
 
-def make_estimates(
-    folder: str | Path,
-    sources: Sequence[Source],
-    perplexities: pd.DataFrame | None = None,
-    resampling: Resampling | None = None,
-) -> pd.DataFrame:
-    """Read the raw files of some sources and estimate all that their judgements tell.
+def build(folder: Path, names: Sequence[str] | None = None, target: Path = FILE) -> Path:
+    """Write the estimates of every source.
 
     Parameters
     ----------
-    folder : str or Path
-        Of raw files, as `biaslab.atlas.sources` has them.
-    sources : sequence of Source
-        Which ones.
-    perplexities : pandas.DataFrame, optional
-        ``dataset, context_id, candidate_id, log_perplexity``, nats a token, of texts that were judged: scores of these
-        are told apart by familiarity too.
-    resampling : Resampling, optional
-        Of all estimates.
+    folder : Path
+        Of raw data.
+    names : sequence of str, optional
+        Of sources, whose rows are made again while those of others stay; all by default.
+    target : Path
+        The table.
 
     Returns
     -------
-    pandas.DataFrame
-        The estimates frame with ``source``, ``repository`` and ``version`` (of biaslab), in the order of the sources,
-        judges and probes. Undefined estimates, and those of fewer than `FEWEST_CONTEXTS` contexts, are left out.
+    Path
+        The table.
 
     Raises
     ------
     InputError
-        If nothing of these sources lies in the folder.
+        If a source is unknown, or a file is missing; nothing is written.
     """
-    parts = [estimate_source(source.read(folder), source, perplexities, resampling) for source in sources]
-    if not parts:
-        raise InputError("sources", [], "at least one source")
-    return _tidy(pd.concat(parts, ignore_index=True))
+    wanted = [find_source(name) for name in names] if names else list(SOURCES)
+    for source in wanted:
+        source.require_files(folder)
+    read = carried_perplexities()
+    made = {source.name: estimate_source(source.read(folder), source, read) for source in wanted}
+    if len(made) < len(SOURCES) and target.is_file():
+        there = pd.read_csv(target, low_memory=False)
+        made = {str(name): part for name, part in there.groupby("source", sort=False)} | made
+    parts = [made[source.name] for source in SOURCES if source.name in made]
+    write_estimates(_tidy(pd.concat(parts, ignore_index=True)), target)
+    return target
 
 
 def estimate_source(
@@ -80,42 +83,58 @@ def estimate_source(
     perplexities: pd.DataFrame | None = None,
     resampling: Resampling | None = None,
 ) -> pd.DataFrame:
-    """Estimate all that the trials of one source tell, as `make_estimates` does.
+    """Estimate all that the trials of one source tell.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        As `Source.read` returns them.
+        As `biaslab.atlas.sources.Source.read` or `biaslab.atlas.trials` returns them.
     source : Source
         Where they are from.
-    perplexities, resampling : optional
-        As in `make_estimates`.
+    perplexities : pandas.DataFrame, optional
+        ``dataset, context_id, candidate_id, log_perplexity``, nats a token, of texts that were judged; scores of them
+        are estimated with `biaslab.probes.Familiarity` too.
+    resampling : Resampling, optional
+        Of all estimates.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The estimates frame with ``source``, ``repository`` and ``version`` (of biaslab), judge by judge, each with all
+        of a data set and then with its subsets. Undefined estimates, and those of fewer than `FEWEST_CONTEXTS`
+        contexts, are left out.
     """
     drawn = resampling or Resampling()
-    given = trials if perplexities is None else _with_perplexities(trials, perplexities)
+    given = trials.drop(columns=list(carried.PERPLEXITIES), errors="ignore")
+    given = given if perplexities is None else _with_perplexities(given, perplexities)
+    given.attrs = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MissingDataWarning)  # `n_dropped` and the bounds say it in the table
         parts = [found for _, part in given.groupby(["judge", "dataset"]) for found in _of_judge(part, drawn)]
-        parts += _of_annotators(given, drawn)
+        parts += _of_people(given, drawn)
     whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
-    about = {"source": source.name, "repository": source.repository, "version": version("biaslab")}
-    return _tidy(whole.assign(**about))
+    return _tidy(whole.assign(source=source.name, repository=source.repository, version=version("biaslab")))
 
 
-def save_estimates(estimates: pd.DataFrame, file: str | Path) -> Path:
-    """Write estimates as the CSV file that `biaslab.atlas.estimates` reads, with six significant digits."""
-    path = Path(file)
-    estimates.to_csv(path, index=False, float_format=f"%.{_DIGITS}g", lineterminator="\n")
-    return path
+def carried_perplexities() -> pd.DataFrame:
+    """Return the log-perplexities that carried rows hold, as `estimate_source` takes them, of each text once."""
+    rows = carried.trials()[[*_TEXT, "log_perplexity"]]
+    return rows.dropna().drop_duplicates(_TEXT, ignore_index=True)
+
+
+def write_estimates(estimates: pd.DataFrame, file: Path) -> None:
+    """Write estimates as `biaslab.atlas.estimates` reads them, with six significant digits."""
+    with replacing(file) as partial:
+        estimates.to_csv(partial, index=False, float_format="%.6g", lineterminator="\n")
 
 
 def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
     """Yield what audits tell of one judge on one data set: of all of it, of its subsets, and with perplexities."""
-    known = trials.drop(columns="log_perplexity", errors="ignore")
-    whole = _by_configuration(audit(known, resampling=resampling), trials)
+    plain = trials.drop(columns="log_perplexity", errors="ignore")
+    whole = _by_configuration(audit(plain, resampling=resampling), trials)
     person = whole["judge"].str.fullmatch(_PERSON) & whole["metric"].isin(_OF_OTHERS)
     yield whole[~person]
-    pairs = paired(known)
+    pairs = paired(plain)
     subsets = sorted(set(pairs["subset"].fillna("")) - {""})
     for subset in subsets if len(subsets) > 1 else ():
         found = audit(pairs[pairs["subset"] == subset], only=["position"], resampling=resampling)
@@ -129,7 +148,7 @@ def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataF
             yield found.assign(configuration=str(configuration))
 
 
-def _of_annotators(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
+def _of_people(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
     """Yield how far people agree whose ratings are judgements of the source."""
     people = trials[trials["judge"].str.fullmatch(_PERSON)]
     for _, part in people.groupby("dataset"):
@@ -138,10 +157,9 @@ def _of_annotators(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.
 
 
 def _with_perplexities(trials: pd.DataFrame, perplexities: pd.DataFrame) -> pd.DataFrame:
-    keys = ["dataset", "context_id", "candidate_id"]
-    known = perplexities.drop_duplicates(keys).set_index(keys)["log_perplexity"]
-    found = known.reindex(pd.MultiIndex.from_frame(trials[keys])).to_numpy()
-    return trials if np.isnan(found).all() else trials.assign(log_perplexity=found)
+    known = perplexities.set_index(_TEXT)["log_perplexity"]
+    found = known.reindex(pd.MultiIndex.from_frame(trials[_TEXT])).to_numpy()
+    return trials.assign(log_perplexity=found) if np.mean(~np.isnan(found)) >= _READ else trials
 
 
 def _by_configuration(estimates: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:

@@ -30,24 +30,31 @@ def build(
     perplexities: Annotated[
         bool, typer.Option("--perplexities", help="Compute the log-perplexities that are not kept yet; takes long.")
     ] = False,
+    estimates: Annotated[
+        bool, typer.Option("--estimates", help="Estimate anew what every judge's rows tell, uncarried sources' too.")
+    ] = False,
     source: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this source; may be repeated. Default: all.")
     ] = None,
 ) -> None:
     """Make what the atlas holds again from the raw files.
 
-    Without a choice rows are made, which takes a minute; log-perplexities take
-    long, may be stopped, and go on where they stopped.
+    Without a choice rows are made, which takes a minute; estimates take some; log-perplexities
+    take long, may be stopped, and go on where they stopped.
     """
     if not folder.is_dir():
         raise InputError("folder", str(folder), "a folder that exists")
     if perplexities:
         _read_texts(folder, source)
-    if rows or not perplexities:
+    if rows or not (perplexities or estimates):
         from biaslab.atlas.building import build as build_rows
 
         for file in build_rows(folder, source):
             typer.echo(f"written: {file}")
+    if estimates:
+        from biaslab.atlas.estimating import build as build_estimates
+
+        typer.echo(f"written: {build_estimates(folder, source)}")
 
 
 def _read_texts(folder: Path, names: list[str] | None) -> None:

@@ -1,0 +1,133 @@
+"""Replication: numbers that authors printed of judgements, beside our estimates of the same judgements.
+
+*Their replies, our estimator, their number.* What is printed is in `biaslab.published`, what we find in
+`biaslab.atlas.estimates`; here stands which row answers which number, and why some are not equal.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from biaslab import published
+from biaslab.atlas.known import estimates
+from biaslab.errors import TrialsError
+
+_ROUNDED = 5e-6  # to which the table of estimates is exact
+_UNITS = {"percent": 0.01}  # of printed numbers, in those of our estimates; others are the same
+_NAMED = re.compile(r"(\w+)=([^|]+?)(?: \||$)")  # conditions in the label of a row
+_PARTS = ("subset", "system", "human_gap")  # conditions that an estimate of the whole does not have
+#: Printed metric → conditions of the estimate that answers it, beside those that the row itself names.
+_OURS: dict[tuple[str, str], dict[str, str]] = {
+    ("stureborg2024", "krippendorff_alpha"): {
+        "probe": "humans", "metric": "human_alpha", "level": "interval", "judge": "humans",
+    },
+    ("zeng2024", "comparative_accuracy"): {"probe": "subsets"},
+    ("zeng2024", "accuracy_both_orders"): {"probe": "subsets"},
+    ("zeng2024", "order_consistency"): {"probe": "position"},
+    ("shi2024", "order_consistency"): {"probe": "position"},
+    ("panickssery2024", "own_win_rate"): {"probe": "self_preference"},
+    ("wang2024", "comparative_accuracy"): {"probe": "replies"},
+    ("wang2024", "human_alpha"): {"probe": "humans", "level": "nominal"},
+    ("zheng2024", "win_rate"): {"probe": "replies", "system": "null_model"},
+    ("dubois2024", "win_rate"): {"probe": "replies", "system": "text_davinci_001"},
+}  # fmt: skip
+_SHOWN = [
+    "paper", "table", "source", "probe", "metric", "judge", "dataset", "attribute", "template", "subset", "printed",
+    "theirs", "estimate", "ci_low", "ci_high", "ci_level", "n_contexts", "n_trials", "n_dropped", "equal", "why",
+]  # fmt: skip
+
+
+class _Unlike(NamedTuple):
+    """Why what a paper prints of a metric is not ours, on this data set or with this template, or anywhere."""
+
+    paper: str
+    metric: str
+    why: str
+    where: str = ""
+
+
+_UNREAD = "verdicts that cannot be read count as wrong there, and not at all here"
+_REASONS = (
+    _Unlike("stureborg2024", "human_alpha", "theirs is of all 16 systems, ours of the 12 whose single ratings we have"),
+    _Unlike("zeng2024", "comparative_accuracy", _UNREAD),
+    _Unlike("zeng2024", "accuracy_both_orders", _UNREAD),
+    _Unlike("zeng2024", "order_consistency", "pairs with a verdict that cannot be read count there, and not here"),
+    _Unlike("shi2024", "order_consistency", "the few replies that were not read there are read here", "devbench"),
+    _Unlike("shi2024", "order_consistency", "theirs is of every reply that was read, ours of pairs of which both were"),
+    _Unlike("panickssery2024", "own_win_rate", "their field answers another question: whose is it?", "recorded"),
+    _Unlike(
+        "panickssery2024",
+        "own_win_rate",
+        "theirs is for the text that is named the judge's, which is the other one: 1 - ours",
+        "authors named wrongly",
+    ),
+    _Unlike(
+        "wang2024",
+        "comparative_accuracy",
+        "theirs is of all pairs, what is unreadable taken for a tie; ours of verdicts where people prefer one text",
+    ),
+    _Unlike("wang2024", "human_alpha", "theirs is Cohen's kappa of two annotators, ours is of all three"),
+)
+
+
+def replications() -> pd.DataFrame:
+    """Return every printed number whose replies are in the atlas, beside our estimate of the same.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a printed number: ``paper`` and ``table`` (see `biaslab.published`); ``source, probe, metric, judge,
+        dataset, attribute, template, subset`` of our estimate; ``printed``, as it stands there; ``theirs``, the same in
+        our unit; ``estimate, ci_low, ci_high, ci_level, n_contexts, n_trials, n_dropped``, ours; ``equal``, whether
+        they agree in all digits that are printed, or in the six that we keep; and ``why`` not.
+
+    Raises
+    ------
+    TrialsError
+        If a number has no estimate, or several.
+
+    Examples
+    --------
+    >>> found = replications()
+    >>> found.loc[found["paper"] == "zheng2024", ["printed", "estimate", "equal"]].values.tolist()
+    [['76.91979180386511', 0.769198, True]]
+    """
+    printed, ours = published.load(), estimates()
+    here = printed["judge"].isin([*ours["judge"].unique(), "Human experts"]) & ~printed["attribute"].str.contains(" ")
+    parts = [
+        _beside(printed[here & (printed["paper"] == paper) & (printed["metric"] == metric)], ours, conditions)
+        for (paper, metric), conditions in _OURS.items()
+    ]
+    found = pd.concat(parts, ignore_index=True)
+    return found.assign(why=[_reason(row) for _, row in found.iterrows()])[_SHOWN]
+
+
+def _beside(rows: pd.DataFrame, ours: pd.DataFrame, conditions: dict[str, str]) -> pd.DataFrame:
+    """Join printed numbers of one paper and metric with the estimates that have the same conditions."""
+    named = pd.DataFrame([dict(_NAMED.findall(row)) for row in rows["row"]], index=rows.index)
+    columns = ["metric", "judge", "dataset", *(["attribute"] if rows["attribute"].ne("").all() else [])]
+    keys = rows[columns].assign(**{str(name): column for name, column in named.items()}).assign(**conditions)
+    whole = ours[[name for name in _PARTS if name not in keys]].isna().all(axis=1)
+    found = keys.merge(ours[whole], on=list(keys), how="left", suffixes=("", " "))
+    if len(found) != len(rows) or found["estimate"].isna().any():
+        what = f"{rows['paper'].iloc[0]}, {rows['metric'].iloc[0]}: {len(rows)} numbers, {len(found)} estimates"
+        raise TrialsError("estimates", what, "one estimate a printed number", "build the atlas's estimates again")
+    said = rows[["paper", "table", "printed"]].reset_index(drop=True)
+    unit = np.array([_UNITS.get(name, 1.0) for name in rows["unit"]])
+    digits = np.array([len(text.partition(".")[2]) for text in said["printed"]])
+    theirs = rows["value"].to_numpy(float) * unit
+    close = np.maximum(0.5 * unit * 10.0**-digits, _ROUNDED) * (1 + 1e-9)
+    equal = np.abs(found["estimate"].to_numpy(float) - theirs) <= close
+    return pd.concat([said, found], axis=1).assign(theirs=theirs, equal=equal)
+
+
+def _reason(row: pd.Series) -> str:
+    """Return why a row is not equal; empty where it is, or where nobody knows."""
+    if row["equal"]:
+        return ""
+    about = [one for one in _REASONS if (one.paper, one.metric) == (row["paper"], row["metric"])]
+    return next((one.why for one in about if one.where in ("", row["dataset"], row["template"])), "")

@@ -1,0 +1,170 @@
+"""The table of estimates in the package has the figures that stand beside the raw data, worked out there by others."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab.atlas.estimating import FEWEST_CONTEXTS
+from biaslab.atlas.sources import SOURCES
+from biaslab.errors import InputError
+from biaslab.stats import LEADING, TRAILING
+
+
+def row(source, metric, **where):
+    """The one row; a part that is not named is none."""
+    found = bl.atlas.estimates(metric=metric, source=source)
+    for column, wanted in ({"human_gap": None, "subset": None, "system": None} | where).items():
+        found = found[found[column].isna() if wanted is None else found[column] == wanted]
+    assert len(found) == 1, found
+    return found.iloc[0]
+
+
+def value(source, metric, **where):
+    return row(source, metric, **where)["estimate"]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "interval", "ordinal", "nominal"),
+    [("coherence", 0.5756, 0.5744, 0.1607), ("consistency", 0.8989, 0.8146, 0.5363)],
+)
+def test_alpha_of_the_experts_of_summeval(attribute, interval, ordinal, nominal):
+    for level, alpha in (("interval", interval), ("ordinal", ordinal), ("nominal", nominal)):
+        found = row("summeval_experts", "human_alpha", attribute=attribute, level=level)
+        assert found["estimate"] == pytest.approx(alpha, abs=5e-5)
+        assert (found["judge"], found["n_contexts"], found["n_trials"]) == ("humans", 100, 3600)
+
+
+@pytest.mark.parametrize(("attribute", "rho", "contexts"), [("coherence", 0.4574, 98), ("consistency", 0.6083, 78)])
+def test_gpt4_agrees_with_experts(attribute, rho, contexts):
+    """The figures beside the data read "2/5" and "4.5/5", once each, as 5: .4509 and .6029 are ours."""
+    where = {"judge": "gpt-4-0314", "attribute": attribute, "level": "context", "coefficient": "spearman"}
+    found = row("summeval_judges", "human_agreement", configuration="rts", **where)
+    assert found["estimate"] == pytest.approx(rho, abs=7e-3)
+    assert found["n_contexts"] == contexts
+
+
+@pytest.mark.parametrize(("attribute", "first"), [("coherence", 0.5213), ("consistency", 0.4024)])
+def test_gpt35_on_pairs_of_summeval(attribute, first):
+    for probe in ("position", "replies"):
+        found = value("summeval_pairs", "first_position_rate", probe=probe, attribute=attribute)
+        assert found == pytest.approx(first, abs=5e-5)
+    assert value("summeval_pairs", "order_consistency", attribute=attribute) == pytest.approx(0.6436, abs=5e-5)
+
+
+@pytest.mark.parametrize(("attribute", "shift"), [("coherence", 0.3608), ("engagingness", 0.1827)])
+def test_scores_before_reasons_are_higher(attribute, shift):
+    """Beside the data "Rating: 2.5" is read as 2, which is what .0003 and .0014 are."""
+    found = row("topical_chat_judges", "reason_first_shift", attribute=attribute, form="no auto-CoT")
+    assert -found["estimate"] == pytest.approx(shift, abs=1.5e-3)
+    assert found["n_contexts"] == 60
+
+
+@pytest.mark.parametrize(
+    ("judge", "template", "first", "consistent"),
+    [
+        ("gpt-4", "Vanilla", 0.5119, 0.9284),
+        ("falcon-180b-chat", "Vanilla", 0.7757, 0.4153),
+        ("gpt-4", "Swap", 0.5131, 0.9642),
+        ("chatgpt", "Vanilla", 0.6468, 0.6587),
+    ],
+)
+def test_llmbar(judge, template, first, consistent):
+    where = {"judge": judge, "template": template, "dataset": "llmbar", "probe": "position"}
+    assert value("llmbar", "first_position_rate", **where) == pytest.approx(first, abs=5e-5)
+    found = row("llmbar", "order_consistency", **where)
+    assert found["estimate"] == pytest.approx(consistent, abs=5e-5)
+    assert found["n_contexts"] == 419
+
+
+@pytest.mark.parametrize(
+    ("judge", "first", "consistent"), [("gpt-3.5-turbo-1106", 0.4738, 0.6952), ("gpt-4-0613", 0.4908, 0.8150)]
+)
+def test_mt_bench(judge, first, consistent):
+    """Of GPT-4 one reply gives two verdicts, one a question; the figures beside the data take the last."""
+    where = {"judge": judge, "dataset": "mt_bench"}
+    assert value("mt_bench", "first_position_rate", probe="replies", **where) == pytest.approx(first, abs=2e-4)
+    assert value("mt_bench", "order_consistency", **where) == pytest.approx(consistent, abs=4e-4)
+
+
+@pytest.mark.parametrize(
+    ("judge", "own", "flipped", "first"),
+    [
+        ("gpt-4", 0.7050, 0.2278, 0.4416),
+        ("gpt-3.5-turbo", 0.5816, 0.5777, 0.2251),
+        ("llama-2-7b-chat", 0.5145, 0.7548, 0.8689),
+    ],
+)
+def test_own_summaries_of_xsum(judge, own, flipped, first):
+    """Llama-2's .5108 beside the data is what the file calls so: answers to another question, whose the text is."""
+    where = {"judge": judge, "template": "recorded"}
+    assert value("self_recognition", "own_win_rate", **where) == pytest.approx(own, abs=5e-5)
+    assert 1 - value("self_recognition", "order_consistency", **where) == pytest.approx(flipped, abs=2e-3)
+    rate = value("self_recognition", "first_position_rate", probe="replies", **where)
+    assert rate == pytest.approx(first, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("template", "own"), [("authors named rightly", 0.7325), ("authors named wrongly", 1 - 0.3157)]
+)
+def test_own_summaries_under_names(template, own):
+    """.3157 of GPT-4's verdicts go to what is wrongly *named* its own: the other text."""
+    found = value("self_recognition", "own_win_rate", judge="gpt-4", template=template)
+    assert found == pytest.approx(own, abs=5e-5)
+
+
+def test_pandalm_and_the_null_model():
+    where = {"judge": "gpt-3.5-turbo", "probe": "replies"}
+    assert value("pandalm", "readable_rate", **where) == pytest.approx(974 / 999, abs=5e-7)
+    assert value("pandalm", "first_position_rate", **where) == pytest.approx(460 / 936, abs=5e-7)
+    assert value("null_model", "win_rate", system="null_model") == pytest.approx(0.76920, abs=5e-6)
+
+
+def test_is_an_estimates_frame_of_every_source():
+    found = bl.atlas.estimates()
+    assert list(found["source"].unique()) == [source.name for source in SOURCES]
+    assert {*LEADING, "estimate", "ci_low", "ci_high", "n_contexts", "repository", "version"} <= set(found.columns)
+    assert found["estimate"].notna().all()
+    assert (found["n_contexts"] >= FEWEST_CONTEXTS).all()
+    conditions = [name for name in found if name not in (*TRAILING, "repository", "version")]
+    assert not found.duplicated(conditions).any()
+    inside = found.dropna(subset=["ci_low", "ci_high"])
+    assert (inside["ci_low"] <= inside["estimate"] + 1e-6).all()
+    assert (inside["ci_high"] >= inside["estimate"] - 1e-6).all()
+    assert not (found["attribute"].str.contains("(", regex=False)).any()
+    assert {"expert-1", "annotator-3", "humans", "gpt-4-0613", "claude-3-opus-20240229"} <= set(found["judge"])
+
+
+def test_holds_numbers_and_short_words_alone():
+    found = bl.atlas.estimates()
+    texts = found.select_dtypes(include=["str", "object"]).drop(columns=["note", "method", "repository"])
+    longest = {name: found[name].dropna().astype(str).str.len().max() for name in texts}
+    assert max(longest.values()) <= 40, longest
+    assert found["note"].nunique() < 40  # what estimators say, of nobody's text
+
+
+@pytest.mark.parametrize("column", ["probe", "metric", "judge", "source"])
+def test_chooses_by_names(column):
+    found = bl.atlas.estimates()
+    names = found[column].unique().tolist()
+    one, two = bl.atlas.estimates(**{column: names[0]}), bl.atlas.estimates(**{column: names[:2]})
+    assert set(one[column]) == {names[0]}
+    assert len(two) == np.isin(found[column], names[:2]).sum()
+    for wrong in ("gpt-5", ["gpt-5"], []):
+        with pytest.raises(InputError, match=f"{column} is"):
+            bl.atlas.estimates(**{column: wrong})
+
+
+def test_changing_a_frame_does_not_change_the_next():
+    changed = bl.atlas.estimates()
+    changed["estimate"] = 0.0
+    assert bl.atlas.estimates()["estimate"].abs().max() > 0
+
+
+def test_verdicts_and_figures_take_the_rows():
+    rows = bl.atlas.estimates(probe="position", metric="first_position_rate", source="devbench")
+    said = bl.report.verdicts(rows[rows["dataset"] == "devbench"])
+    assert any("claude-3-haiku-20240307" in str(line) for line in said)
+    ax = bl.plots.intervals(rows[rows["dataset"] == "devbench"], by="judge", hue=None)
+    assert isinstance(rows, pd.DataFrame)
+    assert len(ax.get_yticklabels()) == 5

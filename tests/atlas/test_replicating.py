@@ -1,0 +1,72 @@
+"""Printed numbers beside ours: what is equal, and that what is not has a reason that holds."""
+
+import gzip
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import biaslab as bl
+from biaslab.atlas import replicating
+from biaslab.errors import TrialsError
+
+
+@pytest.fixture(scope="module")
+def found():
+    return bl.atlas.replications()
+
+
+def test_every_number_beside_the_data_has_an_estimate(found):
+    printed = bl.published.load()
+    beside = printed[printed["paper"].isin(bl.published.BESIDE_DATA)]
+    assert len(found) == len(beside) + 4  # α of the experts, attribute by attribute
+    assert found["estimate"].notna().all()
+    units = beside["unit"].map({"percent": 0.01}).fillna(1.0)
+    assert np.sort(found["theirs"])[-1] == pytest.approx((beside["value"] * units).max())
+
+
+def test_what_is_not_equal_has_a_reason_and_nothing_else_has(found):
+    assert (found["why"].ne("") == ~found["equal"]).all()
+    counts = found.groupby("paper")["equal"].agg(["size", "sum"])
+    assert counts.loc["zeng2024"].tolist() == [942, 687]
+    assert counts.loc["shi2024"].tolist() == [8, 3]
+    assert counts.loc["panickssery2024"].tolist() == [9, 6]
+    assert counts.loc[["zheng2024", "dubois2024"]].to_numpy().tolist() == [[1, 1], [2, 2]]
+
+
+def test_llmbar_differs_by_unread_verdicts_alone(found):
+    """They divide the same number of right verdicts by all, we by those that can be read."""
+    theirs = found[(found["paper"] == "zeng2024") & (found["metric"] == "comparative_accuracy")]
+    right = theirs["estimate"] * theirs["n_trials"]
+    assert (theirs["theirs"] * (theirs["n_trials"] + theirs["n_dropped"])).to_numpy() == pytest.approx(right, abs=1e-3)
+    assert (theirs["equal"] == (theirs["n_dropped"] == 0)).all()
+
+
+def test_names_turn_a_preference_round(found):
+    rows = found[found["template"] == "authors named wrongly"].set_index("judge")
+    others = rows.loc[["gpt-4", "gpt-3.5-turbo"]]
+    assert others["theirs"].to_numpy() == pytest.approx(1 - others["estimate"], abs=5e-5)
+
+
+def test_pandalm_takes_the_unreadable_for_ties(shared_data):
+    """The accuracies of its README come out of its files in that way alone."""
+    place = shared_data / "recorded" / "pandalm"
+
+    def records(name):
+        return {one["idx"]: one for one in json.loads(gzip.decompress((place / f"{name}.json.gz").read_bytes()))}
+
+    votes = {key: [str(one[f"annotator{n}"]) for n in (1, 2, 3)] for key, one in records("testset-v1").items()}
+    preferred = {key: Counter(given).most_common(1)[0][0] for key, given in votes.items()}
+    printed = bl.published.load("wang2024").query("column == 'Accuracy'").set_index("judge")["value"]
+    for judge, field in (("gpt-3.5-turbo", "gpt_result"), ("pandalm-7b", "pandalm_result")):
+        said = {key: str(one[field]).strip() for key, one in records(f"{judge}-testset-v1").items()}
+        right = [(text if text in ("1", "2") else "0") == preferred[key] for key, text in said.items()]
+        assert 100 * np.mean(right) == pytest.approx(printed[judge], abs=5e-3)
+
+
+def test_a_number_without_an_estimate_is_an_error(found):
+    printed = bl.published.load("zheng2024")
+    ours = bl.atlas.estimates(source="null_model")
+    with pytest.raises(TrialsError, match="one estimate a printed number"):
+        replicating._beside(printed, ours, {"probe": "replies", "system": "nobody"})
