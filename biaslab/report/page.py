@@ -72,7 +72,7 @@ def page(
     >>> probe = bl.probes.Position(attributes=["coherence"], templates=[1])
     >>> judge = bl.SimulatedJudge(data, position=2.0)
     >>> estimates = probe.estimate(bl.collect(probe, judge, data, progress=False), ["first_position_rate"])
-    >>> print("\n".join(page(estimates).splitlines()[:4]))
+    >>> print("\n".join(page(estimates, reference=None).splitlines()[:4]))
     simulated:graded (constructed):position=2,data=473c40d2 (graded (constructed), 12 contexts)
       ● is biased: position, P(A), decisions for the first (share): 0.927 [0.926, 0.928], q <0.001:
         prefers what stands first

@@ -1,6 +1,7 @@
 """What panels of the atlas say is what their rows hold, and agrees with what was counted from the published files."""
 
 import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -13,6 +14,7 @@ from biaslab.comparing import find_peers, judges_of
 from biaslab.errors import TrialsError
 from biaslab.stats import LEADING
 
+ROOT = Path(__file__).resolve().parents[2]
 PANELS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": make
     for module in (pair_panels, score_panels)
@@ -57,6 +59,13 @@ def test_first_position_has_about_thirty_judges_on_data():
     sure = panel.rows[panel.rows["ci_low"] > 0.5]
     assert f"{len(sure)} lie above" in panel.finding
     assert f"{panel.rows['judge'].nunique()} judges" in panel.finding
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_pages_that_open_with_the_figure_say_what_it_tells(page):
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    assert "figures/atlas__first_position_rate.png" in text
+    assert pair_panels.first_position().finding in text
 
 
 def test_own_texts_win_as_published_and_names_count_for_less():
