@@ -40,7 +40,8 @@ def collect(
     ----------
     probe : Design
         What to ask and how to read it: a `Probe`, or a scorer of `biaslab.scoring`. Where its ``design`` takes a second
-        parameter ``trials``, it is called again with the trials so far until it yields nothing.
+        parameter ``trials``, it is called again with the trials so far until it yields nothing. Where it has
+        ``keeps_replies`` and that is true, trials have a column ``reply``, the text of each reply, for a later round.
     judge : Judge
         Who is asked.
     dataset : Dataset
@@ -189,6 +190,7 @@ def _frame(
     rows = []
     asked: tuple[Request, Reply] | None = None
     told: dict[str, Any] = {}
+    keeps_replies = getattr(probe, "keeps_replies", False)
     for trial, reply in zip(trials, replies, strict=True):
         if asked is None or asked[0] is not trial.request or asked[1] is not reply:
             asked, told = (trial.request, reply), _of_reply(trial.request, reply, judge.id)
@@ -209,6 +211,7 @@ def _frame(
                 "value": value,
                 "status": status,
                 **told,
+                **({"reply": reply.text} if keeps_replies else {}),
             }
         )
     return pd.DataFrame(rows)

@@ -42,7 +42,7 @@ ALLOWED = {
     "comparing": {"core", "probes", "stats"},
     "plots": {"comparing", "core", "probes", "stats"},
     "report": {"comparing", "core", "plots", "probes", "stats"},
-    "figures": {"datasets", "judges", "report", "store"},
+    "figures": {"datasets", "judges", "probes", "report", "store"},
     "cli": set(ROOMS),
 }
 

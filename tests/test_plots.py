@@ -122,7 +122,7 @@ def test_published_values_are_hollow_and_stand_at_their_row(estimates):
     line = ax.lines[-1]
     assert (list(line.get_xdata()), list(line.get_ydata())) == ([0.39], [1.3])
     assert (line.get_label(), line.get_marker()) == ("published: FlanT5-3B", "s")
-    assert line.get_markerfacecolor() == "white"
+    assert (line.get_markerfacecolor(), line.get_linestyle()) == ("white", "None")
     before = len(ax.lines)
     bl.plots.hollow(ax, {"beauty": 0.2}, "nobody")
     assert len(ax.lines) == before

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from biaslab.atlas import carried, known
+from biaslab.atlas import carried, known as table
 from biaslab.atlas.sources import SOURCES, Source, find_source
 from biaslab.audit import audit
 from biaslab.audit.annotators import audit_humans
@@ -24,7 +24,7 @@ from biaslab.probes.base import paired, rated
 from biaslab.stats import LEADING, TRAILING, Resampling
 
 #: The table.
-FILE = Path(__file__).parent / known.FILE
+FILE = Path(__file__).parent / table.FILE
 #: Contexts below which nothing is told: the package's intervals are calibrated from eight contexts on.
 FEWEST_CONTEXTS = 8
 _READ = 0.95  # share of judgements with a log-perplexity below which familiarity is not told
@@ -177,12 +177,14 @@ def _by_configuration(estimates: pd.DataFrame, trials: pd.DataFrame) -> pd.DataF
 
 def _tidy(estimates: pd.DataFrame) -> pd.DataFrame:
     """Keep what is defined and rests on enough contexts, in a fixed order of columns, without empty ones."""
-    told = estimates.drop(columns=list(_NEVER_SAID), errors="ignore")
-    kept = told[told["estimate"].notna() & (told["n_contexts"] >= FEWEST_CONTEXTS)]
+    known = estimates.drop(columns=list(_NEVER_SAID), errors="ignore")
+    kept = known[known["estimate"].notna() & (known["n_contexts"] >= FEWEST_CONTEXTS)]
     fixed = ("source", *LEADING, *_CONDITIONS, *TRAILING, "repository", "version")
     others = sorted(set(kept.columns) - set(fixed))
     if others:
         raise InputError("estimates", others, f"conditions among {', '.join(_CONDITIONS)}", "add them to _CONDITIONS")
-    filled = [name for name in fixed if name in kept and kept[name].replace("", None).notna().any()]
+    blank = {name: kept[name].replace("", np.nan) for name in _CONDITIONS if name in kept}
+    filled = kept.assign(**blank).dropna(axis="columns", how="all")
     counts: Mapping[str, str] = dict.fromkeys(_COUNTS, "int64")
-    return kept[filled].astype(counts).reset_index(drop=True)
+    told = [name for name in fixed if name in filled]
+    return filled[told].astype(counts).reset_index(drop=True)

@@ -36,9 +36,10 @@ _OURS: dict[tuple[str, str], dict[str, str]] = {
     ("dubois2024", "win_rate"): {"probe": "replies", "system": "text_davinci_001"},
 }  # fmt: skip
 _SHOWN = [
-    "paper", "table", "source", "probe", "metric", "judge", "dataset", "attribute", "template", "subset", "printed",
-    "theirs", "estimate", "ci_low", "ci_high", "ci_level", "n_contexts", "n_trials", "n_dropped", "equal", "why",
-]  # fmt: skip
+    *("paper", "table", "row", "column", "source", "probe", "metric", "judge", "dataset", "attribute", "template"),
+    *("subset", "printed", "theirs", "estimate", "ci_low", "ci_high", "ci_level", "n_contexts", "n_trials"),
+    *("n_dropped", "equal", "why"),
+]
 
 
 class _Unlike(NamedTuple):
@@ -80,10 +81,10 @@ def replications() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a printed number: ``paper`` and ``table`` (see `biaslab.published`); ``source, probe, metric, judge,
-        dataset, attribute, template, subset`` of our estimate; ``printed``, as it stands there; ``theirs``, the same in
-        our unit; ``estimate, ci_low, ci_high, ci_level, n_contexts, n_trials, n_dropped``, ours; ``equal``, whether
-        they agree in all digits that are printed, or in the six that we keep; and ``why`` not.
+        One row a printed number: ``paper, table, row, column``, where it stands (see `biaslab.published`); ``source,
+        probe, metric, judge, dataset, attribute, template, subset`` of our estimate; ``printed``, as it stands there;
+        ``theirs``, the same in our unit; ``estimate, ci_low, ci_high, ci_level, n_contexts, n_trials, n_dropped``,
+        ours; ``equal``, whether they agree in all digits that are printed, or in the six that we keep; and ``why`` not.
 
     Raises
     ------
@@ -116,7 +117,7 @@ def _beside(rows: pd.DataFrame, ours: pd.DataFrame, conditions: dict[str, str]) 
     if len(found) != len(rows) or found["estimate"].isna().any():
         what = f"{rows['paper'].iloc[0]}, {rows['metric'].iloc[0]}: {len(rows)} numbers, {len(found)} estimates"
         raise TrialsError("estimates", what, "one estimate a printed number", "build the atlas's estimates again")
-    said = rows[["paper", "table", "printed"]].reset_index(drop=True)
+    said = rows[["paper", "table", "row", "column", "printed"]].reset_index(drop=True)
     unit = np.array([_UNITS.get(name, 1.0) for name in rows["unit"]])
     digits = np.array([len(text.partition(".")[2]) for text in said["printed"]])
     theirs = rows["value"].to_numpy(float) * unit

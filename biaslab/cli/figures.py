@@ -33,6 +33,7 @@ def figures(
     What is not given is left to each notebook: the embedded judge, bundled texts.
     """
     from biaslab.figures.costs import cost, describe
+    from biaslab.figures.precision import FILE, describe_precision, measure_precision
     from biaslab.figures.regenerate import regenerate
 
     started = time.monotonic()
@@ -51,4 +52,6 @@ def figures(
             made = f"{count(sum(len(run.figures) for run in runs), 'figure')} from {count(len(runs), 'notebook')}"
             if (out / "index.html").exists():
                 typer.echo(f"{out / 'index.html'} shows all figures of the folder")
+            if told := describe_precision(measure_precision(out)):
+                typer.echo(f"{told} ({out / FILE})")
             typer.echo(f"{made} in {time.monotonic() - started:.0f} s; {cost(runs)}")

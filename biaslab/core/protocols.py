@@ -91,7 +91,8 @@ class Design(Protocol):
     """What `biaslab.collect` needs: judgements to ask, and how to read a reply. Probes are such, and scorers. Pure.
 
     A design in rounds has `design` take a second parameter ``trials``, the trials so far: `biaslab.collect` calls it
-    again with them until it yields nothing.
+    again with them until it yields nothing. One that goes on with what a judge wrote says so by a true attribute
+    ``keeps_replies``: then trials hold the text of each reply in a column ``reply``.
 
     Attributes
     ----------

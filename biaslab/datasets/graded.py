@@ -1,4 +1,4 @@
-"""24 constructed texts with six summaries each, whose order on four attributes is known by construction.
+"""96 constructed texts with six summaries each, whose order on four attributes is known by construction.
 
 Texts, clean summaries and annotations were written for biaslab and stand in ``graded.json``; nothing is
 copied and nobody rated anything. `build` degrades each clean summary by the recipes of `PLANS`; a score is 5
@@ -55,7 +55,7 @@ def build() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        144 rows, one per text × candidate: ``context_id, candidate_id, system`` (the recipe), ``text`` and
+        576 rows, one per text × candidate: ``context_id, candidate_id, system`` (the recipe), ``text`` and
         one score from 1 to 5 per attribute.
     """
 
@@ -76,7 +76,7 @@ def load(path: Path | None = None) -> Dataset:
     Returns
     -------
     Dataset
-        24 contexts with 6 summaries each and 576 scores on a scale from 1 to 5, by the annotator
+        96 contexts with 6 summaries each and 2,304 scores on a scale from 1 to 5, by the annotator
         ``"construction"``. The reference is a further summary in one sentence, which is no candidate.
 
     Raises
@@ -87,6 +87,6 @@ def load(path: Path | None = None) -> Dataset:
     Examples
     --------
     >>> load()
-    Dataset('graded (constructed)': 24 contexts, 144 candidates, 4 attributes, 576 human scores)
+    Dataset('graded (constructed)': 96 contexts, 576 candidates, 4 attributes, 2304 human scores)
     """
     return read_built("graded", ATTRIBUTES, path, scale=(1.0, 5.0), noun="summary", provenance=PROVENANCE)

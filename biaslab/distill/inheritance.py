@@ -108,7 +108,7 @@ def bias_inheritance(
     Examples
     --------
     >>> import biaslab as bl
-    >>> data = bl.load_dataset("graded")
+    >>> data = bl.load_dataset("graded", limit=24)
     >>> probe = bl.probes.Verbosity(attributes=["coherence"])
     >>> judges = [bl.SimulatedJudge(data, quality=0.5, verbosity=size) for size in (1.0, 0.5)]
     >>> teacher, student = (bl.collect(probe, judge, data, progress=False) for judge in judges)

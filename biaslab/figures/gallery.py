@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from biaslab.figures.precision import describe_precision, measure_precision
 from biaslab.report.wording import templates, version
 
 #: Studies that stand before all others: recorded judges, whom a reader knows.
@@ -62,7 +63,9 @@ def write_index(folder: str | PathLike[str], lines: Sequence[Line] = ()) -> Path
         studies.setdefault(study, []).append({"name": name, "png": picture.name, "others": others, "facts": facts})
     target = place / "index.html"
     page = templates("biaslab.figures").get_template("index.html.j2")
-    target.write_text(page.render(studies=studies, lines=lines, version=version()), encoding="utf-8")
+    table = measure_precision(place)
+    shown = {"lines": lines, "could_tell": describe_precision(table), "precision": table.to_dict("records")}
+    target.write_text(page.render(studies=studies, version=version(), **shown), encoding="utf-8")
     return target
 
 

@@ -25,6 +25,7 @@ from biaslab.errors import InputError, NotebookError
 from biaslab.figures.costs import cost
 from biaslab.figures.gallery import Line, write_index
 from biaslab.figures.notebook import Failure, Run, Task, execute, minutes, short_name
+from biaslab.figures.precision import write_precision
 from biaslab.output import count
 from biaslab.store import Store
 
@@ -46,6 +47,8 @@ def regenerate(
     report: Callable[[Run], object] | None = None,
 ) -> list[Run]:
     """Execute notebooks, which write their figures, and write an ``index.html`` of all figures beside them.
+
+    ``precision.csv`` says of each study whether it could tell: `biaslab.figures.precision.measure_precision`.
 
     Relative paths are meant from the working directory, inside the notebooks as well.
 
@@ -101,6 +104,7 @@ def regenerate(
         if report is not None and isinstance(result, Run):
             report(result)
     done = [result for source in chosen if isinstance(result := results[source.stem], Run)]
+    write_precision(out)
     write_index(out, [_line(run) for run in done])
     failures = [result for result in results.values() if isinstance(result, Failure)]
     if failures:

@@ -14,12 +14,12 @@ from biaslab.judgements import read_judgements
 from biaslab.judgements.humans import with_humans
 
 
-def find_summeval(folder: str | PathLike[str], limit: int | None = None) -> Dataset | None:
-    """Return SummEval with its experts' scores; None where no file below the folder holds them.
+def find_summeval(folder: str | PathLike[str] | None, limit: int | None = None) -> Dataset | None:
+    """Return SummEval with its experts' scores; None where no file below the folder holds them, or no folder is given.
 
     Parameters
     ----------
-    folder : path
+    folder : path, optional
         Where somewhere below ``model_annotations.aligned.jsonl`` lies, packed or not.
     limit : int, optional
         Number of contexts; all by default.
@@ -29,7 +29,7 @@ def find_summeval(folder: str | PathLike[str], limit: int | None = None) -> Data
     >>> find_summeval("/no/such/folder") is None
     True
     """
-    for file in sorted(Path(folder).rglob("*annotations*.jsonl*")):
+    for file in [] if folder is None else sorted(Path(folder).rglob("*annotations*.jsonl*")):
         try:
             return load_dataset("summeval", file, limit)
         except BiaslabError:  # another file of that name
@@ -38,13 +38,13 @@ def find_summeval(folder: str | PathLike[str], limit: int | None = None) -> Data
 
 
 def recorded_scores(
-    folder: str | PathLike[str], dataset: Dataset, judge: str, attribute: str, configuration: str = "rts"
+    folder: str | PathLike[str] | None, dataset: Dataset, judge: str, attribute: str, configuration: str = "rts"
 ) -> pd.DataFrame | None:
     """Return what a judge scored of a data set, as Shen et al. 2023 (arXiv 2305.13091) recorded it.
 
     Parameters
     ----------
-    folder : path
+    folder : path, optional
         Where somewhere below ``judge_scores.jsonl`` lies, packed or not.
     dataset : Dataset
         Made by `find_summeval`.
@@ -55,7 +55,7 @@ def recorded_scores(
     -------
     pandas.DataFrame or None
         Score trials with the mean expert score (``human``) and the length of each text (``words``), of this data set's
-        contexts; None where there are none.
+        contexts; None where there are none, or no folder is given.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def recorded_scores(
     True
     """
     wanted = {"judge": judge, "attribute": attribute, "configuration": configuration}
-    for file in sorted(Path(folder).rglob("judge_scores.jsonl*")):
+    for file in [] if folder is None else sorted(Path(folder).rglob("judge_scores.jsonl*")):
         trials = read_judgements(file)
         for column, value in wanted.items():
             trials = trials[trials[column] == value]

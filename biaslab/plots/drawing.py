@@ -193,7 +193,7 @@ def hollow(
         y = np.array([rows.index(str(name)) + offset for name in given.index], np.float64)
     if len(given):
         style: dict[str, Any] = {"marker": marker, "markerfacecolor": "white", "markersize": 4.5, "color": color}
-        ax.plot(x, y, ":" if line and upright else "", linewidth=1, label=f"{PUBLISHED}{label}", **style)
+        ax.plot(x, y, linestyle=":" if line and upright else "none", linewidth=1, label=f"{PUBLISHED}{label}", **style)
     return ax
 
 

@@ -12,14 +12,15 @@ import numpy as np
 import pandas as pd
 
 from biaslab.checks import require_some_of, require_whole
-from biaslab.core import Calibration, Choice, Comparison, Metric, Reply, Request, Scalar, Status, Trial, request_key
+from biaslab.core import Calibration, Comparison, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.probes._agreeing import between, unit_scores, within
 from biaslab.probes._answers import sample_count
+from biaslab.probes._drawn import drawn_score, random_number
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, Probe, scored
 from biaslab.scales import SCALES, find_scale
 from biaslab.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score, single_ratings
-from biaslab.stats import CELL, ITEM, Measurement, tempered, undefined
+from biaslab.stats import CELL, ITEM, Measurement, undefined
 
 _ONE: dict[str, Any] = {"attributes": ("coherence",), "scales": ("1-5",), "levels": ("interval",)}
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "context_noise": 0.3}
@@ -183,19 +184,14 @@ class Consistency(Probe):
             return read_score(trial, reply)
         if reply.samples is not None:
             return self._counted(trial, reply)
-        p = tempered(reply.logprobs or (), self.temperature)
-        if np.isnan(p).any() or not len(p):
-            return math.nan, "refused"
-        at = _random(trial.request, f"consistency, seed {self.seed}, sample {trial.replicate}") / 2**52
-        drawn = int(np.searchsorted(p.cumsum(), at * p.sum(), side="right"))
-        scores = np.array(find_scale(str(trial.condition["scale"])).values)
-        return float(scores[min(drawn, len(p) - 1)]), "ok"
+        use = f"consistency, seed {self.seed}, sample {trial.replicate}"
+        return drawn_score(trial, reply, self.temperature, use)
 
     def _counted(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return one of the samples that a judge counted, drawn without replacement; none where all are drawn."""
         scores, k = np.array(find_scale(str(trial.condition["scale"])).values), int(reply.samples or 0)
         counts = np.rint(np.exp(reply.logprobs or ()) * k).astype(int)
-        order = np.random.default_rng(_random(trial.request, f"consistency, seed {self.seed}")).permutation(k)
+        order = np.random.default_rng(random_number(trial.request, f"consistency, seed {self.seed}")).permutation(k)
         given = np.repeat(scores, counts)
         if self.temperature != 1 or trial.replicate >= k or order[trial.replicate] >= len(given):
             return math.nan, "refused"
@@ -249,8 +245,3 @@ class Consistency(Probe):
                 yield trial
             else:
                 yield from (replace(trial, replicate=k) for k in range(self.replicates))
-
-
-def _random(request: Request, use: str) -> int:
-    """Return a random whole number below 2**52 that depends on a request and what it is for."""
-    return int(request_key(request, use)[:13], 16)

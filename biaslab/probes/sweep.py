@@ -12,11 +12,13 @@ import numpy as np
 import pandas as pd
 
 from biaslab.checks import require_one_of, require_some_of, require_whole
-from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import Calibration, Choice, Completion, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes._answer_metrics import answer_alpha, parse_rate, token_count
 from biaslab.probes._answers import COLUMNS, Answers, name_seed, sample_count
+from biaslab.probes._drawn import drawn_score
+from biaslab.probes._second_step import STEP, answered, ask_again, first_step, open_by_item, rows_of
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass
 from biaslab.scales import find_scale
 from biaslab.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score
@@ -49,6 +51,10 @@ class Sweep(Probe):
         or sample texts. With reasons answers are always texts.
     max_tokens : int
         Length of an answer with reasons at most.
+    second_step : bool
+        Where a reply gives reasons and no score, as those of small models often do, ask for the score in a second step:
+        the judge reads the question and its own reasons, cut off or not, and gives the score alone. Costs one short
+        request for each such reply, which a plan does not foresee.
     n_candidates : int, optional
         Candidates a context, drawn at random; all of them by default.
 
@@ -65,6 +71,11 @@ class Sweep(Probe):
     Where a judge counts k samples instead of reading the distribution (`biaslab.Sampled`), they stand for temperature
     1, whatever their own is, and no mean is of more than k. Other temperatures are asked as texts in a second round,
     0 greedily: k counts do not say which answer is the likeliest.
+
+    In the second step (column ``step``: 2) the score is a sample of the label distribution given the reasons, at the
+    temperature at which these were written; it is drawn at a random number that depends on the seed, the request, the
+    temperature and the replicate. With ``answer="text"``, and of judges that count samples, it is a text. A reply that
+    is blank gives no reasons and stays without a score.
 
     Estimates come one a judge × data set × attribute × scale × ``cot`` (*CoT*, *no CoT*) × ``temperature`` ×
     ``samples`` averaged (NaN where a metric is not about averages):
@@ -84,10 +95,10 @@ class Sweep(Probe):
         infinitely many samples tend to, 1 - variance within items / variance of all scores. 1 at temperature 0, unless
         two labels are equally likely.
     ``parse_rate`` (0–1)
-        Share of answers from which a score was read.
+        Share of answers from which a score was read; with reasons, of the first step.
     ``tokens``
-        Tokens read and written for one score of ``samples`` averaged; an exact distribution is paid for once, whatever
-        the temperature and the number of samples.
+        Tokens read and written for one score of ``samples`` averaged, in both steps; an exact distribution is paid for
+        once, whatever the temperature and the number of samples.
     ``label_mass`` (0–1; exact distributions, at temperature 1)
         Probability that all labels have together.
 
@@ -157,6 +168,7 @@ class Sweep(Probe):
     answer: Answer = "distribution"
     max_tokens: int = 128
     n_candidates: int | None = None
+    second_step: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,16 +190,38 @@ class Sweep(Probe):
     def design(self, dataset: Dataset, trials: pd.DataFrame | None = None) -> Iterator[Trial]:
         """Plan the scores of every candidate: for each attribute, with and without reasons, at each temperature.
 
-        With the trials of that, plan texts at the temperatures that samples counted at another one do not give.
+        With the trials of that, plan texts at the temperatures that samples counted at another one do not give, and the
+        second step of replies that hold reasons alone.
         """
         cots, temperatures = self.cot, self.temperatures
         if trials is not None:
+            yield from self._second_steps(dataset, trials)
             cots, temperatures = (False,), self._not_counted(trials)
         attributes = dataset.require_attributes(self.attributes)
         for item in drawn_items(dataset, self.n_candidates, self.seed) if temperatures else ():
             for attribute, cot in product(attributes, cots):
                 as_text = trials is not None or cot or self.answer == "text"
                 yield from self._score(dataset, item, attribute, cot, temperatures if as_text else ())
+
+    @property
+    def keeps_replies(self) -> bool:
+        """Whether trials hold what the judge wrote, which the second step goes on with."""
+        return self.second_step
+
+    def _second_steps(self, dataset: Dataset, trials: pd.DataFrame) -> Iterator[Trial]:
+        """Plan a question for the score after each reply that holds reasons alone."""
+        waiting = open_by_item(trials)
+        as_text = self.answer == "text" or sample_count(trials[trials["cot"] == _PLAIN]) > 0
+        for item in drawn_items(dataset, self.n_candidates, self.seed) if waiting else ():
+            for attribute, temperature, replicate, reply in rows_of(waiting.get((item.context_id, item.candidate_id))):
+                asked = ask_again(self._question(dataset, item, attribute, True), reply)
+                where: dict[str, Scalar] = {"cot": _COT, "temperature": temperature, "label": _NONE, STEP: 2.0}
+                asking = replace(self._asking(temperature, False), replicates=1) if as_text else Asking()
+                [trial] = asked.trials(asking, where)
+                request = trial.request
+                if isinstance(request, Completion):  # after the same reasons twice, two texts
+                    request = replace(request, replicate=replicate)
+                yield replace(trial, request=request, replicate=replicate)
 
     def _not_counted(self, trials: pd.DataFrame) -> list[float]:
         """Return the temperatures that are still to be asked without reasons."""
@@ -199,9 +233,7 @@ class Sweep(Probe):
         self, dataset: Dataset, item: Item, attribute: str, cot: bool, temperatures: Sequence[float]
     ) -> Iterator[Trial]:
         """Plan texts at some temperatures; without any, the label distribution."""
-        question = Question.rate(
-            dataset, item, [attribute], find_scale(self.scale), reasons="before" if cot else "none"
-        )
+        question = self._question(dataset, item, attribute, cot)
         condition: dict[str, Scalar] = {"cot": _COT if cot else _PLAIN, "temperature": _NONE}
         if not temperatures:
             yield from question.label_trials(condition)
@@ -209,10 +241,22 @@ class Sweep(Probe):
         question = replace(question, labels=(attribute,))
         for temperature in temperatures:
             where = {**condition, "temperature": float(temperature), "label": _NONE}
+            where |= {STEP: 1.0} if cot and self.second_step else {}
             yield from question.trials(self._asking(temperature, cot), where)
 
+    def _question(self, dataset: Dataset, item: Item, attribute: str, cot: bool) -> Question:
+        scale = find_scale(self.scale)
+        return Question.rate(dataset, item, [attribute], scale, reasons="before" if cot else "none")
+
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score that a text gives or the probability of the trial's label, and the status."""
+        """Return the score that a text gives or the probability of the trial's label, and the status.
+
+        Of a second step the score that is drawn from the label distribution.
+        """
+        if trial.condition.get(STEP) == 2 and isinstance(trial.request, Choice):
+            temperature = float(trial.condition["temperature"])  # type: ignore[arg-type]
+            use = f"sweep, seed {self.seed}, temperature {temperature:g}, sample {trial.replicate}"
+            return drawn_score(trial, reply, temperature, use)
         return read_score(trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
@@ -225,7 +269,7 @@ class Sweep(Probe):
             for n in self._sizes(given):
                 paid = n if given.samples is not None and temperature > 0 else 1
                 found = {
-                    "tokens": partial(token_count, asked, paid),
+                    "tokens": partial(token_count, answered(asked), paid),
                     "agreement": partial(self._agreement, cell, given, n),
                 }
                 yield Part(found, given.counts, {**setting, "samples": float(n)})
@@ -241,7 +285,7 @@ class Sweep(Probe):
         """Yield the answers of each setting, and the trials they are from; a distribution serves all temperatures."""
         for cot, part in cell.trials.groupby("cot", sort=False):
             for temperature, asked in part.groupby("temperature", dropna=False, sort=True):
-                given = Answers.of(asked, find_scale(str(cell.where["scale"])))
+                given = Answers.of(answered(asked), find_scale(str(cell.where["scale"])))
                 if given.chances is None:
                     at = 1.0 if given.counted else float(temperature)  # type: ignore[arg-type]
                     if at in self.temperatures:
@@ -256,7 +300,7 @@ class Sweep(Probe):
         """Return what does not depend on how many samples are averaged."""
         found: dict[str, Estimable] = {
             "alpha": partial(answer_alpha, given, self.resampling, greedy=temperature == 0),
-            "parse_rate": partial(parse_rate, asked),
+            "parse_rate": partial(parse_rate, first_step(asked)),
         }
         if (given.chances is not None or given.counted) and temperature == 1:
             found["label_mass"] = lambda: label_mass(asked.drop_duplicates(list(ITEM)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
@@ -45,10 +46,10 @@ def test_command_rewrites_both_files_byte_for_byte(name: str, tmp_path: Path) ->
 
 def test_graded_has_the_promised_shape() -> None:
     data = load_dataset("graded")
-    assert repr(data) == "Dataset('graded (constructed)': 24 contexts, 144 candidates, 4 attributes, 576 human scores)"
+    assert repr(data) == "Dataset('graded (constructed)': 96 contexts, 576 candidates, 4 attributes, 2304 human scores)"
     assert (data.candidates.groupby("context_id").size() == 6).all()
     genres = Counter(context.rpartition("-")[0] for context in data.candidates["context_id"].unique())
-    assert genres == {"news": 5, "science": 5, "sport": 5, "how-to": 5, "dialogue": 4}
+    assert genres == {"news": 20, "science": 19, "sport": 19, "how-to": 19, "dialogue": 19}
     assert data.scale == (1.0, 5.0)
     assert data.noun == "summary"
     assert list(data.attributes) == ["coherence", "consistency", "fluency", "relevance"]
@@ -148,7 +149,7 @@ def test_candidate_ids_are_neutral_and_recipes_are_balanced_over_places(name: st
         counts = Counter(zip(rows["system"], rows["candidate_id"], strict=True))
         assert {system for system, _ in counts} == set(plan)
         if name == "graded":
-            assert set(counts.values()) == {2}
+            assert set(counts.values()) == {8}
             assert len(counts) == 36
         else:
             assert set(counts.values()) == {1}
@@ -243,3 +244,36 @@ def test_another_folder_is_read_and_checked(name: str, tmp_path: Path) -> None:
     (tmp_path / f"{name}_built.csv").write_text(stored.replace("coherence", "order", 1), encoding="utf-8")
     with pytest.raises(DatasetError, match="coherence"):
         load_dataset(name, path=tmp_path)
+
+
+def test_lengths_and_errors_are_independent() -> None:
+    """Each text has the six combinations, whose errors are the same number at every length."""
+    data = load_dataset("lengths")
+    frame = data.candidates.merge(data.human)
+    assert (frame.groupby("context_id").size() == 6).all()
+    assert (frame.groupby("system")["candidate_id"].nunique() == 6).all()  # no place tells the recipe
+    frame["words"] = frame["text"].map(words)
+    frame["length"] = frame["system"].str.partition(",")[0]
+    wide = frame.pivot_table(index="context_id", columns="length", values="words")
+    assert (wide["short"] * 1.5 < wide["whole"]).all()
+    assert (wide["whole"] * 1.2 < wide["long"]).all()
+    doublings = frame["words"].map(math.log2)
+    within = doublings - doublings.groupby(frame["context_id"]).transform("mean")
+    assert within.std() > 0.6
+    assert abs(within.corr(frame["score"])) < 0.01
+    assert frame.groupby("score")["system"].unique().map(sorted).to_dict() == {
+        3.0: ["long, misreported", "short, misreported", "whole, misreported"],
+        5.0: ["long", "short", "whole"],
+    }
+
+
+def test_lengths_differ_from_their_clean_version_in_two_places() -> None:
+    frame = load_dataset("lengths").candidates
+    for _, part in frame.groupby("context_id"):
+        texts = dict(zip(part["system"], part["text"], strict=True))
+        source = texts["whole"]
+        for length in ("short", "whole", "long"):
+            clean, wrong = (texts[name].split(". ") for name in (length, f"{length}, misreported"))
+            assert 1 <= sum(a != b for a, b in zip(clean, wrong, strict=True)) <= 2
+        assert source.startswith(texts["short"])
+        assert texts["long"].startswith(source)

@@ -226,7 +226,7 @@ def test_cells_of_a_probe_stay_apart(graded):
 
 
 def test_how_a_judge_answers_may_differ_and_what_it_is_asked_may_not():
-    data = bl.load_dataset("graded")
+    data = bl.load_dataset("graded", limit=24)
     one, text, wide = (
         Source(["coherence"], scale=scale, levels=["context"], coefficients=["kendall"], answer=answer, replicates=k)
         for scale, answer, k in (("1-10", "distribution", 1), ("1-10", "text", 2), ("1-5", "distribution", 1))

@@ -49,3 +49,5 @@ def test_nothing_is_none(folder, tmp_path):
     assert recorded_scores(folder, data, "nobody", "coherence") is None
     assert recorded_scores(tmp_path / "nowhere", data, "gpt-4-0314", "coherence") is None
     assert find_summeval(tmp_path / "nowhere") is None
+    assert find_summeval(None) is None
+    assert recorded_scores(None, data, "gpt-4-0314", "coherence") is None

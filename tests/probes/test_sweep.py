@@ -4,10 +4,12 @@ import gzip
 import json
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings, strategies as st
 from scipy.stats import kendalltau
 from studies import row_of, run
 
@@ -15,6 +17,7 @@ import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.parsing import parse_score
+from biaslab.probes._second_step import answered
 from biaslab.probes.sweep import Sweep
 from biaslab.scales import find_scale
 from biaslab.stats.reliability import estimate_alpha
@@ -126,6 +129,119 @@ def test_greedy_samples_are_paid_for_once(graded):
     assert rows["CoT", 1.0, 4.0] == 4 * rows["CoT", 1.0, 1.0]
     assert rows["CoT", 0.0, 4.0] == rows["CoT", 0.0, 1.0]
     assert rows["no CoT", 1.0, 4.0] == rows["no CoT", 1.0, 1.0]
+
+
+class Hesitant:
+    """A simulated judge whose reasons, some of the time, end before their score."""
+
+    kinds = bl.SimulatedJudge.kinds
+
+    def __init__(self, data, wanting, **planted):
+        self.inner, self.wanting = bl.SimulatedJudge(data, **planted), wanting
+        self.id, self.check = self.inner.id, self.inner.check
+
+    def ask(self, requests):
+        for request, reply in self.inner.ask(requests):
+            reasons = isinstance(request, bl.Completion) and request.about.reasons == "before"
+            if reasons and request.about.form == "lines" and self.wanting(request):
+                reply = replace(reply, text=f"Its sentences hang together{'!' * request.replicate}")
+            yield request, reply
+
+
+def test_a_score_that_reasons_lack_is_asked_for_after_them(graded):
+    """Every reply has a score then, and the second question holds the first one and what was answered."""
+    judge = Hesitant(graded, lambda request: request.replicate != 1, sharpness=4.0, noise=0.5)
+    probe = Sweep(["coherence"], temperatures=[0.0, 1.0], cot=[True], samples=3, second_step=True)
+    trials = bl.collect(probe, judge, graded, progress=False)
+    first, second = (trials[trials["step"] == step] for step in (1, 2))
+    assert (len(first), len(second)) == (48 * 4, 48 * 3)
+    assert (second["status"] == "ok").all()
+    assert list(probe.design(graded, trials)) == []
+    asked = list(probe.design(graded, first))
+    assert len(asked) == len(second)
+    [question, reasons, again] = asked[0].request.messages
+    assert question == next(iter(probe.design(graded))).request.messages[0]
+    assert reasons == ("assistant", "Its sentences hang together")
+    assert again.content.endswith("Answer with the rating of coherence alone.")
+    assert asked[0].request.labels == find_scale("1-10").labels
+    estimates = probe.estimate(trials)
+    rates = estimates[estimates["metric"] == "parse_rate"].set_index("temperature")["estimate"]
+    assert rates.to_dict() == {0.0: 0.0, 1.0: pytest.approx(1 / 3)}
+    assert set(estimates.loc[estimates["metric"] == "agreement", "n_dropped"]) == {0}
+    paid = row_of(estimates, "tokens", temperature=1.0, samples=1.0)["estimate"]
+    assert paid == pytest.approx((first.loc[first["temperature"] == 1, "tokens"].sum() + 48 * 2) / (48 * 3))
+
+
+@settings(max_examples=10)
+@given(st.sets(st.tuples(st.integers(0, 47), st.integers(0, 2)), max_size=12))
+def test_the_second_step_fills_what_was_missing_and_changes_nothing_else(two_steps, wanting):
+    """Whichever replies lack their score: the others' scores stay, and no answer stands twice."""
+    graded, probe, whole = two_steps
+    items = {item: n for n, item in enumerate(whole.groupby(["context_id", "candidate_id"], sort=False).groups)}
+    places = [(items[row.context_id, row.candidate_id], row.replicate) in wanting for row in whole.itertuples()]
+    lacking = whole.assign(value=whole["value"].mask(places), status=whole["status"].mask(places, "unparsable"))
+    judge, steps = bl.SimulatedJudge(graded, sharpness=4.0), list(probe.design(graded, lacking))
+    assert len(steps) == len(wanting)
+    again = [trial.request for trial in steps]
+    values = [probe.read(trial, reply)[0] for trial, (_, reply) in zip(steps, judge.ask(again), strict=True)]
+    rows = whole[places].assign(step=2.0, value=values, status="ok")
+    filled = answered(pd.concat([lacking, rows], ignore_index=True))
+    key = ["context_id", "candidate_id", "replicate"]
+    assert not filled.duplicated(key).any()
+    both = whole.set_index(key)["value"].to_frame("then").join(filled.set_index(key)["value"])
+    stay = ~np.array(places)
+    assert (both["then"] == both["value"])[stay].all()
+    assert both["value"].notna().all()
+    assert filled["tokens"].sum() == lacking["tokens"].sum() + rows["tokens"].sum()
+
+
+@pytest.fixture(scope="module")
+def two_steps(graded):
+    """Eight contexts, a probe with a second step, and trials that need none."""
+    probe = Sweep(["coherence"], temperatures=[1.0], cot=[True], samples=3, second_step=True)
+    return graded, probe, bl.collect(probe, bl.SimulatedJudge(graded), graded, progress=False)
+
+
+def test_second_steps_are_drawn_from_the_distribution_at_their_temperature(many):
+    """A mean over 450 items converges to that of the tempered distributions, and 0 gives the likeliest score."""
+    judge = Hesitant(many, lambda request: True, sharpness=4.0, noise=0.5)
+    probe = Sweep(temperatures=[0.0, 0.5], cot=[True], samples=1, second_step=True)
+    steps = list(
+        probe.design(many, bl.collect(replace(probe, cot=[True]), judge, many, progress=False).query("step == 1"))
+    )
+    for temperature in (0.0, 0.5):
+        mine = [trial for trial in steps if trial.condition["temperature"] == temperature]
+        replies = dict(judge.ask([trial.request for trial in mine]))
+        p = np.exp([replies[trial.request].logprobs for trial in mine])
+        values = np.array([probe.read(trial, replies[trial.request])[0] for trial in mine])
+        if temperature == 0:
+            assert (values == 1 + p.argmax(axis=1)).all()
+            continue
+        hot = p ** (1 / temperature) / (p ** (1 / temperature)).sum(axis=1, keepdims=True)
+        scores = np.arange(1, 11)
+        mean, square = hot @ scores, hot @ scores**2
+        assert values.mean() == pytest.approx(mean.mean(), abs=4 * np.sqrt((square - mean**2).mean() / len(mine)))
+
+
+@pytest.mark.parametrize("how", ["text", "counted"])
+def test_a_judge_without_distributions_is_asked_for_a_text_in_the_second_step(graded, how):
+    judge = Hesitant(graded.head(2), lambda request: True, sharpness=4.0)
+    options = {"samples": 2, "temperatures": [1.0], "second_step": True}
+    if how == "counted":
+        judge, probe = bl.Sampled(judge, 4), Sweep(["fluency"], **options)
+    else:
+        probe = Sweep(["fluency"], answer="text", **options)
+    trials = bl.collect(probe, judge, graded.head(2), progress=False)
+    second = trials[trials["step"] == 2]
+    assert len(second) == 12 * 2
+    assert (second["status"] == "ok").all()
+    assert second["reply"].notna().all()
+    assert second["key"].nunique() == len(second)
+
+
+def test_without_a_second_step_trials_are_what_they_were(graded):
+    trials = bl.collect(Sweep(["coherence"]), bl.SimulatedJudge(graded), graded.head(1), progress=False)
+    assert not {"step", "reply"} & {*trials.columns}
 
 
 def test_what_was_not_asked_is_undefined(graded):

@@ -1,0 +1,75 @@
+"""Constructed texts with summaries of three lengths, each without an error and with two, whatever its length.
+
+Candidates of `graded` are alike in length, so that they say next to nothing of a liking for length. Here each clean
+summary of ``graded.json`` is cut to its first two sentences, left as it is, or continued by two further sentences that
+the text supports; and each of the three stands there once as it is and once with two facts exchanged. Length and
+quality are thus independent by construction: a judge that scores the longer higher likes length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import product
+from pathlib import Path
+
+import pandas as pd
+
+from biaslab.datasets._degrade import Source, arrange, degrade, read_sources, score
+from biaslab.datasets.schema import Dataset
+
+ATTRIBUTES = {"consistency": "Every fact that the summary states is supported by the text."}
+LENGTHS: Mapping[str, Callable[[Source], list[str]]] = {
+    "short": lambda source: list(source["summary"][:2]),
+    "whole": lambda source: list(source["summary"]),
+    "long": lambda source: [*source["summary"], source["aside"], source["reference"]],
+}
+RECIPES: Mapping[str, Mapping[str, int]] = {"": {}, ", misreported": {"swap_facts": 2}}
+"""What is added to a length's name: its degradations, and their level."""
+
+PROVENANCE = (
+    "Constructed for biaslab from the texts of `graded`: summaries of three lengths, half of them with two facts "
+    "exchanged by a script, scores derived from that alone. Not human ratings. Licence: Apache-2.0."
+)
+
+
+def load(path: Path | None = None) -> Dataset:
+    """Load the constructed summaries of three lengths.
+
+    Parameters
+    ----------
+    path : Path, optional
+        Another folder with ``graded.json``; None reads the bundled file.
+
+    Returns
+    -------
+    Dataset
+        96 contexts with 6 summaries each and 576 scores of consistency on a scale from 1 to 5, by the annotator
+        ``"construction"``: 5 without an error and 3 with two. There is no reference, for it ends the long summaries.
+
+    Raises
+    ------
+    InputError
+        If the folder lacks the file.
+
+    Examples
+    --------
+    >>> data = load()
+    >>> data
+    Dataset('lengths (constructed)': 96 contexts, 576 candidates, 1 attributes, 576 human scores)
+    >>> lengths = data.candidates["system"].str.partition(",")[0]
+    >>> data.candidates["text"].str.split().str.len().groupby(lengths).mean().round().to_dict()
+    {'long': 93.0, 'short': 33.0, 'whole': 63.0}
+    """
+    sources = read_sources("graded") if path is None else read_sources("graded", path)
+    systems = {f"{length}{suffix}": (length, suffix) for length, suffix in product(LENGTHS, RECIPES)}
+    rows = []
+    for number, source in enumerate(sources):
+        for place, system in enumerate(arrange(list(systems), number % len(systems)), start=1):
+            length, suffix = systems[system]
+            text = " ".join(degrade(LENGTHS[length](source), source, RECIPES[suffix]))
+            row = {"context_id": source["context_id"], "context": source["text"], "candidate_id": f"c{place}"}
+            row |= {"system": system, "text": text, "reference": ""}
+            rows.append(row | {"score": score(RECIPES[suffix], "consistency", 5.0)})
+    frame = pd.DataFrame(rows)
+    human = frame.assign(attribute="consistency", annotator="construction")
+    return Dataset("lengths (constructed)", frame, human, ATTRIBUTES, (1.0, 5.0), noun="summary", provenance=PROVENANCE)

@@ -1,0 +1,155 @@
+"""Could a study tell? How wide its intervals are beside the smallest effect that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from biaslab.output import count
+from biaslab.probes import find_metric, is_primary
+
+FILE = "precision.csv"
+_NEEDED = {"probe", "judge", "metric", "estimate", "ci_low", "ci_high"}
+_EDGE = 1e-9  # of rounding, where an interval is as wide as what matters
+
+
+class Told(NamedTuple):
+    """What a study draws of one primary metric: a row of the table that `measure_precision` returns.
+
+    Attributes
+    ----------
+    study : str
+        Name of the study, which the names of its figures begin with.
+    metric : str
+        A primary metric of its probe.
+    matters : float
+        The smallest distance from the null that matters, as the probe declares it, in the metric's own unit.
+    intervals : int
+        Intervals drawn; one that several figures show counts once.
+    narrow : int
+        Those that reach less than ``matters`` to either side, by half of their width.
+    recorded : int
+        Those of recorded judges: somebody's replies, whose number was not ours to choose.
+    told : int
+        Those that are narrow, or of a recorded judge, or both.
+    widest : float
+        Largest half width; of judges that were asked, where there are any.
+    n_contexts : int
+        Most contexts of an interval; 0 where the table does not say.
+    """
+
+    study: str
+    metric: str
+    matters: float
+    intervals: int
+    narrow: int
+    recorded: int
+    told: int
+    widest: float
+    n_contexts: int
+
+
+def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
+    """Hold the primary intervals that figures show against what matters.
+
+    Parameters
+    ----------
+    folder : str or path
+        Holds ``<study>__<name>.png`` with ``.csv`` beside it; see `biaslab.plots.save`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a study and primary metric, with the columns of `Told`; no row for what draws no primary metric.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> rows = {"probe": "position", "judge": "local:a", "metric": "first_position_rate", "estimate": [0.6, 0.7]}
+    >>> table = pd.DataFrame(rows | {"ci_low": [0.55, 0.5], "ci_high": [0.65, 0.9], "n_contexts": 24})
+    >>> table.to_csv(folder / "position__rate.csv", index=False)
+    >>> _ = (folder / "position__rate.png").write_bytes(b"")
+    >>> measure_precision(folder)[["study", "matters", "intervals", "narrow", "widest"]].to_numpy().tolist()
+    [['position', 0.1, 2, 1, 0.2]]
+    """
+    studies: dict[str, list[pd.DataFrame]] = {}
+    for picture in sorted(Path(folder).glob("*__*.png")):
+        drawn = _primary_rows(picture.with_suffix(".csv"))
+        if len(drawn):
+            studies.setdefault(picture.stem.partition("__")[0], []).append(drawn)
+    rows = [row for study, parts in studies.items() for row in _of_study(study, pd.concat(parts, ignore_index=True))]
+    return pd.DataFrame(rows, columns=list(Told._fields))
+
+
+def write_precision(folder: str | PathLike[str]) -> pd.DataFrame:
+    """Write the table of `measure_precision` into the folder of the figures, as ``precision.csv``, and return it."""
+    table = measure_precision(folder)
+    table.to_csv(Path(folder) / FILE, index=False, lineterminator="\n")
+    return table
+
+
+def share_told(table: pd.DataFrame) -> float:
+    """Return which share of the intervals is narrower than what matters or of a recorded judge; NaN without any."""
+    total = int(table["intervals"].sum())
+    return int(table["told"].sum()) / total if total else float("nan")
+
+
+def describe_precision(table: pd.DataFrame) -> str:
+    """Say in one sentence how many primary intervals could tell; empty where none was drawn."""
+    if table.empty:
+        return ""
+    total, told, recorded = (int(table[name].sum()) for name in ("intervals", "told", "recorded"))
+    of_them = f", {recorded:,} of them of recorded judges" if recorded else ""
+    return (
+        f"{told:,} of {count(total, 'interval')} of primary metrics ({share_told(table):.0%}) "
+        f"can tell: narrower than what matters on both sides, or of a recorded judge{of_them}"
+    )
+
+
+def _primary_rows(path: Path) -> pd.DataFrame:
+    """Read the intervals of primary metrics for which a probe says what matters; none where there is no such file."""
+    try:
+        frame = pd.read_csv(path, low_memory=False)
+    except (OSError, ValueError):
+        return pd.DataFrame()
+    if not set(frame.columns) >= _NEEDED:
+        return pd.DataFrame()
+    frame = frame[frame[["estimate", "ci_low", "ci_high"]].notna().all(axis=1)]
+    pairs = list(zip(frame["metric"].astype(str), frame["probe"].astype(str), strict=True))
+    sizes = {pair: find_metric(*pair).matters if is_primary(*pair) else None for pair in set(pairs)}
+    matters = np.array([sizes[pair] for pair in pairs], float)
+    return frame.assign(matters=matters)[np.isfinite(matters)]
+
+
+def _of_study(study: str, drawn: pd.DataFrame) -> Iterator[Told]:
+    """Yield a row a metric; what tells estimates apart is everything that a table says of them."""
+    alike = [name for name in drawn.columns if name not in ("p_value", "q_value", "note")]  # which a figure may redo
+    drawn = drawn.drop_duplicates(alike)
+    for (metric, matters), rows in drawn.groupby(["metric", "matters"], sort=False):
+        half = (rows["ci_high"] - rows["ci_low"]).to_numpy(float) / 2
+        recorded = np.array([_is_recorded(judge) for judge in rows["judge"].astype(str)], bool)
+        narrow = half < float(matters) - _EDGE
+        widest = half[~recorded].max() if (~recorded).any() else half.max()
+        known = rows["n_contexts"].dropna() if "n_contexts" in rows else pd.Series(dtype=float)
+        yield Told(
+            study,
+            str(metric),
+            float(matters),
+            len(rows),
+            int(narrow.sum()),
+            int(recorded.sum()),
+            int((narrow | recorded).sum()),
+            round(float(widest), 6),
+            int(known.max()) if len(known) else 0,
+        )
+
+
+def _is_recorded(judge: str) -> bool:
+    """Tell judges of logs, which go by a name, from those that were asked, whose ids begin with how (``local:``)."""
+    return judge.startswith("recorded/") or ":" not in judge

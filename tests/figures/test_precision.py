@@ -1,0 +1,115 @@
+"""Whether studies can tell: intervals that figures show, held against what matters."""
+
+import math
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import pytest
+from hypothesis import given, strategies as st
+
+from biaslab.figures.gallery import write_index
+from biaslab.figures.precision import describe_precision, measure_precision, share_told, write_precision
+
+ROOT = Path(__file__).resolve().parents[2]
+#: `precision.csv` of the last run of all notebooks with their defaults; copy it here after such a run.
+MEASURED = Path(__file__).parent / "measured_precision.csv"
+
+
+def draw(folder, name, *rows):
+    """Write a figure and the table beside it."""
+    pd.DataFrame(rows).to_csv(folder / f"{name}.csv", index=False)
+    (folder / f"{name}.png").write_bytes(b"png")
+
+
+def rate(half, judge="local:a", **more):
+    row = {"probe": "position", "judge": judge, "metric": "first_position_rate", "estimate": 0.6, "n_contexts": 24}
+    return row | {"ci_low": 0.6 - half, "ci_high": 0.6 + half} | more
+
+
+def test_half_the_width_is_held_against_what_the_probe_says_matters(tmp_path):
+    draw(tmp_path, "position__rate", rate(0.05), rate(0.2, attribute="b"), rate(0.1, attribute="c"))
+    [row] = measure_precision(tmp_path).to_dict("records")
+    assert row == {
+        "study": "position",
+        "metric": "first_position_rate",
+        "matters": 0.1,
+        "intervals": 3,
+        "narrow": 1,
+        "recorded": 0,
+        "told": 1,
+        "widest": 0.2,
+        "n_contexts": 24,
+    }
+
+
+def test_recorded_judges_tell_whatever_their_width_and_do_not_hide_how_wide_the_others_are(tmp_path):
+    judges = ["gpt-4-0613", "meta-llama/Llama-2-7b", "recorded/x/01", "local:a", "simulated:b"]
+    draw(tmp_path, "position__rate", *(rate(0.3 if ":" not in judge else 0.05, judge) for judge in judges))
+    [row] = measure_precision(tmp_path).to_dict("records")
+    assert (row["intervals"], row["narrow"], row["recorded"], row["told"], row["widest"]) == (5, 2, 3, 5, 0.05)
+
+
+def test_only_intervals_of_primary_metrics_in_figures_count_and_each_of_them_once(tmp_path):
+    draw(tmp_path, "position__rate", rate(0.05), rate(math.nan), rate(0.4, metric="order_consistency"))
+    draw(tmp_path, "position__again", rate(0.05, q_value=0.3))
+    draw(tmp_path, "baselines__gains", rate(0.4, probe="scoring"))
+    draw(tmp_path, "other__table", {"x": 1})
+    (tmp_path / "other__empty.png").write_bytes(b"png")
+    rate_only = pd.DataFrame([rate(0.4)])
+    rate_only.to_csv(tmp_path / "position__estimates.csv", index=False)  # no figure
+    table = measure_precision(tmp_path)
+    assert table[["study", "intervals"]].to_numpy().tolist() == [["position", 1]]
+
+
+def test_the_table_is_written_and_said(tmp_path):
+    draw(tmp_path, "position__rate", rate(0.05), rate(0.2, "gpt-4"), rate(0.2, attribute="b"))
+    table = write_precision(tmp_path)
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "precision.csv"), table)
+    said = "2 of 3 intervals of primary metrics (67%) can tell: narrower than what matters on both sides, or of a recorded"
+    assert describe_precision(table) == f"{said} judge, 1 of them of recorded judges"
+    page = write_index(tmp_path).read_text(encoding="utf-8")
+    assert said in page
+    assert "± 0.1</td><td>± 0.2</td><td>2 of 3, 1 of them of recorded judges</td><td>24" in page
+
+
+def test_a_folder_without_figures_tells_nothing(tmp_path):
+    table = write_precision(tmp_path)
+    assert table.empty
+    assert math.isnan(share_told(table))
+    assert describe_precision(table) == ""
+    assert "Could the studies tell?" not in write_index(tmp_path).read_text(encoding="utf-8")
+
+
+@given(st.lists(st.floats(0.001, 0.5), min_size=1, max_size=20, unique=True))
+def test_the_share_is_that_of_narrow_intervals(tmp_path_factory, halves):
+    folder = tmp_path_factory.mktemp("figures")
+    draw(folder, "position__rate", *(rate(half) for half in halves))
+    narrow = sum(half < 0.1 - 1e-6 for half in halves), sum(half < 0.1 + 1e-6 for half in halves)
+    table = measure_precision(folder)
+    assert narrow[0] / len(halves) <= share_told(table) <= narrow[1] / len(halves)
+    assert table["widest"].item() == pytest.approx(max(halves), abs=1e-6)
+
+
+def defaults(notebook):
+    """Read the numbers in the cell of parameters."""
+    cells = nbformat.read(notebook, as_version=4).cells
+    [tagged] = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
+    names: dict[str, object] = {}
+    exec(tagged.source, names)  # plain assignments of constants
+    return names
+
+
+def test_seven_of_ten_primary_intervals_that_the_notebooks_draw_by_default_can_tell():
+    table = pd.read_csv(MEASURED)
+    assert set(table["study"]) <= {path.stem.lstrip("0_") for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert share_told(table) >= 0.7, describe_precision(table)
+
+
+@pytest.mark.parametrize("study", sorted(set(pd.read_csv(MEASURED)["study"])) if MEASURED.exists() else [])
+def test_what_was_measured_is_what_the_notebooks_ask_for(study):
+    table = pd.read_csv(MEASURED).query("study == @study")
+    [notebook] = [path for path in (ROOT / "notebooks").glob("*.ipynb") if path.stem.lstrip("0_") == study]
+    asked = defaults(notebook)["n_contexts"]
+    own = table[table["intervals"] > table["recorded"]]
+    assert own["n_contexts"].le(asked).all(), "the default has changed: run all notebooks and copy precision.csv here"
