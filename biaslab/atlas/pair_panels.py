@@ -88,8 +88,8 @@ def length() -> Panel:
     most = rows.iloc[-1]
     return Panel(
         rows,
-        f"At equal gold label the longer answer wins in {len(longer)} of {len(rows)} cells, intervals above ½, before "
-        f"{most['judge']} the most: {most['estimate']:.0%} of the time.",
+        f"At equal gold label the longer answer wins in {len(longer)} of {len(rows)} cells, intervals above ½; the "
+        f"most before {most['judge']}, {most['estimate']:.0%} of the time.",
     )
 
 

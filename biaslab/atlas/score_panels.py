@@ -93,11 +93,11 @@ def own_texts() -> Panel:
     by_naming = rows.pivot_table(index="judge", columns="naming", values="estimate")
     by_naming = by_naming.sort_values(_NAMINGS[0], ascending=False)
     shares = (by_naming[_NAMINGS[0]], 1 - by_naming[_NAMINGS[-1]])
-    told, named = (joined([f"{judge} {rate:.3f}" for judge, rate in share.items()]) for share in shares)
+    told, named = (joined([f"{rate:.3f} ({judge})" for judge, rate in share.items()]) for share in shares)
     return Panel(
         rows,
-        f"Against summaries of four others its own wins at a rate of {told}; where names are exchanged, what bears its "
-        f"name wins at {named}.",
+        f"A judge's own summary wins against those of four others at a rate of {told}; where names are exchanged, what "
+        f"bears its name wins at {named}.",
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.checks import require_some_of, require_whole
-from biaslab.core import Calibration, Comparison, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import Calibration, Choice, Comparison, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.probes._agreeing import between, unit_scores, within
 from biaslab.probes._answers import sample_count

@@ -75,8 +75,8 @@ def test_own_texts_win_as_published_and_names_count_for_less():
     assert value_of(panel, judge="gpt-3.5-turbo", **plain) == pytest.approx(0.5816, abs=5e-5)
     wrong = value_of(panel, judge="gpt-4", naming="authors named wrongly")
     assert 1 - wrong == pytest.approx(0.3157, abs=5e-5)
-    assert "gpt-4 0.705" in panel.finding
-    assert "gpt-4 0.316" in panel.finding
+    assert "0.705 (gpt-4)" in panel.finding
+    assert "0.316 (gpt-4)" in panel.finding
 
 
 def test_reasons_before_the_score_lower_it_as_published():
