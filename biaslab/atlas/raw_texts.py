@@ -70,7 +70,7 @@ def null_model(folder: Path) -> pd.DataFrame:
 
 
 def pandalm(folder: Path) -> pd.DataFrame:
-    """Return the responses of PandaLM's test set, some of which are numbers in the file."""
+    """Return the responses of PandaLM's test set, a few of which are no strings in the file."""
     rows = [
         (text_key(record["instruction"], record["input"] or ""), system, str(record[f"response{at}"]))
         for record in read_list(folder / PANDALM / "testset-v1.json.gz")
@@ -118,5 +118,6 @@ def by_article(frame: pd.DataFrame, data: Dataset) -> pd.DataFrame:
 
 
 def _frame(rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
-    """Return the first text of each candidate."""
-    return pd.DataFrame(rows, columns=[*ITEM, "text"]).drop_duplicates(list(ITEM), ignore_index=True)
+    """Return the text of each candidate; candidates that have several texts have none here."""
+    texts = pd.DataFrame(rows, columns=[*ITEM, "text"]).drop_duplicates()
+    return texts.drop_duplicates(list(ITEM), keep=False, ignore_index=True)

@@ -16,7 +16,7 @@ from biaslab.core import About, Calibration, Likelihood, Metric, Reply, Scalar, 
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes._familiar import EqualQuality, by_score, judged, rated, single_columns
-from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, ScoreProbe, label_mass
+from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, ScoreProbe, label_mass, logs
 from biaslab.scoring.pointwise import Item, ratings_by_item, read_score
 from biaslab.stats import CELL, ITEM, Level, require_columns
 
@@ -201,6 +201,14 @@ class Familiarity(EqualQuality):
                 blocks = blocks.rename(columns={text: "log_perplexity"})
                 for found, condition in self._of_text(text, cell, trials, blocks):
                     yield Part(found, blocks, whose | condition)
+
+    def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
+        """Take scores of texts whose log perplexity stands beside them and that humans scored too."""
+        scores = logs.rated(trials)
+        if "log_perplexity" not in scores or scores["log_perplexity"].isna().all():
+            return Accepted(scores.iloc[:0], f"needs {self.needs}")
+        known = scores[scores["log_perplexity"].notna()]
+        return Accepted(logs.by_configuration(known).assign(asked="score"))
 
     def _known(self, item: Item) -> dict[str, Scalar]:
         """Return the columns of what is given, nothing where likelihoods are asked for."""

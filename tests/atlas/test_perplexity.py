@@ -135,6 +135,16 @@ def test_rows_have_what_is_kept():
             assert set(known[column].round(4)) <= kept
 
 
+def test_an_audit_of_experts_is_about_familiarity_too():
+    rows = bl.atlas.trials("summeval_experts").query("attribute == 'coherence'")
+    found = bl.audit(rows, only=["familiarity"], resampling=bl.Resampling(n=100))
+    slopes = found[found["metric"] == "familiarity_slope"].set_index("judge")
+    assert slopes.index.tolist() == ["expert-1", "expert-2", "expert-3"]
+    assert (slopes["estimate"].abs() < 0.3).all()
+    without = bl.audit(rows.drop(columns="log_perplexity"), only=["familiarity"])
+    assert without.attrs["not_run"] == {"familiarity": "needs log perplexities of the judged texts"}
+
+
 @pytest.mark.slow
 def test_the_embedded_model_gives_them_again(shared_data):
     judge, kept = bl.load_judge(perplexity.READER), perplexity.read_kept()
