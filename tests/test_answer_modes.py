@@ -169,6 +169,14 @@ def test_a_repeated_context_stands_twice_with_the_same_requests():
     assert (values.iloc[::2].to_numpy() == values.iloc[1::2].to_numpy()).all()
 
 
+def test_a_test_of_few_clusters_may_reject_less():
+    found = calibrated(bl.probes.Position, [RATE], ["exact"], generators=["repeated"], contexts=[8, 24])
+    fair = found[~found["planted"]]
+    low = fair[fair["quantity"] == "type_i_error"].set_index("n_contexts")["low"]
+    high = fair[fair["quantity"] == "coverage"].set_index("n_contexts")["high"]
+    assert (low.to_dict(), high.to_dict()) == (pytest.approx({8: 0.0, 24: 0.03}), pytest.approx({8: 1.0, 24: 0.98}))
+
+
 def test_contexts_that_are_drawn_twice_share_no_request():
     population = Population.of(bl.probes.Position(templates=[1]), RATE, drawn("position", 7))
     study = population.draw(100, [np.random.default_rng(0)])

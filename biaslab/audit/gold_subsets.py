@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
-from biaslab.audit.measure import Measure
+from biaslab.audit.measure import CellMeasure
 from biaslab.audit.replies import both_orders
-from biaslab.probes.base import Accepted, paired
+from biaslab.probes.base import Accepted, Part, paired
 from biaslab.ranking import pairs
-from biaslab.stats import estimate_rows, estimates_frame, usable
-
-_CELL = ("judge", "dataset", "attribute", "template", "subset")
+from biaslab.stats import usable
 
 
 @dataclass(frozen=True)
-class Subsets(Measure):
+class Subsets(CellMeasure):
     """Say in each subset how often decisions go as the gold label does.
 
     Notes
@@ -28,27 +27,25 @@ class Subsets(Measure):
     """
 
     name: ClassVar[str] = "subsets"
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template", "subset")
+    primary: ClassVar[tuple[str, ...]] = ("comparative_accuracy",)
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Take judgements of two candidates with a gold label, of data sets with subsets."""
         found = paired(trials)
         found = found[found["human_gap"].fillna(0).ne(0) & found["subset"].fillna("").ne("")]
-        several = found.groupby(list(_CELL[:2]))["subset"].transform("nunique") > 1
+        several = found.groupby(list(self.cell[:2]))["subset"].transform("nunique") > 1
         why = "needs a gold label or human preference, and several subsets"
         return Accepted(found[several], "" if several.any() else why)
 
-    def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
-        """Return the estimates frame."""
-        rows: list[dict[str, Any]] = []
-        for names, cell in trials.groupby(list(_CELL), sort=False):
-            where = dict(zip(_CELL, names, strict=True))
-            found = usable(cell)
-            won = pd.Series(pairs.decisions(found), found.index)
-            ratios = {
-                "comparative_accuracy": pairs.comparative_accuracy(found["context_id"], won, found["human_gap"]),
-                "accuracy_both_orders": both_orders(found, won),
-            }
-            made = {name: ratio.estimate(self.resampling) for name, ratio in ratios.items()}
-            known = {name: found_ for name, found_ in made.items() if not np.isnan(found_.estimate)}
-            rows += estimate_rows(known, where, self.resampling, len(found), len(cell) - len(found))
-        return estimates_frame(rows, self.name, ("comparative_accuracy",), _CELL[2:])
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics of one subset."""
+        found = usable(trials)
+        won = pd.Series(pairs.decisions(found), found.index)
+        ratios = {
+            "comparative_accuracy": pairs.comparative_accuracy(found["context_id"], won, found["human_gap"]),
+            "accuracy_both_orders": both_orders(found, won),
+        }
+        made = {name: ratio.estimate(self.resampling) for name, ratio in ratios.items()}
+        known = {name: estimate for name, estimate in made.items() if not np.isnan(estimate.estimate)}
+        yield Part(known, (len(found), len(trials) - len(found)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, ClassVar
@@ -9,25 +10,21 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from biaslab.audit.measure import Measure
-from biaslab.probes.base import Accepted, rated
+from biaslab.audit.measure import CellMeasure
+from biaslab.probes.base import Accepted, Part, rated
 from biaslab.stats import (
     ITEM,
     Estimate,
     Ratio,
     Resampling,
     context_correlations,
-    estimate_rows,
-    estimates_frame,
     paired,
     usable,
 )
 
-_CELL = ("judge", "dataset", "configuration", "scale")
-
 
 @dataclass(frozen=True)
-class Halo(Measure):
+class Halo(CellMeasure):
     """Correlate a judge's scores of two attributes, beside the humans' of the same items.
 
     Notes
@@ -43,6 +40,9 @@ class Halo(Measure):
     """
 
     name: ClassVar[str] = "halo"
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "configuration", "scale")
+    conditions: ClassVar[tuple[str, ...]] = ("attribute", "other")
+    primary: ClassVar[tuple[str, ...]] = ("halo_excess",)
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Take scores of several attributes of one item, by a judge and by humans."""
@@ -55,26 +55,21 @@ class Halo(Measure):
             )
         return Accepted(scores)
 
-    def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
-        """Return the estimates frame."""
-        rows: list[dict[str, Any]] = []
-        for names, cell in trials.groupby(list(_CELL), sort=False):
-            where = dict(zip(_CELL, names, strict=True))
-            found = usable(cell)
-            means = found.pivot_table(index=list(ITEM), columns="attribute", values=["value", "human"], sort=False)
-            for one, other in combinations(dict.fromkeys(found["attribute"]), 2):
-                wanted = [(kind, name) for kind in ("value", "human") for name in (one, other)]
-                if not set(wanted) <= set(means.columns):
-                    continue
-                four = means[wanted].dropna()
-                four.columns = ["judge_1", "judge_2", "human_1", "human_2"]
-                made = _halo(four.reset_index(), self.resampling)
-                at = where | {"attribute": one, "other": other}
-                inside = pd.MultiIndex.from_frame(found[list(ITEM)]).isin(four.index)
-                entering = int((inside & found["attribute"].isin([one, other])).sum())
-                planned = int(cell["attribute"].isin([one, other]).sum())
-                rows += estimate_rows(made, at, self.resampling, entering, planned - entering)
-        return estimates_frame(rows, "halo", ("halo_excess",), (*_CELL[2:], "attribute", "other"))
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics of each pair of attributes."""
+        found = usable(trials)
+        means = found.pivot_table(index=list(ITEM), columns="attribute", values=["value", "human"], sort=False)
+        for one, other in combinations(dict.fromkeys(found["attribute"]), 2):
+            wanted = [(kind, name) for kind in ("value", "human") for name in (one, other)]
+            if not set(wanted) <= set(means.columns):
+                continue
+            four = means[wanted].dropna()
+            four.columns = ["judge_1", "judge_2", "human_1", "human_2"]
+            inside = pd.MultiIndex.from_frame(found[list(ITEM)]).isin(four.index)
+            entering = int((inside & found["attribute"].isin([one, other])).sum())
+            planned = int(trials["attribute"].isin([one, other]).sum())
+            made = _halo(four.reset_index(), self.resampling)
+            yield Part(made, (entering, planned - entering), {"attribute": one, "other": other})
 
 
 def _halo(four: pd.DataFrame, resampling: Resampling) -> dict[str, Estimate]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import pandas as pd
 
-from biaslab.probes.base import Accepted
-from biaslab.stats import Resampling
+from biaslab.probes.base import Accepted, Cell, Part
+from biaslab.stats import Resampling, each_cell, estimates_frame
 
 
 @dataclass(frozen=True)
@@ -38,3 +39,35 @@ class Measure(ABC):
     @abstractmethod
     def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
         """Return the estimates frame."""
+
+
+@dataclass(frozen=True)
+class CellMeasure(Measure):
+    """A measure that is estimated cell by cell.
+
+    Attributes
+    ----------
+    cell : tuple of str
+        Columns of trials that tell cells apart, judge and data set first.
+    conditions : tuple of str
+        Condition columns of the estimates beyond those of the cell.
+    primary : tuple of str
+        The names of the primary metrics, over which q-values are computed.
+    """
+
+    cell: ClassVar[tuple[str, ...]]
+    conditions: ClassVar[tuple[str, ...]] = ()
+    primary: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics of one cell, a part for each condition."""
+
+    def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
+        """Return the estimates frame."""
+        rows = []
+        for values, found in each_cell(trials, self.cell):
+            where = dict(zip(self.cell, values, strict=True))
+            for part in self.measure(found):
+                rows += part.rows(Cell(found, where, tuple(part.metrics), True, self.name, self.resampling))
+        return estimates_frame(rows, self.name, self.primary, (*self.cell[2:], *self.conditions))

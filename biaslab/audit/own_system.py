@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.audit.measure import Measure
-from biaslab.probes.base import Accepted, paired, scored
-from biaslab.stats import Estimate, Ratio, estimate_rows, estimates_frame, undefined, usable
+from biaslab.audit.measure import CellMeasure
+from biaslab.probes.base import Accepted, Part, paired, scored
+from biaslab.stats import Estimate, Ratio, undefined, usable
 
-_CELL = ("judge", "dataset", "attribute", "template", "configuration", "scale")
 _UNIT = (0.0, 1.0)
 _NO_BIAS = "own texts may be better or worse: compare with people's judgements of the same texts"
 
 
 @dataclass(frozen=True)
-class SelfPreference(Measure):
+class SelfPreference(CellMeasure):
     """Compare what a judge's own system wrote with what others wrote.
 
     The own system is named by the column ``judge_system``, or has the name of the judge, in small letters or capitals.
@@ -40,46 +39,37 @@ class SelfPreference(Measure):
     """
 
     name: ClassVar[str] = "self_preference"
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template", "configuration", "scale")
+    conditions: ClassVar[tuple[str, ...]] = ("system",)
+    primary: ClassVar[tuple[str, ...]] = ("own_win_excess",)
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Take judgements that have what the judge's own system wrote on one side."""
         found = _with_own(trials)
         pairs, scores = paired(found), scored(found)
         one_side = pairs[pairs["own_first"] != pairs["own_second"]]
-        own = scores.groupby([*_CELL[:3], "configuration", "context_id"])["own_first"].transform("any")
+        own = scores.groupby([*self.cell[:3], "configuration", "context_id"])["own_first"].transform("any")
         kept = pd.concat([one_side, scores[own]])
         why = (
             "needs texts of the judge's own system: name it in the column judge_system where it is not the judge's name"
         )
-        return Accepted(kept, why if kept.empty else "")
+        return Accepted(kept.fillna(dict.fromkeys(self.cell, "")), why if kept.empty else "")
 
-    def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
-        """Return the estimates frame."""
-        rows: list[dict[str, Any]] = []
-        filled = trials.assign(scale=trials["scale"].fillna(""))
-        for names, cell in filled.groupby(list(_CELL), sort=False, dropna=False):
-            where = dict(zip(_CELL, names, strict=True))
-            for system, part, made in self._parts(cell):
-                entering = len(usable(part))
-                counts = entering, len(part) - entering
-                rows += estimate_rows(made, where | {"system": system}, self.resampling, *counts)
-        return estimates_frame(rows, self.name, ("own_win_excess",), (*_CELL[2:], "system"))
-
-    def _parts(self, cell: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, dict[str, Estimate]]]:
-        """Yield the other system, the judgements, and what they say: of all others, then of each."""
-        pairs, scores = paired(cell), scored(cell[cell["scale"] != ""])
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics against all other systems, then against each."""
+        pairs, scores = paired(trials), scored(trials[trials["scale"] != ""])
         if len(pairs):
-            yield "", pairs, {"own_win_rate": self._win_rate(pairs)}
+            yield _part(pairs, "own_win_rate", self._win_rate(pairs))
             rated = pairs[pairs["human_gap"].notna()]
             if len(rated):
-                yield "", rated, {"own_win_excess": self._excess(rated)}
+                yield _part(rated, "own_win_excess", self._excess(rated))
             other = pairs["opponent_id"].where(pairs["own_first"], pairs["candidate_id"])
             systems = other.unique()
             for system in systems if len(systems) > 1 else ():
-                part = pairs[other == system]
-                yield str(system), part, {"own_win_rate": self._win_rate(part)}
+                against = pairs[other == system]
+                yield _part(against, "own_win_rate", self._win_rate(against), str(system))
         if len(scores):
-            yield "", scores, {"own_score_gap": self._score_gap(scores)}
+            yield _part(scores, "own_score_gap", self._score_gap(scores))
 
     def _win_rate(self, pairs: pd.DataFrame) -> Estimate:
         context, wins, _ = _own_wins(pairs)
@@ -99,6 +89,12 @@ class SelfPreference(Measure):
         own, others = sides[True], sides[False]
         gap = (own - others).dropna()
         return _without_test(Ratio(gap.index, gap, np.ones(len(gap))).estimate(self.resampling))
+
+
+def _part(trials: pd.DataFrame, metric: str, found: Estimate, system: str = "") -> Part:
+    """Return one metric with how many judgements enter it."""
+    entering = len(usable(trials))
+    return Part({metric: found}, (entering, len(trials) - entering), {"system": system})
 
 
 def _own_wins(pairs: pd.DataFrame) -> tuple[pd.Series, pd.Series, pd.Series]:

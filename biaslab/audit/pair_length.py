@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.audit.measure import Measure
-from biaslab.probes.base import Accepted, paired
+from biaslab.audit.measure import CellMeasure
+from biaslab.probes.base import Accepted, Part, paired
 from biaslab.ranking import pairs
-from biaslab.stats import Ratio, estimate_rows, estimates_frame, usable
+from biaslab.stats import Ratio, usable
 
-_CELL = ("judge", "dataset", "attribute", "template")
 _UNIT = (0.0, 1.0)
 _FEWEST = 2  # decisions of a kind that vary
 Floats = NDArray[np.float64]
@@ -22,7 +22,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class PairLength(Measure):
+class PairLength(CellMeasure):
     """Say how often the longer of two texts wins.
 
     Notes
@@ -44,6 +44,8 @@ class PairLength(Measure):
     """
 
     name: ClassVar[str] = "pair_length"
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
+    primary: ClassVar[tuple[str, ...]] = ("longer_wins_at_equal_gold",)
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Take judgements of two texts whose lengths are known and differ."""
@@ -52,17 +54,12 @@ class PairLength(Measure):
         why = "needs the lengths of both texts of a pair: words and opponent_words, or the texts"
         return Accepted(found[known], "" if known.any() else why)
 
-    def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
-        """Return the estimates frame."""
-        rows: list[dict[str, Any]] = []
-        for names, cell in trials.groupby(list(_CELL), sort=False):
-            where = dict(zip(_CELL, names, strict=True))
-            found = usable(cell)
-            for name, ratio in _ratios(found).items():
-                entering = int(np.asarray(ratio.denominator).astype(bool).sum())
-                made = {name: ratio.estimate(self.resampling)}
-                rows += estimate_rows(made, where, self.resampling, entering, len(cell) - len(found))
-        return estimates_frame(rows, self.name, ("longer_wins_at_equal_gold",), _CELL[2:])
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics of one cell, each with the decisions that enter it."""
+        found = usable(trials)
+        for name, ratio in _ratios(found).items():
+            entering = int(np.asarray(ratio.denominator).astype(bool).sum())
+            yield Part({name: ratio}, (entering, len(trials) - len(found)))
 
 
 def _ratios(found: pd.DataFrame) -> dict[str, Ratio]:

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
-from biaslab.audit.measure import Measure
-from biaslab.probes.base import Accepted, paired
+from biaslab.audit.measure import CellMeasure
+from biaslab.probes.base import Accepted, Part, paired
 from biaslab.ranking import pairs
-from biaslab.stats import Ratio, estimate_rows, estimates_frame, usable
+from biaslab.stats import Ratio, usable
 
-_CELL = ("judge", "dataset", "attribute", "template")
 _SIDES = ("candidate_id", "opponent_id")
 _UNIT = (0.0, 1.0)
 _UNRATED = "undefined: no human scores that differ"
 
 
 @dataclass(frozen=True)
-class Replies(Measure):
+class Replies(CellMeasure):
     """Describe pair trials; what needs human scores is left out where there are none.
 
     Notes
@@ -48,29 +47,25 @@ class Replies(Measure):
     """
 
     name: ClassVar[str] = "replies"
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
+    conditions: ClassVar[tuple[str, ...]] = ("system",)
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Take judgements of two candidates."""
         found = paired(trials)
         return Accepted(found, "needs judgements of two candidates" if found.empty else "")
 
-    def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
-        """Return the estimates frame."""
-        rows: list[dict[str, Any]] = []
-        for names, cell in trials.groupby(list(_CELL), sort=False):
-            where = dict(zip(_CELL, names, strict=True))
-            found = usable(cell)
-            planned_of, read_of = _counts(cell), _counts(found)
-            read = cell.index.isin(found.index)
-            readable = Ratio(cell["context_id"], read, np.ones(len(cell)), bounds=_UNIT, inference="score")
-            for system, ratios in (("", {"readable_rate": readable, **_of_all(found)}), *_of_systems(found)):
-                at = where | {"system": system}
-                for name, ratio in ratios.items():
-                    planned = planned_of.get(system, len(cell))
-                    entering = read_of.get(system, _entering(name, found))
-                    made = {name: ratio.estimate(self.resampling)}
-                    rows += estimate_rows(made, at, self.resampling, entering, planned - entering)
-        return estimates_frame(rows, self.name, (), ("attribute", "template", "system"))
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics of all candidates, then of each; each with the judgements that enter it."""
+        found = usable(trials)
+        planned_of, read_of = _counts(trials), _counts(found)
+        read = trials.index.isin(found.index)
+        readable = Ratio(trials["context_id"], read, np.ones(len(trials)), bounds=_UNIT, inference="score")
+        for system, ratios in (("", {"readable_rate": readable, **_of_all(found)}), *_of_systems(found)):
+            for name, ratio in ratios.items():
+                planned = planned_of.get(system, len(trials))
+                entering = read_of.get(system, _entering(name, found))
+                yield Part({name: ratio}, (entering, planned - entering), {"system": system})
 
 
 def _counts(trials: pd.DataFrame) -> dict[str, int]:

@@ -34,6 +34,8 @@ JUDGE = "judge"
 #: the answers themselves, such as decisions, and their value is that of a large study in the same mode.
 _OF_DISTRIBUTIONS = frozenset({"alpha_gap", "configuration_gap", "cot_shift", "temperature_shift"})
 _ALPHA = 0.05
+#: Signs of fewer clusters have no p-value below 1/16: tests by sign flips cannot reject.
+_FEWEST_CLUSTERS = 6
 _REFUSED_BY_DESIGN = (InputError, JudgeError, TrialsError)
 
 
@@ -219,7 +221,7 @@ def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, An
         (test, found.p < _ALPHA, np.isnan(found.p)),
         (("coverage", 1 - _ALPHA), covered, np.isnan(found.low)),
     ):
-        band = (0.0, 1.0) if missing else _band(cell, quantity, promised)
+        band = (0.0, 1.0) if missing else _band(cell, quantity, promised, contexts)
         given = ~undefined if quantity == "coverage" else np.ones_like(undefined)
         yield shared | {"quantity": quantity} | _share(hits[given], int(undefined.sum()), promised, band)
     if missing:
@@ -243,11 +245,13 @@ def _planned(effect: float, spread: float, contexts: int) -> float:
     return expected_power(effect, spread / np.sqrt(contexts), contexts, _ALPHA) if spread > 0 else np.nan
 
 
-def _band(cell: Cell, quantity: str, promised: float) -> tuple[float, float]:
-    """Return the band of a share; a valid test may reject less of few flips, or where it has a margin."""
+def _band(cell: Cell, quantity: str, promised: float, contexts: int) -> tuple[float, float]:
+    """Return the band of a share; a valid test may reject less of few flips, few clusters, or where it has a margin."""
     width = (BANDS if cell.declared else WIDER)[quantity]
     low, high = max(0.0, promised - width), min(1.0, promised + width)
-    if cell.generator == "few_flips" or cell.mode in cell.calibration.conservative:
+    clusters = contexts if cell.generator == JUDGE else contexts // find_generator(cell.generator).twins
+    few = cell.generator == "few_flips" or clusters < _FEWEST_CLUSTERS
+    if few or cell.mode in cell.calibration.conservative:
         low, high = (0.0 if quantity == "type_i_error" else low), (1.0 if quantity == "coverage" else high)
     return (0.0, 1.0) if np.isnan(promised) else (low, high)
 

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import pandas as pd
+
 from biaslab.errors import InputError
 from biaslab.judgements import (
     all_responses,
@@ -31,46 +33,52 @@ _SEEN = 50  # records that a format is told from: a damaged one must not decide
 
 
 class Format(NamedTuple):
-    """A format: the fields that tell it, its reader, what it is in one line, and what else tells its records."""
+    """A format: the fields that tell it, what reads it, what it is in one line, and what else tells its records.
+
+    What reads it takes the mapping itself (``maps``), or a mapping overrides what it found.
+    """
 
     fields: frozenset[str]
-    read: Reader
+    function: Callable[..., pd.DataFrame]
     help: str
     tells: Callable[[Sequence[Mapping[str, Any]]], bool] | None = None
+    maps: bool = False
+
+    @property
+    def read(self) -> Reader:
+        """Return the reader, which takes rows, their source and a mapping."""
+        return self.function if self.maps else overridden(self.function)
 
 
 FORMATS: dict[str, Format] = {
-    "collected": Format(collected.FIELDS, overridden(collected.read), "trials of biaslab, saved"),
-    "store_export": Format(store_export.FIELDS, overridden(store_export.read), "export of a biaslab store"),
-    "alpaca_eval": Format(alpaca_eval.FIELDS, overridden(alpaca_eval.read), "AlpacaEval annotations.json"),
-    "llmbar": Format(llmbar.FIELDS, overridden(llmbar.read), "LLMBar result.json"),
-    "bracket_pairs": Format(bracket_pairs.FIELDS, overridden(bracket_pairs.read), "pair log with [[A]], [[B]], [[C]]"),
-    "mt_bench": Format(mt_bench.FIELDS, overridden(mt_bench.read), "FastChat pairs of MT-Bench"),
-    "mt_bench_single": Format(mt_bench.SINGLE_FIELDS, overridden(mt_bench.read_single), "FastChat scores of MT-Bench"),
-    "all_responses": Format(all_responses.FIELDS, overridden(all_responses.read), "G-Eval, Closer Look: all_responses"),
-    "prometheus": Format(prometheus.FIELDS, overridden(prometheus.read), "Prometheus sets with gpt4_score"),
-    "summeval_pairs": Format(summeval_pairs.FIELDS, overridden(summeval_pairs.read), "pairs of SummEval summaries"),
-    "summeval_scores": Format(summeval_scores.FIELDS, overridden(summeval_scores.read), "scores of SummEval summaries"),
-    "judgebench": Format(judgebench.FIELDS, overridden(judgebench.read), "JudgeBench outputs, both orders"),
+    "collected": Format(collected.FIELDS, collected.read, "trials of biaslab, saved"),
+    "store_export": Format(store_export.FIELDS, store_export.read, "export of a biaslab store"),
+    "alpaca_eval": Format(alpaca_eval.FIELDS, alpaca_eval.read, "AlpacaEval annotations.json"),
+    "llmbar": Format(llmbar.FIELDS, llmbar.read, "LLMBar result.json"),
+    "bracket_pairs": Format(bracket_pairs.FIELDS, bracket_pairs.read, "pair log with [[A]], [[B]], [[C]]"),
+    "mt_bench": Format(mt_bench.FIELDS, mt_bench.read, "FastChat pairs of MT-Bench"),
+    "mt_bench_single": Format(mt_bench.SINGLE_FIELDS, mt_bench.read_single, "FastChat scores of MT-Bench"),
+    "all_responses": Format(all_responses.FIELDS, all_responses.read, "G-Eval, Closer Look: all_responses"),
+    "prometheus": Format(prometheus.FIELDS, prometheus.read, "Prometheus sets with gpt4_score"),
+    "summeval_pairs": Format(summeval_pairs.FIELDS, summeval_pairs.read, "pairs of SummEval summaries"),
+    "summeval_scores": Format(summeval_scores.FIELDS, summeval_scores.read, "scores of SummEval summaries"),
+    "judgebench": Format(judgebench.FIELDS, judgebench.read, "JudgeBench outputs, both orders"),
     "self_recognition": Format(
-        self_recognition.FIELDS, overridden(self_recognition.read), "own summaries against others', both orders"
+        self_recognition.FIELDS, self_recognition.read, "own summaries against others', both orders"
     ),
     "self_recognition_scores": Format(
-        self_recognition.SCORE_FIELDS,
-        overridden(self_recognition.read_scores),
-        "exact scores of summaries",
+        self_recognition.SCORE_FIELDS, self_recognition.read_scores, "exact scores of summaries"
     ),
-    "cobbler": Format(cobbler.FIELDS, overridden(cobbler.read), "CoBBLEr true_order, both orders"),
-    "openai_batch": Format(openai_batch.FIELDS, openai_batch.read, "output of OpenAI's batch API, with a mapping"),
-    "pandalm": Format(
-        pandalm.FIELDS, overridden(pandalm.read), "PandaLM verdicts: idx and <judge>_result", pandalm.tells
+    "cobbler": Format(cobbler.FIELDS, cobbler.read, "CoBBLEr true_order, both orders"),
+    "openai_batch": Format(
+        openai_batch.FIELDS, openai_batch.read, "output of OpenAI's batch API, with a mapping", maps=True
     ),
-    "mapping": Format(frozenset({"context_id", "candidate_id"}), mapping.read_mapped, "any table, with a mapping"),
+    "pandalm": Format(pandalm.FIELDS, pandalm.read, "PandaLM verdicts: idx and <judge>_result", pandalm.tells),
+    "mapping": Format(
+        frozenset({"context_id", "candidate_id"}), mapping.read_mapped, "any table, with a mapping", maps=True
+    ),
     "cobbler_wins": Format(
-        cobbler.WIN_FIELDS,
-        overridden(cobbler.read_wins),
-        "CoBBLEr preferences: wins of systems",
-        cobbler.tells_wins,
+        cobbler.WIN_FIELDS, cobbler.read_wins, "CoBBLEr preferences: wins of systems", cobbler.tells_wins
     ),
 }
 
