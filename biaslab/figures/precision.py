@@ -40,7 +40,7 @@ class Told(NamedTuple):
     widest : float
         Largest half width; of judges that were asked, where there are any.
     n_contexts : int
-        Most contexts of an interval; 0 where the table does not say.
+        Most contexts of an interval, likewise; 0 where the table does not say.
     """
 
     study: str
@@ -56,6 +56,8 @@ class Told(NamedTuple):
 
 def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
     """Hold the primary intervals that figures show against what matters.
+
+    Simulated judges do not count: what was planted in them is known, and their intervals are as narrow as one likes.
 
     Parameters
     ----------
@@ -120,32 +122,35 @@ def _primary_rows(path: Path) -> pd.DataFrame:
         return pd.DataFrame()
     if not set(frame.columns) >= _NEEDED:
         return pd.DataFrame()
-    frame = frame[frame[["estimate", "ci_low", "ci_high"]].notna().all(axis=1)]
+    known = frame[["estimate", "ci_low", "ci_high"]].notna().all(axis=1)
+    frame = frame[known & ~frame["judge"].astype(str).str.startswith("simulated:")]
     pairs = list(zip(frame["metric"].astype(str), frame["probe"].astype(str), strict=True))
     sizes = {pair: find_metric(*pair).matters if is_primary(*pair) else None for pair in set(pairs)}
     matters = np.array([sizes[pair] for pair in pairs], float)
-    return frame.assign(matters=matters)[np.isfinite(matters)]
+    primary: pd.DataFrame = frame.assign(matters=matters)[np.isfinite(matters)]
+    return primary
 
 
 def _of_study(study: str, drawn: pd.DataFrame) -> Iterator[Told]:
     """Yield a row a metric; what tells estimates apart is everything that a table says of them."""
     alike = [name for name in drawn.columns if name not in ("p_value", "q_value", "note")]  # which a figure may redo
     drawn = drawn.drop_duplicates(alike)
-    for (metric, matters), rows in drawn.groupby(["metric", "matters"], sort=False):
+    for metric, rows in drawn.groupby("metric", sort=False):
+        matters = float(rows["matters"].iloc[0])  # one a metric: a study is of one probe and what was audited with it
         half = (rows["ci_high"] - rows["ci_low"]).to_numpy(float) / 2
         recorded = np.array([_is_recorded(judge) for judge in rows["judge"].astype(str)], bool)
-        narrow = half < float(matters) - _EDGE
-        widest = half[~recorded].max() if (~recorded).any() else half.max()
-        known = rows["n_contexts"].dropna() if "n_contexts" in rows else pd.Series(dtype=float)
+        narrow = half < rows["matters"].to_numpy(float) - _EDGE
+        asked = ~recorded if (~recorded).any() else recorded
+        known = rows.loc[asked, "n_contexts"].dropna() if "n_contexts" in rows else pd.Series(dtype=float)
         yield Told(
             study,
             str(metric),
-            float(matters),
+            matters,
             len(rows),
             int(narrow.sum()),
             int(recorded.sum()),
             int((narrow | recorded).sum()),
-            round(float(widest), 6),
+            round(float(half[asked].max()), 6),
             int(known.max()) if len(known) else 0,
         )
 

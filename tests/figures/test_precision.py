@@ -44,16 +44,18 @@ def test_half_the_width_is_held_against_what_the_probe_says_matters(tmp_path):
 
 
 def test_recorded_judges_tell_whatever_their_width_and_do_not_hide_how_wide_the_others_are(tmp_path):
-    judges = ["gpt-4-0613", "meta-llama/Llama-2-7b", "recorded/x/01", "local:a", "simulated:b"]
-    draw(tmp_path, "position__rate", *(rate(0.3 if ":" not in judge else 0.05, judge) for judge in judges))
+    recorded = [rate(0.3, judge, n_contexts=112) for judge in ("gpt-4-0613", "meta/Llama-2-7b", "recorded/x/01")]
+    draw(tmp_path, "position__rate", *recorded, rate(0.05), rate(0.05, "api:b@c"))
     [row] = measure_precision(tmp_path).to_dict("records")
-    assert (row["intervals"], row["narrow"], row["recorded"], row["told"], row["widest"]) == (5, 2, 3, 5, 0.05)
+    assert (row["intervals"], row["narrow"], row["recorded"], row["told"]) == (5, 2, 3, 5)
+    assert (row["widest"], row["n_contexts"]) == (0.05, 24)
 
 
 def test_only_intervals_of_primary_metrics_in_figures_count_and_each_of_them_once(tmp_path):
     draw(tmp_path, "position__rate", rate(0.05), rate(math.nan), rate(0.4, metric="order_consistency"))
     draw(tmp_path, "position__again", rate(0.05, q_value=0.3))
     draw(tmp_path, "baselines__gains", rate(0.4, probe="scoring"))
+    draw(tmp_path, "tour__planted", rate(0.01, "simulated:position=1"))
     draw(tmp_path, "other__table", {"x": 1})
     (tmp_path / "other__empty.png").write_bytes(b"png")
     rate_only = pd.DataFrame([rate(0.4)])
@@ -66,8 +68,8 @@ def test_the_table_is_written_and_said(tmp_path):
     draw(tmp_path, "position__rate", rate(0.05), rate(0.2, "gpt-4"), rate(0.2, attribute="b"))
     table = write_precision(tmp_path)
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "precision.csv"), table)
-    said = "2 of 3 intervals of primary metrics (67%) can tell: narrower than what matters on both sides, or of a recorded"
-    assert describe_precision(table) == f"{said} judge, 1 of them of recorded judges"
+    said = "2 of 3 intervals of primary metrics (67%) can tell: narrower than what matters on both sides, "
+    assert describe_precision(table) == f"{said}or of a recorded judge, 1 of them of recorded judges"
     page = write_index(tmp_path).read_text(encoding="utf-8")
     assert said in page
     assert "± 0.1</td><td>± 0.2</td><td>2 of 3, 1 of them of recorded judges</td><td>24" in page
