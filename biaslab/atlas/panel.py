@@ -43,6 +43,11 @@ class Panel:
     rows: pd.DataFrame
     finding: str
 
+    @property
+    def told(self) -> pd.DataFrame:
+        """The rows with the finding as a column of that name, which the gallery of figures shows."""
+        return self.rows.assign(finding=self.finding)
+
     def _repr_markdown_(self) -> str:
         return f"**{self.finding}**"
 

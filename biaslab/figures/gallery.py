@@ -44,7 +44,8 @@ def write_index(folder: str | PathLike[str], lines: Sequence[Line] = ()) -> Path
     Parameters
     ----------
     folder : str or path
-        Holds ``<study>__<name>.png`` with ``.pdf`` and ``.csv`` beside it; see `biaslab.plots.save`.
+        Holds ``<study>__<name>.png`` with ``.pdf`` and ``.csv`` beside it; see `biaslab.plots.save`. What a column
+        ``finding`` of the table says stands below the figure.
     lines : sequence of Line
         What the last run did.
 
@@ -59,8 +60,9 @@ def write_index(folder: str | PathLike[str], lines: Sequence[Line] = ()) -> Path
         others = [
             picture.with_suffix(suffix).name for suffix in (".pdf", ".csv") if picture.with_suffix(suffix).exists()
         ]
-        facts = describe_estimates(picture.with_suffix(".csv"))
-        studies.setdefault(study, []).append({"name": name, "png": picture.name, "others": others, "facts": facts})
+        numbers = picture.with_suffix(".csv")
+        told = {"facts": describe_estimates(numbers), "finding": find_sentence(numbers)}
+        studies.setdefault(study, []).append({"name": name, "png": picture.name, "others": others, **told})
     target = place / "index.html"
     page = templates("biaslab.figures").get_template("index.html.j2")
     table = measure_precision(place)
@@ -73,6 +75,15 @@ def _place(picture: Path) -> tuple[int, str]:
     """Sort figures by name, those of the first studies before all others."""
     study = picture.stem.partition("__")[0]
     return (_FIRST.index(study) if study in _FIRST else len(_FIRST)), picture.name
+
+
+def find_sentence(path: Path) -> str:
+    """Return what the column ``finding`` of a CSV file says, which is one sentence; empty where there is none."""
+    try:
+        found = pd.read_csv(path, usecols=["finding"])["finding"].dropna().unique()
+    except (OSError, ValueError):
+        return ""
+    return str(found[0]) if len(found) == 1 else ""
 
 
 def describe_estimates(path: Path) -> str:
