@@ -1,8 +1,10 @@
 """A judge among others: whose estimates compare with one of its, and how many of them it exceeds.
 
 Estimates of different judges compare where their metric declares so (`biaslab.core.Comparison`): they have the same
-probe and metric, the conditions that the metric names are alike, and they are over all items. Texts differ all the
-same, so that a standing among other judges says what is usual, and is no test.
+probe and metric, the conditions that the metric names are alike, and they are over all items. So verdicts on pairs
+compare with verdicts on pairs, whether read in text or taken from the likelier label, and points only with points of
+the same scale; metrics that depend on how was answered, such as logits, declare nothing. Texts differ all the same, so
+that a standing among other judges says what is usual, and is no test.
 """
 
 from __future__ import annotations
