@@ -15,9 +15,11 @@ import numpy as np
 import pandas as pd
 
 from biaslab.atlas import carried, known as table
+from biaslab.atlas.perplexity import READER
 from biaslab.atlas.sources import SOURCES, Source, find_source
 from biaslab.audit import audit
 from biaslab.audit.annotators import audit_humans
+from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, MissingDataWarning
 from biaslab.output import replacing
 from biaslab.probes.base import paired, rated
@@ -39,6 +41,7 @@ _CONDITIONS = (
 _OF_SUBSETS = ("first_position_rate", "order_consistency")
 _PERSON = r"(?:expert|annotator)-\d+"  # a judge who is a person, one of several
 _NEVER_SAID = ("rules",)  # a condition that no log tells
+_NOT_COMPARED = ("score_share",)  # a distribution, of which others say how it is shaped
 _OF_OTHERS = ("human_alpha", "alpha_gap")  # of the people that a person is compared with: told of all of them instead
 
 
@@ -113,7 +116,8 @@ def estimate_source(
         parts = [found for _, part in given.groupby(["judge", "dataset"]) for found in _of_judge(part, drawn)]
         parts += _of_people(given, drawn)
     whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
-    return _tidy(whole.assign(source=source.name, repository=source.repository, version=version("biaslab")))
+    repository = source.repository.removeprefix("github.com/")
+    return _tidy(whole.assign(source=source.name, repository=repository, version=version("biaslab")))
 
 
 def carried_perplexities() -> pd.DataFrame:
@@ -138,14 +142,15 @@ def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataF
     subsets = sorted(set(pairs["subset"].fillna("")) - {""})
     for subset in subsets if len(subsets) > 1 else ():
         found = audit(pairs[pairs["subset"] == subset], only=["position"], resampling=resampling)
-        yield found[found["metric"].isin(_OF_SUBSETS) & found["human_gap"].isna()].assign(subset=subset)
+        whole = over_all_items(found)
+        yield whole[whole["metric"].isin(_OF_SUBSETS)].assign(subset=subset)
     if "log_perplexity" in trials:
         scores = rated(trials)
         scores = scores[scores["log_perplexity"].notna()]
         for configuration, part in scores.groupby("configuration", sort=False):
             own = part.assign(probe="familiarity", asked="score")
             found = audit(own, only=["familiarity"], resampling=resampling)
-            yield found.assign(configuration=str(configuration))
+            yield found.assign(configuration=str(configuration), likelihood_judge=READER)
 
 
 def _of_people(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
@@ -178,6 +183,7 @@ def _by_configuration(estimates: pd.DataFrame, trials: pd.DataFrame) -> pd.DataF
 def _tidy(estimates: pd.DataFrame) -> pd.DataFrame:
     """Keep what is defined and rests on enough contexts, in a fixed order of columns, without empty ones."""
     known = estimates.drop(columns=list(_NEVER_SAID), errors="ignore")
+    known = known[~known["metric"].isin(_NOT_COMPARED)]
     kept = known[known["estimate"].notna() & (known["n_contexts"] >= FEWEST_CONTEXTS)]
     fixed = ("source", *LEADING, *_CONDITIONS, *TRAILING, "repository", "version")
     others = sorted(set(kept.columns) - set(fixed))

@@ -5,10 +5,12 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import biaslab as bl
 from biaslab.atlas import estimating
 from biaslab.atlas.sources import find_source
+from biaslab.cli.atlas import app
 from biaslab.errors import InputError
 from biaslab.judgements.log_columns import trials_of
 
@@ -109,6 +111,10 @@ def test_an_unknown_source_or_a_missing_file_writes_nothing(tmp_path):
         with pytest.raises(InputError):
             estimating.build(tmp_path, names, target)
     assert not target.exists()
+    before = estimating.FILE.read_bytes()
+    ran = CliRunner().invoke(app, ["build", str(tmp_path), "--estimates", "--source", "null_model"])
+    assert isinstance(ran.exception, InputError)
+    assert estimating.FILE.read_bytes() == before
 
 
 @pytest.mark.slow
