@@ -30,7 +30,8 @@ class Told(NamedTuple):
     matters : float
         The smallest distance from the null that matters, as the probe declares it, in the metric's own unit.
     intervals : int
-        Intervals drawn; one that several figures show counts once.
+        Intervals drawn; one that several figures show counts once. 0 where the metric was estimated and figures show no
+        interval of it, as where it is undefined.
     narrow : int
         Those that reach less than ``matters`` to either side, by half of their width.
     recorded : int
@@ -38,7 +39,7 @@ class Told(NamedTuple):
     told : int
         Those that are narrow, or of a recorded judge, or both.
     widest : float
-        Largest half width; of judges that were asked, where there are any.
+        Largest half width; of judges that were asked, where there are any. NaN without an interval.
     n_contexts : int
         Most contexts of an interval, likewise; 0 where the table does not say.
     """
@@ -62,12 +63,13 @@ def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
     Parameters
     ----------
     folder : str or path
-        Holds ``<study>__<name>.png`` with ``.csv`` beside it; see `biaslab.plots.save`.
+        Holds ``<study>__<name>.png`` with ``.csv`` beside it, see `biaslab.plots.save`, and other tables of a study
+        without a picture.
 
     Returns
     -------
     pandas.DataFrame
-        One row a study and primary metric, with the columns of `Told`; no row for what draws no primary metric.
+        One row a study and primary metric, with the columns of `Told`; no row for what estimates no primary metric.
 
     Examples
     --------
@@ -81,10 +83,11 @@ def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
     [['position', 0.1, 2, 1, 0.2]]
     """
     studies: dict[str, list[pd.DataFrame]] = {}
-    for picture in sorted(Path(folder).glob("*__*.png")):
-        drawn = _primary_rows(picture.with_suffix(".csv"))
-        if len(drawn):
-            studies.setdefault(picture.stem.partition("__")[0], []).append(drawn)
+    for path in sorted(Path(folder).glob("*__*.csv")):
+        found = _primary_rows(path)
+        if len(found):
+            shown = path.with_suffix(".png").exists() & found[["estimate", "ci_low", "ci_high"]].notna().all(axis=1)
+            studies.setdefault(path.stem.partition("__")[0], []).append(found.assign(shown=shown))
     rows = [row for study, parts in studies.items() for row in _of_study(study, pd.concat(parts, ignore_index=True))]
     return pd.DataFrame(rows, columns=list(Told._fields))
 
@@ -104,7 +107,7 @@ def share_told(table: pd.DataFrame) -> float:
 
 def describe_precision(table: pd.DataFrame) -> str:
     """Say in one sentence how many primary intervals could tell; empty where none was drawn."""
-    if table.empty:
+    if not table["intervals"].sum():
         return ""
     total, told, recorded = (int(table[name].sum()) for name in ("intervals", "told", "recorded"))
     of_them = f", {recorded:,} of them of recorded judges" if recorded else ""
@@ -115,15 +118,14 @@ def describe_precision(table: pd.DataFrame) -> str:
 
 
 def _primary_rows(path: Path) -> pd.DataFrame:
-    """Read the intervals of primary metrics for which a probe says what matters; none where there is no such file."""
+    """Read the rows of primary metrics for which a probe says what matters; none where the file holds no estimates."""
     try:
         frame = pd.read_csv(path, low_memory=False)
     except (OSError, ValueError):
         return pd.DataFrame()
     if not set(frame.columns) >= _NEEDED:
         return pd.DataFrame()
-    known = frame[["estimate", "ci_low", "ci_high"]].notna().all(axis=1)
-    frame = frame[known & ~frame["judge"].astype(str).str.startswith("simulated:")]
+    frame = frame[~frame["judge"].astype(str).str.startswith("simulated:")]
     pairs = list(zip(frame["metric"].astype(str), frame["probe"].astype(str), strict=True))
     sizes = {pair: find_metric(*pair).matters if is_primary(*pair) else None for pair in set(pairs)}
     matters = np.array([sizes[pair] for pair in pairs], float)
@@ -131,12 +133,11 @@ def _primary_rows(path: Path) -> pd.DataFrame:
     return primary
 
 
-def _of_study(study: str, drawn: pd.DataFrame) -> Iterator[Told]:
+def _of_study(study: str, found: pd.DataFrame) -> Iterator[Told]:
     """Yield a row a metric; what tells estimates apart is everything that a table says of them."""
-    alike = [name for name in drawn.columns if name not in ("p_value", "q_value", "note")]  # which a figure may redo
-    drawn = drawn.drop_duplicates(alike)
-    for metric, rows in drawn.groupby("metric", sort=False):
-        matters = float(rows["matters"].iloc[0])  # one a metric: a study is of one probe and what was audited with it
+    alike = [name for name in found.columns if name not in ("p_value", "q_value", "note")]  # which a figure may redo
+    for metric, every in found.groupby("metric", sort=False):
+        rows = every[every["shown"]].drop_duplicates(alike)
         half = (rows["ci_high"] - rows["ci_low"]).to_numpy(float) / 2
         recorded = np.array([_is_recorded(judge) for judge in rows["judge"].astype(str)], bool)
         narrow = half < rows["matters"].to_numpy(float) - _EDGE
@@ -145,12 +146,12 @@ def _of_study(study: str, drawn: pd.DataFrame) -> Iterator[Told]:
         yield Told(
             study,
             str(metric),
-            matters,
+            float(every["matters"].iloc[0]),  # one a metric: a study is of one probe and what was audited with it
             len(rows),
             int(narrow.sum()),
             int(recorded.sum()),
             int((narrow | recorded).sum()),
-            round(float(half[asked].max()), 6),
+            round(float(half[asked].max()), 6) if len(rows) else float("nan"),
             int(known.max()) if len(known) else 0,
         )
 

@@ -58,10 +58,19 @@ def test_only_intervals_of_primary_metrics_in_figures_count_and_each_of_them_onc
     draw(tmp_path, "tour__planted", rate(0.01, "simulated:position=1"))
     draw(tmp_path, "other__table", {"x": 1})
     (tmp_path / "other__empty.png").write_bytes(b"png")
-    rate_only = pd.DataFrame([rate(0.4)])
-    rate_only.to_csv(tmp_path / "position__estimates.csv", index=False)  # no figure
+    pd.DataFrame([rate(0.4)]).to_csv(tmp_path / "position__estimates.csv", index=False)  # no figure
     table = measure_precision(tmp_path)
     assert table[["study", "intervals"]].to_numpy().tolist() == [["position", 1]]
+
+
+def test_a_primary_metric_that_no_figure_could_show_has_a_row_all_the_same(tmp_path):
+    undefined = rate(math.nan, probe="recipe", metric="recipe_gain", note="scores do not vary")
+    pd.DataFrame([undefined]).to_csv(tmp_path / "recipe__estimates.csv", index=False)
+    table = write_precision(tmp_path)
+    assert table[["study", "metric", "intervals", "told"]].to_numpy().tolist() == [["recipe", "recipe_gain", 0, 0]]
+    assert describe_precision(table) == ""
+    assert math.isnan(share_told(table))
+    assert "none: undefined, or in no figure" in write_index(tmp_path).read_text(encoding="utf-8")
 
 
 def test_the_table_is_written_and_said(tmp_path):
