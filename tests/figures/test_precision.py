@@ -12,7 +12,7 @@ from biaslab.figures.gallery import write_index
 from biaslab.figures.precision import describe_precision, measure_precision, share_told, write_precision
 
 ROOT = Path(__file__).resolve().parents[2]
-#: `precision.csv` of the last run of all notebooks with their defaults; copy it here after such a run.
+#: `precision.csv` as it was written when notebooks ran with their defaults: copy it here after `make figures`.
 MEASURED = Path(__file__).parent / "measured_precision.csv"
 
 
