@@ -22,7 +22,7 @@ from biaslab.audit.annotators import audit_humans
 from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, MissingDataWarning
 from biaslab.output import replacing
-from biaslab.probes.base import paired, rated
+from biaslab.probes.base import paired, scored
 from biaslab.stats import LEADING, TRAILING, Resampling
 
 #: The table.
@@ -134,23 +134,14 @@ def write_estimates(estimates: pd.DataFrame, file: Path) -> None:
 
 def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
     """Yield what audits tell of one judge on one data set: of all of it, of its subsets, and with perplexities."""
-    plain = trials.drop(columns="log_perplexity", errors="ignore")
-    whole = _by_configuration(audit(plain, resampling=resampling), trials)
+    whole = _by_configuration(audit(trials, resampling=resampling), trials)
     person = whole["judge"].str.fullmatch(_PERSON) & whole["metric"].isin(_OF_OTHERS)
     yield whole[~person]
-    pairs = paired(plain)
+    pairs = paired(trials)
     subsets = sorted(set(pairs["subset"].fillna("")) - {""})
     for subset in subsets if len(subsets) > 1 else ():
-        found = audit(pairs[pairs["subset"] == subset], only=["position"], resampling=resampling)
-        whole = over_all_items(found)
-        yield whole[whole["metric"].isin(_OF_SUBSETS)].assign(subset=subset)
-    if "log_perplexity" in trials:
-        scores = rated(trials)
-        scores = scores[scores["log_perplexity"].notna()]
-        for configuration, part in scores.groupby("configuration", sort=False):
-            own = part.assign(probe="familiarity", asked="score")
-            found = audit(own, only=["familiarity"], resampling=resampling)
-            yield found.assign(configuration=str(configuration), likelihood_judge=READER)
+        found = over_all_items(audit(pairs[pairs["subset"] == subset], only=["position"], resampling=resampling))
+        yield found[found["metric"].isin(_OF_SUBSETS)].assign(subset=subset)
 
 
 def _of_people(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
@@ -168,15 +159,19 @@ def _with_perplexities(trials: pd.DataFrame, perplexities: pd.DataFrame) -> pd.D
 
 
 def _by_configuration(estimates: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Undo the names "attribute (configuration)" under which audits estimate configurations side by side."""
-    names = trials[["attribute", "configuration"]].drop_duplicates()
+    """Name the configuration of each estimate, which audits write behind the attribute where there are several."""
+    names = scored(trials)[["attribute", "configuration"]].drop_duplicates()
     joined = names["attribute"] + " (" + names["configuration"] + ")"
     attribute, configuration = (dict(zip(joined, names[name], strict=True)) for name in names)
-    known = estimates.get("configuration")
-    named = estimates["attribute"].map(configuration)
+    only = names["configuration"].unique().tolist()
+    found = estimates["attribute"].map(configuration)
+    if len(only) == 1 and only != ["recorded"]:  # the one of a judge who was asked in one way
+        found = found.fillna(only[0])
+    told = estimates.get("configuration")
     return estimates.assign(
         attribute=estimates["attribute"].map(lambda name: attribute.get(name, name)),
-        configuration=named if known is None else named.where(named.notna(), known),
+        configuration=found if told is None else found.where(found.notna(), told),
+        likelihood_judge=np.where(estimates["probe"] == "familiarity", READER, ""),
     )
 
 

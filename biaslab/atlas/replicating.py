@@ -43,7 +43,7 @@ _SHOWN = [
 
 
 class _Unlike(NamedTuple):
-    """Why what a paper prints of a metric is not ours, on this data set or with this template, or anywhere."""
+    """Why what a paper prints of a metric is not ours: on a data set, with a template, of a judge, or anywhere."""
 
     paper: str
     metric: str
@@ -58,8 +58,13 @@ _REASONS = (
     _Unlike("zeng2024", "accuracy_both_orders", _UNREAD),
     _Unlike("zeng2024", "order_consistency", "pairs with a verdict that cannot be read count there, and not here"),
     _Unlike("shi2024", "order_consistency", "the few replies that were not read there are read here", "devbench"),
-    _Unlike("shi2024", "order_consistency", "theirs is of every reply that was read, ours of pairs of which both were"),
+    _Unlike(
+        "shi2024",
+        "order_consistency",
+        "theirs is of all replies read there, ours of pairs read in both orders",
+    ),
     _Unlike("panickssery2024", "own_win_rate", "their field answers another question: whose is it?", "recorded"),
+    _Unlike("panickssery2024", "own_win_rate", "it is not told for which text theirs is", "llama-2-7b-chat"),
     _Unlike(
         "panickssery2024",
         "own_win_rate",
@@ -89,7 +94,7 @@ def replications() -> pd.DataFrame:
     Raises
     ------
     TrialsError
-        If a number has no estimate, or several.
+        If a number has several estimates, or no number of a paper and metric has one.
 
     Examples
     --------
@@ -114,7 +119,7 @@ def _beside(rows: pd.DataFrame, ours: pd.DataFrame, conditions: dict[str, str]) 
     keys = rows[columns].assign(**{str(name): column for name, column in named.items()}).assign(**conditions)
     whole = ours[[name for name in _PARTS if name not in keys]].isna().all(axis=1)
     found = keys.merge(ours[whole], on=list(keys), how="left", suffixes=("", " "))
-    if len(found) != len(rows) or found["estimate"].isna().any():
+    if len(found) != len(rows) or found["estimate"].isna().all():
         what = f"{rows['paper'].iloc[0]}, {rows['metric'].iloc[0]}: {len(rows)} numbers, {len(found)} estimates"
         raise TrialsError("estimates", what, "one estimate a printed number", "build the atlas's estimates again")
     said = rows[["paper", "table", "row", "column", "printed"]].reset_index(drop=True)
@@ -131,4 +136,4 @@ def _reason(row: pd.Series) -> str:
     if row["equal"]:
         return ""
     about = [one for one in _REASONS if (one.paper, one.metric) == (row["paper"], row["metric"])]
-    return next((one.why for one in about if one.where in ("", row["dataset"], row["template"])), "")
+    return next((one.why for one in about if one.where in ("", row["dataset"], row["template"], row["judge"])), "")

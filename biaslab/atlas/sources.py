@@ -263,7 +263,7 @@ SOURCES = (
         "",
         False,
         tuple(f"recorded/self_recognition/{kind}_*.json.gz" for kind in ("pairs", "label", "scores", "summaries")),
-        "",
+        "Llama-2's means under wrong and random names, of which it is not told for which text they are.",
         "The probability of the label where it was saved, the label otherwise; expected scores of the distributions.",
         raw_files.self_recognition,
     ),

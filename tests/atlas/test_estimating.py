@@ -64,6 +64,12 @@ def test_configurations_are_a_condition_and_no_part_of_a_name():
     ]  # fmt: skip
 
 
+def test_the_one_way_of_asking_is_named():
+    found = made(scores(10, ["coherence"], ["rts"]))
+    assert set(found["configuration"]) == {"rts"}
+    assert "configuration" not in made(pairs(10, "easy")).query("probe == 'position'").dropna(axis="columns", how="all")
+
+
 def test_people_agree_with_one_another_and_not_with_those_they_are_compared_with():
     parts = [scores(10, ["a"], ["recorded"], f"expert-{n}", ratings="3 4", annotators="0 1") for n in (1, 2, 3)]
     found = made(pd.concat(parts, ignore_index=True))
@@ -79,7 +85,9 @@ def test_familiarity_is_told_where_texts_were_read():
     known = texts.assign(log_perplexity=np.random.default_rng(1).normal(3, 1, len(texts)))
     found = made(trials, known)
     slopes = found[found["metric"] == "familiarity_slope"]
-    assert slopes["configuration"].tolist() == ["rts", "mcq"]
+    assert slopes[["configuration", "likelihood_judge"]].to_numpy().tolist() == [
+        ["rts", "smollm2-135m"], ["mcq", "smollm2-135m"],
+    ]  # fmt: skip
     assert found.equals(made(trials, known))
     assert "familiarity" not in set(made(trials, known.head(20))["probe"])
     assert made(trials).equals(made(trials, known.head(20)))
