@@ -93,7 +93,7 @@ def own_texts() -> Panel:
     by_naming = rows.pivot_table(index="judge", columns="naming", values="estimate")
     by_naming = by_naming.sort_values(_NAMINGS[0], ascending=False)
     shares = (by_naming[_NAMINGS[0]], 1 - by_naming[_NAMINGS[-1]])
-    told, named = (joined([f"{rate:.3f} ({judge})" for judge, rate in share.items()]) for share in shares)
+    told, named = (joined([f"{rate:.3f} ({judge})" for judge, rate in share.dropna().items()]) for share in shares)
     return Panel(
         rows,
         f"A judge's own summary wins against those of four others at a rate of {told}; where names are exchanged, what "
