@@ -39,8 +39,9 @@ ALLOWED = {
     "audit": {"datasets", "judgements", "probes", "ranking", "scoring", "stats"},
     "atlas": {"audit", "core", "datasets", "judgements", "judges", "probes", "published", "stats"},
     "distill": {"collect", "core", "datasets", "judges", "prompts", "scales", "scoring", "stats", "store"},
-    "plots": {"core", "probes", "stats"},
-    "report": {"core", "plots", "probes", "stats"},
+    "comparing": {"core", "probes", "stats"},
+    "plots": {"comparing", "core", "probes", "stats"},
+    "report": {"comparing", "core", "plots", "probes", "stats"},
     "figures": {"datasets", "judges", "probes", "report", "store"},
     "cli": set(ROOMS),
 }

@@ -10,7 +10,7 @@ Examples
 """
 
 from biaslab.core.about import About
-from biaslab.core.declarations import Calibration, Metric
+from biaslab.core.declarations import Calibration, Comparison, Metric
 from biaslab.core.protocols import (
     Closable,
     Design,
@@ -47,6 +47,7 @@ __all__ = [
     "Calibration",
     "Choice",
     "Closable",
+    "Comparison",
     "Completion",
     "Design",
     "Encoding",

@@ -50,6 +50,22 @@ class Calibration:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """What makes estimates of a metric compare that are of different judges: see `biaslab.comparing`.
+
+    Parameters
+    ----------
+    of : str
+        What the judges were asked for, in a few words, such as ``"verdicts on pairs"``.
+    alike : tuple of str
+        Conditions that have to have the same value, such as the scale of what is counted in points.
+    """
+
+    of: str
+    alike: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Metric:
     """A metric of a probe, declared once: how it is read, whether it is primary, and how it is calibrated.
 
@@ -76,6 +92,8 @@ class Metric:
         It is tested, and q-values are over such metrics. A primary metric is calibrated.
     calibration : Calibration, optional
         What to plant to see whether test and interval keep their promises.
+    comparison : Comparison, optional
+        What makes estimates of different judges compare; none where they depend on the texts or on how was asked.
     """
 
     name: str
@@ -89,6 +107,7 @@ class Metric:
     quality: bool = False
     primary: bool = False
     calibration: Calibration | None = None
+    comparison: Comparison | None = None
 
     @property
     def axis(self) -> str:

@@ -12,6 +12,9 @@ import pandas as pd
 from biaslab.figures.precision import describe_precision, measure_precision
 from biaslab.report.wording import templates, version
 
+#: Studies that stand before all others: recorded judges, whom a reader knows.
+_FIRST = ("atlas", "replications")
+
 
 @dataclass(frozen=True)
 class Line:
@@ -41,7 +44,8 @@ def write_index(folder: str | PathLike[str], lines: Sequence[Line] = ()) -> Path
     Parameters
     ----------
     folder : str or path
-        Holds ``<study>__<name>.png`` with ``.pdf`` and ``.csv`` beside it; see `biaslab.plots.save`.
+        Holds ``<study>__<name>.png`` with ``.pdf`` and ``.csv`` beside it; see `biaslab.plots.save`. What a column
+        ``finding`` of the table says stands below the figure.
     lines : sequence of Line
         What the last run did.
 
@@ -51,19 +55,35 @@ def write_index(folder: str | PathLike[str], lines: Sequence[Line] = ()) -> Path
     """
     place = Path(folder)
     studies: dict[str, list[dict[str, object]]] = {}
-    for picture in sorted(place.glob("*__*.png")):
+    for picture in sorted(place.glob("*__*.png"), key=_place):
         study, _, name = picture.stem.partition("__")
         others = [
             picture.with_suffix(suffix).name for suffix in (".pdf", ".csv") if picture.with_suffix(suffix).exists()
         ]
-        facts = describe_estimates(picture.with_suffix(".csv"))
-        studies.setdefault(study, []).append({"name": name, "png": picture.name, "others": others, "facts": facts})
+        numbers = picture.with_suffix(".csv")
+        told = {"facts": describe_estimates(numbers), "finding": find_sentence(numbers)}
+        studies.setdefault(study, []).append({"name": name, "png": picture.name, "others": others, **told})
     target = place / "index.html"
     page = templates("biaslab.figures").get_template("index.html.j2")
     table = measure_precision(place)
     shown = {"lines": lines, "could_tell": describe_precision(table), "precision": table.to_dict("records")}
     target.write_text(page.render(studies=studies, version=version(), **shown), encoding="utf-8")
     return target
+
+
+def _place(picture: Path) -> tuple[int, str]:
+    """Sort figures by name, those of the first studies before all others."""
+    study = picture.stem.partition("__")[0]
+    return (_FIRST.index(study) if study in _FIRST else len(_FIRST)), picture.name
+
+
+def find_sentence(path: Path) -> str:
+    """Return what the column ``finding`` of a CSV file says, which is one sentence; empty where there is none."""
+    try:
+        found = pd.read_csv(path, usecols=["finding"])["finding"].dropna().unique()
+    except (OSError, ValueError):
+        return ""
+    return str(found[0]) if len(found) == 1 else ""
 
 
 def describe_estimates(path: Path) -> str:

@@ -12,6 +12,7 @@ import pandas as pd
 from biaslab.core import Metric
 from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
+from biaslab.plots.backdrop import draw_judges
 from biaslab.plots.style import NULL, PUBLISHED, dots, note, panels, share_legend, styled
 from biaslab.probes import find_metric
 from biaslab.stats import LEADING, TRAILING, require_columns
@@ -19,6 +20,8 @@ from biaslab.stats import LEADING, TRAILING, require_columns
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: Conditions whose values name themselves in a legend, without the name of the column.
+_SPEAKING = frozenset({"judge", "dataset", "attribute", "data", "kind", "naming"})
 _UPRIGHT = 30  # letters of a line of an upright label, beside axes of a column's height
 
 
@@ -32,6 +35,7 @@ def intervals(
     title: str | None = None,
     label: str | None = None,
     null: float | None = None,
+    reference: str | pd.DataFrame | None = None,
 ) -> Axes:
     """Plot a metric as dots with intervals, a row a condition.
 
@@ -52,6 +56,10 @@ def intervals(
         Stands above n; by default the data set's name stands before it.
     label, null : optional
         Label of the axis and where the dashed line stands, in place of what the probe declares of the metric.
+    reference : {"atlas"} or pandas.DataFrame, optional
+        Draw the judges of the atlas, or of another estimates frame, as light marks behind each row with which theirs
+        compare: a mark a judge, the median over what it was asked. The legend says how many. A row with which fewer
+        than five compare has none: see `biaslab.comparing`.
 
     Returns
     -------
@@ -61,6 +69,8 @@ def intervals(
     ------
     TrialsError
         If the frame has no row of the metric.
+    InputError
+        If the reference is another name.
 
     Examples
     --------
@@ -72,11 +82,14 @@ def intervals(
     hue = hue or ("metric" if len(chosen["metric"].unique()) > 1 else next((c for c in varying if c != by), None))
     levels = list(dict.fromkeys(chosen[by]))
     drawn = ax or panels(1, 3.0 + 0.8 * len(levels))[0]
-    _groups(drawn, chosen, np.array([levels.index(level) for level in chosen[by]]), hue, 0.18)
+    places = np.array([levels.index(level) for level in chosen[by]])
+    if reference is not None:
+        draw_judges(drawn, chosen, places, reference)
+    _groups(drawn, chosen, places, hue, 0.18)
     drawn.set_yticks(range(len(levels)), [str(level) for level in levels], parse_math=False)
     drawn.set_ylim(len(levels) - 0.5, -0.5)
     _finish(drawn, chosen, title, label, null)
-    if ax is None and hue is not None:
+    if ax is None and (hue is not None or reference is not None):
         share_legend([drawn])
     return drawn
 
@@ -221,7 +234,8 @@ def _groups(
     offsets = np.linspace(-reach, reach, len(groups)) if len(groups) > 1 else [0.0]
     for index, ((value, part), offset) in enumerate(zip(groups, offsets, strict=True)):
         order = part.index[np.argsort(places[part.index])] if vertical else part.index
-        label = _metrics(part)[0].label if hue == "metric" else value if vertical or not hue else f"{hue} {value!s}"
+        named = value if vertical or not hue or hue in _SPEAKING else f"{hue} {value!s}"
+        label = _metrics(part)[0].label if hue == "metric" else named
         dots(ax, rows.loc[order], places[order] + offset, index, label, vertical)
 
 

@@ -21,6 +21,7 @@ PALETTE = sns.color_palette("colorblind")
 MARKERS = "osD^vP"
 LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 PUBLISHED = "published: "
+RECORDED = "recorded judges"  # in the label of other judges' marks
 NULL: dict[str, Any] = {"color": "0.4", "linestyle": "--", "linewidth": 1, "zorder": 0}  # the line of no effect
 STYLE: dict[Any, Any] = {
     "font.size": 8,
@@ -47,7 +48,7 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 
 
 @styled
-def panels(columns: int, height: float = 6.0, sharex: bool = True) -> list[Axes]:
+def panels(columns: int, height: float = 6.0, sharex: bool = True, width: float | None = None) -> list[Axes]:
     """Return Axes side by side with a common vertical axis, to be drawn into and closed with `share_legend`.
 
     Parameters
@@ -58,8 +59,10 @@ def panels(columns: int, height: float = 6.0, sharex: bool = True) -> list[Axes]
         In centimetres.
     sharex : bool
         Have one horizontal scale; panels of different metrics have none in common.
+    width : float, optional
+        In centimetres, where long names need another than that of a column or a page.
     """
-    size = ((8.0 if columns == 1 else 17.0) / _INCH, height / _INCH)
+    size = ((width or (8.0 if columns == 1 else 17.0)) / _INCH, height / _INCH)
     figure, axes = plt.subplots(1, columns, figsize=size, sharex=sharex, sharey=True, squeeze=False)
     figure.set_layout_engine("constrained", wspace=0.06)
     return list(axes[0])
@@ -72,9 +75,11 @@ def share_legend(axes: Sequence[Axes]) -> None:
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    labels = sorted(found, key=lambda label: label.startswith(PUBLISHED))  # ours first
+    labels = sorted(found, key=lambda label: (label.startswith(PUBLISHED), RECORDED in label))  # ours first
     widest = max(map(len, labels), default=0)
-    columns = max(1, min(len(labels), int((len(axes) * 60 if len(axes) > 1 else 50) / (widest + 6))))
+    width: float = axes[0].figure.get_figwidth() * _INCH  # type: ignore[union-attr]
+    letters = len(axes) * 60 if len(axes) > 1 else 50 * width / 8
+    columns = max(1, min(len(labels), int(letters / (widest + 6))))
     if found:
         axes[0].figure.legend(
             [found[label] for label in labels], labels, loc="outside lower center", frameon=False, ncols=columns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from biaslab.core import Metric
+from biaslab.core import Comparison, Metric
 
 #: By the name under which they stand in the column ``probe``.
 AUDITED: dict[str, tuple[Metric, ...]] = {
@@ -17,6 +17,7 @@ AUDITED: dict[str, tuple[Metric, ...]] = {
             advice="ask for one attribute at a time",
             matters=0.1,
             primary=True,
+            comparison=Comparison("scores of two attributes"),
         ),
     ),
     "human_agreement": (
@@ -33,6 +34,7 @@ AUDITED: dict[str, tuple[Metric, ...]] = {
             advice="compare texts of similar length, or adjust for it",
             matters=0.05,
             primary=True,
+            comparison=Comparison("verdicts on pairs with gold labels"),
         ),
         Metric("longer_wins", "P(the longer wins)", "share"),
     ),
@@ -52,6 +54,7 @@ AUDITED: dict[str, tuple[Metric, ...]] = {
             advice="take a judge of another family for texts of this system",
             matters=0.05,
             primary=True,
+            comparison=Comparison("verdicts on pairs with an own text"),
         ),
         Metric("own_win_rate", "own texts win", "share"),
     ),

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.checks import require_some_of, require_whole
-from biaslab.core import Calibration, Choice, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import Calibration, Choice, Comparison, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.probes._agreeing import between, unit_scores, within
 from biaslab.probes._answers import sample_count
@@ -24,6 +24,7 @@ from biaslab.stats import CELL, ITEM, Measurement, undefined
 
 _ONE: dict[str, Any] = {"attributes": ("coherence",), "scales": ("1-5",), "levels": ("interval",)}
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "context_noise": 0.3}
+_SAMPLES = Comparison("samples of one request", ("level", "answer"))
 _READ = ("configuration", "scale", "ratings", "replicate", "value", "status", "label_mass")
 _HOTTER = 'undefined: samples at temperature 1 were counted, which say nothing of another one: choose answer="text"'
 _MANY_CONTEXTS = 3000  # above, ordinal alpha, whose time grows with the square of the contexts, takes too long
@@ -103,7 +104,7 @@ class Consistency(Probe):
     columns: ClassVar[tuple[str, ...]] = (*ITEM, *_READ)
     needs: ClassVar[str] = "scores on a scale"
     metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric("sample_alpha", "between samples", "Krippendorff's α", null=0.0),
+        Metric("sample_alpha", "between samples", "Krippendorff's α", null=0.0, comparison=_SAMPLES),
         Metric("human_alpha", "between annotators", "Krippendorff's α", null=0.0),
         Metric(
             "alpha_gap",

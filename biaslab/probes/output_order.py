@@ -13,7 +13,7 @@ import pandas as pd
 
 from biaslab import prompts
 from biaslab.checks import require_some_of, require_whole
-from biaslab.core import Calibration, Completion, Message, Metric, Reply, Status, Trial
+from biaslab.core import Calibration, Comparison, Completion, Message, Metric, Reply, Status, Trial
 from biaslab.core.about import Form, Reasons
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -135,6 +135,7 @@ class OutputOrder(Probe):
                 planted={"quality": 0.5, "noise": 1.0, "context_noise": 0.5, "reason_first": 0.12},
                 parameters={"forms": ("ex",), "orders": ("sr", "rs"), "rules": (True,), "replicates": 1},
             ),
+            comparison=Comparison("scores with reasons", ("scale",)),
         ),
         Metric("reason_shift", "score before reasons minus score alone", "points", null=0.0),
         Metric("sample_difference", "samples of two orders", "mean absolute difference, points"),

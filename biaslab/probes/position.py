@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.special import logit
 
 from biaslab.checks import require_some_of, require_whole
-from biaslab.core import Calibration, Metric, Trial
+from biaslab.core import Calibration, Comparison, Metric, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, PairProbe, Part, label_mass, paired
 from biaslab.probes.base.pair_probe import draw_of
@@ -27,6 +27,7 @@ _PREFERS_FIRST = Calibration(
     planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "position": 0.4},
     parameters={"templates": (1,)},
 )
+_VERDICTS = Comparison("verdicts on pairs")  # a distribution decides for its likelier label, as greedy text does
 _TINY = 1e-15  # probabilities are kept off 0 and 1, where a logit is infinite
 
 
@@ -122,6 +123,7 @@ class Position(PairProbe):
             matters=0.1,
             primary=True,
             calibration=_PREFERS_FIRST,
+            comparison=_VERDICTS,
         ),
         Metric(
             "first_position_logit",
@@ -130,7 +132,7 @@ class Position(PairProbe):
             null=0.0,
             calibration=replace(_PREFERS_FIRST, conservative=("text",)),  # of few pairs that flip
         ),
-        Metric("order_consistency", "same winner in both orders", "share"),
+        Metric("order_consistency", "same winner in both orders", "share", comparison=_VERDICTS),
         Metric("primacy_share", "primacy among flipped pairs", "share", null=0.5),
         Metric(
             "comparative_accuracy",

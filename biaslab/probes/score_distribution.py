@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.checks import require_some_of, require_whole
-from biaslab.core import Calibration, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import Calibration, Comparison, Metric, Reply, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.probes._answers import COLUMNS, Answers, name_seed
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, by_configuration, label_mass, scored
@@ -21,6 +21,7 @@ from biaslab.scoring.pointwise import Answer, Asking, Question, drawn_items, rea
 from biaslab.stats import DISTRIBUTION, ITEM, Agreement, Resampling, describe_distribution, score_weights, undefined
 
 _COUNTED = "undefined: {} samples at temperature 1 do not show it: ask a judge that gives distributions"
+_ALIKE = Comparison("scores on one scale", ("scale", "answer"))
 _SMOOTH = 0.03  # how far Whipple's index of a smooth distribution may lie from 1: see `biaslab.stats.heaping`
 _FAIR: dict[str, Scalar] = {"quality": 0.6, "noise": 0.5, "context_noise": 0.3}
 
@@ -124,11 +125,12 @@ class ScoreDistribution(Probe):
                     parameters={"scales": ("1-100",), "answer": "text", "samples": 5},
                     conservative=("exact",),  # the null has a margin
                 ),
+                comparison=_ALIKE,
             )
             for base in (10, 5)
         ),
         Metric("myers_index", "last digits that would have to change", "share"),
-        Metric("scale_use", "levels in use", "share"),
+        Metric("scale_use", "levels in use", "share", comparison=_ALIKE),
         Metric("range_used", "range in use", "share"),
         Metric("pooled_sd", "standard deviation of all scores", "points"),
         Metric("tie_rate", "ties", "share"),

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.checks import require_one_of
-from biaslab.core import Calibration, Metric, Trial
+from biaslab.core import Calibration, Comparison, Metric, Trial
 from biaslab.datasets.schema import Dataset, count_words
 from biaslab.probes._familiar import EqualQuality, single_columns
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, ScoreProbe, by_configuration, label_mass, rated
@@ -103,6 +103,7 @@ class Verbosity(EqualQuality):
                 parameters={"reliability": 1.0},
                 longest=16,
             ),
+            comparison=Comparison("scores of texts that humans scored too"),
         ),
         Metric(
             "verbosity_excess",

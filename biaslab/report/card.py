@@ -32,8 +32,9 @@ class Card:
     Attributes
     ----------
     biases : pandas.DataFrame
-        One row a judge × primary metric: ``judge, probe, metric, label, status, verdict, strongest, estimate, interval,
-        q, mde, remedy, advice, n_cells``. ``status`` is one of *bias*, *slight*, *none*, *unclear*, *untested*.
+        One row a judge × primary metric: ``judge, probe, metric, label, status, verdict, standing, strongest, estimate,
+        interval, q, mde, remedy, advice, n_cells``. ``status`` is one of *bias*, *slight*, *none*, *unclear*,
+        *untested*; ``standing`` and what follows are those of the strongest cell.
     quality : pandas.DataFrame
         How well each judge agrees with the reference scores: ``judge, label, cell, estimate, interval``.
     cells : pandas.DataFrame
@@ -112,6 +113,7 @@ class Card:
             "tests": correction(self.cells),
             "seeds": ", ".join(f"{seed:.0f}" for seed in self.cells["seed"].dropna().unique()),
             "version": version(),
+            "compared": bool(self.biases["standing"].any()),
         }
 
     def _row(self, probe: str, metric: str) -> dict[str, Any]:
@@ -135,6 +137,7 @@ def card(
     *,
     matters: Mapping[str, float] | None = None,
     unmeasured: Sequence[tuple[str, str, str]] = (),
+    reference: str | pd.DataFrame | None = "atlas",
 ) -> Card:
     """Put the estimates of several probes, of one judge or several, on one page.
 
@@ -150,6 +153,9 @@ def card(
         See `biaslab.report.verdicts`.
     unmeasured : sequence of tuple of str
         Judge, probe and reason of what could not be measured, to be said on the card.
+    reference : {"atlas"}, pandas.DataFrame or None
+        Say of each bias where the judge stands among the recorded judges of the atlas, or of another estimates frame,
+        that compare with it (see `biaslab.comparing`); None says nothing.
 
     Returns
     -------
@@ -160,7 +166,7 @@ def card(
     TrialsError
         If there is no estimate of a primary metric, or a column is missing.
     InputError
-        If a smallest effect that matters is refused.
+        If a smallest effect that matters, or the reference, is refused.
 
     Examples
     --------
@@ -187,7 +193,7 @@ def card(
     cells = whole[kinds].reset_index(drop=True)
     if cells.empty:
         raise TrialsError("estimates", list(dict.fromkeys(whole["metric"])), "at least one primary metric of a probe")
-    cells = findings(cells, matters)
+    cells = findings(cells, matters, reference=reference)
     rows = [sum_up(part, remedies) for _, part in cells.groupby(["judge", "probe", "metric"], sort=False)]
     return Card(pd.DataFrame(rows), agreements(whole[good]), cells, tuple(unmeasured))
 

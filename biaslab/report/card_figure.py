@@ -76,8 +76,11 @@ def _write(ax: Axes, row: pd.Series, place: int, number: str, first: bool) -> No
         ax.text(-0.22, place - 0.42, "\n".join(name), ha="right", **at | {"va": "top"})
     else:
         ax.text(-0.03, place, "\n".join(name), ha="right", **at)
-    evidence = [f"{row['estimate']} {row['interval']}, q {row['q']}"] if row["status"] in ("bias", "slight") else []
-    words = textwrap.wrap(f"{' '.join(STATUS[row['status']])}: {row['verdict']}", _WIDTH)
+    found = row["status"] in ("bias", "slight")
+    among = str(row["standing"]).partition(" (")[0] if found else ""  # how many; what they judged is in the table
+    evidence = [f"{row['estimate']} {row['interval']}, q {row['q']}"] if found else []
+    said = "; ".join(filter(None, (row["verdict"], among)))
+    words = textwrap.wrap(f"{' '.join(STATUS[row['status']])}: {said}", _WIDTH)
     ax.text(1.03, place, "\n".join([*words, *evidence]), ha="left", **at)
 
 

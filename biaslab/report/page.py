@@ -32,7 +32,12 @@ _SHOWN = {"bias": "is biased", "slight": "slightly biased", "none": "no bias fou
 _NEEDED = ("judge", "probe", "metric", "estimate", "ci_low", "ci_high", "p_value", "mde", "note")
 
 
-def page(estimates: pd.DataFrame, not_run: Mapping[str, str] | None = None, width: int = 100) -> str:
+def page(
+    estimates: pd.DataFrame,
+    not_run: Mapping[str, str] | None = None,
+    width: int = 100,
+    reference: str | pd.DataFrame | None = "atlas",
+) -> str:
     r"""Sum up what was estimated of one judge or several, for reading.
 
     Parameters
@@ -43,6 +48,8 @@ def page(estimates: pd.DataFrame, not_run: Mapping[str, str] | None = None, widt
         Why something could not be estimated at all; by default what ``estimates.attrs["not_run"]`` says.
     width : int
         Letters of a line.
+    reference : {"atlas"}, pandas.DataFrame or None
+        Judges to compare with: see `biaslab.report.card`.
 
     Returns
     -------
@@ -55,6 +62,8 @@ def page(estimates: pd.DataFrame, not_run: Mapping[str, str] | None = None, widt
     ------
     TrialsError
         If a column is missing.
+    InputError
+        If the reference is unknown.
 
     Examples
     --------
@@ -63,7 +72,7 @@ def page(estimates: pd.DataFrame, not_run: Mapping[str, str] | None = None, widt
     >>> probe = bl.probes.Position(attributes=["coherence"], templates=[1])
     >>> judge = bl.SimulatedJudge(data, position=2.0)
     >>> estimates = probe.estimate(bl.collect(probe, judge, data, progress=False), ["first_position_rate"])
-    >>> print("\n".join(page(estimates).splitlines()[:4]))
+    >>> print("\n".join(page(estimates, reference=None).splitlines()[:4]))
     simulated:graded (constructed):position=2,data=473c40d2 (graded (constructed), 12 contexts)
       ● is biased: position, P(A), decisions for the first (share): 0.927 [0.926, 0.928], q <0.001:
         prefers what stands first
@@ -72,7 +81,7 @@ def page(estimates: pd.DataFrame, not_run: Mapping[str, str] | None = None, widt
     require_columns(estimates, _NEEDED, "estimates")
     whole = over_all_items(estimates) if len(estimates) else estimates
     tested = whole[[_is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
-    cells = findings(tested.reset_index(drop=True)) if len(tested) else tested
+    cells = findings(tested.reset_index(drop=True), reference=reference) if len(tested) else tested
     lines: list[str] = []
     for judge, own in whole.groupby("judge", sort=False):
         biases = cells[cells["judge"] == judge] if len(cells) else cells
@@ -106,7 +115,8 @@ def _biases(cells: pd.DataFrame, width: int) -> list[str]:
             name = f"{str(row['probe']).replace('_', ' ')}, {find_metric(row['metric'], row['probe']).axis}"
             where = f" ({row['strongest']})" if row["n_cells"] > 1 and row["strongest"] else ""
             numbers = f": {row['estimate']} {row['interval']}, q {row['q']}{where}" if row["q"] != "–" else ""
-            lines += _item(f"{STATUS[status][0]} {words}: {name}{numbers}: {row['verdict']}", width)
+            said = "; ".join(filter(None, (row["verdict"], row["standing"])))
+            lines += _item(f"{STATUS[status][0]} {words}: {name}{numbers}: {said}", width)
             lines += _item(f"  → {row['advice']}", width) if row["advice"] else []
     return lines or ["  no bias could be tested"]
 

@@ -40,6 +40,7 @@ def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None) -> dict[str, Any]:
         "label": metric.label,
         "status": status,
         "verdict": _verdict(part, shown, metric, status) + _hedges(part, shown),
+        "standing": strongest["standing"],
         "strongest": strongest["cell"],
         "estimate": number(strongest["estimate"]),
         "interval": interval(strongest["ci_low"], strongest["ci_high"]),

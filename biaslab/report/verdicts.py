@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from biaslab.comparing import find_peers, judges_of
 from biaslab.core import Metric
 from biaslab.errors import InputError
 from biaslab.probes import find_metric
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
 Finding = Literal["above", "below", "none", "blind", "untested"]
 _ALPHA = 0.05
 #: The columns that `findings` adds.
-ADDED = ("finding", "slight", "hedge", "null", "matters", "cell", "sentence")
+ADDED = ("finding", "slight", "hedge", "null", "matters", "cell", "standing", "sentence")
 _NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "p_value", "mde")
 
 
 def verdicts(
-    estimates: pd.DataFrame, matters: Mapping[str, float] | None = None, null: float | None = None
+    estimates: pd.DataFrame,
+    matters: Mapping[str, float] | None = None,
+    null: float | None = None,
+    reference: str | pd.DataFrame | None = None,
 ) -> list[str]:
     """Say each estimate in one sentence, in the words that its probe declares.
 
@@ -42,6 +46,9 @@ def verdicts(
         By metric: the smallest distance from the null that matters, in place of the one that the probe declares.
     null : float, optional
         Null of metrics for which no probe declares one: 0 for differences.
+    reference : {"atlas"} or pandas.DataFrame, optional
+        Say where each estimate stands among the judges of the atlas, or of another estimates frame, that compare with
+        it: see `biaslab.comparing`. Nothing is said where they are fewer than five.
 
     Returns
     -------
@@ -58,17 +65,20 @@ def verdicts(
     >>> verdicts(estimates)[0]
     'coherence: 0.927 [0.926, 0.928], p <0.001: prefers what stands first'
     """
-    return [str(sentence) for sentence in findings(estimates, matters, null)["sentence"]]
+    return [str(sentence) for sentence in findings(estimates, matters, null, reference)["sentence"]]
 
 
 def findings(
-    estimates: pd.DataFrame, matters: Mapping[str, float] | None = None, null: float | None = None
+    estimates: pd.DataFrame,
+    matters: Mapping[str, float] | None = None,
+    null: float | None = None,
+    reference: str | pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Say of each estimate what it shows.
 
     Parameters
     ----------
-    estimates, matters, null
+    estimates, matters, null, reference
         As in `verdicts`.
 
     Returns
@@ -79,17 +89,19 @@ def findings(
         *none* (nearer to the null than what matters, and the power for a shift that matters is 80 %), *blind*
         (inconclusive: anything else) or *untested*; with ``slight`` (significant, but nearer to the null than what
         matters), ``hedge`` (what else could explain it, see `biaslab.report.hedges`), ``null``, ``matters``, ``cell``
-        (the attribute and what else tells rows apart) and ``sentence``.
+        (the attribute and what else tells rows apart), ``standing`` (among the judges of the reference) and
+        ``sentence``.
 
     Raises
     ------
     InputError
-        If a smallest effect is not above 0, or of a metric that the frame does not hold.
+        If a smallest effect is not above 0, or of a metric that the frame does not hold; or the reference is unknown.
     TrialsError
         If a column is missing.
     """
     require_columns(estimates, _NEEDED, "estimates")
     wanted = _sizes(matters or {}, estimates)
+    others = None if reference is None else judges_of(reference)
     metrics = [_metric(*named, null) for named in zip(estimates["metric"], estimates["probe"], strict=True)]
     known = np.array([metric.null is not None for metric in metrics], bool)
     tested = corrected(estimates, known & estimates["p_value"].notna().to_numpy())
@@ -106,10 +118,11 @@ def findings(
         hedge = "; ".join(hedges(record, metric.null, finding, size))
         told = (record["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
         what = ", ".join(map(str, filter(None, told)))
-        words = _words(record, metric, finding, slight, size) + (f"; {hedge}" if hedge else "")
+        among = "" if others is None else _standing(record, finding, others)
+        words = "; ".join(filter(None, (_words(record, metric, finding, slight, size), among, hedge)))
         sentence = f"{what}: {_evidence(record, over)}{words}".removeprefix(": ")
         where_null, least = (math.nan if value is None else value for value in (metric.null, size))
-        rows.append((finding, slight, hedge, where_null, least, where, sentence))
+        rows.append((finding, slight, hedge, where_null, least, where, among, sentence))
     columns = dict(zip(ADDED, zip(*rows, strict=True), strict=True)) if rows else {"sentence": ()}
     return tested.assign(**{name: list(values) for name, values in columns.items()})
 
@@ -151,6 +164,14 @@ def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) 
     if size is None or (not is_above(record["mde"], size) and is_above(size, abs(record["estimate"] - null))):
         return "none"
     return "blind"
+
+
+def _standing(record: Mapping[Any, Any], finding: Finding, others: pd.DataFrame) -> str:
+    """Say where an estimate stands among others that compare: how many it exceeds, or, shown to be nothing, theirs."""
+    peers = None if finding == "untested" else find_peers(record, others)
+    if peers is None:
+        return ""
+    return peers.standing(record, finding == "above") if finding in ("above", "below") else peers.spread
 
 
 def _contains(record: Mapping[Any, Any], null: float) -> bool:

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from biaslab.figures.gallery import Line, describe_estimates, write_index
+from biaslab.figures.gallery import Line, describe_estimates, find_sentence, write_index
 
 
 def test_every_figure_is_shown_with_its_estimates(tmp_path, make_row):
@@ -19,6 +19,22 @@ def test_every_figure_is_shown_with_its_estimates(tmp_path, make_row):
     assert 'src="source__loss%20%26%20gain.png"' in page
     assert "0 judge calls" in page
     assert "readme" not in page
+
+
+def test_recorded_judges_stand_first(tmp_path):
+    for name in ("anchoring__slope", "replications__all", "atlas__position", "zeal__x"):
+        (tmp_path / f"{name}.png").write_bytes(b"png")
+    page = write_index(tmp_path).read_text(encoding="utf-8")
+    places = [page.index(f">{study}</h2>") for study in ("atlas", "replications", "anchoring", "zeal")]
+    assert places == sorted(places)
+
+
+def test_what_a_table_finds_stands_below_its_figure(tmp_path, make_row):
+    (tmp_path / "atlas__rate.png").write_bytes(b"png")
+    rows = pd.DataFrame([make_row(), make_row()]).assign(finding="Two of 2 judges prefer <b> first.")
+    rows.to_csv(tmp_path / "atlas__rate.csv", index=False)
+    assert "Two of 2 judges prefer &lt;b&gt; first." in write_index(tmp_path).read_text(encoding="utf-8")
+    assert find_sentence(tmp_path / "atlas__rate.png") == find_sentence(tmp_path / "none.csv") == ""
 
 
 def test_files_that_are_no_estimates_are_said_in_rows_or_not_at_all(tmp_path):

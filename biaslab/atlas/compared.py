@@ -1,0 +1,35 @@
+"""Recorded judges as company for the judge at hand: models on whole data sets, asked in the plainest way."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from biaslab.atlas.known import estimates
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Judges who are people, one of several or all together.
+PEOPLE = r"(?:expert|annotator)-\d+|annotators' mean|humans"
+#: Of sources that asked in several ways, some of them remedies, the one that is none.
+_PLAINEST = {"llmbar": "Vanilla", "self_recognition": "recorded"}
+
+
+@cache
+def reference() -> pd.DataFrame:
+    """Return the estimates of the atlas that a judge is compared with.
+
+    People are left out, and so are subsets of data sets. Of LLMBar's ten prompts, most of which are remedies, only
+    the plain one counts, and of pairs that hold a judge's own text those without names of authors.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of `biaslab.atlas.estimates`, with the name of the source as ``dataset``.
+    """
+    rows = estimates()
+    kept = ~rows["judge"].str.fullmatch(PEOPLE) & rows["subset"].isna()
+    for source, template in _PLAINEST.items():
+        kept &= (rows["source"] != source) | rows["template"].isna() | (rows["template"] == template)
+    return rows[kept].assign(dataset=rows["source"])

@@ -1,0 +1,120 @@
+"""Panels of the atlas about judgements of pairs: order, its noise, the gap, prompts, length, own texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from biaslab.atlas.compared import reference
+from biaslab.atlas.panel import Panel, choose, excludes, joined, labelled, largest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_HALF = 0.5
+_ORDER = ("order_consistency", "resampling_consistency")
+
+
+def first_position() -> Panel:
+    """Return P(A) of every recorded judge on whole data sets, asked in the plainest way, from the least on."""
+    rows = largest(_position("first_position_rate"))
+    rows = labelled(rows, "judge", "of_what").sort_values("estimate", kind="stable")
+    sure = rows[excludes(rows, _HALF)]
+    first, second = (sure["estimate"] > _HALF).sum(), (sure["estimate"] < _HALF).sum()
+    least, most = rows.iloc[0], rows.iloc[-1]
+    return Panel(
+        rows,
+        f"Of {len(rows)} rates of {rows['judge'].nunique()} judges on {rows['data'].nunique()} data sets, {first} lie "
+        f"above ½ (what stands first is preferred) and {second} below, with intervals that exclude it; they go from "
+        f"{least['estimate']:.2f} ({least['judge']}, {least['data']}) to {most['estimate']:.2f} ({most['judge']}, "
+        f"{most['data']}).",
+    )
+
+
+def gap() -> Panel:
+    """Return P(A) by the gap between the two human scores, where these are graded: GPT-3.5 on SummEval."""
+    rows = choose(_all(), metric="first_position_rate", probe="position", source="summeval_pairs")
+    rows = rows[rows["human_gap"].notna()].sort_values(["attribute", "human_gap"], kind="stable")
+    told = []
+    for attribute, part in rows.groupby("attribute", sort=False):
+        near, far = part.iloc[0], part.iloc[-1]
+        told.append(
+            f"{attribute} from {near['estimate']:.2f} at a gap of {near['human_gap']:.1f} to {far['estimate']:.2f} at "
+            f"{far['human_gap']:.1f}{'' if _overlap(near, far) else ', with intervals apart'}"
+        )
+    [judge] = rows["judge"].unique()
+    return Panel(rows, f"With the gap between the human scores, P(A) of {judge} goes, for {joined(told)}.")
+
+
+def order_beside_noise() -> Panel:
+    """Return how often one winner stands in both orders, and when asked again, where requests were repeated."""
+    rows = choose(reference(), probe="position", metric=list(_ORDER), human_gap=None, source=["mt_bench", "devbench"])
+    rows = _of_repetitions(rows)
+    both = rows.pivot_table(index=["judge", "data"], columns="metric", values=["estimate", "ci_low", "ci_high"])
+    apart = both["ci_high", _ORDER[0]] < both["ci_low", _ORDER[1]]
+    order, again = (both["estimate", name].mean() for name in _ORDER)
+    return Panel(
+        labelled(rows, "judge"),
+        f"Exchanging the two answers changes {1 - order:.0%} of the winners and asking again {1 - again:.0%}, on "
+        f"average over {len(both)} judge × data; in {apart.sum()} of them order does more than chance, with intervals "
+        "apart.",
+    )
+
+
+def prompts() -> Panel:
+    """Return P(A) and accuracy of each judge of LLMBar under each of its prompts."""
+    names = ["first_position_rate", "comparative_accuracy"]
+    rows = choose(_all(), source="llmbar", dataset="llmbar", probe="position", metric=names, human_gap=None)
+    table = rows.pivot_table(index=["template", "judge"], columns="metric", values="estimate").dropna()
+    everywhere = table.groupby("judge").size() == table.index.get_level_values("template").nunique()
+    table = table[everywhere.reindex(table.index.get_level_values("judge")).to_numpy()]  # the same judges in each mean
+    bias = (table[names[0]] - _HALF).abs().groupby("template").mean()
+    accuracy = table[names[1]].groupby("template").mean()
+    fair, right = str(bias.idxmin()), str(accuracy.idxmax())
+    order = bias.sort_values(kind="stable").index.tolist()
+    rows = rows.assign(who=rows["template"], place=rows["template"].map(order.index))
+    return Panel(
+        rows.sort_values(["place", "judge"], kind="stable").drop(columns="place"),
+        f"Averaged over {everywhere.sum()} judges, {fair} is the least biased of {len(bias)} prompts (|P(A) − ½| is "
+        f"{bias[fair]:.2f}, of Vanilla {bias['Vanilla']:.2f}) with an accuracy of {accuracy[fair]:.2f}; the most "
+        f"accurate is {right} ({accuracy[right]:.2f}, Vanilla {accuracy['Vanilla']:.2f}).",
+    )
+
+
+def length() -> Panel:
+    """Return how often the longer answer wins where the gold label is balanced out."""
+    rows = _of_what(choose(reference(), probe="pair_length", metric="longer_wins_at_equal_gold"))
+    rows = labelled(largest(rows), "judge", "of_what").sort_values("estimate", kind="stable")
+    longer = rows[rows["ci_low"] > _HALF]
+    most = rows.iloc[-1]
+    return Panel(
+        rows,
+        f"At equal gold label the longer answer wins in {len(longer)} of {len(rows)} cells, intervals above ½; the "
+        f"most before {most['judge']}, {most['estimate']:.0%} of the time.",
+    )
+
+
+def _overlap(one: pd.Series, other: pd.Series) -> bool:
+    return bool(one["ci_low"] <= other["ci_high"] and other["ci_low"] <= one["ci_high"])
+
+
+def _position(metric: str) -> pd.DataFrame:
+    return _of_what(choose(reference(), probe="position", metric=metric, human_gap=None))
+
+
+def _of_what(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add the attribute, where it was not the whole answer that was judged."""
+    return rows.assign(of_what=rows["attribute"].where(rows["attribute"] != "overall"))
+
+
+def _of_repetitions(rows: pd.DataFrame) -> pd.DataFrame:
+    """Keep the judges and data sets for which both are known, and sort them by how well order is borne."""
+    cell = ["judge", "dataset", "n_contexts"]
+    rows = rows[rows.groupby(cell)["metric"].transform("nunique") == len(_ORDER)]
+    worst = rows["estimate"].where(rows["metric"] == _ORDER[0]).groupby([rows["judge"]]).transform("mean")
+    return rows.assign(place=worst).sort_values(["place", "metric"], kind="stable").drop(columns="place")
+
+
+def _all() -> pd.DataFrame:
+    from biaslab.atlas.known import estimates
+
+    return estimates()

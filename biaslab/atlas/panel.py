@@ -1,0 +1,101 @@
+"""A panel of the atlas: the estimates that a figure shows, and what they tell in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from biaslab.atlas.compared import PEOPLE
+from biaslab.errors import TrialsError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Data sets as papers write them.
+TITLES = {
+    "alpaca_eval": "AlpacaEval",
+    "devbench": "DevBench",
+    "llmbar": "LLMBar",
+    "mt_bench": "MT-Bench",
+    "pandalm": "PandaLM",
+    "prometheus": "Vicuna set",
+    "self_recognition": "XSum",
+    "summeval": "SummEval",
+    "topical_chat": "TopicalChat",
+    "topicalchat": "TopicalChat",
+    "xsum": "XSum",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """What a figure of the atlas shows.
+
+    Attributes
+    ----------
+    rows : pandas.DataFrame
+        Estimates, with ``data`` (the data set as papers write it), ``kind`` ("model" or "person") and ``who`` (the
+        label of a row).
+    finding : str
+        What they tell, in one sentence whose numbers are those of the rows.
+    """
+
+    rows: pd.DataFrame
+    finding: str
+
+    @property
+    def told(self) -> pd.DataFrame:
+        """The rows with the finding as a column of that name, which the gallery of figures shows."""
+        return self.rows.assign(finding=self.finding)
+
+    def _repr_markdown_(self) -> str:
+        return f"**{self.finding}**"
+
+
+def choose(estimates: pd.DataFrame, **where: object) -> pd.DataFrame:
+    """Return the rows of whole data sets with these values, a list standing for any, with ``data`` and ``kind``.
+
+    Raises
+    ------
+    TrialsError
+        If there is none.
+    """
+    kept = estimates["estimate"].notna() & estimates["subset"].isna()
+    for name, value in where.items():
+        kept &= estimates[name].isna() if value is None else estimates[name].isin(_several(value))
+    if not kept.any():
+        raise TrialsError("estimates", where, "a frame with such rows, as `biaslab.atlas.estimates` gives them")
+    rows = estimates[kept]
+    kind = rows["judge"].str.fullmatch(PEOPLE).map({True: "person", False: "model"})
+    return rows.assign(data=rows["dataset"].map(_title), kind=kind)
+
+
+def largest(rows: pd.DataFrame) -> pd.DataFrame:
+    """Keep, of the data sets of one source, the one with most contexts for each judge and attribute."""
+    cells = rows.groupby(["source", "judge", "attribute"], sort=False)["n_contexts"]
+    return rows[rows["n_contexts"] == cells.transform("max")]
+
+
+def labelled(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Name each row, in ``who``, by these columns; what is missing, or "recorded" as all of a log is, is left out."""
+    texts = [rows[name].astype(str).where(rows[name].notna() & (rows[name] != "recorded"), "") for name in columns]
+    return rows.assign(who=[" · ".join(filter(None, text)) for text in zip(*texts, strict=True)])
+
+
+def excludes(rows: pd.DataFrame, value: float) -> pd.Series:
+    """Say of each row whether its interval excludes a value."""
+    return (rows["ci_low"] > value) | (rows["ci_high"] < value)
+
+
+def joined(names: list[str]) -> str:
+    """Write names one after another: "a, b and c"."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _several(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _title(dataset: str) -> str:
+    name = next((name for name in sorted(TITLES, key=len, reverse=True) if dataset.startswith(name)), None)
+    return dataset if name is None else TITLES[name]

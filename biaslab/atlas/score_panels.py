@@ -1,0 +1,141 @@
+"""Panels of the atlas about scores, and about texts of a judge's own: scale, reliability, reasons, halo, length."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from biaslab.atlas.compared import reference
+from biaslab.atlas.known import estimates
+from biaslab.atlas.panel import Panel, choose, joined, labelled
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SUMMEVAL = ("summeval_judges", "summeval_experts")
+_RATED = ("coherence", "consistency")  # the attributes of SummEval that models were asked about
+_SCALE = "1-5"
+_NAMINGS = ("authors not named", "authors named rightly", "authors named at random", "authors named wrongly")
+
+
+def length() -> Panel:
+    """Return what a doubling of the words is worth to each model and expert, at equal score of the (other) experts."""
+    where = {"probe": "verbosity", "metric": "verbosity_slope", "source": _SUMMEVAL, "attribute": _RATED}
+    rows = _by_kind(choose(estimates(), **where))
+    models, people = _kinds(rows)
+    most = models.iloc[int(models["estimate"].to_numpy().argmax())]
+    return Panel(
+        rows,
+        f"At equal expert score longer summaries get more from models in {_above(models)} of {len(models)} cells and "
+        f"from single experts in {_above(people)} of {len(people)}, with intervals above 0; the most is "
+        f"{most['estimate']:.2f} SD a doubling ({most['who']}, {most['attribute']}).",
+    )
+
+
+def scale() -> Panel:
+    """Return how evenly models, and experts, use the five levels of a scale."""
+    where = {"probe": "score_distribution", "metric": "scale_use", "scale": _SCALE, "answer": "single"}
+    rows = _by_kind(choose(estimates(), **where, source=_SUMMEVAL, attribute=_RATED))
+    told = []
+    for attribute, part in rows.groupby("attribute", sort=False):
+        models, people = (_span(one["estimate"]) for one in _kinds(part))
+        told.append(f"of {attribute} by models {models}, by experts {people}")
+    return Panel(rows, f"Of five levels the share in use is, {joined(told)}.")
+
+
+def reliability() -> Panel:
+    """Return α between samples of one request, and between people who rated or compared the same texts."""
+    samples = choose(estimates(), probe="consistency", metric="sample_alpha", level="interval")
+    people = choose(estimates(), probe="humans", metric="human_alpha", level="interval")
+    rows = _stacked(samples, people)
+    rows = labelled(rows, "judge", "attribute", "configuration")
+    middle = people["estimate"].median()
+    below = int((samples["ci_high"] < middle).sum())
+    return Panel(
+        rows.sort_values(["kind", "estimate"], kind="stable"),
+        f"Samples of one request agree at α = {_span(samples['estimate'])}, people at {_span(people['estimate'])}; "
+        f"{below} of {len(samples)} ways to ask agree less with themselves than people's median of {middle:.2f}, their "
+        "intervals below it.",
+    )
+
+
+def reasons() -> Panel:
+    """Return the score after reasons minus that before them, on the same items."""
+    rows = choose(estimates(), probe="output_order", metric="reason_first_shift")
+    rows = labelled(rows, "attribute", "form").sort_values("estimate", kind="stable")
+    [judge], [points] = rows["judge"].unique(), rows["scale"].unique()
+    return Panel(
+        rows,
+        f"{judge} scores lower when reasons come first in {(rows['ci_high'] < 0).sum()} of {len(rows)} cells, by "
+        f"{_span(-rows['estimate'])} points on the scale {points}.",
+    )
+
+
+def halo() -> Panel:
+    """Return how much more scores of coherence and consistency go together than those of the (other) experts."""
+    where = {"probe": "halo", "metric": "halo_excess", "source": _SUMMEVAL, "attribute": _RATED, "other": _RATED}
+    rows = _by_kind(choose(estimates(), **where))
+    models, people = _kinds(rows)
+    most = models.iloc[-1]
+    return Panel(
+        rows,
+        f"Coherence and consistency go together more than in experts' scores in {_above(models)} of {len(models)} "
+        f"cells of models and for {_above(people)} of {len(people)} experts, with intervals above 0; the most is "
+        f"{most['estimate']:.2f} ({most['who']}).",
+    )
+
+
+def own_texts() -> Panel:
+    """Return how often a judge prefers its own summary, with authors named rightly, wrongly or not at all."""
+    rows = choose(estimates(), source="self_recognition", metric="own_win_rate", system=None)
+    naming = rows["template"].replace("recorded", _NAMINGS[0])
+    rows = labelled(rows.assign(naming=naming, place=naming.map(_NAMINGS.index)), "judge")
+    rows = rows.sort_values(["judge", "place"], kind="stable").drop(columns="place")
+    by_naming = rows.pivot_table(index="judge", columns="naming", values="estimate")
+    by_naming = by_naming.sort_values(_NAMINGS[0], ascending=False)
+    shares = (by_naming[_NAMINGS[0]], 1 - by_naming[_NAMINGS[-1]])
+    told, named = (joined([f"{rate:.3f} ({judge})" for judge, rate in share.dropna().items()]) for share in shares)
+    return Panel(
+        rows,
+        f"A judge's own summary wins against those of four others at a rate of {told}; where names are exchanged, what "
+        f"bears its name wins at {named}.",
+    )
+
+
+def null_model() -> Panel:
+    """Return how often one constant answer wins, beside the answers of a real model."""
+    rows = choose(reference(), probe="replies", metric="win_rate", source=["null_model", "alpaca_eval"])
+    rows = rows[rows["system"].isin(["null_model", "text_davinci_001"])]
+    rows = labelled(rows, "system", "judge").sort_values("estimate", ascending=False, kind="stable")
+    constant = rows[rows["system"] == "null_model"].iloc[0]
+    real = rows[(rows["system"] != "null_model") & (rows["judge"] == constant["judge"])].iloc[0]
+    return Panel(
+        rows,
+        f"One constant answer to every question wins {constant['estimate']:.0%} of its comparisons before "
+        f"{constant['judge']}; the answers of {real['system']}, a real model, win {real['estimate']:.0%}.",
+    )
+
+
+def _by_kind(rows: pd.DataFrame) -> pd.DataFrame:
+    """Name the rows, where a judge was asked in several ways by the way, and sort models before people."""
+    ways = rows.groupby("judge")["configuration"].transform("nunique")
+    named = labelled(rows.assign(configuration=rows["configuration"].where(ways > 1)), "judge", "configuration")
+    place = named.groupby("who")["estimate"].transform("mean")
+    return named.assign(place=place).sort_values(["kind", "place"], kind="stable").drop(columns="place")
+
+
+def _kinds(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return rows[rows["kind"] == "model"], rows[rows["kind"] == "person"]
+
+
+def _above(rows: pd.DataFrame) -> int:
+    return int((rows["ci_low"] > 0).sum())
+
+
+def _span(values: pd.Series) -> str:
+    return f"{values.min():.2f} to {values.max():.2f}"
+
+
+def _stacked(*parts: pd.DataFrame) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.concat(parts, ignore_index=True)

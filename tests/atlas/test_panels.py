@@ -1,0 +1,145 @@
+"""What panels of the atlas say is what their rows hold, and agrees with what was counted from the published files."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from biaslab.atlas import pair_panels, score_panels
+from biaslab.atlas.compared import PEOPLE, reference
+from biaslab.atlas.known import estimates
+from biaslab.atlas.panel import Panel, choose, joined, labelled, largest
+from biaslab.comparing import find_peers, judges_of
+from biaslab.errors import TrialsError
+from biaslab.stats import LEADING
+
+ROOT = Path(__file__).resolve().parents[2]
+PANELS = {
+    f"{module.__name__.rpartition('.')[2]}.{name}": make
+    for module in (pair_panels, score_panels)
+    for name, make in vars(module).items()
+    if callable(make) and getattr(make, "__annotations__", {}).get("return") == "Panel" and not name.startswith("_")
+}
+
+
+def value_of(panel, **where):
+    rows = panel.rows
+    for name, value in where.items():
+        rows = rows[rows[name] == value]
+    [found] = rows["estimate"]
+    return float(found)
+
+
+def test_there_is_a_panel_for_each_question():
+    assert len(PANELS) == 12
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_a_panel_has_rows_with_intervals_and_one_sentence(name):
+    panel = PANELS[name]()
+    assert isinstance(panel, Panel)
+    assert {*LEADING, "estimate", "ci_low", "ci_high", "n_contexts", "data", "kind"} <= set(panel.rows)
+    assert panel.rows[["estimate", "ci_low", "ci_high"]].notna().all(axis=None)
+    assert panel.finding.endswith(".")
+    assert re.search(r"\d", panel.finding)
+    assert "nan" not in panel.finding
+    assert not re.search(r"\. [A-Z]", panel.finding), "one sentence"
+
+
+def test_first_position_has_about_thirty_judges_on_data():
+    panel = pair_panels.first_position()
+    assert 25 <= len(panel.rows) <= 35
+    assert value_of(panel, judge="gpt-4", source="llmbar") == pytest.approx(0.5119, abs=5e-5)
+    assert value_of(panel, judge="falcon-180b-chat", source="llmbar") == pytest.approx(0.7757, abs=5e-5)
+    assert value_of(panel, judge="chatgpt", source="llmbar") == pytest.approx(0.6468, abs=5e-5)
+    assert value_of(panel, judge="gpt-4-0613", source="mt_bench") == pytest.approx(0.4908, abs=1.5e-4)
+    assert (panel.rows["estimate"].diff().dropna() >= 0).all()
+    assert not panel.rows.duplicated(["judge", "source", "attribute"]).any()
+    sure = panel.rows[panel.rows["ci_low"] > 0.5]
+    assert f"{len(sure)} lie above" in panel.finding
+    assert f"{panel.rows['judge'].nunique()} judges" in panel.finding
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_pages_that_open_with_the_figure_say_what_it_tells(page):
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    assert "figures/atlas__first_position_rate.png" in text
+    assert pair_panels.first_position().finding in text
+
+
+def test_own_texts_win_as_published_and_names_count_for_less():
+    panel = score_panels.own_texts()
+    plain = {"naming": "authors not named"}
+    assert value_of(panel, judge="gpt-4", **plain) == pytest.approx(0.7050, abs=5e-5)
+    assert value_of(panel, judge="gpt-3.5-turbo", **plain) == pytest.approx(0.5816, abs=5e-5)
+    wrong = value_of(panel, judge="gpt-4", naming="authors named wrongly")
+    assert 1 - wrong == pytest.approx(0.3157, abs=5e-5)
+    assert "0.705 (gpt-4)" in panel.finding
+    assert "0.316 (gpt-4)" in panel.finding
+
+
+def test_reasons_before_the_score_lower_it_as_published():
+    rows = score_panels.reasons().rows.set_index(["attribute", "form"])["estimate"]
+    assert rows["coherence", "no auto-CoT"] == pytest.approx(-0.3608, abs=1e-3)
+    assert rows["engagingness", "no auto-CoT"] == pytest.approx(-0.1827, abs=2e-3)
+    assert "in 4 of 4 cells" in score_panels.reasons().finding
+
+
+def test_the_null_model_wins_as_published():
+    panel = score_panels.null_model()
+    assert value_of(panel, system="null_model") == pytest.approx(0.76920, abs=5e-6)
+    assert "wins 77%" in panel.finding
+
+
+def test_experts_agree_as_published():
+    rows = score_panels.reliability().rows
+    people = rows[(rows["metric"] == "human_alpha") & (rows["data"] == "SummEval")].set_index("attribute")["estimate"]
+    assert people["coherence"] == pytest.approx(0.5756, abs=5e-5)
+    assert people["consistency"] == pytest.approx(0.8989, abs=5e-5)
+
+
+def test_swap_and_accuracy_of_prompts_are_there():
+    panel = pair_panels.prompts()
+    rows = panel.rows[panel.rows["metric"] == "first_position_rate"].set_index(["judge", "template"])["estimate"]
+    assert rows["gpt-4", "Swap"] == pytest.approx(0.5131, abs=5e-5)
+    assert panel.rows["template"].nunique() == 10
+    assert panel.rows["judge"].nunique() == 6
+
+
+def test_the_reference_is_models_with_one_prompt_each():
+    rows = reference()
+    assert not rows["judge"].str.fullmatch(PEOPLE).any()
+    assert rows["subset"].isna().all()
+    assert set(rows.loc[rows["source"] == "llmbar", "template"].dropna()) == {"Vanilla"}
+    position = rows[(rows["metric"] == "first_position_rate") & (rows["probe"] == "position")]
+    assert set(position.loc[position["source"] == "self_recognition", "template"]) == {"recorded"}
+
+
+def test_the_judge_at_hand_stands_among_real_ones(make_row):
+    peers = find_peers(make_row(estimate=1.0, ci_low=0.99, ci_high=1.0), judges_of("atlas"))
+    assert len(peers.judges) >= 15
+    said = peers.standing({"estimate": 1.0, "ci_low": 0.99, "ci_high": 1.0}, above=True)
+    n = len(peers.judges)
+    assert said.startswith(f"more so than {n} of {n} recorded judges (verdicts on pairs; ")
+    assert said.endswith(f"{n} of them with intervals apart")
+    of_itself = find_peers(make_row(judge="gpt-4-0613"), judges_of("atlas"))
+    assert len(of_itself.judges) == n - 1
+
+
+def test_rows_that_are_not_there_are_missed():
+    with pytest.raises(TrialsError, match=r"as `biaslab\.atlas\.estimates` gives them"):
+        choose(estimates(), metric="charm")
+
+
+def test_of_several_sets_of_one_source_the_largest_is_kept():
+    frame = pd.DataFrame(
+        {"source": "s", "judge": ["a", "a", "b"], "attribute": "x", "n_contexts": [80, 24, 24], "dataset": list("pqq")}
+    )
+    assert largest(frame)["dataset"].tolist() == ["p", "q"]
+
+
+def test_rows_are_named_by_what_tells_them_apart():
+    frame = pd.DataFrame({"judge": ["a", "b"], "configuration": ["recorded", "rts"], "data": [None, "SummEval"]})
+    assert labelled(frame, "judge", "configuration", "data")["who"].tolist() == ["a", "b · rts · SummEval"]
+    assert [joined(list(names)) for names in ("a", "ab", "abc")] == ["a", "a and b", "a, b and c"]
