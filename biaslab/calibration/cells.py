@@ -33,6 +33,8 @@ JUDGE = "judge"
 #: Metrics whose value is that of the exact distributions, however answers are read. What other metrics are about is
 #: the answers themselves, such as decisions, and their value is that of a large study in the same mode.
 _OF_DISTRIBUTIONS = frozenset({"alpha_gap", "configuration_gap", "cot_shift", "temperature_shift"})
+#: Metrics that what is missing may move by any amount: an accuracy over pairs that differ, log odds.
+_UNBOUNDED = frozenset({"comparative_accuracy", "first_position_logit"})
 _ALPHA = 0.05
 #: Signs of fewer clusters have no p-value below 1/16: tests by sign flips cannot reject.
 _FEWEST_CLUSTERS = 6
@@ -101,8 +103,10 @@ def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> boo
     if generator == JUDGE:
         return True
     found, rank = find_generator(generator), metric.name
-    if rank == "comparative_accuracy" and (generator == "few_flips" or found.missing):
-        return False  # without quality many pairs flip, and nothing bounds an accuracy
+    if rank == "comparative_accuracy" and generator == "few_flips":
+        return False  # without quality many pairs flip
+    if found.missing and rank in _UNBOUNDED:
+        return False
     if rank.endswith("_excess") and found.correlation and mode != "exact":
         return False  # the noise of texts alone makes a fair judge correlate less with everything
     drawn_by_the_probe = kind.name == "consistency" and mode != "exact"  # which draws its samples itself
