@@ -40,6 +40,7 @@ ALLOWED = {
     "distill": {"collect", "core", "datasets", "judges", "prompts", "scales", "scoring", "stats", "store"},
     "plots": {"core", "probes", "stats"},
     "report": {"core", "plots", "probes", "stats"},
+    "evidence": {"collect", "core", "datasets", "judgements", "probes", "ranking", "scales", "stats", "store"},
     "figures": {"datasets", "judges", "report", "store"},
     "cli": set(ROOMS),
 }
