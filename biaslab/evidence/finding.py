@@ -9,7 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from biaslab import datasets
-from biaslab.core import Design, Reply, Request, request_key
+from biaslab.core import Design, Reply, Request, Trial, request_key
 from biaslab.output import count
 from biaslab.probes import find_probe, names
 from biaslab.store import Store
@@ -110,6 +110,15 @@ def default_designs(name: str) -> list[Design]:
     return [kind(), *texts]
 
 
+def keyed_trials(design: Design, dataset: Dataset, judge_id: str) -> Iterator[tuple[str, Trial]]:
+    """Yield what is planned, each with its key; a request that many trials share in a row is hashed once."""
+    asked, key = None, ""
+    for trial in design.design(dataset):
+        if trial.request is not asked:
+            asked, key = trial.request, request_key(trial.request, judge_id)
+        yield key, trial
+
+
 def _planned(trials: pd.DataFrame, dataset: Dataset, probe: Design | None) -> dict[str, Request]:
     """Plan the contexts of trials again and return the requests whose keys are theirs."""
     keys, found = set(trials["key"]), dict[str, Request]()
@@ -119,8 +128,8 @@ def _planned(trials: pd.DataFrame, dataset: Dataset, probe: Design | None) -> di
     probes = trials["probe"] if "probe" in trials else trials["judge"].map(lambda _: "")
     for name, judge in dict.fromkeys(zip(probes, trials["judge"], strict=True)):
         for design in default_designs(str(name)) if probe is None else [probe]:
-            planned = ((request_key(trial.request, str(judge)), trial.request) for trial in design.design(part))
-            found |= {key: request for key, request in planned if key in keys}
+            planned = keyed_trials(design, part, str(judge))
+            found |= {key: trial.request for key, trial in planned if key in keys}
     return found
 
 

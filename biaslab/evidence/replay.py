@@ -12,7 +12,7 @@ import pandas as pd
 
 from biaslab.collect import collect
 from biaslab.core import KINDS, Design, Reply, Request, Status, Trial, request_key
-from biaslab.evidence.finding import default_designs
+from biaslab.evidence.finding import default_designs, keyed_trials
 from biaslab.evidence.grouping import NOT_READ
 from biaslab.probes import find_probe, names
 from biaslab.store import Store
@@ -70,20 +70,23 @@ def _required(name: str) -> list[Design]:
 
 
 def _trials(store: Store, dataset: Dataset | None, designs: Sequence[Design], everything: bool) -> pd.DataFrame:
-    judges = [str(judge) for judge in store.info()["judge"].unique()]
-    parts: list[pd.DataFrame] = []
     seen: set[str] = set()
-    for judge, design in product(judges, designs if dataset is not None else ()):
-        answers = _Answers(store, judge)
-        planned = _Planned(design, answers, seen)
-        if dataset is not None and planned.has_any(dataset):
-            found = collect(planned, answers, dataset, progress=False)  # type: ignore[arg-type] # its name is its own
-            parts.append(found)
-            seen |= set(parts[-1]["key"])
+    parts = [] if dataset is None else list(_replayed(store, dataset, designs, seen))
     if everything:
         parts.append(_unknown(store, seen))
     whole = [part for part in parts if len(part)]
     return pd.concat(whole, ignore_index=True) if whole else pd.DataFrame(columns=list(_COLUMNS))
+
+
+def _replayed(store: Store, dataset: Dataset, designs: Sequence[Design], seen: set[str]) -> Iterator[pd.DataFrame]:
+    """Yield the trials of each judge and probe that the store holds, and add their keys to those seen."""
+    for judge, design in product(map(str, store.info()["judge"].unique()), designs):
+        answers = _Answers(store, judge)
+        planned = _Planned(design, dataset, answers, seen)
+        if planned.trials:
+            found = collect(planned, answers, dataset, progress=False)  # type: ignore[arg-type] # a name of its own
+            seen |= set(found["key"])
+            yield found
 
 
 class _Answers:
@@ -107,19 +110,15 @@ class _Answers:
 class _Planned:
     """A probe that plans only what a store holds of one judge, and no reply twice for different probes."""
 
-    def __init__(self, design: Design, answers: _Answers, seen: set[str]) -> None:
-        self.name, self._probe, self._answers, self._seen = design.name, design, answers, frozenset(seen)
+    def __init__(self, design: Design, dataset: Dataset, answers: _Answers, seen: set[str]) -> None:
+        self.name, self._probe = design.name, design
+        keyed = list(keyed_trials(design, dataset, answers.id))
+        stored = answers.store.get({key for key, _ in keyed} - seen).keys()
+        self.trials = [trial for key, trial in keyed if key in stored]
 
-    def has_any(self, dataset: Dataset) -> bool:
-        """Say whether the store holds anything that is planned for a data set."""
-        return any(True for _ in self.design(dataset))
-
-    def design(self, dataset: Dataset) -> Iterator[Trial]:
+    def design(self, _dataset: Dataset) -> list[Trial]:
         """Plan what is stored."""
-        keyed = [(request_key(trial.request, self._answers.id), trial) for trial in self._probe.design(dataset)]
-        wanted = dict.fromkeys(key for key, _ in keyed if key not in self._seen)
-        stored = self._answers.store.get(wanted).keys()
-        yield from (trial for key, trial in keyed if key in stored)
+        return self.trials
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Read as the probe does."""

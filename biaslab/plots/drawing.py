@@ -12,6 +12,7 @@ import pandas as pd
 from biaslab.core import Metric
 from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
+from biaslab.plots.hover import remember
 from biaslab.plots.style import NULL, PUBLISHED, dots, note, panels, share_legend, styled
 from biaslab.probes import find_metric
 from biaslab.stats import LEADING, TRAILING, require_columns
@@ -222,7 +223,8 @@ def _groups(
     for index, ((value, part), offset) in enumerate(zip(groups, offsets, strict=True)):
         order = part.index[np.argsort(places[part.index])] if vertical else part.index
         label = _metrics(part)[0].label if hue == "metric" else value if vertical or not hue else f"{hue} {value!s}"
-        dots(ax, rows.loc[order], places[order] + offset, index, label, vertical)
+        container = dots(ax, rows.loc[order], places[order] + offset, index, label, vertical)
+        remember(container[0], rows.loc[order], (places[order] + offset).tolist(), vertical)
 
 
 def _finish(
