@@ -91,8 +91,8 @@ def _of_store(source: Path, data: Dataset, probes: list[str] | None) -> pd.DataF
         raise InputError("store", str(source), allowed, "--dataset says what was judged")
     unknown = int((trials["probe"] == "unknown").sum())
     if unknown:
-        typer.echo(f"{count(unknown, 'reply')} answer nothing that a probe with default parameters asks about "
-                   f"{data.name}: prompt and reply alone are shown")  # fmt: skip
+        told = f"{count(unknown, 'reply')} answer{'s' if unknown == 1 else ''} nothing that a probe"
+        typer.echo(f"{told} with default parameters asks about {data.name}: prompt and reply alone are shown")
     return trials
 
 
