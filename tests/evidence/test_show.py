@@ -12,6 +12,7 @@ import biaslab as bl
 from biaslab.core import Choice, Reply
 from biaslab.datasets import Dataset
 from biaslab.errors import InputError, StoreError, TrialsError
+from biaslab.evidence.cell_trials import behind
 from biaslab.evidence.grouping import grouped, in_order, single_judgements
 from biaslab.evidence.marking import marked
 from biaslab.evidence.rendering import visible
@@ -193,6 +194,21 @@ def test_recorded_logs_show_their_replies(tmp_path):
     assert shown.missing[0].startswith("Prompts are missing: prompts are in no log")
     estimates = bl.audit(bl.read_judgements(file), only=["position"])
     assert len(bl.show(estimates.iloc[[0]], bl.read_judgements(file)).trials) == 2
+
+
+def test_all_of_a_published_log_is_behind_its_estimate(shared_data):
+    log = bl.read_judgements(
+        shared_data / "recorded" / "position_bias_analyzer" / "MTBench_position_bias_gpt4_gemini.jsonl.gz"
+    )
+    estimates = bl.audit(log, only=["position"])
+    for judge, row in estimates[estimates["metric"] == "order_consistency"].groupby("judge"):
+        trials, notes = behind(row.head(1), log)
+        assert len(trials) == row["n_trials"].iloc[0] + row["n_dropped"].iloc[0] == 4_800
+        assert notes == []
+        outcomes = grouped(single_judgements(trials)).drop_duplicates("card")["outcome"]
+        if judge == "gpt-4-0613":  # the same winner, or a tie, in both orders: .8150 of the pairs, counted elsewhere
+            least = outcomes.eq("plain").mean()
+            assert least <= 0.8150 <= 1 - outcomes.eq("flip").mean()
 
 
 def test_hostile_texts_stay_texts(tmp_path):
