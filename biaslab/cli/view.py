@@ -42,7 +42,7 @@ def view(
     ] = None,
     path: DataPath = None,
 ) -> None:
-    """Write one page of judgements: prompts, replies, what was read, human scores.
+    """Write a page of prompts, replies and what was read.
 
     It needs no server and fetches nothing: open the file. Filters by probe, attribute, status, context.
     Of a store the probes' prompts are looked for with the data set, graded by default.
