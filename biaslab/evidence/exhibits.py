@@ -226,7 +226,7 @@ def _bars(row: pd.Series, request: Request | None, reply: Reply | None, pair: bo
         rest = 1 - sum(shares)
         return [*bars, Bar("anything else", rest)] if rest > 0.005 else bars
     value = row["value"]
-    if pair and not pd.isna(value) and 0 < value < 1 and reply is None:
+    if pair and reply is None and row["status"] == "ok" and 0 < value < 1:  # a tie's ½ is no probability
         return [Bar("first", value, value > 0.5), Bar("second", 1 - value, value < 0.5)]
     return []
 

@@ -122,6 +122,13 @@ def test_what_is_wanted_comes_first(study, sort, first):
     assert {"flip", "tie", "unread"} <= set(order)
 
 
+def test_a_tie_has_no_probabilities(study):
+    trials = study[0].assign(dataset="other", value=0.5, status="tie")
+    sides = [side for card in bl.show(trials).exhibits for side in card.sides]
+    assert {side.read for side in sides} == {"neither"}
+    assert not any(side.bars for side in sides)
+
+
 def test_largest_effects_come_first(study):
     groups = grouped(single_judgements(study[0]))
     effects = groups.drop_duplicates("card").set_index("card")["effect"]
