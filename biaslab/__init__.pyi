@@ -24,6 +24,7 @@ from .core import (
 )
 from .datasets import Dataset as Dataset, load_dataset as load_dataset
 from .errors import BiaslabError as BiaslabError
+from .evidence import Shown as Shown, show as show
 from .judgements import read_judgements as read_judgements
 from .judges import load_judge as load_judge
 from .judges.api import ApiJudge as ApiJudge

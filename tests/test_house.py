@@ -42,6 +42,7 @@ ALLOWED = {
     "comparing": {"core", "probes", "stats"},
     "plots": {"comparing", "core", "probes", "stats"},
     "report": {"comparing", "core", "plots", "probes", "stats"},
+    "evidence": {"collect", "core", "datasets", "judgements", "probes", "ranking", "scales", "stats", "store"},
     "figures": {"datasets", "judges", "probes", "report", "store"},
     "cli": set(ROOMS),
 }

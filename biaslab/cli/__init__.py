@@ -1,4 +1,4 @@
-"""The command line: ``biaslab figures``, ``probe``, ``plan``, ``list``, ``audit``, ``atlas`` and more."""
+"""The command line: ``biaslab figures``, ``probe``, ``plan``, ``list``, ``audit``, ``atlas``, ``view`` and more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from biaslab.cli import atlas, audit, batch, calibrate, figures, plan, probe, report, store
+from biaslab.cli import atlas, audit, batch, calibrate, figures, plan, probe, report, store, view
 from biaslab.errors import BiaslabError, InputError, MissingDataWarning
 
 _INTERRUPTED = 130
@@ -43,6 +43,7 @@ for _command in (
     audit.audit,
     report.card,
     report.table,
+    view.view,
 ):
     app.command()(_command)
 app.command("list")(probe.list_everything)

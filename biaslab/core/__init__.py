@@ -35,6 +35,7 @@ from biaslab.core.requests import (
     as_prompt,
     canonical_json,
     request_fields,
+    request_from_fields,
     request_key,
 )
 from biaslab.core.trials import DECLINED, STATUSES, Reply, Scalar, Status, Trial, Usage
@@ -71,6 +72,7 @@ __all__ = [
     "as_prompt",
     "canonical_json",
     "request_fields",
+    "request_from_fields",
     "request_key",
     "require_kinds",
 ]

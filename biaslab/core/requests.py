@@ -241,6 +241,36 @@ def request_fields(request: Request) -> dict[str, object]:
     return listed
 
 
+def request_from_fields(kind: str, fields: Mapping[str, object]) -> Request:
+    """Return the request that `request_fields` described; it says no more what it is about.
+
+    Parameters
+    ----------
+    kind : {"choice", "completion", "likelihood", "score"}
+        Of the request.
+    fields : mapping
+        Made by `request_fields`, or read from its JSON.
+
+    Raises
+    ------
+    InputError
+        If there is no such kind, or the fields are not its own.
+
+    Examples
+    --------
+    >>> request = Completion("Name a colour.", temperature=1.0, replicate=2)
+    >>> request_from_fields("completion", request_fields(request)) == request
+    True
+    """
+    known = {each.kind: each for each in KINDS}
+    if kind not in known:
+        raise InputError("kind", kind, f"one of {', '.join(known)}")
+    try:
+        return known[kind](**fields)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InputError("fields", sorted(fields), f"those of a {kind} request ({error})") from error
+
+
 def request_key(request: Request, judge_id: str) -> str:
     """Return the content address of a judge's reply to a request: SHA-256 over canonical JSON, 64 hex digits."""
     document = {"judge": judge_id, "kind": request.kind, **request_fields(request)}

@@ -5,6 +5,7 @@ probes declare (`biaslab.core.Metric`).
 """
 
 from biaslab.plots.drawing import against, hollow, intervals
+from biaslab.plots.hover import Hover, hover
 from biaslab.plots.inherited import inherited
 from biaslab.plots.saving import save
 from biaslab.plots.side_by_side import facets
@@ -14,9 +15,11 @@ __all__ = [
     "MARKERS",
     "PALETTE",
     "STYLE",
+    "Hover",
     "against",
     "facets",
     "hollow",
+    "hover",
     "inherited",
     "intervals",
     "note",

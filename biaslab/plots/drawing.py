@@ -13,6 +13,7 @@ from biaslab.core import Metric
 from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
 from biaslab.plots.backdrop import draw_judges
+from biaslab.plots.hover import remember
 from biaslab.plots.style import NULL, PUBLISHED, dots, note, panels, share_legend, styled
 from biaslab.probes import find_metric
 from biaslab.stats import LEADING, TRAILING, require_columns
@@ -236,7 +237,8 @@ def _groups(
         order = part.index[np.argsort(places[part.index])] if vertical else part.index
         named = value if vertical or not hue or hue in _SPEAKING else f"{hue} {value!s}"
         label = _metrics(part)[0].label if hue == "metric" else named
-        dots(ax, rows.loc[order], places[order] + offset, index, label, vertical)
+        container = dots(ax, rows.loc[order], places[order] + offset, index, label, vertical)
+        remember(container[0], rows.loc[order], (places[order] + offset).tolist(), vertical)
 
 
 def _finish(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import matplotlib.pyplot as plt
 import pandas as pd
 
+from biaslab.checks import require_some_of
+from biaslab.plots.hover import svg_of
 from biaslab.plots.style import STYLE, share_legend
 
 if TYPE_CHECKING:
@@ -18,9 +20,14 @@ if TYPE_CHECKING:
 
 
 def save(
-    axes: Axes | Sequence[Axes], estimates: pd.DataFrame, study: str, name: str, out: str | PathLike[str] = "figures"
+    axes: Axes | Sequence[Axes],
+    estimates: pd.DataFrame,
+    study: str,
+    name: str,
+    out: str | PathLike[str] = "figures",
+    formats: Sequence[str] = ("png", "pdf"),
 ) -> list[Path]:
-    """Write a figure as PNG and PDF, and the estimates it shows as CSV beside it.
+    """Write a figure, as PNG and PDF by default, and the estimates it shows as CSV beside it.
 
     Parameters
     ----------
@@ -32,12 +39,20 @@ def save(
         The files are called ``<study>__<name>.{png,pdf,csv}``.
     out : path
         Folder, made if it is not there.
+    formats : sequence of {"png", "pdf", "svg"}
+        In a browser marks of an SVG tell, when the mouse rests on them, condition, estimate, interval and n.
 
     Returns
     -------
     list of Path
-        The three files.
+        The files of the formats, then the CSV.
+
+    Raises
+    ------
+    InputError
+        If a format is none of these.
     """
+    require_some_of("formats", formats, ("png", "pdf", "svg"))
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / f"{study}__{name}"
@@ -45,9 +60,17 @@ def save(
         share_legend(axes)
     first = axes[0] if isinstance(axes, Sequence) else axes
     figure: Figure = first.figure  # type: ignore[assignment]
-    paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("png", "pdf", "csv")]
-    with plt.rc_context(STYLE):
-        figure.savefig(paths[0], bbox_inches="tight", metadata={"Software": None})
-        figure.savefig(paths[1], bbox_inches="tight", metadata={"CreationDate": None})
-    estimates.to_csv(paths[2], index=False)
+    paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in (*formats, "csv")]
+    for path in paths[:-1]:
+        _write(figure, path)
+    estimates.to_csv(paths[-1], index=False)
     return paths
+
+
+def _write(figure: Figure, path: Path) -> None:
+    if path.suffix == ".svg":
+        path.write_text(svg_of(figure), encoding="utf-8")
+        return
+    told = "Software" if path.suffix == ".png" else "CreationDate"  # alike for equal figures
+    with plt.rc_context(STYLE):
+        figure.savefig(path, bbox_inches="tight", metadata={told: None})

@@ -13,6 +13,7 @@ import seaborn as sns
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.container import ErrorbarContainer
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -90,7 +91,7 @@ def share_legend(axes: Sequence[Axes]) -> None:
 
 def dots(
     ax: Axes, rows: pd.DataFrame, places: np.ndarray, index: int, label: object = None, vertical: bool = False
-) -> None:
+) -> ErrorbarContainer:
     """Draw estimates with their intervals in the look that belongs to an index."""
     values = rows["estimate"].to_numpy(float)
     spread = np.abs(rows[["ci_low", "ci_high"]].to_numpy(float).T - values)
@@ -104,9 +105,8 @@ def dots(
         "label": None if label is None else str(label),
     }
     if vertical:
-        ax.errorbar(places, values, yerr=spread, **look)
-    else:
-        ax.errorbar(values, places, xerr=spread, **look)
+        return ax.errorbar(places, values, yerr=spread, **look)
+    return ax.errorbar(values, places, xerr=spread, **look)
 
 
 def note(ax: Axes, text: str) -> None:

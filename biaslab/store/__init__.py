@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from importlib import metadata
 from itertools import islice
@@ -24,8 +24,9 @@ from biaslab.core import Judge, Reply, Request, Usage, canonical_json, request_f
 from biaslab.errors import CorruptStoreError, InputError, StoreError
 from biaslab.store.codec import as_moment, moment_to_text, reply_from_json, reply_to_json
 from biaslab.store.export import export_rows, summarise
-from biaslab.store.file import StoreFile
+from biaslab.store.file import Row, StoreFile, Value
 from biaslab.store.migrations import COLUMNS
+from biaslab.store.records import READ, Record, record_of
 from biaslab.store.stored import StoredJudge
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _VERSION = metadata.version("biaslab")
 _CHUNK = 500  # keys in one query; every SQLite takes at least 999 variables
 _FIND = "SELECT key, reply, prompt_tokens, cached_tokens, completion_tokens FROM replies WHERE key IN ({})"
+_RECORDS = f"SELECT position, {', '.join(READ)} FROM replies WHERE"  # noqa: S608
 _KEEP = f"INSERT OR IGNORE INTO replies ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 
 
@@ -112,6 +114,37 @@ class Store:
                     message = f"{self.path} holds a damaged reply, key {key}; restore a copy, or delete that row"
                     raise CorruptStoreError(message, self.path) from error
         return found
+
+    def records(self, keys: Iterable[str] | None = None) -> Iterator[Record]:
+        """Yield the stored replies with their requests, those of some keys or all in the order they came, in chunks.
+
+        Parameters
+        ----------
+        keys : iterable of str, optional
+            Such as the column ``key`` of trials. What is not stored is passed over.
+
+        Raises
+        ------
+        CorruptStoreError
+            If a stored request or reply cannot be read.
+        """
+        for row in self._rows() if keys is None else self._rows_of(keys):
+            try:
+                yield record_of(row[1:])
+            except InputError as error:
+                message = f"{self.path} holds a damaged reply, key {row[1]}; restore a copy, or delete that row"
+                raise CorruptStoreError(message, self.path) from error
+
+    def _rows(self) -> Iterator[Row]:
+        after: Value = 0
+        while rows := self._file.run(f"{_RECORDS} position > ? ORDER BY position LIMIT {_CHUNK}", (after,))[0]:
+            yield from rows
+            after = rows[-1][0]
+
+    def _rows_of(self, keys: Iterable[str]) -> Iterator[Row]:
+        remaining = iter(keys)
+        while chunk := list(islice(remaining, _CHUNK)):
+            yield from self._file.run(f"{_RECORDS} key IN ({','.join('?' * len(chunk))})", chunk)[0]
 
     def put(self, request: Request, judge_id: str, reply: Reply) -> Reply:
         """Keep a reply, durably, and return the one that is stored: the first, if another process was faster.

@@ -1,0 +1,121 @@
+"""``biaslab view``: the judgements of a study as one page, without a server."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from biaslab.checks import require_one_of, require_whole
+from biaslab.cli.options import DataPath, require_folder
+from biaslab.errors import InputError
+from biaslab.output import count
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from biaslab.datasets import Dataset
+
+_SQLITE = b"SQLite format 3\0"
+_KEY = "[0-9a-f]{64}"
+
+
+def view(
+    source: Annotated[
+        Path, typer.Argument(metavar="STORE_OR_TRIALS", help="A store of replies, saved trials or any log.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")] = Path("view.html"),
+    probe: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only judgements of this probe; may be repeated.")
+    ] = None,
+    attribute: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only judgements of this; may be repeated.")
+    ] = None,
+    judge: Annotated[str | None, typer.Option(help="Only judgements by the judge with exactly this id.")] = None,
+    most: Annotated[int, typer.Option("--max", help="Cards at most: flips, ties, unread replies first.")] = 200,
+    sort: Annotated[str, typer.Option(help="flips, ties, unread, effects or trials: what comes first.")] = "flips",
+    store: Annotated[Path | None, typer.Option(help="Of trials: the store that has their prompts and replies.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="What was judged; see `biaslab list`. A bundled one is found by itself.")
+    ] = None,
+    path: DataPath = None,
+) -> None:
+    """Write a page of prompts, replies and what was read.
+
+    It needs no server and fetches nothing: open the file. Filters by probe, attribute, status, context.
+    Of a store the probes' prompts are looked for with the data set, graded by default.
+    """
+    from biaslab.evidence.grouping import SORTS
+
+    require_whole("max", most, 1)
+    require_one_of("sort", sort, SORTS)
+    if out.suffix != ".html":
+        raise InputError("out", str(out), "a file that ends in .html")
+    require_folder("out", out)
+    if not source.exists():
+        raise InputError("source", str(source), "a store or a file of trials that exists")
+    from biaslab import load_dataset
+    from biaslab.evidence import show
+
+    data = None if dataset is None else load_dataset(dataset, path)
+    if _is_store(source):
+        store, data = source, data or load_dataset("graded")
+        trials = _of_store(source, data, probe)
+    else:
+        trials = _chosen(_saved(source), "probe", probe)
+    trials = _chosen(_chosen(trials, "attribute", attribute), "judge", None if judge is None else [judge])
+    shown = show(trials, store=store, n=most, sort=sort, dataset=data)
+    shown.save(out)
+    for line in shown.missing:
+        typer.echo(line)
+    typer.echo(f"{shown.summary} of {count(len(trials), 'trial')} written to {out}")
+
+
+def _is_store(source: Path) -> bool:
+    if not source.is_file():
+        return False
+    with source.open("rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE
+
+
+def _of_store(source: Path, data: Dataset, probes: list[str] | None) -> pd.DataFrame:
+    from biaslab.evidence import trials_of_store
+
+    if sys.stderr.isatty():
+        typer.echo(f"looking for what probes ask about {data.name} …", err=True)
+    trials = trials_of_store(source, data, probes)
+    if trials.empty:
+        allowed = f"one with replies about {data.name}" if probes else "one with replies"
+        raise InputError("store", str(source), allowed, "--dataset says what was judged")
+    unknown = int((trials["probe"] == "unknown").sum())
+    if unknown:
+        told = f"{count(unknown, 'reply')} answer{'s' if unknown == 1 else ''} nothing that a probe"
+        typer.echo(f"{told} with default parameters asks about {data.name}: prompt and reply alone are shown")
+    return trials
+
+
+def _saved(source: Path) -> pd.DataFrame:
+    """Read trials as they were saved, with their keys; or any log."""
+    import pandas as pd
+
+    from biaslab import read_judgements
+
+    trials = read_judgements(source)
+    if set(trials.attrs["files"].values()) != {"collected"} or source.suffix not in (".csv", ".parquet"):
+        return trials
+    saved = pd.read_parquet(source) if source.suffix == ".parquet" else pd.read_csv(source, dtype={"key": str})
+    keys = saved["key"].astype(str) if "key" in saved and len(saved) == len(trials) else pd.Series(dtype="str")
+    fits = len(keys) and keys.str.fullmatch(_KEY).all()
+    return trials.assign(key=saved["key"].array) if fits else trials
+
+
+def _chosen(trials: pd.DataFrame, column: str, wanted: list[str] | None) -> pd.DataFrame:
+    if not wanted:
+        return trials
+    known = list(dict.fromkeys(map(str, trials[column])))
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise InputError(column, unknown, f"among {', '.join(known)}")
+    return trials[trials[column].isin(wanted)]

@@ -1,0 +1,171 @@
+"""Judgements as cards: what was asked, said and read, the telling ones first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from biaslab.checks import require_one_of, require_whole
+from biaslab.errors import InputError, TrialsError
+from biaslab.evidence.cell_trials import behind, is_estimates
+from biaslab.evidence.exhibits import Exhibit, exhibit
+from biaslab.evidence.finding import find
+from biaslab.evidence.grouping import SORTS, grouped, in_order, single_judgements
+from biaslab.evidence.people import People
+from biaslab.evidence.rendering import cards_html, page_html
+from biaslab.output import count, replacing
+
+if TYPE_CHECKING:
+    from biaslab.core import Design
+    from biaslab.datasets import Dataset
+    from biaslab.store import Store
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """Some judgements as cards, which JupyterLab shows as HTML.
+
+    Attributes
+    ----------
+    exhibits : tuple of Exhibit
+        The cards.
+    trials : pandas.DataFrame
+        The judgements on them, a row each; ``outcome`` and ``effect`` are those of the card.
+    n_cards : int
+        Cards that there would be of all judgements.
+    missing : tuple of str
+        What could not be shown, and how to get it.
+    """
+
+    exhibits: tuple[Exhibit, ...]
+    trials: pd.DataFrame
+    n_cards: int
+    missing: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """How many cards these are, out of how many."""
+        shown = len(self.exhibits)
+        return count(shown, "card") if shown == self.n_cards else f"{shown:,} of {count(self.n_cards, 'card')}"
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the cards as one page that needs no server and no other file, with filters; return its path.
+
+        Raises
+        ------
+        InputError
+            If the path does not end in ``.html``, or its folder does not exist.
+        """
+        target = Path(path)
+        if target.suffix != ".html" or not target.absolute().parent.is_dir():
+            raise InputError("path", str(path), "a file that ends in .html, in a folder that exists")
+        with replacing(target) as partial:
+            partial.write_text(page_html(self), encoding="utf-8")
+        return target
+
+    def _repr_html_(self) -> str:
+        return cards_html(self)
+
+    def __repr__(self) -> str:
+        lines = [self.summary, *(f"  {line}" for line in self.missing)]
+        for one in self.exhibits:
+            where = one.where
+            head = f"{where['context_id']} · {where['attribute']}" + (f" · {one.conditions}" if one.conditions else "")
+            lines.append(f"{one.outcome:6} {head}")
+            lines += [f"       {side.condition + ': ' if side.condition else ''}"
+                      f"{' then '.join(each.name for each in side.shown)} → {side.read} ({side.status})"
+                      for side in one.sides]  # fmt: skip
+        return "\n".join(lines)
+
+
+def show(
+    judgements: pd.DataFrame,
+    trials: pd.DataFrame | None = None,
+    *,
+    store: Store | str | PathLike[str] | None = None,
+    n: int = 6,
+    sort: str = "flips",
+    dataset: Dataset | None = None,
+    probe: Design | None = None,
+) -> Shown:
+    """Show judgements as they were made: prompt, reply, what was read of it, and human scores.
+
+    Parameters
+    ----------
+    judgements : pandas.DataFrame
+        Trials, or rows of estimates.
+    trials : pandas.DataFrame, optional
+        Where rows of estimates are given: the trials that they were made of. Shown are those behind these rows.
+    store : Store or path, optional
+        The store of the study, which has prompts and replies.
+    n : int
+        Cards at most. A card has both orders of a pair side by side, or the scores of one item.
+    sort : {"flips", "ties", "unread", "effects", "trials"}
+        What comes first: pairs whose winner changes with the order, ties, replies without a value, the largest effects,
+        or what stands first in the trials. Behind it come flips, ties, unread replies and the rest, of each the largest
+        effects first: how far the order moves a probability, how far scores of one item differ, or a score is from the
+        human one.
+    dataset : Dataset, optional
+        What was judged; a bundled one is found by itself. Candidates are marked in the prompts where they are found.
+    probe : Design, optional
+        Where no store has the prompts, they are planned again from the data set; the probe that did it is needed where
+        its parameters were not the default ones.
+
+    Returns
+    -------
+    Shown
+        Shown in JupyterLab as it is; ``save`` writes a page.
+
+    Raises
+    ------
+    InputError
+        If `n` or `sort` is not allowed, or trials are missing.
+    TrialsError
+        If a frame is empty or lacks a column, or no trial is behind the estimates.
+    StoreError
+        If the store is missing or cannot be read.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> probe = bl.probes.Position(attributes=["fluency"], templates=[1])
+    >>> trials = bl.collect(probe, bl.SimulatedJudge(data, position=2.0), data, progress=False)
+    >>> shown = show(trials, n=1)
+    >>> shown.exhibits[0].outcome, len(shown.trials), shown.summary
+    ('flip', 2, '1 of 30 cards')
+    """
+    require_whole("n", n, 1)
+    require_one_of("sort", sort, SORTS)
+    chosen, notes = _trials(judgements, trials)
+    rows = single_judgements(chosen)
+    groups = grouped(rows)
+    cards = in_order(groups, sort)
+    kept = cards[:n]
+    picked = rows.assign(card=groups["card"], outcome=groups["outcome"], effect=groups["effect"])
+    picked = picked.assign(winner=groups["winner"])[groups["card"].isin(kept)]
+    place = picked["card"].map({card: place for place, card in enumerate(kept)})
+    picked = picked.iloc[place.argsort(kind="stable")]
+    found = find(picked, store, dataset, probe)
+    people = People(found.dataset)
+    parts = picked.groupby("card", sort=False)
+    exhibits = tuple(exhibit(part.drop(columns="card"), found, people) for _, part in parts)
+    return Shown(exhibits, picked.drop(columns=["card", "winner"]), len(cards), (*notes, *found.missing))
+
+
+def _trials(judgements: pd.DataFrame, trials: pd.DataFrame | None) -> tuple[pd.DataFrame, list[str]]:
+    """Return the trials to show: those given, or those behind estimates."""
+    for name, given in (("judgements", judgements), ("trials", trials)):
+        if not isinstance(given, pd.DataFrame) and not (name == "trials" and given is None):
+            remedy = "estimates.iloc[[3]] is a frame of one row" if isinstance(given, pd.Series) else ""
+            raise InputError(name, type(given).__name__, "a frame of trials or estimates", remedy)
+    if not is_estimates(judgements):
+        return judgements, []
+    if trials is None:
+        allowed = "the trials that the estimates were made of"
+        raise TrialsError("trials", None, allowed, "write show(estimates.iloc[[0]], trials=trials)")
+    return behind(judgements, trials)

@@ -1,0 +1,79 @@
+"""``biaslab view``: a store, saved trials or a log become one page that needs nothing else."""
+
+import re
+
+import pytest
+
+import biaslab as bl
+from biaslab.cli import main
+from biaslab.evidence import trials_of_store
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("view")
+    data = bl.load_dataset("graded", limit=2)
+    probe = bl.probes.Position(["fluency"], templates=[1])
+    judge = bl.SimulatedJudge(data, position=1.5, noise=1)
+    trials = bl.collect(probe, judge, data, store=folder / "s.sqlite", progress=False)
+    trials.to_csv(folder / "trials.csv", index=False)
+    asked = bl.Completion("What is <b>this</b>?")
+    with bl.Store(folder / "s.sqlite") as store:
+        store.put(asked, judge.id, bl.Reply(text="No idea.", finish_reason="stop"))
+    return folder, trials
+
+
+def test_a_store_becomes_its_trials_again(study):
+    folder, trials = study
+    data = bl.load_dataset("graded", limit=2)
+    found = trials_of_store(folder / "s.sqlite", data)
+    again = found[found["probe"] == "position"].set_index("key").loc[trials["key"]]
+    assert again["value"].tolist() == trials["value"].tolist()
+    assert again["human_gap"].tolist() == trials["human_gap"].tolist()
+    assert found["probe"].value_counts().to_dict() == {"position": len(trials), "unknown": 1}
+    assert set(trials_of_store(folder / "s.sqlite", data, ["position"])["probe"]) == {"position"}
+    assert set(trials_of_store(folder / "s.sqlite")["probe"]) == {"unknown"}
+    assert trials_of_store(folder / "s.sqlite", data, ["source"]).empty
+
+
+def test_a_page_of_saved_trials_has_prompts_from_the_store_and_fetches_nothing(study, tmp_path, capsys):
+    folder, _ = study
+    out = tmp_path / "page.html"
+    store = ["--store", str(folder / "s.sqlite")]
+    assert main(["view", str(folder / "trials.csv"), *store, "--out", str(out), "--max", "4"]) == 0
+    assert "4 of 30 cards of 60 trials written" in capsys.readouterr().out
+    page = out.read_text(encoding="utf-8")
+    assert page.count('<section class="card') == 4
+    assert "26 are left out" in page
+    assert page.count("Which summary") == 8
+    assert "default-src 'none'" in page
+    assert not re.search(r'(?:src|href)="', page)
+    assert page.count("<script>") == 1
+
+
+def test_a_page_of_a_store_shows_what_no_probe_knows(study, tmp_path, capsys):
+    folder, _ = study
+    out = tmp_path / "page.html"
+    assert main(["view", str(folder / "s.sqlite"), "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "1 reply answers nothing that a probe" in said
+    page = out.read_text(encoding="utf-8")
+    assert "What is &lt;b&gt;this&lt;/b&gt;?" in page
+    assert "<option>position</option><option>unknown</option>" in page
+    assert '<select name="outcome">' in page
+
+
+def test_wrong_wishes_are_said_before_anything_is_written(study, tmp_path, capsys):
+    folder, _ = study
+    trials = str(folder / "trials.csv")
+    for arguments, what in (
+        ([trials, "--out", "page.pdf"], "ends in .html"),
+        ([str(folder / "nothing.csv")], "that exists"),
+        ([trials, "--probe", "source"], "among position"),
+        ([trials, "--attribute", "beauty"], "among fluency"),
+        ([trials, "--max", "0"], "at least 1"),
+        ([str(folder / "s.sqlite"), "--probe", "source"], "--dataset says what was judged"),
+    ):
+        assert main(["view", *arguments]) == 2
+        assert what in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
