@@ -96,7 +96,7 @@ def test_a_folder_without_figures_tells_nothing(tmp_path):
 @given(st.lists(st.floats(0.001, 0.5), min_size=1, max_size=20, unique_by=lambda half: round(half, 6)))
 def test_the_share_is_that_of_narrow_intervals(tmp_path_factory, halves):
     folder = tmp_path_factory.mktemp("figures")
-    draw(folder, "position__rate", *(rate(half) for half in halves))
+    draw(folder, "position__rate", *(rate(half, attribute=str(place)) for place, half in enumerate(halves)))
     narrow = sum(half < 0.1 - 1e-6 for half in halves), sum(half < 0.1 + 1e-6 for half in halves)
     table = measure_precision(folder)
     assert narrow[0] / len(halves) <= share_told(table) <= narrow[1] / len(halves)
