@@ -82,8 +82,8 @@ def test_refusals_counted_as_losses_are_caught_where_there_are_refusals():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(available()))
 def test_every_primary_metric_keeps_its_bands(name):
-    """Reduced: 120 studies of 24 contexts; `biaslab calibrate --check` runs them all."""
-    reduced = {"studies": 120, "population": 2000, "contexts": [24], "curve": []}
+    """Reduced: 200 studies of 24 contexts; `biaslab calibrate --check` runs them all."""
+    reduced = {"studies": 200, "population": 2000, "contexts": [24], "curve": []}
     found = bl.calibrate([available()[name]], **reduced)
     assert set(found["metric"]) >= set(available()[name].primary)
     bad = calibration.outside(found)
