@@ -1,40 +1,14 @@
 """Every figure beside the published data that belongs to a carried source comes out of the rows in the package."""
 
-import warnings
-
 import pytest
+from beside_data import EXPERT_ALPHAS, LLMBAR, audit, value
 from krippendorff import alpha
 
 import biaslab as bl
 from biaslab.atlas.raw_texts import by_article
-from biaslab.errors import MissingDataWarning
-
-QUICK = bl.Resampling(n=100)
 
 
-def audit(trials, *only):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MissingDataWarning)
-        return bl.audit(trials, only=only, resampling=QUICK)
-
-
-def value(estimates, metric, **where):
-    rows = estimates[estimates["metric"] == metric]
-    for column, wanted in where.items():
-        rows = rows[rows[column].isna() if wanted is None else rows[column] == wanted]
-    assert len(rows) == 1, rows
-    return rows["estimate"].iloc[0]
-
-
-@pytest.mark.parametrize(
-    ("judge", "template", "first", "consistent"),
-    [
-        ("gpt-4", "Vanilla", 0.5119, 0.9284),
-        ("falcon-180b-chat", "Vanilla", 0.7757, 0.4153),
-        ("gpt-4", "Swap", 0.5131, 0.9642),
-        ("chatgpt", "Vanilla", 0.6468, 0.6587),
-    ],
-)
+@pytest.mark.parametrize(("judge", "template", "first", "consistent"), LLMBAR)
 def test_llmbar(judge, template, first, consistent):
     rows = bl.atlas.trials("llmbar", judge)
     found = audit(rows[(rows["dataset"] == "llmbar") & (rows["template"] == template)], "position")
@@ -69,17 +43,7 @@ def test_null_model():
     assert value(audit(rows, "replies"), "win_rate", system="null_model") == pytest.approx(0.76920, abs=5e-6)
 
 
-@pytest.mark.parametrize(
-    ("attribute", "level", "published"),
-    [
-        ("coherence", "interval", 0.5756),
-        ("consistency", "interval", 0.8989),
-        ("coherence", "ordinal", 0.5744),
-        ("consistency", "ordinal", 0.8146),
-        ("coherence", "nominal", 0.1607),
-        ("consistency", "nominal", 0.5363),
-    ],
-)
+@pytest.mark.parametrize(("attribute", "level", "published"), EXPERT_ALPHAS)
 def test_experts_of_summeval_agree(attribute, level, published):
     rows = bl.atlas.trials("summeval_experts").query("attribute == @attribute")
     scores = rows.pivot_table(index="judge", columns=["context_id", "candidate_id"], values="value")

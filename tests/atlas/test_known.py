@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from beside_data import LLMBAR
 
 import biaslab as bl
 from biaslab.atlas.estimating import FEWEST_CONTEXTS
@@ -73,15 +74,7 @@ def test_scores_before_reasons_are_higher(attribute, shift):
     assert found["n_contexts"] == 60
 
 
-@pytest.mark.parametrize(
-    ("judge", "template", "first", "consistent"),
-    [
-        ("gpt-4", "Vanilla", 0.5119, 0.9284),
-        ("falcon-180b-chat", "Vanilla", 0.7757, 0.4153),
-        ("gpt-4", "Swap", 0.5131, 0.9642),
-        ("chatgpt", "Vanilla", 0.6468, 0.6587),
-    ],
-)
+@pytest.mark.parametrize(("judge", "template", "first", "consistent"), LLMBAR)
 def test_llmbar(judge, template, first, consistent):
     where = {"judge": judge, "template": template, "dataset": "llmbar", "probe": "position"}
     assert value("llmbar", "first_position_rate", **where) == pytest.approx(first, abs=5e-5)

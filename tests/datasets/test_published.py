@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from beside_data import EXPERT_ALPHAS
 
 from biaslab.datasets import summeval, topicalchat, webnlg
 from biaslab.errors import DatasetError, InputError
@@ -37,17 +38,7 @@ def test_summeval_has_every_annotator(annotators, each):
 
 
 @needs_data
-@pytest.mark.parametrize(
-    ("attribute", "level", "published"),
-    [
-        ("coherence", "interval", 0.5756),
-        ("consistency", "interval", 0.8989),
-        ("coherence", "ordinal", 0.5744),
-        ("consistency", "ordinal", 0.8146),
-        ("coherence", "nominal", 0.1607),
-        ("consistency", "nominal", 0.5363),
-    ],
-)
+@pytest.mark.parametrize(("attribute", "level", "published"), EXPERT_ALPHAS)
 def test_summeval_experts_agree_as_published(experts, attribute, level, published):
     scores = experts.human[experts.human["attribute"] == attribute]
     assert estimate_alpha(scores, Resampling(), level).estimate == pytest.approx(published, abs=5e-5)

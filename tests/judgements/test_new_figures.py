@@ -2,33 +2,16 @@
 
 import gzip
 import json
-import warnings
 
 import pytest
+from beside_data import audit, value
 
 import biaslab as bl
-from biaslab.errors import MissingDataWarning
-
-QUICK = bl.Resampling(n=100)
 
 
 @pytest.fixture(scope="module")
 def recorded(shared_data):
     return shared_data / "recorded"
-
-
-def audit(trials, *only):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MissingDataWarning)
-        return bl.audit(trials, only=only, resampling=QUICK)
-
-
-def value(estimates, metric, **where):
-    rows = estimates[estimates["metric"] == metric]
-    for column, wanted in where.items():
-        rows = rows[rows[column].isna() if wanted is None else rows[column] == wanted]
-    assert len(rows) == 1, rows
-    return rows["estimate"].iloc[0]
 
 
 def summaries(recorded, name):
