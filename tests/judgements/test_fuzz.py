@@ -49,7 +49,7 @@ MADE_UP = (
 )  # fmt: skip
 SWAPS = (None, True, 0, -1, 3.5, 10**30, "", "x", "[[A]]", [], {}, [None], {"a": 1}, float("nan"), "\ud800", "2" * 400)
 PIECES = (b"{", b"}", b"[", b"]", b'"', b"\\", b",", b":", b"\x00", b"\xff", b"null", b"1e999", b"NaN", b"[[A]]", b"\n")
-SLOWEST = 5.0  # seconds for one small file
+SLOWEST = 60.0  # seconds of CPU for one small file: whatever else the machine does, more is a hang
 
 
 @cache
@@ -195,7 +195,7 @@ def fuzz(folder, path, mutations, seed):
         if packed:
             data = damaged(gzip.compress(data), rng) if rng.random() < 0.5 else gzip.compress(data)
         path.write_bytes(data)
-        started = time.monotonic()
+        started = time.process_time()
         try:
             trials = read_judgements(path)
         except BiaslabError:
@@ -208,7 +208,7 @@ def fuzz(folder, path, mutations, seed):
             (kind,) = trials.attrs["files"].values()
             for trial in usable.itertuples():
                 assert holds(trial, text, kind), (number, kind, trial)
-        assert time.monotonic() - started < SLOWEST
+        assert time.process_time() - started < SLOWEST
     return read, crashed
 
 
