@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from biaslab.core import Metric, Probe
-from biaslab.distill._shares import Pair, verdict_of
+from biaslab.distill._shares import ROLES, Pair, verdict_of
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.stats import ITEM, LEADING, TRAILING, estimates_frame, require_columns, usable
 
 Floats = NDArray[np.float64]
 Key = tuple[Any, ...]
-_ROLES = ("teacher", "student")
 #: How a judge was asked, and not what about: may differ between teacher and student.
 _MAY_DIFFER = ("answer",)
 
@@ -35,8 +34,10 @@ def bias_inheritance(
     student: pd.DataFrame,
     metrics: Sequence[str] | None = None,
     progress: bool = True,
+    *,
+    control: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Estimate what share of each of its teacher's biases a student has.
+    """Estimate what share of each of its teacher's biases a student has from it.
 
     Parameters
     ----------
@@ -44,11 +45,14 @@ def bias_inheritance(
         The phenomenon; its ``estimate`` is called once, and once more for each context that is left out.
     teacher, student : pandas.DataFrame
         Trials of this probe about the same contexts, made by `biaslab.collect`, of one judge each. Take contexts that
-        the student never saw. Column ``answer`` may differ; contexts that only one has are left out.
+        the student never saw. Column ``answer`` may differ; contexts that not all have are left out.
     metrics : sequence of str, optional
         Metrics that have a null; by default the probe's primary ones.
     progress : bool
         Show a progress bar.
+    control : pandas.DataFrame, optional
+        Trials of a student that was taught alike by a teacher without the bias. A student may lean towards something by
+        itself, and what its control does too it did not inherit: the share is then that of the difference of both.
 
     Returns
     -------
@@ -56,17 +60,20 @@ def bias_inheritance(
         An estimates frame. A cell of the probe (attribute …) has one row for each ``role``, the metric standing in
         column ``of``:
 
-        "teacher", "student"
+        "teacher", "student", "control"
             Their own estimates: ``metric`` is that of the probe, ``judge`` their name.
         "difference"
             ``bias_difference``, the student's minus the teacher's (null 0), also where there is no share.
+        "inherited"
+            ``bias_inherited``, the student's minus the control's (null 0), where there is a control.
         "share"
-            ``bias_share``, (student's − null) / (teacher's − null). p tests a share of 1. ``verdict`` reads the
-            interval: *keeps* (above 0, 1 inside), *keeps a part* (between 0 and 1), *amplifies* (above 1), *loses*
-            (0 inside, below 1), *reverses* (below 0), *cannot be told* (0 and 1 inside, or no share).
+            ``bias_share``, (student's − null) / (teacher's − null), or (student's − control's) / (teacher's − null). p
+            tests a share of 1. ``verdict`` reads the interval: *keeps* (above 0, 1 inside), *keeps or amplifies* (it
+            also reaches 2), *keeps a part* (between 0 and 1), *amplifies* (above 1), *loses* (between −1 and 1, 0
+            inside), *reverses* (below 0), *cannot be told* (anything wider, or no share).
 
         Metrics counted in standard deviations of the judge's own scores come twice, by ``unit``: see the notes. q is
-        over shares and own estimates together. ``attrs["contexts_left_out"]`` counts contexts that only one judged.
+        over shares and own estimates together. ``attrs["contexts_left_out"]`` counts contexts that not all judged.
 
     Raises
     ------
@@ -117,21 +124,21 @@ def bias_inheritance(
     [['SD', 0.5, 'keeps a part'], ['points', 0.5, 'keeps a part']]
     """
     wanted = _require_metrics(probe, metrics)
-    trials, left_out = _common(teacher, student)
+    trials, left_out = _common([frame for frame in (teacher, student, control) if frame is not None])
     own = [probe.estimate(frame, list(wanted)) for frame in trials]
     conditions = [name for name in own[0].columns if name not in (*LEADING, *TRAILING, *_MAY_DIFFER)]
     found = [_by_key(frame, conditions) for frame in own]
-    keys = [key for key in found[0] if key in found[1]]
+    keys = [key for key in found[0] if all(key in other for other in found[1:])]
     if not keys:
         what = _apart(found, conditions)
-        raise TrialsError("conditions", what, "at least one cell that both judged", "ask both alike")
+        raise TrialsError("conditions", what, "at least one cell that all judged", "ask all alike")
     drawn = _without_each(probe, trials, list(wanted), conditions, keys, progress)
     rows: list[dict[str, Any]] = []
     for key, values in zip(keys, drawn, strict=True):
         metric, pair = wanted[key[0]], [part[key] for part in found]
         where = dict(zip(("dataset", *conditions), key[1:], strict=True)) | {"of": metric.name, "unit": metric.unit}
         values = np.vstack([[[row["estimate"] for row in pair]], values]) - metric.null
-        rows += [dict(row) | where | {"role": role} for role, row in zip(_ROLES, pair, strict=True)]
+        rows += [dict(row) | where | {"role": role} for role, row in zip(ROLES, pair, strict=False)]
         rows += _compared(values, pair, where)
         if metric.unit == "SD" and all({"human", *ITEM} <= set(frame.columns) for frame in trials):
             rows += _compared(values * _spreads(trials, where), pair, where | {"unit": "points"}, own=True)
@@ -151,19 +158,18 @@ def _require_metrics(probe: Probe, metrics: Sequence[str] | None) -> dict[str, M
     return {name: known[name] for name in dict.fromkeys(wanted)}
 
 
-def _common(teacher: pd.DataFrame, student: pd.DataFrame) -> tuple[tuple[pd.DataFrame, pd.DataFrame], int]:
-    """Return the trials about contexts that both judged, and how many contexts are left out."""
-    for role, frame in zip(_ROLES, (teacher, student), strict=True):
+def _common(given: Sequence[pd.DataFrame]) -> tuple[list[pd.DataFrame], int]:
+    """Return the trials about contexts that all judged, and how many contexts are left out."""
+    for role, frame in zip(ROLES, given, strict=False):
         require_columns(frame, ("judge", "dataset", "context_id"), f"{role}'s trials")
         judges = sorted(set(frame["judge"]))
         if len(judges) != 1:
             raise TrialsError(f"{role}'s trials", judges, "trials of one judge", "choose a judge's rows")
-    names = [set(frame["context_id"]) for frame in (teacher, student)]
-    common = names[0] & names[1]
+    names = [set(frame["context_id"]) for frame in given]
+    common = set.intersection(*names)
     if len(common) < 2:
-        raise TrialsError("context_id", f"{len(common)} that both judged", "at least two contexts of both")
-    kept = tuple(frame[frame["context_id"].isin(common)] for frame in (teacher, student))
-    return (kept[0], kept[1]), len(names[0] | names[1]) - len(common)
+        raise TrialsError("context_id", f"{len(common)} that all judged", "at least two contexts of all")
+    return [frame[frame["context_id"].isin(common)] for frame in given], len(set.union(*names)) - len(common)
 
 
 def _by_key(estimates: pd.DataFrame, conditions: Sequence[str]) -> dict[Key, Mapping[Any, Any]]:
@@ -177,26 +183,27 @@ def _apart(found: Sequence[Mapping[Key, object]], conditions: Sequence[str]) -> 
     """Say which conditions teacher and student have nothing in common in."""
     parts = []
     for at, name in enumerate(("metric", "dataset", *conditions)):
-        one, two = (sorted({str(key[at]) for key in part}) for part in found)
-        if not set(one) & set(two):
-            parts.append(f"{name} is {', '.join(one)} for the teacher and {', '.join(two)} for the student")
+        ours = [sorted({str(key[at]) for key in part}) for part in found]
+        if not set.intersection(*map(set, ours)):
+            of_each = [f"{', '.join(one)} for the {role}" for one, role in zip(ours, ROLES, strict=False)]
+            parts.append(f"{name} is {' and '.join(of_each)}")
     return "; ".join(parts) or "no combination of them is the same"
 
 
 def _without_each(
     probe: Probe,
-    trials: tuple[pd.DataFrame, pd.DataFrame],
+    trials: Sequence[pd.DataFrame],
     metrics: list[str],
     conditions: Sequence[str],
     keys: Sequence[Key],
     progress: bool,
 ) -> Floats:
-    """Estimate anew without each context; return shape (keys, contexts, 2), NaN where there is no estimate."""
+    """Estimate anew without each context; return shape (keys, contexts, judges), NaN where there is no estimate."""
     if "resampling" in {each.name for each in fields(probe)}:  # type: ignore[arg-type]
         given = probe.resampling  # type: ignore[attr-defined]
         probe = replace(probe, resampling=replace(given, n=100, method="studentised"))  # type: ignore[type-var]
     names = list(dict.fromkeys(trials[0]["context_id"]))
-    found = np.full((len(keys), len(names), 2), math.nan)
+    found = np.full((len(keys), len(names), len(trials)), math.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MissingDataWarning)  # it was given of all trials together
         for at, name in enumerate(tqdm(names, desc=f"{probe.name} without", unit="context", disable=not progress)):
@@ -209,21 +216,25 @@ def _without_each(
 def _compared(
     values: Floats, pair: Sequence[Mapping[Any, Any]], where: Mapping[str, Any], own: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of difference and share, and of both judges' own estimates where the probe gives none."""
+    """Yield the rows of difference and share, and of the judges' own estimates where the probe gives none."""
     contexts = min(int(row["n_contexts"]) for row in pair)
-    both = Pair.jackknifed(values, contexts, float(pair[0]["ci_level"]))
+    judged, unit = Pair.jackknifed(values, contexts, float(pair[0]["ci_level"])), np.eye(len(pair))
     facts = {name: sum(row[name] for row in pair) for name in ("n_trials", "n_dropped")}
     facts |= {name: pair[1][name] for name in ("judge", "ci_level", "seed")}
     if own:
-        for role, row, weights in zip(_ROLES, pair, ((1.0, 0.0), (0.0, 1.0)), strict=True):
-            yield {**row, **where, "role": role, **asdict(both.combined(weights))}
-    yield {**where, **facts, "metric": "bias_difference", "role": "difference", **asdict(both.combined((-1.0, 1.0)))}
-    share = both.share()
+        for role, row, weights in zip(ROLES, pair, unit, strict=False):
+            yield {**row, **where, "role": role, **asdict(judged.combined(weights))}
+    difference = judged.combined(unit[1] - unit[0])
+    yield {**where, **facts, "metric": "bias_difference", "role": "difference", **asdict(difference)}
+    if len(pair) > 2:
+        inherited = judged.combined(judged.inherited)
+        yield {**where, **facts, "metric": "bias_inherited", "role": "inherited", **asdict(inherited)}
+    share = judged.share()
     yield {**where, **facts, "metric": "bias_share", "role": "share", "verdict": verdict_of(share), **asdict(share)}
 
 
-def _spreads(trials: tuple[pd.DataFrame, pd.DataFrame], where: Mapping[str, Any]) -> Floats:
-    """Return the standard deviation of both judges' item scores, whole and without each context: (1 + contexts, 2)."""
+def _spreads(trials: Sequence[pd.DataFrame], where: Mapping[str, Any]) -> Floats:
+    """Return the standard deviation of each judge's item scores, whole and without each context: (1 + G, judges)."""
     names = {name: at for at, name in enumerate(dict.fromkeys(trials[0]["context_id"]))}
     columns = []
     for frame in trials:

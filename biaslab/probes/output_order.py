@@ -251,7 +251,7 @@ def _shift(blocks: pd.DataFrame, orders: tuple[str, str], width: float) -> Ratio
     """Say what an item adds to the first order's mean score minus the second's."""
     missing = "undefined: no item has a score in both orders"
     shift = blocks[orders[0]] - blocks[orders[1]]
-    return Ratio(blocks["context_id"], shift, np.ones(len(blocks)), 0.0, (-width, width), missing)
+    return Ratio(blocks["context_id"], shift, np.ones(len(blocks)), 0.0, (-width, width), missing, "t")
 
 
 def _mean_score(part: pd.DataFrame, scale: Scale) -> Ratio:

@@ -22,7 +22,7 @@ from biaslab.stats.correlation_intervals import (
 )
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution
 from biaslab.stats.errors_in_variables import slope_at_equal
-from biaslab.stats.estimate import ROUNDING, Estimate, Inference, is_above, undefined
+from biaslab.stats.estimate import ROUNDING, Estimate, Inference, is_above, settled, undefined
 from biaslab.stats.families import adjust, adjust_families
 from biaslab.stats.frame import (
     FAMILY,
@@ -112,6 +112,7 @@ __all__ = [
     "sampling_noise",
     "score_spread",
     "score_weights",
+    "settled",
     "shared_requests",
     "shift_extremes",
     "side_by_side",

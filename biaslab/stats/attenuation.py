@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from biaslab.stats.clusters import grouped
 from biaslab.stats.correlation import Level, context_correlations, paired, rounded
-from biaslab.stats.estimate import ROUNDING, Estimate, undefined, without_interval
+from biaslab.stats.estimate import ROUNDING, Estimate, settled, undefined, without_interval
 from biaslab.stats.inference import Resampling
 from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected, rating_error, without_clusters, without_each
 from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
@@ -113,7 +113,8 @@ def _by_t(values: Floats, contexts: int, confidence: float) -> Estimate:
     error = float(np.sqrt((contexts - 1) / contexts * np.sum((left_out - left_out.mean()) ** 2)))
     if error <= ROUNDING * max(abs(value), float(np.abs(left_out).max())):
         return without_interval(value, contexts, "contexts do not vary: no interval")
-    low, high = student(value, error, contexts, confidence)
+    p_value = p_by_t(value, error, contexts)
+    low, high, p_value = settled(student(value, error, contexts, confidence), 0.0, p_value, confidence)
     effect, note = effect_or_why_not(error, contexts)
     method = "jackknife t over contexts, humans' correlation corrected for attenuation; t test"
-    return Estimate(value, error, low, high, p_by_t(value, error, contexts), effect, contexts, method, note)
+    return Estimate(value, error, low, high, p_value, effect, contexts, method, note)

@@ -105,16 +105,38 @@ def unvarying(
 
 
 def reaching(interval: tuple[float, float], null: float | None, p_value: float, level: float) -> tuple[float, float]:
-    """Return the interval, extended to the null where a test of few contexts cannot reject it.
+    """Return the interval, extended to the null where its test does not reject that.
 
     Examples
     --------
     >>> reaching((0.2, 0.4), 0.0, p_value=0.0625, level=0.95)
     (0.0, 0.4)
     """
-    if null is None or not p_value >= 1 - level:
+    if null is None or math.isnan(p_value) or is_above(1 - level, p_value):
         return interval
     return min(interval[0], null), max(interval[1], null)
+
+
+def settled(
+    interval: tuple[float, float], null: float | None, p_value: float, level: float
+) -> tuple[float, float, float]:
+    """Return the ends of an interval and the p-value of a test that is not its own, such that they agree.
+
+    The null is rejected where both leave it out, and nowhere else: the interval then reaches as far as the null, or the
+    p-value is that of its level. Neither becomes more confident than it was.
+
+    Examples
+    --------
+    >>> settled((0.01, 0.4), 0.0, p_value=0.06, level=0.95)
+    (0.0, 0.4, 0.06)
+    >>> low, high, p_value = settled((-0.01, 0.4), 0.0, p_value=0.04, level=0.95)
+    >>> low, high, round(p_value, 3)
+    (-0.01, 0.4, 0.05)
+    """
+    low, high = reaching(interval, null, p_value, level)
+    if null is None or math.isnan(low) or math.isnan(high) or is_above(low, null) or is_above(null, high):
+        return low, high, p_value
+    return low, high, max(p_value, 1 - level)  # NaN stays NaN
 
 
 def _p_of_unseen(value: float, null: float, contexts: int, bounds: tuple[float, float]) -> float:

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from biaslab.stats.estimate import ROUNDING, Estimate, Inference, reaching, undefined, unvarying, without_interval
+from biaslab.stats.estimate import ROUNDING, Estimate, Inference, settled, undefined, unvarying, without_interval
 from biaslab.stats.inference import Resampling, bca, draw_weights, percentile
 from biaslab.stats.permutation import evaluate, sign_flip
 from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
@@ -116,9 +116,9 @@ def cluster_statistic(
     if by_t and inference == "t":
         distance = float(on.put(value) - on.put(null))
         p_value, method = p_by_t(distance, float(stats.sem(pseudo)), contexts), f"{method}; t test"
-        low, high = reaching((low, high), null, p_value, resampling.level)
     else:
         p_value = sign_flip(pseudo - on.put(null), resampling.seed)
+    low, high, p_value = settled((low, high), null, p_value, resampling.level)
     effect, why_not = effect_or_why_not(error, contexts)
     return Estimate(value, error, low, high, p_value, effect, contexts, method, note or why_not)
 

@@ -15,7 +15,16 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.errors import InputError
-from biaslab.stats.estimate import ROUNDING, Estimate, Inference, reaching, undefined, unvarying, without_interval
+from biaslab.stats.estimate import (
+    ROUNDING,
+    Estimate,
+    Inference,
+    reaching,
+    settled,
+    undefined,
+    unvarying,
+    without_interval,
+)
 from biaslab.stats.inference import Resampling, Smooth, bootstrap_interval, in_order
 from biaslab.stats.inversion import Excess, RatioTest
 from biaslab.stats.permutation import sign_flip, swap_test
@@ -48,8 +57,8 @@ class Ratio:
         By resampling: bootstrap interval and sign-flip test. By t: `biaslab.stats.t_inference.t_test`, and as interval
         the values that it does not reject. By score, for a rate of items between 0 and 1: the same test at ½, with an
         interval that knows what a rate does near its bounds and where few items are off ½
-        (`biaslab.stats.inversion.RatioTest`). With both, p is below .05 exactly where the interval leaves out the null,
-        unless another bootstrap than the studentised one is wanted for the interval.
+        (`biaslab.stats.inversion.RatioTest`). Whichever it is, p is below .05 exactly where a 95 % interval leaves out
+        the null: those of t and score are what their test does not reject, others are `settled`.
     margin : float
         What is tested is whether the ratio differs from the null by more than this; the interval is wider by it.
     extremes : tuple of Ratio, optional
@@ -217,6 +226,7 @@ def _estimate(
         kind = f"cluster bootstrap ({resampling.method})"
     least, most = bounds or (-np.inf, np.inf)
     low, high = float(np.clip(low, least, most)), float(np.clip(high, least, most))
+    low, high, p_value = settled((low, high), method.null, p_value, level)
     effect, note = effect_or_why_not(error, contexts)
     return Estimate(value, error, low, high, p_value, effect, contexts, kind + label, note)
 

@@ -36,8 +36,8 @@ def collect(probe, judge, data):
     return bl.collect(probe, judge, data, progress=False)
 
 
-def inherit(probe, teacher, student, metrics=None):
-    return bias_inheritance(probe, teacher, student, metrics, progress=False)
+def inherit(probe, teacher, student, metrics=None, control=None):
+    return bias_inheritance(probe, teacher, student, metrics, progress=False, control=control)
 
 
 def share(found, unit=None, role="share"):
@@ -191,6 +191,12 @@ def test_each_verdict_has_its_word(population, planted, word):
         (0.0, 0.6, "loses"),
         (-0.5, 0.0, "loses"),
         (0.0, 1.0, "cannot be told"),
+        (0.0, 2.0, "cannot be told"),
+        (-1.0, 0.9, "cannot be told"),
+        (-10.9, 0.92, "cannot be told"),
+        (0.5, 2.0, "keeps or amplifies"),
+        (1.5, 30.0, "amplifies"),
+        (-30.0, -0.5, "reverses"),
     ],
 )
 def test_words_do_not_hang_on_the_last_bit(low, high, word):
@@ -198,6 +204,33 @@ def test_words_do_not_hang_on_the_last_bit(low, high, word):
     for by, other in itertools.product((0.0, 1e-15, -1e-15), repeat=2):
         share = dataclasses.replace(undefined(""), ci_low=low + by, ci_high=high + other)
         assert verdict_of(share) == word
+
+
+@given(st.integers(6, 16), st.floats(0, 2), st.floats(-1, 1), st.integers(0, 1000))
+@settings(max_examples=20, deadline=None)
+def test_what_the_control_has_too_is_not_inherited(n, true_share, own, seed):
+    """Of an exact multiple of the teacher's bias, and a lean of its own that the control shares, the multiple is told."""
+    rng = np.random.default_rng(seed)
+    one, lean = 2 + rng.normal(0, 0.3, n), own + rng.normal(0, 0.3, n)
+    frames = [values(numbers + 0.5, name) for name, numbers in (("t", one), ("s", true_share * one + lean), ("c", lean))]
+    found = inherit(Mean(), *frames[:2], control=frames[2])
+    assert list(found["role"]) == ["teacher", "student", "control", "difference", "inherited", "share"]
+    row, inherited = share(found), share(found, role="inherited")
+    assert row["estimate"] == pytest.approx(true_share, abs=1e-9)
+    assert inherited["estimate"] == pytest.approx(true_share * one.mean())
+    assert tuple(row[["ci_low", "ci_high"]]) == pytest.approx((true_share, true_share), abs=1e-6)
+    without = share(inherit(Mean(), *frames[:2]))["estimate"]
+    assert without == pytest.approx(true_share + lean.mean() / one.mean())
+
+
+def test_a_student_that_leans_by_itself_amplifies_nothing():
+    rng = np.random.default_rng(3)
+    one, own, noise = 1 + rng.normal(0, 0.2, 24), 2 + rng.normal(0, 0.2, 24), rng.normal(0, 0.05, (2, 24))
+    frames = [values(numbers + 0.5, name) for name, numbers in zip("tsc", (one, own, own + noise[1]), strict=True)]
+    assert share(inherit(Mean(), *frames[:2]))["verdict"] == "amplifies"
+    assert share(inherit(Mean(), *frames[:2], control=frames[2]))["verdict"] == "loses"
+    with pytest.raises(TrialsError, match="control's trials"):
+        inherit(Mean(), *frames[:2], control=pd.concat(frames))
 
 
 def test_a_bias_that_the_teacher_does_not_have_is_not_inherited(population):

@@ -16,8 +16,9 @@ MADE = runpy.run_path(str(HERE / "make.py"))
 #: Intervals and tests that were made in several ways and are made in one now. Accuracy of pairs: by sign flips and a
 #: bootstrap in one place, by Student's t in another; label mass: with and without the bounds 0 and 1.
 #: Intervals of what is tested by t are what the test does not reject, those of rates by score. Text answers have
-#: logits of positional bias, from counts, where they had none.
-ENDS = ("ci_low", "ci_high")
+#: logits of positional bias, from counts, where they had none. Differences of pooled correlations, and shifts of
+#: scores, have the test of their own interval, t, where signs were flipped.
+ENDS, TESTS = ("ci_low", "ci_high"), ("p_value", "q_value")
 MADE_ANEW = {
     "comparative_accuracy": (*ENDS, "p_value"),
     **dict.fromkeys(
@@ -27,6 +28,9 @@ MADE_ANEW = {
         ),
         ENDS,
     ),
+    **dict.fromkeys(("reason_first_shift", "reason_shift"), (*ENDS, *TESTS)),
+    **dict.fromkeys(("familiarity_excess", "familiarity_slope", "source_excess"), TESTS),
+    **dict.fromkeys(("agreement_loss", "recipe_gain"), TESTS),
 }  # fmt: skip
 NO_LOGITS_OF_TEXT = {"position_text": {"first_position_logit": ("estimate", *ENDS, "p_value", "mde", "n_contexts")}}
 #: Differences of agreement between means of two samples, which are corrected for their noise now.

@@ -1,5 +1,6 @@
 """Student's t over contexts, standard errors against independent ones, and intervals that agree with their tests."""
 
+import dataclasses
 import math
 from functools import partial
 
@@ -12,9 +13,11 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from biaslab.errors import InputError
+from biaslab.stats.attenuation import disattenuated_difference
 from biaslab.stats.correlation import correlation
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.distribution import describe_distribution
+from biaslab.stats.estimate import is_above
 from biaslab.stats.inference import Resampling
 from biaslab.stats.jackknife import cluster_difference
 from biaslab.stats.permutation import sign_flip
@@ -177,6 +180,51 @@ def test_a_test_by_t_rejects_just_what_its_interval_excludes(estimate, seed, con
     assume(abs(found.p_value - 0.05) > 1e-9)
     assert (found.p_value < 0.05) == (not found.ci_low <= null <= found.ci_high)
     assert "t" in found.method.replace(";", " ").replace(",", " ").split()
+
+
+def by_flips(frame):
+    one = frame.groupby("context_id")["one"].mean()
+    return Ratio(one.index, one, np.ones(len(one)), 0.3).estimate(FEW), 0.3
+
+
+def by_bounded(frame):
+    """Contexts at 0 or 1 and nothing between, so that some studies do not vary at all."""
+    ups = (frame.groupby("context_id")["one"].mean() > 0.5).to_numpy(float)
+    return Ratio(range(len(ups)), ups, np.ones(len(ups)), 0.5, (0.0, 1.0)).estimate(FEW), 0.5
+
+
+def by_permutations(frame):
+    first, second = (Ratio(frame["context_id"], frame[name], np.ones(len(frame))) for name in ("one", "two"))
+    return first.difference(second, FEW), 0.0
+
+
+def by_pseudo_values(frame):
+    values = frame.groupby("context_id")["one"].mean().to_numpy()
+    return cluster_difference(lambda w: w @ values / w.sum(1), lambda w: 0.0 * w[:, 0], len(values), FEW), 0.0
+
+
+def by_percentiles(frame):
+    settings = dataclasses.replace(FEW, method="percentile")
+    return correlation_difference(frame, "one", "two", "human", settings, inference="t"), 0.0
+
+
+def by_attenuation(frame):
+    return disattenuated_difference(frame, "one", "two", FEW)(0.0), 0.0
+
+
+@pytest.mark.parametrize(
+    "estimate",
+    [by_ratio, by_correlations, by_flips, by_bounded, by_permutations, by_pseudo_values, by_percentiles, by_attenuation],
+)
+@given(seed=st.integers(0, 10_000), contexts=st.integers(2, 14), shift=st.sampled_from([0.0, 0.3, 1.0]))
+def test_whatever_the_method_a_null_is_rejected_where_the_interval_leaves_it_out(estimate, seed, contexts, shift):
+    """Also with few contexts, whose tests cannot reach .05, and where test and interval are of different methods."""
+    frame = candidates(seed, contexts)
+    frame["one"] = frame["one"] + shift
+    found, null = estimate(frame)
+    assume(not math.isnan(found.p_value))
+    outside = is_above(found.ci_low, null) or is_above(null, found.ci_high)
+    assert is_above(0.05, found.p_value) == outside
 
 
 @pytest.mark.parametrize(("away", "expected"), [(0.02, 1.0), (-0.02, 1.0), (0.2, None), (-0.2, None)])
