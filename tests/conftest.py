@@ -64,10 +64,12 @@ def biased(estimates):
 
 
 def row(**changes):
-    """One row of an estimates frame, P(A) = .372 unless changed."""
+    """One row of an estimates frame, P(A) = .372 unless changed; its interval goes with it."""
+    estimate = changes.get("estimate", 0.3721)
     return {
         "probe": "position", "judge": "a judge", "dataset": "a set", "metric": "first_position_rate",
-        "attribute": "coherence", "estimate": 0.3721, "ci_low": 0.341, "ci_high": 0.402, "ci_level": 0.95,
+        "attribute": "coherence", "estimate": estimate, "ci_low": round(estimate - 0.0311, 4),
+        "ci_high": round(estimate + 0.0299, 4), "ci_level": 0.95,
         "p_value": 0.004, "q_value": 0.004, "mde": 0.05, "n_contexts": 30, "n_trials": 60, "n_dropped": 0,
         "method": "t over contexts", "seed": 0, "note": "",
     } | changes  # fmt: skip

@@ -9,10 +9,15 @@ import pandas as pd
 from biaslab.core import Metric
 from biaslab.probes import find_metric
 from biaslab.report.before_after import best_remedy
-from biaslab.report.verdicts import findings, significant
-from biaslab.report.wording import interval, number, probability
+from biaslab.report.verdicts import findings
+from biaslab.report.wording import evidence, fair, interval, number, probability, size
 
 _FEW = 4  # cells of agreement that a page has room for
+#: What is said where test and interval disagree: see `biaslab.report.verdicts.Doubt`.
+_TORN = {
+    "contains": "significant, but no interval leaves out {null}",
+    "leaves out": "the interval leaves out {null}, but the test corrected over all does not reject it",
+}
 #: What a card says of a bias: its mark, which needs no colour, and the words.
 STATUS = {
     "bias": ("●", "found"),
@@ -31,6 +36,7 @@ def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None) -> dict[str, Any]:
     metric = find_metric(first["metric"], first["probe"])
     shown = part[part["finding"].isin(["above", "below"])]
     strongest = _strongest(part, shown)
+    estimate, bounds = evidence(strongest, metric.null)
     advice = metric.advice if isinstance(metric.advice, tuple) else (metric.advice, metric.advice)
     ways = list(dict.fromkeys(shown["finding"]))
     return {
@@ -42,10 +48,10 @@ def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None) -> dict[str, Any]:
         "verdict": _verdict(part, shown, metric, status) + _hedges(part, shown),
         "standing": strongest["standing"],
         "strongest": strongest["cell"],
-        "estimate": number(strongest["estimate"]),
-        "interval": interval(strongest["ci_low"], strongest["ci_high"]),
+        "estimate": estimate,
+        "interval": bounds,
         "q": probability(strongest["q_value"]),
-        "mde": number(strongest["mde"], 2),
+        "mde": size(strongest["mde"]),
         "remedy": best_remedy(part, remedies) if remedies is not None else "",
         "advice": "; ".join(dict.fromkeys(filter(None, (advice[way == "below"] for way in ways))))
         if status == "bias"
@@ -63,9 +69,11 @@ def _status(part: pd.DataFrame) -> str:
 
 
 def _strongest(part: pd.DataFrame, shown: pd.DataFrame) -> pd.Series:
-    """Return the cell that is farthest from the null, or, where nothing is shown, that detects least."""
+    """Return the cell that is farthest from the null, or, where nothing is shown, that leaves most open."""
     if len(shown):
         return shown.iloc[int((shown["estimate"] - shown["null"]).abs().to_numpy().argmax())]
+    torn = next((kind for kind in _TORN if kind in set(part["doubt"])), None)
+    part = part if torn is None else part[part["doubt"] == torn]
     known = part[part["mde"].notna()]
     return known.iloc[int(known["mde"].to_numpy().argmax())] if len(known) else part.iloc[0]
 
@@ -78,26 +86,28 @@ def _verdict(part: pd.DataFrame, shown: pd.DataFrame, metric: Metric, status: st
         aside = f", {slight} of them less than matters" if slight and status == "bias" else ""
         aside = ", less than matters" if status == "slight" else aside
         counts = shown["finding"].value_counts(sort=False)
-        ways = [(getattr(metric, str(way)) or f"is {way} {number(metric.null, 1)}", n) for way, n in counts.items()]
+        ways = [(getattr(metric, str(way)) or f"is {way} {fair(metric.null)}", n) for way, n in counts.items()]
         return "; ".join(f"{words} (in {n}{of})" if of else words for words, n in ways) + aside
     if status == "untested":
         return _why(part)
     if status == "none":
-        return f"a shift of {number(part['mde'].max(), 2)} would have been detected with 80 % power"
-    blind = part[part["finding"] == "blind"]
-    torn = int(blind["q_value"].map(significant).sum())
-    if torn:
-        where = f" (in {torn}{of})" if of else ""
-        return f"significant, but the interval contains {number(metric.null, 1)}{where}"
+        return f"a shift of {size(part['mde'].max())} would have been detected with 80 % power"
+    return _inconclusive(part[part["finding"] == "blind"], fair(metric.null), of)
+
+
+def _inconclusive(blind: pd.DataFrame, null: str, of: str) -> str:
+    """Say why cells are inconclusive: the first reason that there is, and of how many it is one."""
+    for doubt, words in _TORN.items():
+        torn = int((blind["doubt"] == doubt).sum())
+        if torn:
+            return words.format(null=null) + (f" (in {torn}{of})" if of else "")
     where = f" in {len(blind)}{of}" if of else ""
     if not (blind["mde"] > 0).any():
-        return f"no shift would have been detected{where}: {_why(blind)}"
-    size, least = part["matters"].iloc[0], number(blind["mde"].max(), 2)
-    if blind["mde"].max() <= size:
-        null = number(metric.null, 1)
-        return f"not significant{where}, though farther from {null} than what matters ({number(size, 2)})"
-    wanted = "" if pd.isna(size) else f", and {number(size, 2)} matters"
-    return f"only a shift of {least} would have been detected{where}{wanted}"
+        return f"nothing could be told{where}: {_why(blind)}"
+    least, matters = blind["mde"].max(), blind["matters"].iloc[0]
+    if "weak" not in set(blind["doubt"]):
+        return f"not significant{where}, though farther from {null} than what matters ({size(matters)})"
+    return f"only a shift of {size(least, matters)} would have been detected{where}, and {size(matters, least)} matters"
 
 
 def _hedges(part: pd.DataFrame, shown: pd.DataFrame) -> str:

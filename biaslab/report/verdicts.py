@@ -14,16 +14,29 @@ from biaslab.core import Metric
 from biaslab.errors import InputError
 from biaslab.probes import find_metric
 from biaslab.report.hedges import hedges
-from biaslab.report.wording import ONE_TEST, cell, conditions, correction, interval, number, probability, varying
+from biaslab.report.wording import (
+    ALPHA,
+    ONE_TEST,
+    cell,
+    conditions,
+    correction,
+    evidence,
+    fair,
+    probability,
+    size as written,
+    varying,
+)
 from biaslab.stats import LEADING, corrected, is_above, require_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Finding = Literal["above", "below", "none", "blind", "untested"]
-_ALPHA = 0.05
+#: Why something is inconclusive: test and interval disagree, in either way; no effect that would be detected is known;
+#: the estimate is as far from the null as what matters; an effect that matters might not have been detected.
+Doubt = Literal["", "contains", "leaves out", "unknown", "far", "weak"]
 #: The columns that `findings` adds.
-ADDED = ("finding", "slight", "hedge", "null", "matters", "cell", "standing", "sentence")
+ADDED = ("finding", "doubt", "slight", "hedge", "null", "matters", "cell", "standing", "sentence")
 _NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "p_value", "mde")
 
 
@@ -87,8 +100,8 @@ def findings(
         The estimates with ``q_value`` over the rows here that have a test and a null (see `biaslab.stats.corrected`)
         and ``finding``: *above* or *below* the null (q is below .05, and the interval does not contain the null),
         *none* (nearer to the null than what matters, and the power for a shift that matters is 80 %), *blind*
-        (inconclusive: anything else) or *untested*; with ``slight`` (significant, but nearer to the null than what
-        matters), ``hedge`` (what else could explain it, see `biaslab.report.hedges`), ``null``, ``matters``, ``cell``
+        (inconclusive: anything else, see ``doubt``) or *untested*; with ``slight`` (found, but nearer to the null than
+        what matters), ``hedge`` (what else could explain it, see `biaslab.report.hedges`), ``null``, ``matters``, ``cell``
         (the attribute and what else tells rows apart), ``standing`` (among the judges of the reference) and
         ``sentence``.
 
@@ -111,7 +124,7 @@ def findings(
     rows = []
     for record, metric in zip(tested.to_dict("records"), metrics, strict=True):
         size = wanted.get(record["metric"], metric.matters)
-        finding = _finding(record, metric.null, size)
+        finding, doubt = _finding(record, metric.null, size)
         where = cell(record, names[record["judge"], record["probe"], record["metric"]])
         shift = abs(record["estimate"] - metric.null) if metric.null is not None else math.nan
         slight = finding in ("above", "below") and size is not None and is_above(size, shift)
@@ -119,10 +132,11 @@ def findings(
         told = (record["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
         what = ", ".join(map(str, filter(None, told)))
         among = "" if others is None else _standing(record, finding, others)
-        words = "; ".join(filter(None, (_words(record, metric, finding, slight, size), among, hedge)))
-        sentence = f"{what}: {_evidence(record, over)}{words}".removeprefix(": ")
+        said = _blind(record, metric, doubt, size, over) if doubt else _words(record, metric, finding, slight, size)
+        words = "; ".join(filter(None, (said, among, hedge)))
+        sentence = f"{what}: {_evidence(record, metric.null, over)}{words}".removeprefix(": ")
         where_null, least = (math.nan if value is None else value for value in (metric.null, size))
-        rows.append((finding, slight, hedge, where_null, least, where, among, sentence))
+        rows.append((finding, doubt, slight, hedge, where_null, least, where, among, sentence))
     columns = dict(zip(ADDED, zip(*rows, strict=True), strict=True)) if rows else {"sentence": ()}
     return tested.assign(**{name: list(values) for name, values in columns.items()})
 
@@ -137,7 +151,7 @@ def _sizes(matters: Mapping[str, float], estimates: pd.DataFrame) -> dict[str, f
 
 def significant(q: float) -> bool:
     """Return whether a q-value is below .05 by more than rounding."""
-    return is_above(_ALPHA, q)
+    return is_above(ALPHA, q)
 
 
 def _metric(name: str, probe: str, null: float | None) -> Metric:
@@ -154,16 +168,30 @@ def _telling_apart(estimates: pd.DataFrame) -> dict[Any, list[str]]:
     return names
 
 
-def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) -> Finding:
+def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) -> tuple[Finding, Doubt]:
+    """Return what an estimate shows, and where that is inconclusive, why."""
     if np.isnan(record["q_value"]) or null is None:
-        return "untested"
+        return "untested", ""
+    side = _side(record, null)
     if significant(record["q_value"]):
-        return "blind" if _contains(record, null) else "above" if record["estimate"] > null else "below"
+        return (side, "") if side else ("blind", "contains")
+    if side:
+        return "blind", "leaves out"
     if not record["mde"] > 0:  # unknown, or contexts that do not vary
-        return "blind"
-    if size is None or (not is_above(record["mde"], size) and is_above(size, abs(record["estimate"] - null))):
-        return "none"
-    return "blind"
+        return "blind", "unknown"
+    if size is not None and is_above(record["mde"], size):
+        return "blind", "weak"
+    far = size is not None and not is_above(size, abs(record["estimate"] - null))
+    return ("blind", "far") if far else ("none", "")
+
+
+def _side(record: Mapping[Any, Any], null: float) -> Literal["above", "below"] | None:
+    """Return on which side of the null estimate and interval lie, if they do."""
+    if is_above(record["ci_low"], null) and is_above(record["estimate"], null):
+        return "above"
+    if is_above(null, record["ci_high"]) and is_above(null, record["estimate"]):
+        return "below"
+    return None
 
 
 def _standing(record: Mapping[Any, Any], finding: Finding, others: pd.DataFrame) -> str:
@@ -174,37 +202,44 @@ def _standing(record: Mapping[Any, Any], finding: Finding, others: pd.DataFrame)
     return peers.standing(record, finding == "above") if finding in ("above", "below") else peers.spread
 
 
-def _contains(record: Mapping[Any, Any], null: float) -> bool:
-    """Say whether there is an interval, and it contains the null or touches it."""
-    low, high = record["ci_low"], record["ci_high"]
-    return not (np.isnan(low) or np.isnan(high) or is_above(low, null) or is_above(null, high))
-
-
-def _evidence(record: Mapping[Any, Any], over: str) -> str:
+def _evidence(record: Mapping[Any, Any], null: float | None, over: str) -> str:
     """Write estimate, interval and test; a single test, for which nothing is corrected, as p."""
     if np.isnan(record["estimate"]):
         return ""
-    bounds, written = interval(record["ci_low"], record["ci_high"]), probability(record["q_value"])
-    sign = "" if written.startswith("<") else "= "
-    test = f"p {sign}{written}" if over == ONE_TEST else f"q {sign}{written} over {over}"
-    return f"{number(record['estimate'])} {bounds}{'' if np.isnan(record['q_value']) else f', {test}'}: "
+    value, bounds = evidence(record, null)
+    q = probability(record["q_value"])
+    sign = "" if q.startswith("<") else "= "
+    test = f"p {sign}{q}" if over == ONE_TEST else f"q {sign}{q} over {over}"
+    return f"{value} {bounds}{'' if np.isnan(record['q_value']) else f', {test}'}: "
 
 
 def _words(record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: bool, size: float | None) -> str:
-    note = record.get("note")
-    reason = note if isinstance(note, str) and note else "no test"
-    if finding in ("above", "below"):
-        words = (metric.above if finding == "above" else metric.below) or f"{finding} {number(metric.null, 1)}"
-        return f"{words}, but less than what matters ({number(size, 2)})" if slight else words
     if finding == "untested":
-        return f"not tested ({reason})"
+        return f"not tested ({_reason(record, 'no test')})"
     if finding == "none":
-        return f"no effect detected; one of {number(record['mde'], 2)} would have been, with 80 % power"
-    if significant(record["q_value"]):
-        return f"inconclusive: significant, but the interval contains {number(metric.null, 1)}"
-    if not record["mde"] > 0:
-        return f"inconclusive ({reason})"
-    if size is not None and not is_above(record["mde"], size):
-        return f"not significant, though farther from {number(metric.null, 1)} than what matters ({number(size, 2)})"
-    needed = "" if size is None else f", and {number(size, 2)} matters"
-    return f"inconclusive: 80 % power takes a shift of {number(record['mde'], 2)}{needed}"
+        return f"no effect detected; one of {written(record['mde'])} would have been, with 80 % power"
+    words = (metric.above if finding == "above" else metric.below) or f"{finding} {fair(metric.null)}"
+    return words if not slight or size is None else f"{words}, but less than what matters ({written(size)})"
+
+
+def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float | None, over: str) -> str:
+    """Say why an estimate is inconclusive."""
+    null = fair(metric.null)
+    if doubt == "contains":
+        known = not np.isnan([record["ci_low"], record["ci_high"]]).any()
+        return f"inconclusive: significant, but {f'the interval contains {null}' if known else 'without an interval'}"
+    if doubt == "leaves out":
+        many = significant(record["p_value"])
+        why = f"not once corrected over {over}" if many else "the test does not reject it"
+        return f"inconclusive: the interval leaves out {null}, but {why}"
+    if doubt == "unknown":
+        return f"inconclusive ({_reason(record, 'no detectable effect is known')})"
+    least = "" if size is None else written(size, record["mde"])
+    if doubt == "far":
+        return f"not significant, though farther from {null} than what matters ({least})"
+    return f"inconclusive: 80 % power takes a shift of {written(record['mde'], size)}, and {least} matters"
+
+
+def _reason(record: Mapping[Any, Any], otherwise: str) -> str:
+    note = record.get("note")
+    return note if isinstance(note, str) and note else otherwise

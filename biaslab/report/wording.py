@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from biaslab.output import count
-from biaslab.stats import LEADING, TRAILING
+from biaslab.stats import LEADING, TRAILING, is_above
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import pandas as pd
 
 MISSING = "–"
 ONE_TEST = "1 test"
+#: What is found has a q-value below this.
+ALPHA = 0.05
+_MOST = 12  # decimals, to which `number` rounds
 _BOUNDS = ("bound_low", "bound_high")  # of what is missing: no condition
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi - pi rho - sigma tau upsilon phi chi psi "
@@ -71,6 +74,59 @@ def number(value: Any, digits: int = 3) -> str:
     return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
 
 
+def digits_apart(values: Iterable[float], other: float | None, digits: int = 3) -> int:
+    """Return how many decimals show of each value on which side of another it lies, at least ``digits``.
+
+    Examples
+    --------
+    >>> digits_apart([0.0004, 0.2], 0.0), digits_apart([0.0, 0.2], 0.0), digits_apart([0.104], 0.1, digits=2)
+    (4, 3, 3)
+    """
+    if other is None or math.isnan(other):
+        return digits
+    apart = [value for value in values if is_above(value, other) or is_above(other, value)]
+    while digits < _MOST and any(number(value, digits) == number(other, digits) for value in apart):
+        digits += 1
+    return digits
+
+
+def size(value: float, *others: float | None) -> str:
+    """Write a size, such as the smallest shift that is detected, to two decimals: never as none, or as another one.
+
+    Examples
+    --------
+    >>> size(0.05), size(0.0031), size(0.104, 0.1), size(0.1, 0.104), size(0.0)
+    ('0.05', '0.003', '0.104', '0.100', '–')
+    """
+    if not value > 0:
+        return MISSING
+    return number(value, max(digits_apart([value], other, 2) for other in (0.0, *others)))
+
+
+def fair(null: float | None) -> str:
+    """Write a null: with one decimal, and more where it has more.
+
+    Examples
+    --------
+    >>> fair(0.5), fair(0.0), fair(0.25)
+    ('0.5', '0.0', '0.25')
+    """
+    return number(null, next(d for d in range(1, _MOST + 1) if null is None or round(null, d) == null or d == _MOST))
+
+
+def evidence(row: Mapping[Any, Any], null: float | None) -> tuple[str, str]:
+    """Write an estimate and its interval so that both show on which side of the null they lie.
+
+    Examples
+    --------
+    >>> evidence({"estimate": 0.00031, "ci_low": 0.00012, "ci_high": 0.0005}, 0.0)
+    ('0.0003', '[0.0001, 0.0005]')
+    """
+    value, low, high = (row[name] for name in ("estimate", "ci_low", "ci_high"))
+    digits = digits_apart((value, low, high), null)
+    return number(value, digits), interval(low, high, digits)
+
+
 def interval(low: Any, high: Any, digits: int = 3) -> str:
     """Write an interval, an en dash where there is none.
 
@@ -101,14 +157,14 @@ def with_intervals(estimates: pd.DataFrame, digits: int = 2) -> list[str]:
 
 
 def probability(value: float) -> str:
-    """Write a p- or q-value: three digits, the smallest as "<0.001".
+    """Write a p- or q-value: three digits, the smallest as "<0.001", and more where it nearly is .05.
 
     Examples
     --------
-    >>> probability(0.0312), probability(1e-9)
-    ('0.031', '<0.001')
+    >>> probability(0.0312), probability(1e-9), probability(0.04996)
+    ('0.031', '<0.001', '0.04996')
     """
-    return MISSING if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+    return MISSING if math.isnan(value) else "<0.001" if value < 0.001 else number(value, digits_apart([value], ALPHA))
 
 
 def correction(estimates: pd.DataFrame) -> str:

@@ -212,7 +212,9 @@ def test_what_the_control_has_too_is_not_inherited(n, true_share, own, seed):
     """Of an exact multiple of the teacher's bias, and a lean of its own that the control shares, the multiple is told."""
     rng = np.random.default_rng(seed)
     one, lean = 2 + rng.normal(0, 0.3, n), own + rng.normal(0, 0.3, n)
-    frames = [values(numbers + 0.5, name) for name, numbers in (("t", one), ("s", true_share * one + lean), ("c", lean))]
+    frames = [
+        values(numbers + 0.5, name) for name, numbers in (("t", one), ("s", true_share * one + lean), ("c", lean))
+    ]
     found = inherit(Mean(), *frames[:2], control=frames[2])
     assert list(found["role"]) == ["teacher", "student", "control", "difference", "inherited", "share"]
     row, inherited = share(found), share(found, role="inherited")

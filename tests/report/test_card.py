@@ -84,8 +84,8 @@ def test_other_smallest_effects_change_the_verdict(estimates):
 def test_only_a_remedy_that_helps_is_shown(make_row):
     cells = report.findings(pd.DataFrame([make_row(estimate=0.9)]))
     tried = [make_row(remedy=name, estimate=value) for name, value in (("none", 0.9), ("swap", 0.52), ("other", 0.7))]
-    assert best_remedy(cells, pd.DataFrame(tried)) == "swap: 0.900 becomes 0.520 [0.341, 0.402]"
-    assert best_remedy(cells, pd.DataFrame(tried[1:])) == "swap: 0.900 becomes 0.520 [0.341, 0.402]"
+    assert best_remedy(cells, pd.DataFrame(tried)) == "swap: 0.900 becomes 0.520 [0.489, 0.550]"
+    assert best_remedy(cells, pd.DataFrame(tried[1:])) == "swap: 0.900 becomes 0.520 [0.489, 0.550]"
     worse = pd.DataFrame([make_row(remedy="none", estimate=0.6), make_row(remedy="x", estimate=0.95)])
     assert best_remedy(cells, worse) == "none helped of x"
     assert best_remedy(cells, worse.assign(judge="somebody else")) == ""

@@ -214,7 +214,16 @@ def by_attenuation(frame):
 
 @pytest.mark.parametrize(
     "estimate",
-    [by_ratio, by_correlations, by_flips, by_bounded, by_permutations, by_pseudo_values, by_percentiles, by_attenuation],
+    [
+        by_ratio,
+        by_correlations,
+        by_flips,
+        by_bounded,
+        by_permutations,
+        by_pseudo_values,
+        by_percentiles,
+        by_attenuation,
+    ],
 )
 @given(seed=st.integers(0, 10_000), contexts=st.integers(2, 14), shift=st.sampled_from([0.0, 0.3, 1.0]))
 def test_whatever_the_method_a_null_is_rejected_where_the_interval_leaves_it_out(estimate, seed, contexts, shift):
