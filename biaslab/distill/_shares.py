@@ -28,7 +28,7 @@ _NO_SHARE = "undefined: the teacher's own bias cannot be told from none (Fieller
 
 @dataclass(frozen=True)
 class Pair:
-    """A teacher's and a student's distance from the null, perhaps a control's, and how they vary together over contexts.
+    """A teacher's and a student's distance from the null, perhaps a control's, and how they vary over contexts.
 
     Parameters
     ----------

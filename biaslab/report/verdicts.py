@@ -101,8 +101,8 @@ def findings(
         and ``finding``: *above* or *below* the null (q is below .05, and the interval does not contain the null),
         *none* (nearer to the null than what matters, and the power for a shift that matters is 80 %), *blind*
         (inconclusive: anything else, see ``doubt``) or *untested*; with ``slight`` (found, but nearer to the null than
-        what matters), ``hedge`` (what else could explain it, see `biaslab.report.hedges`), ``null``, ``matters``, ``cell``
-        (the attribute and what else tells rows apart), ``standing`` (among the judges of the reference) and
+        what matters), ``hedge`` (what else could explain it, see `biaslab.report.hedges`), ``null``, ``matters``,
+        ``cell`` (the attribute and what else tells rows apart), ``standing`` (among the judges of the reference) and
         ``sentence``.
 
     Raises
