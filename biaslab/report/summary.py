@@ -36,7 +36,7 @@ def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None) -> dict[str, Any]:
     metric = find_metric(first["metric"], first["probe"])
     shown = part[part["finding"].isin(["above", "below"])]
     strongest = _strongest(part, shown)
-    estimate, bounds = evidence(strongest, metric.null)
+    estimate, bounds = evidence(strongest.to_dict(), metric.null)
     advice = metric.advice if isinstance(metric.advice, tuple) else (metric.advice, metric.advice)
     ways = list(dict.fromkeys(shown["finding"]))
     return {

@@ -209,7 +209,7 @@ def test_words_do_not_hang_on_the_last_bit(low, high, word):
 @given(st.integers(6, 16), st.floats(0, 2), st.floats(-1, 1), st.integers(0, 1000))
 @settings(max_examples=20, deadline=None)
 def test_what_the_control_has_too_is_not_inherited(n, true_share, own, seed):
-    """Of an exact multiple of the teacher's bias, and a lean of its own that the control shares, the multiple is told."""
+    """Of a multiple of the teacher's bias, and a lean of its own that the control shares, the multiple is told."""
     rng = np.random.default_rng(seed)
     one, lean = 2 + rng.normal(0, 0.3, n), own + rng.normal(0, 0.3, n)
     frames = [

@@ -29,7 +29,7 @@ def finding(row, **options):
         (
             {"estimate": 0.52, "ci_low": 0.51},
             ("above", True),
-            "prefers what stands first, but less than what matters (0.10)",
+            "stands first, but less than what matters (0.10)",
         ),
         ({"p_value": 0.4, "estimate": 0.48}, ("none", False), "no effect detected; one of 0.05 would have been"),
         ({"p_value": 0.4, "mde": 0.3} | WIDE, ("blind", False), "inconclusive: 80 % power takes a shift of 0.30"),
@@ -51,7 +51,7 @@ def finding(row, **options):
         (
             {"p_value": 0.4, "estimate": 0.5, "mde": 0.0},
             ("blind", False),
-            "inconclusive (no detectable effect is known)",
+            "(no detectable effect is known)",
         ),
         ({"p_value": 1.0, "mde": float("nan"), "note": "few"} | WIDE, ("blind", False), "inconclusive (few)"),
         ({"p_value": float("nan"), "note": "odd"}, ("untested", False), "not tested (odd)"),
