@@ -179,3 +179,69 @@ def test_facets_of_metrics_have_their_own_axes(estimates, tmp_path):
     bl.plots.save(axes, rows, "position", "both", tmp_path)
     assert len(axes[0].figure.legends) == 1
     assert {file.suffix for file in tmp_path.iterdir()} == {".png", ".pdf", ".csv"}
+
+
+def row(value, low, high, p=0.001, **more):
+    about = {"probe": "position", "judge": "j", "dataset": "d", "metric": "first_position_rate", "n_contexts": 9}
+    return about | {"estimate": value, "ci_low": low, "ci_high": high, "p_value": p} | more
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([row(0.7, 0.6, 0.8)], "prefers what stands first: 0.70 [0.60, 0.80]"),
+        (
+            [row(0.7, 0.6, 0.8), row(0.2, 0.1, 0.3), row(0.55, 0.4, 0.6, 0.3)],
+            "prefers what stands first in 1 of 3, prefers what stands second in 1 of 3: 0.20 to 0.70",
+        ),
+        ([row(0.52, 0.4, 0.6, 0.3)], "P(A), decisions for the first: the interval contains 0.5 (0.52 [0.40, 0.60])"),
+        (
+            [row(0.52, 0.4, 0.6, 0.3, attribute=name) for name in "ab"],
+            "P(A), decisions for the first: all intervals contain 0.5 (0.52 (a) to 0.52 (b))",
+        ),
+        (
+            [row(0.6, 0.51, 0.7, p, attribute=name) for p, name in ((0.04, "a"), (0.06, "b"), (0.9, "c"))],
+            "P(A), decisions for the first: none of 3 found (0.60 to 0.60)",
+        ),
+        ([row(0.6, 0.5, 0.7, 0.01)], "P(A), decisions for the first: the interval contains 0.5 (0.60 [0.50, 0.70])"),
+        ([row(0.7, 0.6, 0.8, np.nan)], "prefers what stands first: 0.70 [0.60, 0.80]"),
+        (
+            [row(0.3, 0.2, 0.4, metric="tie_rate", attribute=name) for name in "ab"],
+            "ties from 0.30 (a) to 0.30 (b)",
+        ),
+        ([row(np.nan, np.nan, np.nan)], ""),
+    ],
+)  # fmt: skip
+def test_a_finding_follows_the_rule_of_verdicts(rows, said):
+    assert bl.plots.finding(pd.DataFrame(rows)) == said
+
+
+def test_a_figure_says_what_it_draws_and_not_what_is_beside_it(estimates, tmp_path):
+    shown = over_all_items(estimates)
+    ax = bl.plots.intervals(estimates, "tie_rate", by="attribute")
+    height = ax.figure.get_figheight()
+    path = bl.plots.save(ax, estimates, "position", "ties", tmp_path)[-1]
+    said = bl.plots.finding(shown[shown["metric"] == "tie_rate"])
+    assert said.startswith("ties")
+    assert " ".join(ax.figure.get_suptitle().split()) == said
+    assert pd.read_csv(path)["finding"].unique().tolist() == [said]
+    assert ax.figure.get_figheight() > height
+    bl.plots.save(ax, estimates, "position", "ties", tmp_path, finding="something else")
+    assert ax.figure.get_suptitle() == "something else"
+    plain = bl.plots.intervals(estimates, "tie_rate", by="attribute")
+    bl.plots.save(plain, estimates, "position", "plain", tmp_path, finding="")
+    assert not plain.figure.get_suptitle()
+
+
+def test_a_condition_that_does_not_vary_is_no_legend(estimates):
+    one = over_all_items(estimates)
+    one = one[one["template"] == 1]
+    ax = bl.plots.intervals(one, "first_position_rate", by="attribute", hue="template")
+    assert not ax.get_legend_handles_labels()[1]
+
+
+def test_short_values_are_named_in_words():
+    rows = [row(0.5, 0.4, 0.6, remedy=name, order=order) for name, order in (("none", "s"), ("swap", "rs"))]
+    ax = bl.plots.intervals(pd.DataFrame(rows), "first_position_rate", by="order", hue="remedy")
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["score alone", "reasons, then score"]
+    assert ax.get_legend_handles_labels()[1] == ["no remedy", "swap"]

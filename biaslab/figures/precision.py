@@ -135,7 +135,8 @@ def _primary_rows(path: Path) -> pd.DataFrame:
 
 def _of_study(study: str, found: pd.DataFrame) -> Iterator[Told]:
     """Yield a row a metric; what tells estimates apart is everything that a table says of them."""
-    alike = [name for name in found.columns if name not in ("p_value", "q_value", "note")]  # which a figure may redo
+    redone = ("p_value", "q_value", "note", "finding")  # which figures may do anew
+    alike = [name for name in found.columns if name not in redone]
     for metric, every in found.groupby("metric", sort=False):
         rows = every[every["shown"]].drop_duplicates(alike)
         half = (rows["ci_high"] - rows["ci_low"]).to_numpy(float) / 2

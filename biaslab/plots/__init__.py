@@ -5,6 +5,7 @@ probes declare (`biaslab.core.Metric`).
 """
 
 from biaslab.plots.drawing import against, hollow, intervals
+from biaslab.plots.headline import finding
 from biaslab.plots.hover import Hover, hover
 from biaslab.plots.inherited import inherited
 from biaslab.plots.saving import save
@@ -18,6 +19,7 @@ __all__ = [
     "Hover",
     "against",
     "facets",
+    "finding",
     "hollow",
     "hover",
     "inherited",

@@ -13,7 +13,9 @@ from biaslab.core import Metric
 from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
 from biaslab.plots.backdrop import draw_judges
+from biaslab.plots.headline import remember_rows
 from biaslab.plots.hover import remember
+from biaslab.plots.naming import named, row_name
 from biaslab.plots.style import NULL, PUBLISHED, dots, note, panels, share_legend, styled
 from biaslab.probes import find_metric
 from biaslab.stats import LEADING, TRAILING, require_columns
@@ -21,9 +23,8 @@ from biaslab.stats import LEADING, TRAILING, require_columns
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Conditions whose values name themselves in a legend, without the name of the column.
-_SPEAKING = frozenset({"judge", "dataset", "attribute", "data", "kind", "naming"})
 _UPRIGHT = 30  # letters of a line of an upright label, beside axes of a column's height
+_ACROSS = 42  # and of one below axes of a column's width
 
 
 @styled
@@ -50,7 +51,7 @@ def intervals(
     by : str, optional
         Condition column on the vertical axis; by default the first one that varies.
     hue : str, optional
-        Condition column told apart by colour and marker; by default the next one that varies.
+        Condition column told apart by colour and marker, if it varies; by default the next one that does.
     ax : matplotlib.axes.Axes, optional
         Where to draw, without a legend (see `share_legend`); new Axes of a column's width (8 cm) by default.
     title : str, optional
@@ -81,13 +82,14 @@ def intervals(
     varying = [c for c in _conditions(chosen) if len(chosen[c].unique()) > 1]
     by = by or (varying[0] if varying else "attribute" if "attribute" in chosen else "judge")
     hue = hue or ("metric" if len(chosen["metric"].unique()) > 1 else next((c for c in varying if c != by), None))
+    hue = hue if hue is not None and len(chosen[hue].unique()) > 1 else None  # what does not vary tells nothing apart
     levels = list(dict.fromkeys(chosen[by]))
     drawn = ax or panels(1, 3.0 + 0.8 * len(levels))[0]
     places = np.array([levels.index(level) for level in chosen[by]])
     if reference is not None:
         draw_judges(drawn, chosen, places, reference)
     _groups(drawn, chosen, places, hue, 0.18)
-    drawn.set_yticks(range(len(levels)), [str(level) for level in levels], parse_math=False)
+    drawn.set_yticks(range(len(levels)), [row_name(by, level) for level in levels], parse_math=False)
     drawn.set_ylim(len(levels) - 0.5, -0.5)
     _finish(drawn, chosen, title, label, null)
     if ax is None and (hue is not None or reference is not None):
@@ -231,12 +233,12 @@ def _groups(
     ax: Axes, rows: pd.DataFrame, places: np.ndarray, hue: str | None, reach: float, vertical: bool = False
 ) -> None:
     """Draw the rows at their places, those of each value of a condition in a look of their own, beside the others."""
+    remember_rows(ax, rows)
     groups = [(None, rows)] if hue is None else list(rows.groupby(hue, sort=False))
     offsets = np.linspace(-reach, reach, len(groups)) if len(groups) > 1 else [0.0]
     for index, ((value, part), offset) in enumerate(zip(groups, offsets, strict=True)):
         order = part.index[np.argsort(places[part.index])] if vertical else part.index
-        named = value if vertical or not hue or hue in _SPEAKING else f"{hue} {value!s}"
-        label = _metrics(part)[0].label if hue == "metric" else named
+        label = _metrics(part)[0].label if hue == "metric" else None if hue is None else named(hue, value)
         container = dots(ax, rows.loc[order], places[order] + offset, index, label, vertical)
         remember(container[0], rows.loc[order], (places[order] + offset).tolist(), vertical)
 
@@ -259,6 +261,6 @@ def _finish(
     if vertical:
         ax.set_ylabel(textwrap.fill(text, _UPRIGHT))
     else:
-        ax.set_xlabel(label or text)
+        ax.set_xlabel(textwrap.fill(label or text, _ACROSS))
     ax.locator_params(axis="y" if vertical else "x", nbins=5)
     note(ax, caption(rows, title))

@@ -11,6 +11,7 @@ import pandas as pd
 
 from biaslab.errors import TrialsError
 from biaslab.plots.drawing import caption
+from biaslab.plots.headline import remember_rows
 from biaslab.plots.style import NULL, dots, note, styled
 from biaslab.probes import find_metric
 from biaslab.stats import require_columns
@@ -29,8 +30,8 @@ def inherited(estimates: pd.DataFrame, unit: str = "SD", title: str | None = Non
     Parameters
     ----------
     estimates : pandas.DataFrame
-        Its frame, or several below one another. A ``role`` besides "teacher", "student", "difference" and "share", such
-        as a control, is drawn beside the first two.
+        Its frame, or several below one another. Any ``role`` besides "difference" and "share", such as a control, is
+        drawn beside teacher and student.
     unit : str
         Which rows: those that are counted in this unit.
     title : str, optional
@@ -67,6 +68,7 @@ def inherited(estimates: pd.DataFrame, unit: str = "SD", title: str | None = Non
     figure.set_layout_engine("constrained", wspace=0.06)
     _estimates(left, rows, places, unit)
     shares = (rows["role"] == "share").to_numpy()
+    remember_rows(right, _in_words(rows[shares]))
     _shares(right, rows[shares], places[shares])
     left.set_yticks(range(len(levels)), levels, parse_math=False)
     left.set_ylim(len(levels) - 0.5, -0.5)
@@ -84,6 +86,13 @@ def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> N
     if len(nulls) == 1:
         ax.axvline(float(nulls.pop() or 0.0), **NULL)
     ax.set_xlabel(f"estimate ({unit})")
+
+
+def _in_words(shares: pd.DataFrame) -> pd.DataFrame:
+    """Say in one sentence what the student has of each bias."""
+    rows = shares[["of", "probe", "verdict"]].itertuples(index=False)
+    told = [f"{verdict} ({find_metric(of, probe).label})" for of, probe, verdict in rows]
+    return shares.assign(finding=f"what the student has of its teacher's bias: {'; '.join(told)}")
 
 
 def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:

@@ -11,8 +11,9 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from biaslab.checks import require_some_of
+from biaslab.plots.headline import told_by
 from biaslab.plots.hover import svg_of
-from biaslab.plots.style import STYLE, share_legend
+from biaslab.plots.style import STYLE, head, share_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,8 +27,9 @@ def save(
     name: str,
     out: str | PathLike[str] = "figures",
     formats: Sequence[str] = ("png", "pdf"),
+    finding: str | None = None,
 ) -> list[Path]:
-    """Write a figure, as PNG and PDF by default, and the estimates it shows as CSV beside it.
+    """Write a figure, as PNG and PDF by default, with what it tells, and the estimates it shows as CSV beside it.
 
     Parameters
     ----------
@@ -41,6 +43,9 @@ def save(
         Folder, made if it is not there.
     formats : sequence of {"png", "pdf", "svg"}
         In a browser marks of an SVG tell, when the mouse rests on them, condition, estimate, interval and n.
+    finding : str, optional
+        What the figure tells, which stands above it and in the table's column ``finding``; by default what
+        `biaslab.plots.finding` says of the estimates that are drawn. Empty leaves it out.
 
     Returns
     -------
@@ -60,6 +65,10 @@ def save(
         share_legend(axes)
     first = axes[0] if isinstance(axes, Sequence) else axes
     figure: Figure = first.figure  # type: ignore[assignment]
+    told = told_by(figure, estimates) if finding is None else finding
+    if told:
+        head(figure, told)
+        estimates = estimates.assign(finding=told)
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in (*formats, "csv")]
     for path in paths[:-1]:
         _write(figure, path)

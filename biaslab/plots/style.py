@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.container import ErrorbarContainer
+    from matplotlib.figure import Figure
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _INCH = 2.54
+_LETTERS, _LINE = 7.0, 0.36  # of a headline: letters of a centimetre, centimetres of a line
 PALETTE = sns.color_palette("colorblind")
 MARKERS = "osD^vP"
 LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
@@ -112,3 +115,12 @@ def dots(
 def note(ax: Axes, text: str) -> None:
     """Write the facts of a figure (data set, n, level) above Axes, small and grey; a $ in a name is a $."""
     ax.set_title(text, loc="left", color="0.3", fontsize=6.5, parse_math=False)
+
+
+def head(figure: Figure, text: str) -> None:
+    """Write in a line, or as many as it takes, what a figure tells; the figure grows by them."""
+    width: float = figure.get_figwidth() * _INCH
+    lines = textwrap.wrap(text, int(_LETTERS * width))
+    grown = len(lines) - len(figure.get_suptitle().splitlines())
+    figure.set_figheight(figure.get_figheight() + _LINE * grown / _INCH)
+    figure.suptitle("\n".join(lines), x=0.0, ha="left", fontsize=7.5, color="0.1", parse_math=False)

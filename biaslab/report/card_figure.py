@@ -23,6 +23,8 @@ _WIDTH, _NAME = 60, 90  # letters of a line of a verdict, and of a judge's name
 def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
     """Draw a row a judge and metric: its cells in units of what matters, and the verdict beside them.
 
+    What was tested of no judge has no row; a line above names it.
+
     Parameters
     ----------
     biases, cells : pandas.DataFrame
@@ -36,7 +38,9 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
     """
     judges = list(dict.fromkeys(cells["judge"]))
     order = {key: place for place, key in enumerate(dict.fromkeys(zip(biases["probe"], biases["metric"], strict=True)))}
-    keys = zip(biases["probe"], biases["metric"], biases["judge"], strict=True)
+    told = biases.groupby(["probe", "metric"])["status"].transform(lambda found: (found != "untested").any())
+    named = biases if not told.any() else biases[told]
+    keys = zip(named["probe"], named["metric"], named["judge"], strict=True)
     rows = sorted(keys, key=lambda key: (order[key[:2]], judges.index(key[2])))
     [ax] = panels(1)
     figure: Figure = ax.figure  # type: ignore[assignment]
@@ -53,7 +57,8 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
             ax.plot([-0.9, 2.05], [place - 0.5] * 2, transform=ax.get_yaxis_transform(), **line)
         _draw_cells(ax, cells[here], place, index)
         _write(ax, biases[there].iloc[0], place, str(index + 1) if len(judges) > 1 else "", first)
-    _finish(ax, len(rows), facts, judges)
+    left = biases[~told] if told.any() else biases.iloc[:0]
+    _finish(ax, len(rows), [facts, *_not_tested(left)], judges)
     return ax
 
 
@@ -84,7 +89,15 @@ def _write(ax: Axes, row: pd.Series, place: int, number: str, first: bool) -> No
     ax.text(1.03, place, "\n".join([*words, *evidence]), ha="left", **at)
 
 
-def _finish(ax: Axes, rows: int, facts: str, judges: list[str]) -> None:
+def _not_tested(left: pd.DataFrame) -> list[str]:
+    """Name the metrics that have no row, on as many lines as it takes."""
+    names = [
+        f"{str(probe).replace('_', ' ')} ({label})" for probe, label in zip(left["probe"], left["label"], strict=True)
+    ]
+    return textwrap.wrap(f"not tested: {', '.join(dict.fromkeys(names))}", _NAME) if names else []
+
+
+def _finish(ax: Axes, rows: int, facts: list[str], judges: list[str]) -> None:
     ax.set_ylim(rows - 0.5, -0.5)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
@@ -97,5 +110,5 @@ def _finish(ax: Axes, rows: int, facts: str, judges: list[str]) -> None:
     ax.set_xlabel("distance from no bias, in units of what matters\n(grey: less than that; bars: intervals)")
     names = [name if len(name) <= _NAME else f"{name[: _NAME - 1]}…" for name in judges]
     note(
-        ax, "\n".join([*(f"judge {i}: {name}" if len(judges) > 1 else name for i, name in enumerate(names, 1)), facts])
+        ax, "\n".join([*(f"judge {i}: {name}" if len(judges) > 1 else name for i, name in enumerate(names, 1)), *facts])
     )

@@ -15,7 +15,6 @@ from biaslab.errors import InputError
 from biaslab.probes import find_metric
 from biaslab.report.hedges import hedges
 from biaslab.report.wording import (
-    ALPHA,
     ONE_TEST,
     cell,
     conditions,
@@ -26,7 +25,7 @@ from biaslab.report.wording import (
     size as written,
     varying,
 )
-from biaslab.stats import LEADING, corrected, is_above, require_columns
+from biaslab.stats import LEADING, corrected, is_above, require_columns, side_of, significant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,11 +148,6 @@ def _sizes(matters: Mapping[str, float], estimates: pd.DataFrame) -> dict[str, f
     return dict(matters)
 
 
-def significant(q: float) -> bool:
-    """Return whether a q-value is below .05 by more than rounding."""
-    return is_above(ALPHA, q)
-
-
 def _metric(name: str, probe: str, null: float | None) -> Metric:
     found = find_metric(name, probe)
     return found if found.null is not None else replace(found, null=null)
@@ -172,7 +166,7 @@ def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) 
     """Return what an estimate shows, and where that is inconclusive, why."""
     if np.isnan(record["q_value"]) or null is None:
         return "untested", ""
-    side = _side(record, null)
+    side = side_of(record, null)
     if significant(record["q_value"]):
         return (side, "") if side else ("blind", "contains")
     if side:
@@ -183,15 +177,6 @@ def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) 
         return "blind", "weak"
     far = size is not None and not is_above(size, abs(record["estimate"] - null))
     return ("blind", "far") if far else ("none", "")
-
-
-def _side(record: Mapping[Any, Any], null: float) -> Literal["above", "below"] | None:
-    """Return on which side of the null estimate and interval lie, if they do."""
-    if is_above(record["ci_low"], null) and is_above(record["estimate"], null):
-        return "above"
-    if is_above(null, record["ci_high"]) and is_above(null, record["estimate"]):
-        return "below"
-    return None
 
 
 def _standing(record: Mapping[Any, Any], finding: Finding, others: pd.DataFrame) -> str:

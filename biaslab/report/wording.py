@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from biaslab.output import count
-from biaslab.stats import LEADING, TRAILING, is_above
+from biaslab.stats import ALPHA, LEADING, TRAILING, is_above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 MISSING = "–"
 ONE_TEST = "1 test"
-#: What is found has a q-value below this.
-ALPHA = 0.05
 _MOST = 12  # decimals, to which `number` rounds
 _BOUNDS = ("bound_low", "bound_high")  # of what is missing: no condition
 _GREEK = (

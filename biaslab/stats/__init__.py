@@ -44,6 +44,7 @@ from biaslab.stats.power import expected_power
 from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected
 from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
+from biaslab.stats.rejection import ALPHA, side_of, significant
 from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha
 from biaslab.stats.samples import sample_differences, sample_table, sampling_noise, score_spread
 from biaslab.stats.sampling_attenuation import expected_agreement_loss
@@ -51,6 +52,7 @@ from biaslab.stats.scale_use import score_weights
 from biaslab.stats.t_inference import FEWEST, detectable_effect, effect_or_why_not, p_by_t, student, t_test
 
 __all__ = [
+    "ALPHA",
     "CELL",
     "DISTRIBUTION",
     "FAMILY",
@@ -116,6 +118,8 @@ __all__ = [
     "shared_requests",
     "shift_extremes",
     "side_by_side",
+    "side_of",
+    "significant",
     "slope_at_equal",
     "student",
     "sum_by_context",

@@ -1,0 +1,50 @@
+"""How figures name the values of conditions."""
+
+from __future__ import annotations
+
+#: Conditions whose values name themselves, without the name of the column.
+_SPEAKING = frozenset(
+    {"judge", "dataset", "attribute", "data", "kind", "naming", "scorer", "remedy", "decoding", "answer", "who", "cot"}
+    | {"configuration", "comparison", "variant", "decoder", "order", "form", "source", "level", "role"}
+)
+#: Values that are short in a table.
+_WORDS = {
+    ("remedy", "none"): "no remedy",
+    ("source", "with"): "with the source",
+    ("source", "without"): "without the source",
+    ("order", "s"): "score alone",
+    ("order", "sr"): "score, then reasons",
+    ("order", "rs"): "reasons, then score",
+    ("form", "ex"): "a worked example",
+    ("form", "json"): "JSON",
+    ("scorer", "judge"): "judge",
+    ("scorer", "human"): "humans",
+    ("cot", "CoT"): "with CoT",
+    ("cot", "no CoT"): "without CoT",
+}
+
+
+def named(column: str, value: object) -> str:
+    """Name the value of a condition for a reader of a figure.
+
+    Examples
+    --------
+    >>> named("remedy", "none"), named("order", "rs"), named("template", 2), named("attribute", "fluency")
+    ('no remedy', 'reasons, then score', 'template 2', 'fluency')
+    """
+    words = _WORDS.get((column, str(value)))
+    if words is not None:
+        return words
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if column in _SPEAKING else f"{column.replace('_', ' ').strip(':')} {text}"
+
+
+def row_name(column: str, value: object) -> str:
+    """Name a row of a figure, whose axis shows a condition: as in a legend where its values are short, else as it is.
+
+    Examples
+    --------
+    >>> row_name("order", "s"), row_name("template", 2)
+    ('score alone', '2')
+    """
+    return _WORDS.get((column, str(value)), str(value))
