@@ -192,22 +192,22 @@ def row(value, low, high, p=0.001, **more):
         ([row(0.7, 0.6, 0.8)], "prefers what stands first: 0.70 [0.60, 0.80]"),
         (
             [row(0.7, 0.6, 0.8), row(0.2, 0.1, 0.3), row(0.55, 0.4, 0.6, 0.3)],
-            "prefers what stands first in 1 of 3, prefers what stands second in 1 of 3: 0.20 to 0.70",
+            "prefers what stands first in 1 of 3, prefers what stands second in 1 of 3 (0.20 to 0.70)",
         ),
         ([row(0.52, 0.4, 0.6, 0.3)], "P(A), decisions for the first: the interval contains 0.5 (0.52 [0.40, 0.60])"),
         (
             [row(0.52, 0.4, 0.6, 0.3, attribute=name) for name in "ab"],
-            "P(A), decisions for the first: all intervals contain 0.5 (0.52 (a) to 0.52 (b))",
+            "P(A), decisions for the first: all intervals contain 0.5 (0.52 in both)",
         ),
         (
             [row(0.6, 0.51, 0.7, p, attribute=name) for p, name in ((0.04, "a"), (0.06, "b"), (0.9, "c"))],
-            "P(A), decisions for the first: none of 3 found (0.60 to 0.60)",
+            "P(A), decisions for the first: none of 3 found (0.60 in all 3)",
         ),
         ([row(0.6, 0.5, 0.7, 0.01)], "P(A), decisions for the first: the interval contains 0.5 (0.60 [0.50, 0.70])"),
         ([row(0.7, 0.6, 0.8, np.nan)], "prefers what stands first: 0.70 [0.60, 0.80]"),
         (
-            [row(0.3, 0.2, 0.4, metric="tie_rate", attribute=name) for name in "ab"],
-            "ties from 0.30 (a) to 0.30 (b)",
+            [row(x, 0.2, 0.4, metric="tie_rate", attribute=name) for x, name in ((0.3, "a"), (0.35, "b"))],
+            "ties from 0.30 (a) to 0.35 (b)",
         ),
         ([row(np.nan, np.nan, np.nan)], ""),
     ],
@@ -243,5 +243,5 @@ def test_a_condition_that_does_not_vary_is_no_legend(estimates):
 def test_short_values_are_named_in_words():
     rows = [row(0.5, 0.4, 0.6, remedy=name, order=order) for name, order in (("none", "s"), ("swap", "rs"))]
     ax = bl.plots.intervals(pd.DataFrame(rows), "first_position_rate", by="order", hue="remedy")
-    assert [t.get_text() for t in ax.get_yticklabels()] == ["score alone", "reasons, then score"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["score alone", "reasons first"]
     assert ax.get_legend_handles_labels()[1] == ["no remedy", "swap"]

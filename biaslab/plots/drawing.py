@@ -89,6 +89,7 @@ def intervals(
     if reference is not None:
         draw_judges(drawn, chosen, places, reference)
     _groups(drawn, chosen, places, hue, 0.18)
+    remember_rows(drawn, chosen, label, null)
     drawn.set_yticks(range(len(levels)), [row_name(by, level) for level in levels], parse_math=False)
     drawn.set_ylim(len(levels) - 0.5, -0.5)
     _finish(drawn, chosen, title, label, null)
@@ -134,6 +135,7 @@ def against(
     drawn = ax or panels(1)[0]
     width = float(np.ptp(chosen[x])) or 1.0
     _groups(drawn, chosen, chosen[x].to_numpy(float), hue, 0.012 * width, vertical=True)
+    remember_rows(drawn, chosen)
     drawn.set_xlabel(xlabel or x.replace("_", " "))
     _finish(drawn, chosen, title, vertical=True)
     if ax is None and hue is not None:
@@ -233,7 +235,6 @@ def _groups(
     ax: Axes, rows: pd.DataFrame, places: np.ndarray, hue: str | None, reach: float, vertical: bool = False
 ) -> None:
     """Draw the rows at their places, those of each value of a condition in a look of their own, beside the others."""
-    remember_rows(ax, rows)
     groups = [(None, rows)] if hue is None else list(rows.groupby(hue, sort=False))
     offsets = np.linspace(-reach, reach, len(groups)) if len(groups) > 1 else [0.0]
     for index, ((value, part), offset) in enumerate(zip(groups, offsets, strict=True)):
@@ -261,6 +262,6 @@ def _finish(
     if vertical:
         ax.set_ylabel(textwrap.fill(text, _UPRIGHT))
     else:
-        ax.set_xlabel(textwrap.fill(label or text, _ACROSS))
+        ax.set_xlabel(label or textwrap.fill(text, _ACROSS))
     ax.locator_params(axis="y" if vertical else "x", nbins=5)
     note(ax, caption(rows, title))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -45,7 +46,7 @@ def finding(estimates: pd.DataFrame) -> str:
     >>> row = {"probe": "position", "judge": "j", "metric": "first_position_rate", "p_value": 0.001}
     >>> rows = [row | {"estimate": x, "ci_low": x - 0.05, "ci_high": x + 0.05} for x in (0.7, 0.8)]
     >>> finding(pd.DataFrame(rows))
-    'prefers what stands first in 2 of 2: 0.70 to 0.80'
+    'prefers what stands first in 2 of 2 (0.70 to 0.80)'
     """
     told = "finding" in estimates and "sentence" not in estimates  # else it is a word of `biaslab.report.findings`
     said = list(estimates["finding"].dropna().unique()) if told else []
@@ -55,15 +56,17 @@ def finding(estimates: pd.DataFrame) -> str:
         return ""
     known = estimates[estimates["estimate"].notna()]
     parts = [
-        _of_metric(rows, find_metric(str(metric), str(probe)), alone=len(known["metric"].unique()) == 1)
+        _of_metric(rows, _read(rows, find_metric(str(metric), str(probe))), len(known["metric"].unique()) == 1)
         for (probe, metric), rows in known.groupby(["probe", "metric"], sort=False)
     ]
     return "; ".join(parts[:_MOST])
 
 
-def remember_rows(ax: Axes, rows: pd.DataFrame) -> None:
-    """Keep with Axes the estimates that are drawn in them."""
-    _DRAWN.setdefault(ax, []).append(rows)
+def remember_rows(ax: Axes, rows: pd.DataFrame, label: str | None = None, null: float | None = None) -> None:
+    """Keep with Axes the estimates drawn in them, and what stands there in place of the one metric's label and null."""
+    label = label if len(rows["metric"].unique()) == 1 else None
+    given = {name: value for name, value in (("drawn_label", label), ("drawn_null", null)) if value is not None}
+    _DRAWN.setdefault(ax, []).append(rows.assign(**given))
 
 
 def told_by(figure: Figure, estimates: pd.DataFrame) -> str:
@@ -74,6 +77,13 @@ def told_by(figure: Figure, estimates: pd.DataFrame) -> str:
     return finding(pd.concat(rows, ignore_index=True).drop_duplicates())
 
 
+def _read(rows: pd.DataFrame, metric: Metric) -> Metric:
+    """Return how a metric is read in a figure: under the label and beside the null that are drawn."""
+    label, null = (rows[name].iloc[0] if name in rows else None for name in ("drawn_label", "drawn_null"))
+    text = metric.label if label is None or label != label else " ".join(str(label).split())
+    return replace(metric, label=text, null=metric.null if null is None or null != null else float(null))
+
+
 def _of_metric(rows: pd.DataFrame, metric: Metric, alone: bool) -> str:
     """Say how many of the rows of one metric are found where, else how far they reach."""
     if metric.null is None:
@@ -82,7 +92,8 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, alone: bool) -> str:
     found = [f"{_words(metric, way)}{_of(count, len(rows))}" for way, count in sorted(ways.items()) if way]
     if found:
         before = "" if alone and (metric.above or metric.below) else f"{metric.label}: "
-        return f"{before}{', '.join(found)}: {_reach(rows, plain=True)}"
+        reach = _reach(rows, plain=True)
+        return f"{before}{', '.join(found)}{f': {reach}' if len(rows) == 1 else f' ({reach})'}"
     contains = "the interval contains" if len(rows) == 1 else "all intervals contain"
     few = f"{contains} {metric.null:g}" if _all_contain(rows, metric.null) else f"none of {len(rows)} found"
     return f"{metric.label}: {few} ({_reach(rows, plain=True)})"
@@ -118,13 +129,18 @@ def _reach(rows: pd.DataFrame, plain: bool = False) -> str:
     if len(rows) == 1:
         value, low, high = (_number(ends[0][name], digits) for name in ("estimate", "ci_low", "ci_high"))
         return value if np.isnan(ends[0]["ci_low"]) else f"{value} [{low}, {high}]"
-    differ = [] if plain and len(rows) > _MOST else _differing(rows)
-    texts = [f"{_number(end['estimate'], digits)}{_where(end, differ)}" for end in ends]
-    return f"{'' if plain else 'from '}{' to '.join(texts)}"
+    low, high = (_number(end["estimate"], digits) for end in ends)
+    if low == high:
+        return f"{low} in {'both' if len(rows) == _MOST else f'all {len(rows)}'}"
+    if plain:
+        return f"{low} to {high}"
+    differ = _differing(rows)
+    return f"from {low}{_where(ends[0], differ)} to {high}{_where(ends[1], differ)}"
 
 
 def _differing(rows: pd.DataFrame) -> list[str]:
-    fixed = {*LEADING, *TRAILING, "source", "repository", "version"} - {"judge", "dataset"}
+    drawn = ("drawn_label", "drawn_null")
+    fixed = {*LEADING, *TRAILING, *drawn, "source", "repository", "version"} - {"judge", "dataset"}
     return [name for name in rows.columns if name not in fixed and len(rows[name].drop_duplicates()) > 1]
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+#: What a judge writes, in order, as papers and configurations shorten it.
+_ORDERS = {"s": "score alone", "sr": "score first", "rs": "reasons first"}
+_AT_THE_END = re.compile(r"(?<=, )(s|sr|rs)$")
 #: Conditions whose values name themselves, without the name of the column.
 _SPEAKING = frozenset(
     {"judge", "dataset", "attribute", "data", "kind", "naming", "scorer", "remedy", "decoding", "answer", "who", "cot"}
@@ -12,9 +17,7 @@ _WORDS = {
     ("remedy", "none"): "no remedy",
     ("source", "with"): "with the source",
     ("source", "without"): "without the source",
-    ("order", "s"): "score alone",
-    ("order", "sr"): "score, then reasons",
-    ("order", "rs"): "reasons, then score",
+    **{("order", short): text for short, text in _ORDERS.items()},
     ("form", "ex"): "a worked example",
     ("form", "json"): "JSON",
     ("scorer", "judge"): "judge",
@@ -30,7 +33,7 @@ def named(column: str, value: object) -> str:
     Examples
     --------
     >>> named("remedy", "none"), named("order", "rs"), named("template", 2), named("attribute", "fluency")
-    ('no remedy', 'reasons, then score', 'template 2', 'fluency')
+    ('no remedy', 'reasons first', 'template 2', 'fluency')
     """
     words = _WORDS.get((column, str(value)))
     if words is not None:
@@ -44,7 +47,8 @@ def row_name(column: str, value: object) -> str:
 
     Examples
     --------
-    >>> row_name("order", "s"), row_name("template", 2)
-    ('score alone', '2')
+    >>> row_name("order", "s"), row_name("configuration", "auto-CoT, rs"), row_name("template", 2)
+    ('score alone', 'auto-CoT, reasons first', '2')
     """
-    return _WORDS.get((column, str(value)), str(value))
+    text = _WORDS.get((column, str(value)), str(value))
+    return _AT_THE_END.sub(lambda found: _ORDERS[found[0]], text)
