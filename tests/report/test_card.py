@@ -136,6 +136,17 @@ def test_the_figure_shows_every_cell_in_units_of_what_matters(estimates):
     assert "○ no bias found" in said
 
 
+def test_what_was_not_tested_has_no_row_in_the_figure_and_is_named(make_row):
+    untested = make_row(probe="source", metric="agreement_loss", p_value=float("nan"), note="no context varies")
+    card = report.card(pd.DataFrame([make_row(), untested]), reference=None)
+    assert card.biases["status"].tolist() == ["bias", "untested"]
+    ax = card.plot()
+    assert ax.get_ylim() == (0.5, -0.5)
+    assert not any("agreement" in text.get_text() for text in ax.texts)
+    assert ax.get_title(loc="left").endswith("not tested: source (agreement lost without the source)")
+    assert report.card(pd.DataFrame([untested]), reference=None).plot().get_ylim() == (0.5, -0.5)
+
+
 def test_what_is_no_estimate_of_a_bias_is_refused(biased):
     with pytest.raises(TrialsError, match="at least one primary metric"):
         report.card(biased[biased["metric"] == "tie_rate"])
