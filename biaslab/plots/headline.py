@@ -124,8 +124,8 @@ def _reach(rows: pd.DataFrame, plain: bool = False) -> str:
     """Write one estimate with its interval, or the least and the greatest, each with what it is of."""
     ordered = rows.sort_values("estimate", kind="stable")
     ends = [ordered.iloc[0].to_dict(), ordered.iloc[-1].to_dict()]
-    digits = 2 if max(abs(end["estimate"]) for end in ends) < 100 else 0
-    digits = digits + 1 if max(abs(end["estimate"]) for end in ends) < 0.1 else digits
+    largest = max(abs(end["estimate"]) for end in ends)
+    digits = 0 if largest >= 100 else 3 if 0 < largest < 0.1 else 2
     if len(rows) == 1:
         value, low, high = (_number(ends[0][name], digits) for name in ("estimate", "ci_low", "ci_high"))
         return value if np.isnan(ends[0]["ci_low"]) else f"{value} [{low}, {high}]"
