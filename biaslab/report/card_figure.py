@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_INCH = 2.54
+_INCH, _LINE = 2.54, 0.28  # centimetres of an inch, and of a line of a verdict
 _WIDTH, _NAME = 60, 90  # letters of a line of a verdict, and of a judge's name
 
 
@@ -45,7 +46,8 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
     [ax] = panels(1)
     figure: Figure = ax.figure  # type: ignore[assignment]
     figure.set_layout_engine("none")  # the words stand outside the axes, which are not to shrink for them
-    figure.set_size_inches(9 / _INCH, (2.6 + 1.0 * len(rows)) / _INCH)
+    most = max(len(_words(row)) for row in named.to_dict("records"))
+    figure.set_size_inches(9 / _INCH, (2.6 + max(1.0, _LINE * (most + 0.4)) * len(rows)) / _INCH)
     ax.axvspan(-1, 1, color="0.92", zorder=0, linewidth=0)
     ax.axvline(0, color="0.4", linestyle="--", linewidth=1, zorder=0)
     for place, (probe, metric, judge) in enumerate(rows):
@@ -56,7 +58,7 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
             line: dict[str, Any] = {"color": "0.8", "linewidth": 0.5, "clip_on": False}
             ax.plot([-0.9, 2.05], [place - 0.5] * 2, transform=ax.get_yaxis_transform(), **line)
         _draw_cells(ax, cells[here], place, index)
-        _write(ax, biases[there].iloc[0], place, str(index + 1) if len(judges) > 1 else "", first)
+        _write(ax, biases[there].iloc[0].to_dict(), place, str(index + 1) if len(judges) > 1 else "", first)
     left = biases[~told] if told.any() else biases.iloc[:0]
     _finish(ax, len(rows), [facts, *_not_tested(left)], judges)
     return ax
@@ -72,7 +74,7 @@ def _draw_cells(ax: Axes, rows: pd.DataFrame, place: int, index: int) -> None:
     ax.errorbar(x, y, xerr=np.abs(np.array([x - low, high - x])), **look)
 
 
-def _write(ax: Axes, row: pd.Series, place: int, number: str, first: bool) -> None:
+def _write(ax: Axes, row: Mapping[Any, Any], place: int, number: str, first: bool) -> None:
     """Write the metric on the left and the verdict on the right of a row; nothing in them is taken for mathematics."""
     at: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "parse_math": False, "fontsize": 6.5}
     name = [f"{str(row['probe']).replace('_', ' ')}:", *textwrap.wrap(str(row["label"]), 34)] if first else []
@@ -81,12 +83,16 @@ def _write(ax: Axes, row: pd.Series, place: int, number: str, first: bool) -> No
         ax.text(-0.22, place - 0.42, "\n".join(name), ha="right", **at | {"va": "top"})
     else:
         ax.text(-0.03, place, "\n".join(name), ha="right", **at)
+    ax.text(1.03, place, "\n".join(_words(row)), ha="left", **at)
+
+
+def _words(row: Mapping[Any, Any]) -> list[str]:
+    """Return the lines of a verdict, and the evidence for what is found."""
     found = row["status"] in ("bias", "slight")
     among = str(row["standing"]).partition(" (")[0] if found else ""  # how many; what they judged is in the table
     evidence = [f"{row['estimate']} {row['interval']}, q {row['q']}"] if found else []
     said = "; ".join(filter(None, (row["verdict"], among)))
-    words = textwrap.wrap(f"{' '.join(STATUS[row['status']])}: {said}", _WIDTH)
-    ax.text(1.03, place, "\n".join([*words, *evidence]), ha="left", **at)
+    return [*textwrap.wrap(f"{' '.join(STATUS[row['status']])}: {said}", _WIDTH), *evidence]
 
 
 def _not_tested(left: pd.DataFrame) -> list[str]:
