@@ -19,7 +19,6 @@ from biaslab.stats.estimate import (
     ROUNDING,
     Estimate,
     Inference,
-    reaching,
     settled,
     undefined,
     unvarying,
@@ -135,8 +134,7 @@ class Ratio:
             return p_by_t(value, error, len(sums)) if error else swapped()
 
         def interval(value: float, error: float) -> tuple[float, float]:
-            ends = student(value, error, len(sums), level)
-            return reaching(ends, 0.0, by_t(value, error), level) if self.inference != "resampling" else ends
+            return student(value, error, len(sums), level)
 
         made = _Method(swapped, interval) if self.inference == "resampling" else _Method(by_t, interval, *_BY_T)
         return _estimate(sums, _difference, replace(made, null=0.0), resampling, None)
