@@ -10,7 +10,19 @@ _AT_THE_END = re.compile(r"(?<=, )(s|sr|rs)$")
 #: Conditions whose values name themselves, without the name of the column.
 _SPEAKING = frozenset(
     {"judge", "dataset", "attribute", "data", "kind", "naming", "scorer", "remedy", "decoding", "answer", "who", "cot"}
-    | {"configuration", "comparison", "variant", "decoder", "order", "form", "source", "level", "role"}
+    | {
+        "configuration",
+        "comparison",
+        "strategy",
+        "debiasing",
+        "variant",
+        "decoder",
+        "order",
+        "form",
+        "source",
+        "level",
+        "role",
+    }
 )
 #: Values that are short in a table.
 _WORDS = {
