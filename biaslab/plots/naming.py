@@ -9,20 +9,10 @@ _ORDERS = {"s": "score alone", "sr": "score first", "rs": "reasons first"}
 _AT_THE_END = re.compile(r"(?<=, )(s|sr|rs)$")
 #: Conditions whose values name themselves, without the name of the column.
 _SPEAKING = frozenset(
-    {"judge", "dataset", "attribute", "data", "kind", "naming", "scorer", "remedy", "decoding", "answer", "who", "cot"}
-    | {
-        "configuration",
-        "comparison",
-        "strategy",
-        "debiasing",
-        "variant",
-        "decoder",
-        "order",
-        "form",
-        "source",
-        "level",
-        "role",
-    }
+    (
+        "judge dataset attribute data kind naming scorer remedy decoding answer who cot configuration comparison strategy "
+        "debiasing variant order form source level role"
+    ).split()
 )
 #: Values that are short in a table.
 _WORDS = {
