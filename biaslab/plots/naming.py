@@ -9,11 +9,11 @@ _ORDERS = {"s": "score alone", "sr": "score first", "rs": "reasons first"}
 _AT_THE_END = re.compile(r"(?<=, )(s|sr|rs)$")
 #: Conditions whose values name themselves, without the name of the column.
 _SPEAKING = frozenset(
-    (
-        "judge dataset attribute data kind naming scorer remedy decoding answer who cot configuration comparison strategy "
-        "debiasing variant order form source level role"
-    ).split()
-)
+    [
+        "answer", "attribute", "comparison", "configuration", "cot", "data", "dataset", "debiasing", "decoding", "form",
+        "judge", "kind", "level", "naming", "order", "remedy", "role", "scorer", "source", "strategy", "variant", "who",
+    ]
+)  # fmt: skip
 #: Values that are short in a table.
 _WORDS = {
     ("remedy", "none"): "no remedy",
