@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST = 2  # metrics of which a line tells
-_NEEDED = ("probe", "judge", "metric", "estimate", "ci_low", "ci_high")
+_NEEDED = ("probe", "metric", "estimate", "ci_low", "ci_high")
 _LONG = 40  # letters of a condition that is named
 _DRAWN: WeakKeyDictionary[Axes, list[pd.DataFrame]] = WeakKeyDictionary()
 
@@ -55,6 +55,7 @@ def finding(estimates: pd.DataFrame) -> str:
     if not set(_NEEDED) <= set(estimates.columns):
         return ""
     known = estimates[estimates["estimate"].notna()]
+    known = known if "judge" in known else known.assign(judge="")  # some tables name rows otherwise
     parts = [
         _of_metric(rows, _read(rows, find_metric(str(metric), str(probe))), len(known["metric"].unique()) == 1)
         for (probe, metric), rows in known.groupby(["probe", "metric"], sort=False)
@@ -81,6 +82,7 @@ def _read(rows: pd.DataFrame, metric: Metric) -> Metric:
     """Return how a metric is read in a figure: under the label and beside the null that are drawn."""
     label, null = (rows[name].iloc[0] if name in rows else None for name in ("drawn_label", "drawn_null"))
     text = metric.label if label is None or label != label else " ".join(str(label).split())
+    text = text.removesuffix(f" ({metric.unit})")
     return replace(metric, label=text, null=metric.null if null is None or null != null else float(null))
 
 
