@@ -201,7 +201,7 @@ def row(value, low, high, p=0.001, **more):
         ),
         (
             [row(0.6, 0.51, 0.7, p, attribute=name) for p, name in ((0.04, "a"), (0.06, "b"), (0.9, "c"))],
-            "P(A), decisions for the first: none of 3 found (0.60 in all 3)",
+            "P(A), decisions for the first: none of 3 found after correction (0.60 in all 3)",
         ),
         ([row(0.6, 0.5, 0.7, 0.01)], "P(A), decisions for the first: the interval contains 0.5 (0.60 [0.50, 0.70])"),
         ([row(0.7, 0.6, 0.8, np.nan)], "prefers what stands first: 0.70 [0.60, 0.80]"),

@@ -97,7 +97,11 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, alone: bool) -> str:
         reach = _reach(rows, plain=True)
         return f"{before}{', '.join(found)}{f': {reach}' if len(rows) == 1 else f' ({reach})'}"
     contains = "the interval contains" if len(rows) == 1 else "all intervals contain"
-    few = f"{contains} {metric.null:g}" if _all_contain(rows, metric.null) else f"none of {len(rows)} found"
+    few = (
+        f"{contains} {metric.null:g}"
+        if _all_contain(rows, metric.null)
+        else f"none of {len(rows)} found after correction"
+    )
     return f"{metric.label}: {few} ({_reach(rows, plain=True)})"
 
 
