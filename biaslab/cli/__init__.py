@@ -28,7 +28,6 @@ Exit codes: 0 fine, 2 a wrong command or input, 3 anything else that failed,
 app = typer.Typer(
     help="Measure the biases of LLM judges.",
     epilog=_EPILOG,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

@@ -1,0 +1,159 @@
+"""The figures of the pages of biases: recorded judges where there are any, else simulated ones with a known bias.
+
+``<!-- figure -->`` becomes the figure of the page, drawn while the site is built, and the sentence that it tells.
+"""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+from mkdocs.structure.files import File
+
+import biaslab as bl
+from biaslab.atlas import pair_panels, score_panels
+from biaslab.atlas.panel import Panel
+from biaslab.distill import bias_inheritance
+
+MARK = "<!-- figure -->"
+SIMULATED = "simulated judges, the size of whose bias is known"
+Drawn = tuple[list[Any], pd.DataFrame, str | None, str]  # axes, rows, what they tell unless computed, whom they show
+
+
+def recorded(panel: Callable[[], Panel], metric: str | list[str] | None = None, **look: Any) -> Callable[[], Drawn]:
+    """Return what draws a panel of the atlas."""
+
+    def draw() -> Drawn:
+        shown = panel()
+        [ax] = bl.plots.panels(1, 3.6 + 0.45 * shown.rows["who"].nunique(), width=17)
+        bl.plots.intervals(shown.rows, metric, by="who", ax=ax, title="recorded judges", **look)
+        return [ax], shown.rows, shown.finding, "recorded judges"
+
+    return draw
+
+
+def familiarity() -> Drawn:
+    """Draw what recorded judges pay for familiar text."""
+    rows = bl.atlas.estimates(probe="familiarity", metric="familiarity_slope")
+    rows = rows[rows["attribute"].isin(["coherence", "consistency"]) & rows["configuration"].isin(["rts", "recorded"])]
+    rows = rows.sort_values("judge")
+    [ax] = bl.plots.panels(1, 3.6 + 0.6 * rows["judge"].nunique(), width=17)
+    bl.plots.intervals(rows, "familiarity_slope", by="judge", hue="attribute", ax=ax, title="recorded judges")
+    return [ax], rows, None, "recorded judges"
+
+
+def comparative() -> Drawn:
+    """Draw how often recorded judges prefer the better answer."""
+    rows = bl.atlas.estimates(probe="position", metric="comparative_accuracy", source="llmbar")
+    rows = rows[(rows["dataset"] == "llmbar") & (rows["template"] == "Vanilla")].sort_values("estimate")
+    [ax] = bl.plots.panels(1, 6.0, width=17)
+    bl.plots.intervals(rows, "comparative_accuracy", by="judge", ax=ax, title="recorded judges, LLMBar")
+    return [ax], rows, None, "recorded judges"
+
+
+def planted(probe: Any, name: str, values: list[float], metric: str, label: str) -> Callable[[], Drawn]:
+    """Return what draws the estimates of a metric against the bias that judges were given."""
+
+    def draw() -> Drawn:
+        data = bl.load_dataset("graded", limit=24)
+        parts = []
+        for value in values:
+            judge = bl.SimulatedJudge(data, noise=0.5, sharpness=5.0, **{name: value})
+            estimates = probe.estimate(bl.collect(probe, judge, data, progress=False))
+            parts.append(estimates[estimates["metric"] == metric].assign(planted=value))
+        rows = pd.concat(parts, ignore_index=True)
+        [ax] = bl.plots.panels(1, 6.5, width=12)
+        bl.plots.against(rows, "planted", metric, ax=ax, xlabel=label, title="simulated judges, graded")
+        return [ax], rows, None, SIMULATED
+
+    return draw
+
+
+def sweep() -> Drawn:
+    """Draw agreement against temperature of a judge whose answers scatter."""
+    data = bl.load_dataset("graded", limit=48)
+    probe = bl.probes.Sweep(attributes=["coherence"], temperatures=[0.0, 0.5, 1.0, 1.5, 2.0], samples=2)
+    judge = bl.SimulatedJudge(data, noise=0.5, sharpness=5.0)
+    estimates = probe.estimate(bl.collect(probe, judge, data, progress=False), ["agreement"])
+    rows = estimates[estimates["samples"] == 2]
+    [ax] = bl.plots.panels(1, 6.5, width=12)
+    look = {"xlabel": "temperature", "title": "simulated judge, mean of 2 samples"}
+    bl.plots.against(rows, "temperature", "agreement", hue="cot", ax=ax, **look)
+    return [ax], rows, None, "a simulated judge to which reasons do nothing"
+
+
+def recipe() -> Drawn:
+    """Draw how well a judge agrees by the recipe, and by what came before it."""
+    data = bl.load_dataset("graded", limit=48)
+    probe = bl.probes.Recipe(["coherence"], levels=["context"], coefficients=["spearman"])
+    judge = bl.SimulatedJudge(data, noise=0.5, sharpness=5.0)
+    rows = probe.estimate(bl.collect(probe, judge, data, progress=False), ["agreement"])
+    rows = rows.replace({"scorer": {"rate_explain": "rate-explain", "g_eval": "G-Eval"}})
+    [ax] = bl.plots.panels(1, 5.0, width=12)
+    bl.plots.intervals(rows, "agreement", by="scorer", ax=ax, title="simulated judge, graded")
+    return [ax], rows, None, "a simulated judge that answers all three alike"
+
+
+def inheritance() -> Drawn:
+    """Draw a student that keeps half of its teacher's preference for the first."""
+    data = bl.load_dataset("graded", limit=24)
+    probe = bl.probes.Position(attributes=["coherence"], templates=[1])
+    teacher, student = (
+        bl.collect(probe, bl.SimulatedJudge(data, position=size, noise=0.5, seed=seed), data, progress=False)
+        for seed, size in enumerate((1.0, 0.5))
+    )
+    found = bias_inheritance(probe, teacher, student, ["first_position_logit"], progress=False)
+    return bl.plots.inherited(found, "logits"), found, "", "a simulated teacher and a student with half of its bias"
+
+
+PAGES: dict[str, Callable[[], Drawn]] = {
+    "anchoring": planted(
+        bl.probes.Anchoring(["coherence", "fluency"], n_orders=1),
+        "anchoring",
+        [0.0, 0.2, 0.4, 0.6, 0.8],
+        "anchor_slope",
+        "planted: share of the way to the score before",
+    ),
+    "comparative": comparative,
+    "consistency": recorded(
+        score_panels.reliability, ["sample_alpha", "human_alpha"], hue="data", label="Krippendorff's α (interval)"
+    ),
+    "familiarity": familiarity,
+    "index": recorded(score_panels.halo, hue="kind", label="correlation of two attributes: judge's − experts'"),
+    "inheritance": inheritance,
+    "output_order": recorded(score_panels.reasons),
+    "position": recorded(pair_panels.first_position, hue="data"),
+    "recipe": recipe,
+    "score_distribution": recorded(score_panels.scale, hue="attribute"),
+    "source": planted(
+        bl.probes.Source(["relevance"], levels=["context"], coefficients=["kendall"]),
+        "source_reliance",
+        [0.0, 0.25, 0.5, 0.75, 1.0],
+        "agreement_loss",
+        "planted: share of the quality that is lost without the source",
+    ),
+    "sweep": sweep,
+    "verbosity": recorded(score_panels.length, hue="attribute"),
+}
+_FOLDER = tempfile.TemporaryDirectory()
+_WORDS: dict[str, str] = {}
+
+
+def on_files(files: Any, config: Any) -> None:
+    """Draw the figure of every page, and add it to the site."""
+    with mpl.rc_context():
+        for name, draw in PAGES.items():
+            axes, rows, tells, whom = draw()
+            bl.plots.save(axes, rows, "bias", name, _FOLDER.name, finding=tells)
+            path = Path(_FOLDER.name) / f"bias__{name}.png"
+            files.append(File.generated(config, f"biases/{path.name}", abs_src_path=str(path)))
+            _WORDS[name] = whom
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Put the figure where the page asks for it."""
+    name = Path(page.file.src_uri).stem
+    shown = f"![{_WORDS.get(name, '')}, with 95 % intervals](bias__{name}.png)"
+    return markdown.replace(MARK, f"{shown}\n\n*{_WORDS.get(name, '').capitalize()}, with 95 % intervals over contexts.*")
