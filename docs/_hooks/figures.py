@@ -155,5 +155,6 @@ def on_files(files: Any, config: Any) -> None:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Put the figure where the page asks for it."""
     name = Path(page.file.src_uri).stem
-    shown = f"![{_WORDS.get(name, '')}, with 95 % intervals](bias__{name}.png)"
-    return markdown.replace(MARK, f"{shown}\n\n*{_WORDS.get(name, '').capitalize()}, with 95 % intervals over contexts.*")
+    whom = _WORDS.get(name, "")
+    line = f"*{whom.capitalize()}, with 95 % intervals over contexts.*"
+    return markdown.replace(MARK, f"![{whom}](bias__{name}.png)\n\n{line}")
