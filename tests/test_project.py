@@ -1,6 +1,5 @@
 """One store and one folder of figures, wherever a kernel starts."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -88,4 +87,4 @@ def test_elsewhere_it_is_the_working_directory(tmp_path, monkeypatch):
     (tmp_path / "named").mkdir()
     monkeypatch.setenv("BIASLAB_PROJECT", "named")
     bl.enter_project()
-    assert os.path.samefile(".", tmp_path / "named")
+    assert Path.cwd() == tmp_path / "named"
