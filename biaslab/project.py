@@ -8,14 +8,15 @@ from pathlib import Path
 #: In a kernel's environment: the folder from which `biaslab figures` was called, which settles it.
 PROJECT = "BIASLAB_PROJECT"
 SETTINGS = "biaslab.toml"
-_FIRST_NOTEBOOK = "00_tour.ipynb"  # lies in every folder of biaslab's notebooks, and in that of their executed copies
+_OURS = ("00_tour.ipynb", "position.ipynb")  # a folder that holds both is one of biaslab's notebooks
+_EXECUTED = "papermill_runs"
 
 
 def find_project(start: str | os.PathLike[str] = ".") -> Path:
     """Return the project folder of a folder.
 
-    That is the nearest folder, from ``start`` upward, which holds ``biaslab.toml`` or a folder of biaslab's notebooks
-    that the way up passes through; ``start`` itself where there is none.
+    On the way up from ``start`` that is the first folder which holds ``biaslab.toml``, or the one above biaslab's
+    notebooks or their executed copies; ``start`` itself where there is neither.
 
     Parameters
     ----------
@@ -27,7 +28,8 @@ def find_project(start: str | os.PathLike[str] = ".") -> Path:
     >>> import tempfile
     >>> made = Path(tempfile.mkdtemp()).resolve()
     >>> (made / "notebooks").mkdir()
-    >>> _ = (made / "notebooks" / "00_tour.ipynb").write_text("{}")
+    >>> for name in ("00_tour.ipynb", "position.ipynb"):
+    ...     (made / "notebooks" / name).touch()
     >>> find_project(made / "notebooks") == find_project(made) == made
     True
     """
@@ -35,7 +37,7 @@ def find_project(start: str | os.PathLike[str] = ".") -> Path:
     for place in (here, *here.parents):
         if (place / SETTINGS).is_file():
             return place
-        if (place / _FIRST_NOTEBOOK).is_file():
+        if place.name == _EXECUTED or all((place / name).is_file() for name in _OURS):
             return place.parent
     return here
 

@@ -30,10 +30,11 @@ print(trials.attrs)
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A project folder, which is the working directory, with one notebook of ours and one study."""
+    """A project folder, which is the working directory, with notebooks of ours and one study."""
     monkeypatch.chdir(tmp_path)
     Path("notebooks").mkdir()
-    shutil.copy(bundled() / "00_tour.ipynb", "notebooks")
+    for name in ("00_tour.ipynb", "position.ipynb"):
+        shutil.copy(bundled() / name, "notebooks")
     cells = [new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]}), new_code_cell(STUDY)]
     kernel = {"name": "python3", "language": "python", "display_name": "Python 3"}
     nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), "notebooks/study.ipynb")
@@ -73,6 +74,8 @@ def test_the_project_is_the_nearest_folder_that_says_so(project):
     deep = project / "notebooks" / "drafts" / "old"
     deep.mkdir(parents=True)
     assert find_project() == find_project(deep) == find_project(project / "notebooks") == project
+    (project / "papermill_runs").mkdir()
+    assert find_project(project / "papermill_runs") == project
     (project / "notebooks" / "drafts" / "biaslab.toml").touch()
     assert find_project(deep) == deep.parent
     (deep / "biaslab.toml").mkdir()  # a folder is no file of settings
@@ -81,6 +84,8 @@ def test_the_project_is_the_nearest_folder_that_says_so(project):
 
 def test_elsewhere_it_is_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    shutil.copy(bundled() / "00_tour.ipynb", "downloaded.ipynb")
+    shutil.copy(bundled() / "00_tour.ipynb", "00_tour.ipynb")  # one notebook is no project
     monkeypatch.delenv("BIASLAB_PROJECT", raising=False)
     bl.enter_project()
     assert Path.cwd() == find_project() == tmp_path
