@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from biaslab.errors import InputError
+
 #: In a kernel's environment: the folder from which `biaslab figures` was called, which settles it.
 PROJECT = "BIASLAB_PROJECT"
 SETTINGS = "biaslab.toml"
@@ -46,6 +48,15 @@ def enter_project() -> None:
     """Make the project folder the working directory of a notebook, wherever its kernel was started.
 
     Relative paths in a notebook, of the store and the figures above all, are then those of the command line: an answer
-    that was paid for on one way is there on the other. See `find_project` for which folder that is.
+    that was paid for on one way is there on the other. See `find_project` for which folder that is; the environment
+    variable ``BIASLAB_PROJECT`` names another.
+
+    Raises
+    ------
+    InputError
+        If the variable names no folder.
     """
-    os.chdir(os.environ.get(PROJECT) or find_project())
+    named = os.environ.get(PROJECT)
+    if named and not Path(named).is_dir():
+        raise InputError(PROJECT, named, "a folder that exists", "unset it to take the folder above the notebooks")
+    os.chdir(named or find_project())

@@ -9,6 +9,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 import biaslab as bl
+from biaslab.errors import InputError
 from biaslab.figures.copying import bundled
 from biaslab.figures.regenerate import regenerate
 from biaslab.project import find_project
@@ -93,3 +94,6 @@ def test_elsewhere_it_is_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("BIASLAB_PROJECT", "named")
     bl.enter_project()
     assert Path.cwd() == tmp_path / "named"
+    monkeypatch.setenv("BIASLAB_PROJECT", "missing")
+    with pytest.raises(InputError, match="BIASLAB_PROJECT is 'missing', allowed: a folder that exists; unset it"):
+        bl.enter_project()

@@ -118,6 +118,6 @@ def _fetch(name: str, config: str | None, split: str, revision: str | None) -> I
         records: Iterable[Record] = datasets.load_dataset(name, config, split=split, revision=revision)
     except (OSError, ValueError, RuntimeError) as error:
         asked = f"{name}, config {config!r}, split {split!r}, revision {revision!r}"
-        remedy = "check the connection, or download the files and use load_dataset('summeval' or 'rose', path=...)"
+        remedy = "check name and connection, or download its files and load them as 'summeval', 'rose' or 'tabular'"
         raise InputError("name", asked, f"what the Hub serves ({error})", remedy) from error
     return records
