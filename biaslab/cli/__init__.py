@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from biaslab.cli import atlas, audit, batch, calibrate, figures, plan, probe, report, store, view
+from biaslab.cli import atlas, audit, batch, calibrate, figures, notebooks, plan, probe, report, store, view
 from biaslab.errors import BiaslabError, InputError, MissingDataWarning
 
 _INTERRUPTED = 130
@@ -34,6 +34,7 @@ app = typer.Typer(
 app.add_typer(store.app, name="store")
 app.add_typer(batch.app, name="batch")
 app.add_typer(atlas.app, name="atlas")
+app.add_typer(notebooks.app, name="notebooks")
 for _command in (
     figures.figures,
     probe.probe,

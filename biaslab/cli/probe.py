@@ -12,7 +12,6 @@ import typer
 from biaslab.checks import require_whole
 from biaslab.cli.options import Attributes, Contexts, DataPath, StorePath, Table, make_probe, require_table, write_table
 from biaslab.cli.text import first_line, table
-from biaslab.errors import InputError
 from biaslab.output import count
 
 
@@ -49,10 +48,7 @@ def list_everything() -> None:
     from biaslab import datasets, judges, probes, prompts
     from biaslab.figures import list_notebooks
 
-    try:
-        notebooks = {path.stem: str(path) for path in list_notebooks()}
-    except InputError:
-        notebooks = {"(none)": "run it in a checkout of biaslab"}
+    notebooks = {path.stem: str(path) for path in list_notebooks()}
     listed = {
         "Probes": {name: first_line(kind.__doc__) for name, kind in probes.available().items()},
         "Data sets": datasets.available(),

@@ -29,7 +29,7 @@ def available() -> dict[str, str]:
     }
 
 
-def load_dataset(name: str, path: str | Path | None = None, limit: int | None = None, **options: Any) -> Dataset:
+def load_dataset(name: str, /, path: str | Path | None = None, limit: int | None = None, **options: Any) -> Dataset:
     """Load a data set by name.
 
     Parameters
@@ -41,7 +41,8 @@ def load_dataset(name: str, path: str | Path | None = None, limit: int | None = 
     limit : int, optional
         Keep the first ``limit`` contexts.
     **options
-        Passed to the loader, such as the column mapping of ``"tabular"``.
+        Passed to the loader, such as the ``columns`` of ``"tabular"``, its ``data``, which is a data frame, or the
+        ``name`` of a data set of the ``"hub"``.
 
     Returns
     -------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -132,6 +133,8 @@ def _numbers(values: pd.Series, scale: tuple[float, float], where: str) -> list[
             number = math.inf
         if not scale[0] <= number <= scale[1]:
             allowed = f"a number from {scale[0]:g} to {scale[1]:g}, or nothing"
-            raise DatasetError(f"{where}, row {row}, column {values.name!r}", value, allowed)
+            pointed = text.replace(",", ".")
+            remedy = f"write {pointed}" if re.fullmatch(r"-?\d+\.\d+", pointed) and pointed != text else ""
+            raise DatasetError(f"{where}, row {row}, column {values.name!r}", value, allowed, remedy)
         numbers.append(number)
     return numbers

@@ -8,6 +8,8 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -122,7 +124,8 @@ def text_key(*texts: str) -> str:
 def read_table(path: Path) -> pd.DataFrame:
     """Return a table whose index is the data row in the file, counted from 1.
 
-    Values of CSV and TSV files stay strings, empty ones included. JSON files hold one list of objects.
+    Values of CSV and TSV files stay strings, empty ones included; a CSV file may also be separated by semicolons or
+    tabs, see `separator_of`. JSON files hold one list of objects.
 
     Raises
     ------
@@ -139,7 +142,8 @@ def read_table(path: Path) -> pd.DataFrame:
     if kind == ".parquet":
         table = _read_parquet(path)
     elif kind in (".csv", ".tsv"):
-        table = _read_separated(path, "," if kind == ".csv" else "\t")
+        text = read_text(path)
+        table = _read_separated(path, text, separator_of(text) if kind == ".csv" else "\t")
     else:
         records = read_jsonl(path) if kind in (".jsonl", ".ndjson") else read_list(path)
         table = pd.DataFrame.from_records(records, index=range(1, len(records) + 1))
@@ -169,8 +173,60 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     return table.set_axis(range(1, len(table) + 1), axis=0)
 
 
-def _read_separated(path: Path, separator: str) -> pd.DataFrame:
-    text = read_text(path)
+def separator_of(text: str) -> str:
+    r"""Return what separates the fields of a table: the first of tab, comma and semicolon that parts header and rows.
+
+    One of the first rows suffices, for others may be damaged.
+
+    Examples
+    --------
+    >>> separator_of("doc;text;score\n1;It rained, and rained.;4\n")
+    ';'
+    """
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    for separator in "\t,;":
+        header, *rows = _lengths(text, separator) or [0]
+        if header > 1 and (not rows or header in rows):
+            return separator
+    return ","
+
+
+def _lengths(text: str, separator: str, rows: int = 20) -> list[int]:
+    """Return the number of fields of the header and of the first rows, as far as they can be read."""
+    lengths: list[int] = []
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    with suppress(csv.Error):
+        lengths.extend(len(row) for row in islice(reader, rows) if any(row))
+    return lengths
+
+
+def from_frame(data: pd.DataFrame, where: str) -> pd.DataFrame:
+    """Return a table like those of `read_table` from a data frame: whatever its index, rows count from 1.
+
+    Raises
+    ------
+    InputError
+        If it is none, or its columns have several levels.
+    DatasetError
+        If it has no rows, or two columns of one name.
+    """
+    if not isinstance(data, pd.DataFrame):
+        raise InputError(where, type(data).__name__, "a pandas.DataFrame", "pd.DataFrame(rows) makes one")
+    if data.columns.nlevels > 1:
+        raise InputError(f"{where}, columns", list(data.columns), "columns of one level", "flatten their names")
+    if data.empty:
+        raise DatasetError(where, "empty", "at least one row and one column")
+    _require_different(list(data.columns), where)
+    return data.astype(object).set_axis(range(1, len(data) + 1), axis=0)
+
+
+def _require_different(names: list[str], where: str) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1}, key=str)
+    if repeated:
+        raise DatasetError(f"{where}, header", repeated, "column names that differ")
+
+
+def _read_separated(path: Path, text: str, separator: str) -> pd.DataFrame:
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
@@ -179,9 +235,7 @@ def _read_separated(path: Path, separator: str) -> pd.DataFrame:
         allowed = f'fields separated by {separator!r} and quoted by pairs of "'
         raise DatasetError(f"{path}, line {reader.line_num}", str(error), allowed) from error
     names = [name.strip() for name in header]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise DatasetError(f"{path}, header", repeated, "column names that differ")
+    _require_different(names, str(path))
     filled = {number: row for number, row in enumerate(rows, start=1) if any(row)}
     for number, row in filled.items():
         if len(row) != len(names):

@@ -1,15 +1,18 @@
-"""Data sets of the Hugging Face Hub: RoSE and SummEval by name (needs biaslab[hub] and a connection)."""
+"""Data sets of the Hugging Face Hub, SummEval and RoSE by name, others with columns (needs biaslab[hub])."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from biaslab.datasets import rose, summeval
+import pandas as pd
+
+from biaslab.checks import require_extra
+from biaslab.datasets import rose, summeval, tabular
 from biaslab.datasets._files import Record
 from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError, MissingDependencyError
+from biaslab.errors import InputError
 
 Fetch = Callable[[str, str | None, str, str | None], Iterable[Record]]
 
@@ -35,6 +38,7 @@ def load(
     split: str | None = None,
     revision: str | None = None,
     fetch: Fetch | None = None,
+    columns: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Dataset:
     """Load a data set of the Hub through ``datasets``.
@@ -43,18 +47,23 @@ def load(
     ----------
     path : None
         Not used: a downloaded file is loaded by the loader of its data set.
-    name : {"mteb/summeval", "Salesforce/rose"}
-        The hub's name.
+    name : str
+        The hub's name: ``"mteb/summeval"``, ``"Salesforce/rose"`` or, with ``columns``, any other.
     config : str, optional
         RoSE's part: ``cnndm_test`` (default), ``cnndm_validation``, ``xsum``, ``samsum``, ``cnndm_protocol``,
         ``cnndm_protocol_gpt3``.
     split, revision : str, optional
-        Other than the usual ones. Pin ``revision`` to a commit to have the same data later.
+        Other than the usual ones, of other data sets ``"test"`` and the newest. Pin ``revision`` to a commit to have
+        the same data later.
     fetch : callable, optional
         ``fetch(name, config, split, revision) -> records``; ``datasets.load_dataset`` unless given, such as
         for a mirror.
+    columns : mapping of str to str, optional
+        Name in the schema → column of the hub's data set, as for `biaslab.datasets.tabular.load`; may be empty where
+        columns have the schema's names.
     **options
-        For the conversion, such as ``attributes=["normalized_acu"]`` for RoSE.
+        For the conversion, such as ``attributes=["normalized_acu"]`` for RoSE; with ``columns`` those of
+        `biaslab.datasets.tabular.load`: ``attributes``, ``scale``, ``noun``, ``provenance``.
 
     Returns
     -------
@@ -63,33 +72,52 @@ def load(
     Raises
     ------
     InputError
-        If the name is unknown, a path is given, or the Hub does not serve the data set.
+        If the name is unknown and there are no ``columns``, a path is given, or the Hub does not serve the data set.
+    DatasetError
+        If the data set, seen through ``columns``, breaks the schema; the message names row and column.
     MissingDependencyError
         If ``datasets`` is not installed.
 
     Examples
     --------
     >>> data = load(name="Salesforce/rose", config="xsum", attributes=["acu"])  # doctest: +SKIP
+
+    Any other, here from a mirror that holds one record:
+
+    >>> columns = {"context": "article", "text": "summary"}
+    >>> mirror = lambda *_: [{"article": "It rained all day.", "summary": "Rain.", "quality": 4}]
+    >>> load(name="somebody/summaries", columns=columns, attributes=["quality"], noun="summary", fetch=mirror)
+    Dataset('somebody/summaries': 1 contexts, 1 candidates, 1 attributes, 1 human scores)
     """
     if path is not None:
         raise InputError("path", str(path), "None with 'hub'", "use load_dataset('summeval' or 'rose', path=...)")
-    if name not in SOURCES:
-        raise InputError("name", name, f"one of {', '.join(SOURCES)}", "download others and use 'tabular'")
-    source = SOURCES[name]
+    if columns is not None:
+        source = _Source(_from_table, None, "test", None)
+        options["columns"] = columns
+    elif name in SOURCES:
+        source = SOURCES[name]
+    else:
+        remedy = "for another, say which columns to read: columns={'context': 'article', 'text': 'summary'}"
+        raise InputError("name", name, f"one of {', '.join(SOURCES)}", remedy)
     records = (fetch or _fetch)(name, config or source.config, split or source.split, revision or source.revision)
     return source.convert(records, where=name, **options)
 
 
+def _from_table(records: Iterable[Record], where: str, **options: Any) -> Dataset:
+    """Convert the records of any data set through a mapping of columns."""
+    table = pd.DataFrame([dict(record) for record in records])
+    known = {"name": where, "provenance": f"The data set {where} of the Hugging Face Hub, under its own licence."}
+    return tabular.load(data=table, **(known | options))
+
+
 def _fetch(name: str, config: str | None, split: str, revision: str | None) -> Iterable[Record]:
-    try:
-        import datasets
-    except ImportError as error:
-        message = f"{name} needs the package 'datasets': pip install 'biaslab[hub]'"
-        raise MissingDependencyError(message) from error
+    require_extra("hub", f"the data set {name!r}")
+    import datasets
+
     try:
         records: Iterable[Record] = datasets.load_dataset(name, config, split=split, revision=revision)
     except (OSError, ValueError, RuntimeError) as error:
         asked = f"{name}, config {config!r}, split {split!r}, revision {revision!r}"
-        remedy = "check the connection, or download the files and use load_dataset('summeval' or 'rose', path=...)"
+        remedy = "check name and connection, or download its files and load them as 'summeval', 'rose' or 'tabular'"
         raise InputError("name", asked, f"what the Hub serves ({error})", remedy) from error
     return records

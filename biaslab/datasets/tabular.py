@@ -1,4 +1,4 @@
-"""Your own table: CSV, TSV, JSON, JSON Lines or Parquet, through a mapping of columns (path needed)."""
+"""Your own table: CSV, TSV, JSON, JSON Lines, Parquet or a data frame, through a mapping of columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from biaslab.datasets._columns import is_missing, map_columns, read_scores, to_ids
-from biaslab.datasets._files import need_path, read_table, text_key
+from biaslab.datasets._files import from_frame, need_path, read_table, text_key
 from biaslab.datasets.schema import CANDIDATE_COLUMNS, Dataset
 from biaslab.errors import DatasetError, InputError
 
@@ -23,8 +23,9 @@ def load(
     scale: tuple[float, float] = (1.0, 5.0),
     noun: str = "text",
     name: str | None = None,
-    human: str | Path | None = None,
+    human: str | Path | pd.DataFrame | None = None,
     provenance: str = "",
+    data: pd.DataFrame | None = None,
 ) -> Dataset:
     r"""Load a table of candidates, with or without human scores.
 
@@ -34,9 +35,9 @@ def load(
 
     Parameters
     ----------
-    path : str or Path
+    path : str or Path, optional
         A file that ends in .csv, .tsv, .json (a list of objects), .jsonl, .ndjson or .parquet; the text ones
-        UTF-8, also with .gz.
+        UTF-8, also with .gz. A CSV file may be separated by commas, semicolons or tabs.
     columns : mapping of str to str, optional
         Name in the schema → column of the file, for ``context_id, context, candidate_id, system, text,
         reference, attribute, annotator, score`` and, in wide tables, each attribute. Columns that already
@@ -52,12 +53,14 @@ def load(
         What prompts call a candidate.
     name : str, optional
         Name of the data set; the file's name up to its first dot unless given.
-    human : str or Path, optional
+    human : str, Path or pandas.DataFrame, optional
         A second table, wide or long, with the scores; its items are told by ``context_id`` and
         ``candidate_id`` (or ``system``, where that is what identifies candidates). Scores in the first table
         are then not read.
     provenance : str
         Where the data come from and under which licence.
+    data : pandas.DataFrame, optional
+        The table itself, instead of a path; its index is not read.
 
     Returns
     -------
@@ -71,7 +74,8 @@ def load(
     Raises
     ------
     InputError
-        If no path is given, the suffix or a key of ``columns`` is unknown, or attributes are missing.
+        If neither path nor data is given, or both, the suffix or a key of ``columns`` is unknown, or attributes are
+        missing.
     DatasetError
         If the file breaks the schema. Messages name file, row (data rows count from 1) and column; for
         malformed JSON Lines the line.
@@ -84,36 +88,44 @@ def load(
     >>> load(file, columns={"context": "doc", "system": "sys", "text": "summary"}, attributes=["coherence"])
     Dataset('mine': 1 contexts, 2 candidates, 1 attributes, 2 human scores)
     """
-    file = need_path(path, REMEDY)
+    if path is not None and data is not None:
+        raise InputError("path", str(path), "None beside 'data'", "give one of the two")
+    given = path if data is None else data
     if not scale[0] < scale[1]:
         raise InputError("scale", scale, "the lowest and the highest score, in this order")
     if isinstance(attributes, str):
         raise InputError("attributes", attributes, "a list of names, or name → definition", f"['{attributes}']")
-    names, mapping, source = tuple(attributes or ()), dict(columns or {}), file
-    table = read_table(file)
-    second = None if human is None else read_table(source := need_path(human, REMEDY))
+    names, mapping = tuple(attributes or ()), dict(columns or {})
+    table, where = _read(given, "data")
+    second, source = (None, where) if human is None else _read(human, "human")
     elsewhere = () if second is None else tuple(second.columns)
-    items = _with_texts(map_columns(table, mapping, names, str(file), elsewhere), str(file))
+    items = _with_texts(map_columns(table, mapping, names, where, elsewhere), where)
     one_row = not {"score", "annotator"} & set(items.columns) - set(names)
-    items = _with_ids(items, str(file), one_row)
-    candidates = _merge(items, str(file), one_row)
+    items = _with_ids(items, where, one_row)
+    candidates = _merge(items, where, one_row)
     if second is not None:
-        items = _of_candidates(
-            map_columns(second, mapping, names, str(source), tuple(table.columns)), candidates, source
-        )
-    ratings, found = read_scores(items, names, scale, str(source))
+        items = _of_candidates(map_columns(second, mapping, names, source, tuple(table.columns)), candidates, source)
+    ratings, found = read_scores(items, names, scale, source)
     if second is not None and ratings.empty:
-        raise DatasetError(str(source), "no scores", f"scores of {', '.join(names)}", "map their columns")
+        raise DatasetError(source, "no scores", f"scores of {', '.join(names)}", "map their columns")
     listed = attributes if isinstance(attributes, Mapping) else {a: f"the {a} of the {noun}" for a in found}
     return Dataset(
-        file.name.split(".")[0] if name is None else name,
+        name or Path(where).name.split(".")[0],
         candidates,
         ratings,
         dict(listed),
         scale,
         noun,
-        provenance or f"The user's own table {file.name}, as it was given.",
+        provenance or f"The user's own table {Path(where).name}, as it was given.",
     )
+
+
+def _read(given: str | Path | pd.DataFrame | None, name: str) -> tuple[pd.DataFrame, str]:
+    """Return a table, whose rows count from 1, and what messages call it: its path, or the parameter."""
+    if given is None or isinstance(given, str | Path):
+        file = need_path(given, REMEDY)
+        return read_table(file), str(file)
+    return from_frame(given, name), name
 
 
 def _with_texts(table: pd.DataFrame, where: str) -> pd.DataFrame:
@@ -171,14 +183,14 @@ def _merge(items: pd.DataFrame, where: str, one_row: bool) -> pd.DataFrame:
     return items.loc[~repeated, list(CANDIDATE_COLUMNS)]
 
 
-def _of_candidates(table: pd.DataFrame, candidates: pd.DataFrame, source: Path) -> pd.DataFrame:
+def _of_candidates(table: pd.DataFrame, candidates: pd.DataFrame, source: str) -> pd.DataFrame:
     """Return a table of scores with both identifiers, each of them a candidate's."""
     if "candidate_id" not in table and "system" in table:
         table = table.assign(candidate_id=table["system"])
     for column in KEY:
         if column not in table:
             raise DatasetError(f"{source}, column {column!r}", "missing", "context_id and candidate_id (or system)")
-        table = table.assign(**{column: to_ids(table[column], str(source))})
+        table = table.assign(**{column: to_ids(table[column], source)})
     unknown = ~pd.MultiIndex.from_frame(table[KEY]).isin(pd.MultiIndex.from_frame(candidates[KEY]))
     if unknown.any():
         row = table.index[unknown][0]

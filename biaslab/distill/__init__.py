@@ -23,6 +23,18 @@ Examples
 >>> student = EvaluatorJudge(evaluator)                         # doctest: +SKIP
 """
 
+from typing import Any
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from biaslab.checks import require_extra
+
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _load(name)
+    except ModuleNotFoundError:
+        require_extra("local", f"{__name__}.{name}")
+        raise

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from biaslab.checks import is_whole, require_whole
 from biaslab.distill.evaluator import Evaluator, load_evaluator
@@ -23,6 +22,7 @@ from biaslab.distill.settings import Settings
 from biaslab.distill.training import choose_examples, keep_where, run_digest, train
 from biaslab.errors import InputError, ModelLoadError
 from biaslab.output import replacing
+from biaslab.progress import progress_bar
 
 FOLDS = "folds.json"
 _FORMAT = "biaslab cross-fitted evaluators 1"
@@ -169,7 +169,7 @@ def cross_fit(
     folder, states = keep_where(store, folder, states, given.encoder, folds, repeats, run_digest(frame, given))
     made: list[Evaluator] = []
     held_out: dict[str, list[int]] = {}
-    for number in tqdm(range(folds * repeats), desc="folds", disable=not progress, leave=False):
+    for number in progress_bar(range(folds * repeats), desc="folds", disable=not progress, leave=False):
         here = replace(given, seed=given.seed + number // folds)
         order = np.random.default_rng(here.seed).permutation(len(contexts))
         mine = names.isin(contexts[order[number % folds :: folds]])

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from biaslab.core import Metric, Probe
 from biaslab.distill._shares import ROLES, Pair, verdict_of
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.progress import progress_bar
 from biaslab.stats import ITEM, LEADING, TRAILING, estimates_frame, require_columns, usable
 
 Floats = NDArray[np.float64]
@@ -206,7 +206,8 @@ def _without_each(
     found = np.full((len(keys), len(names), len(trials)), math.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MissingDataWarning)  # it was given of all trials together
-        for at, name in enumerate(tqdm(names, desc=f"{probe.name} without", unit="context", disable=not progress)):
+        left_out = progress_bar(names, desc=f"{probe.name} without", unit="context", disable=not progress)
+        for at, name in enumerate(left_out):
             for role, frame in enumerate(trials):
                 rest = _by_key(probe.estimate(frame[frame["context_id"] != name], metrics), conditions)
                 found[:, at, role] = [rest[key]["estimate"] if key in rest else math.nan for key in keys]

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from tqdm.auto import tqdm
 
 from biaslab.core import Judge, Score
 from biaslab.datasets.schema import Dataset
@@ -21,6 +20,7 @@ from biaslab.distill.risk import MinimumRisk
 from biaslab.distill.risk_run import Floats, RewardFunction, RiskRun
 from biaslab.distill.sampling import source_frame
 from biaslab.errors import InputError
+from biaslab.progress import progress_bar
 
 
 class Reinforced(NamedTuple):
@@ -128,7 +128,7 @@ def reinforce(
     if folder is not None:
         run.resume(Path(folder))
     steps = range(run.step + 1, settings.steps + 1)
-    with tqdm(steps, desc="minimum-risk training", unit="step", disable=not progress) as bar:
+    with progress_bar(steps, desc="minimum-risk training", unit="step", disable=not progress) as bar:
         for step in bar:
             row = run.advance()
             bar.set_postfix(reward=f"{row['reward_train']:.3f}")

@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from biaslab.checks import require_one_of
 from biaslab.datasets.schema import Dataset
@@ -18,6 +17,7 @@ from biaslab.distill.candidates import Output, Truncation, sample, search
 from biaslab.distill.policy import Ids, Policy, load_policy
 from biaslab.errors import InputError, JudgeError, MissingDataWarning
 from biaslab.judges.batches import halving
+from biaslab.progress import progress_bar
 
 Strategy = Literal["top-k", "top-p", "beam", "diverse-beam"]
 
@@ -119,7 +119,7 @@ def collect_samples(
     policy = load_policy(model, prompt, device=device)
     prompts = [policy.read(text, max_tokens) for text in given["context"]]
     rows = []
-    with tqdm(total=len(given) * n, desc=f"{strategy} samples", unit="text", disable=not progress) as bar:
+    with progress_bar(total=len(given) * n, desc=f"{strategy} samples", unit="text", disable=not progress) as bar:
         for index, outputs in _write(policy, given, prompts, settings, n, max_tokens, seed, batch_rows):
             rows += [(index, number, policy.decode(o.ids), o.stopped) for number, o in enumerate(outputs, start=1)]
             bar.update(n)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from tqdm.auto import tqdm
 
 from biaslab.distill.checkpoints import remove_checkpoints
 from biaslab.distill.evaluator import Evaluator, load_evaluator
@@ -20,6 +19,7 @@ from biaslab.distill.examples import EXAMPLES
 from biaslab.distill.learning import Learning, State
 from biaslab.distill.settings import Settings
 from biaslab.errors import InputError, TrialsError
+from biaslab.progress import progress_bar
 from biaslab.stats import require_columns
 
 
@@ -107,7 +107,7 @@ def train(
         return evaluator
     learning = Learning(evaluator, frame, given)
     state = State() if folder is None else learning.resume(Path(folder), run)
-    with tqdm(
+    with progress_bar(
         total=given.most_epochs, initial=state.epoch, desc=f"{name}: epochs", disable=not progress, leave=False
     ) as bar:
         while state.epoch < given.most_epochs and state.waited < given.most_waits:

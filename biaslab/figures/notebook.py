@@ -17,6 +17,7 @@ from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any
 
+from biaslab.project import PROJECT
 from biaslab.store import Store
 from biaslab.store.tally import PROCESS, Tally
 
@@ -170,7 +171,7 @@ def _kernel(tally: Path, jobs: int) -> type:
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
 
-    environment = {_TALLY: str(tally)}
+    environment = {_TALLY: str(tally), PROJECT: str(Path.cwd())}
     if jobs > 1:
         share = str(max(1, (os.cpu_count() or 1) // jobs))
         environment |= {name: os.environ.get(name, share) for name in _THREADS}

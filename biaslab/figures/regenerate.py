@@ -20,8 +20,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
 
-from biaslab.checks import require_whole
+from biaslab.checks import require_extra, require_whole
 from biaslab.errors import InputError, NotebookError
+from biaslab.figures.copying import bundled
 from biaslab.figures.costs import cost
 from biaslab.figures.gallery import Line, write_index
 from biaslab.figures.notebook import Failure, Run, Task, execute, minutes, short_name
@@ -68,7 +69,7 @@ def regenerate(
     store : str or path
         The store of replies.
     notebooks : str or path, optional
-        Their folder; ``notebooks`` in the working directory by default, else the one of the checkout.
+        Their folder; ``notebooks`` in the working directory by default, else those that come with biaslab.
     progress : bool
         Show a progress bar per notebook (with one job).
     report : callable, optional
@@ -85,7 +86,10 @@ def regenerate(
         If a parameter is refused; no notebook is started.
     NotebookError
         If notebooks failed, after all others have run; what they asked is in the store.
+    MissingDependencyError
+        If what executes notebooks is not installed: the extra ``notebooks``.
     """
+    require_extra("notebooks", "executing notebooks")
     chosen = _choose(list_notebooks(notebooks), only)
     _check(judge, dataset, path, contexts, jobs)
     for name, folder in (("out", out), ("runs", runs)):
@@ -128,20 +132,19 @@ def list_notebooks(folder: str | PathLike[str] | None = None) -> list[Path]:
     Parameters
     ----------
     folder : str or path, optional
-        ``notebooks`` in the working directory by default, else the one of the checkout this package lies in.
+        ``notebooks`` in the working directory by default, else those that come with biaslab.
 
     Raises
     ------
     InputError
         If there is no such folder, or no notebook in it.
     """
-    places = [Path(folder)] if folder is not None else [Path("notebooks"), Path(__file__).parents[2] / "notebooks"]
-    for place in places:
+    for place in [Path(folder)] if folder is not None else [Path("notebooks"), bundled()]:
         found = sorted(place.glob("*.ipynb"))
         if found:
             return found
-    where, remedy = str(folder or "notebooks"), "run it in a checkout of biaslab, or name the folder"
-    raise InputError("notebooks", where, "a folder that holds notebooks (*.ipynb)", remedy)
+    remedy = "name another, or copy the notebooks there: biaslab notebooks copy FOLDER"
+    raise InputError("notebooks", str(folder or "notebooks"), "a folder that holds notebooks (*.ipynb)", remedy)
 
 
 def _choose(found: Sequence[Path], only: Sequence[str] | None) -> list[Path]:

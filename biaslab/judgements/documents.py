@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from biaslab.datasets._files import separator_of
 from biaslab.errors import InputError
 from biaslab.judgements.containers import BROKEN, foreign, members, unpacked
 from biaslab.judgements.rows import Log, Rows
@@ -154,9 +155,7 @@ def _from_list(data: bytes, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _from_table(data: bytes, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
     text = _decoded(data)[0].replace("\0", "\udc80")
-    header = text.partition("\n")[0]
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if "\t" in header else ",", strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator_of(text), strict=True)
     names: list[str] | None = None
     number = 0
     while True:

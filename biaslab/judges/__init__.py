@@ -6,6 +6,7 @@ import math
 from dataclasses import fields
 from importlib import import_module
 
+from biaslab.checks import require_extra
 from biaslab.core import Judge
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -68,6 +69,7 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     if name.startswith("recorded:"):
         return _recorded(name, dataset)
     if name.startswith("evaluator:"):
+        require_extra("local", f"the judge {name!r}")
         return _found(_EVALUATOR, name.removeprefix("evaluator:"))
     if name.startswith("atlas:"):
         return _found(_ATLAS, name, dataset)

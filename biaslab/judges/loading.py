@@ -6,11 +6,13 @@ import contextlib
 import hashlib
 import importlib.metadata
 import io
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from biaslab.checks import require_extra
 from biaslab.errors import InputError, ModelLoadError
 from biaslab.judges.unpacking import unpacked
 
@@ -72,7 +74,10 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
     ------
     ModelLoadError
         If it is not there.
+    MissingDependencyError
+        If what runs models is not installed: the extra ``local``.
     """
+    require_extra("local", f"the model {model!r}")
     if model in _WHEELS:
         path = _embedded_file(model)
         if path.suffix == ".gguf":
@@ -281,9 +286,18 @@ def _quiet() -> Iterator[None]:
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # the bar of GGUF files heeds no setting
+        with _without_bars():
             yield
     finally:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _without_bars() -> contextlib.AbstractContextManager[object]:
+    """Drop the bar of GGUF files, which heeds no setting: what is written to stderr and, in a notebook, displayed."""
+    if "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None:
+        from IPython.utils.capture import capture_output
+
+        return capture_output(stdout=False)
+    return contextlib.redirect_stderr(io.StringIO())

@@ -13,6 +13,7 @@ Examples
 
 from biaslab.report.card import Card, card
 from biaslab.report.macros import to_macros
+from biaslab.report.overview import overview
 from biaslab.report.page import page
 from biaslab.report.tables import to_csv, to_html, to_latex, to_markdown, write
 from biaslab.report.verdicts import findings, verdicts
@@ -22,6 +23,7 @@ __all__ = [
     "Card",
     "card",
     "findings",
+    "overview",
     "page",
     "to_csv",
     "to_html",

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from biaslab.datasets import hub, rose
+from biaslab.datasets import hub, load_dataset, rose
 from biaslab.errors import DatasetError, InputError, MissingDependencyError
 
 
@@ -88,8 +88,32 @@ def test_hub_converts_the_records_it_is_served():
         hub.load(fetch=lambda *_: [hub_record(fluency=[3.0])])
 
 
+def test_any_data_set_of_the_hub_loads_through_columns():
+    asked = []
+
+    def fetch(*request):
+        asked.append(request)
+        rows = [("Sun.", "a", "It shines.", 4), ("Sun.", "b", "It rains.", 1)]
+        return [dict(zip(("article", "by", "summary", "rating"), row, strict=True)) for row in rows]
+
+    columns = {"context": "article", "system": "by", "text": "summary", "quality": "rating"}
+    options = {"columns": columns, "attributes": {"quality": "how good it is"}, "noun": "summary", "fetch": fetch}
+    data = load_dataset("hub", name="somebody/summaries", split="train", revision="abc", **options)
+    assert asked == [("somebody/summaries", None, "train", "abc")]
+    assert (data.name, data.noun, data.human["score"].tolist()) == ("somebody/summaries", "summary", [4.0, 1.0])
+    assert "somebody/summaries" in data.provenance
+    own = hub.load(name="mteb/summeval", provenance="mine", **options)  # with columns it is as any other
+    assert (asked[1], own.provenance) == (("mteb/summeval", None, "test", None), "mine")
+    with pytest.raises(DatasetError, match=r"column 'sumary' is 'missing', allowed: .* article, by, summary, rating"):
+        hub.load(name="somebody/summaries", **options | {"columns": columns | {"text": "sumary"}})
+    with pytest.raises(DatasetError, match="row 2, column 'quality' is 4, allowed: a number from 0 to 3"):
+        hub.load(name="a/b", scale=(0, 3), **options | {"fetch": lambda *_: [*reversed(fetch())]})
+    with pytest.raises(DatasetError, match="empty"):
+        hub.load(name="a/b", **options | {"fetch": lambda *_: []})
+
+
 def test_hub_refuses_what_it_does_not_know():
-    with pytest.raises(InputError, match="mteb/summeval"):
+    with pytest.raises(InputError, match=r"mteb/summeval.*columns=\{'context': 'article', 'text': 'summary'\}"):
         hub.load(name="mteb/summ")
     with pytest.raises(InputError, match="load_dataset"):
         hub.load(path="somewhere")

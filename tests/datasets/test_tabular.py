@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from biaslab.datasets import load_dataset, tabular
+from biaslab.datasets._files import separator_of
 from biaslab.errors import DatasetError, InputError
 
 ROWS = [
@@ -22,6 +23,7 @@ ROWS = [
 COLUMNS = {"context": "doc", "system": "sys", "text": "summary", "coherence": "coh", "fluency": "flu"}
 WITHOUT_SCORES = {"context": "doc", "system": "sys", "text": "summary"}
 ATTRIBUTES = {"coherence": "it hangs together", "fluency": "it reads well"}
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"], include_characters="\n\t"), min_size=1).filter(str.strip)
 FORMATS = ("csv", "tsv", "json", "jsonl", "ndjson", "csv.gz", "json.gz", "jsonl.gz", "parquet")
 
 
@@ -57,6 +59,75 @@ def test_every_format_gives_the_same_data_set(tmp_path, suffix):
     assert data.candidates["context_id"].nunique() == 2
     assert data.human["score"].tolist() == [4.0, 1.5, 5.0, 2.0]
     assert set(data.human["annotator"]) == {"human"}
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_csv_file_says_itself_what_separates_it(tmp_path, separator):
+    rows = [row | {"summary": row["summary"] + "; and, so on\t…"} for row in ROWS]
+    file = tmp_path / "mine.csv"
+    pd.DataFrame(rows).to_csv(file, index=False, sep=separator)
+    expected = tabular.load(write(tmp_path / "same.jsonl", rows), COLUMNS, ATTRIBUTES)
+    assert content(tabular.load(file, COLUMNS, ATTRIBUTES)) == content(expected)
+
+
+def test_a_separator_is_one_that_parts_header_and_rows_alike():
+    assert separator_of("a;b, or c;d\nx;y;z\n") == ";"
+    assert separator_of("a,b;c;d\nx,y\n") == ","
+    assert separator_of("a\tb,c\n\nx\ty\n") == "\t"
+    assert separator_of("a;b\n") == ";"
+    assert separator_of("a;b\nx;y;z\nv;w\n") == ";"  # the second row is damaged
+    assert separator_of("one column\nx\n") == separator_of("") == ","
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.tuples(st.text("ab;,\t\n\"'é", min_size=1), st.text(min_size=0, max_size=5)), min_size=1, max_size=5)
+)
+def test_a_data_frame_is_what_its_file_is(rows):
+    frame = pd.DataFrame([{"context": "c", "text": f"{text}.", "system": f"s{n}"} for n, (text, _) in enumerate(rows)])
+    frame = frame.assign(quality=[None if n % 3 else 1 + n % 5 for n in range(len(frame))])
+    data = load_dataset("tabular", data=frame.set_index("context", drop=False), attributes=["quality"])
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "mine.parquet"
+        frame.to_parquet(file)
+        assert content(data) == content(tabular.load(file, attributes=["quality"]))
+    assert (data.name, data.provenance) == ("data", "The user's own table data, as it was given.")
+
+
+def test_a_data_frame_of_any_types(tmp_path):
+    frame = pd.DataFrame(ROWS).astype({"sys": "category", "summary": "string", "coh": "Float64"})
+    data = load_dataset("tabular", data=frame, columns=COLUMNS, attributes=ATTRIBUTES, name="mine", limit=1)
+    whole = tabular.load(write(tmp_path / "mine.jsonl", ROWS), COLUMNS, ATTRIBUTES)
+    assert content(data) == content(whole.head(1))
+    assert data.name == "mine"
+    scores = pd.DataFrame([{"doc": "0", "candidate_id": "0", "attribute": "coherence", "score": 2}])
+    texts = pd.DataFrame([{"doc": 0, "text": "It shines."}])
+    rated = tabular.load(data=texts, columns={"context_id": "doc"}, attributes=["coherence"], human=scores)
+    assert rated.human["score"].tolist() == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"data": [{"text": "t"}]}, r"^data is 'list', allowed: a pandas.DataFrame; pd.DataFrame\(rows\) makes one"),
+        ({"data": pd.DataFrame()}, "^data is 'empty'"),
+        ({"data": pd.DataFrame([["t", "u"]], columns=["text", "text"])}, r"^data, header is \['text'\]"),
+        ({"data": pd.DataFrame({("a", "text"): ["t"]})}, "^data, columns is .* columns of one level"),
+        ({"data": pd.DataFrame({"context": ["c"]})}, "^data, column 'text' is 'missing'"),
+        ({"data": pd.DataFrame({"text": ["t", None], "context": "c"}, index=[7, 7])}, "^data, row 2, column 'text'"),
+        ({"data": pd.DataFrame({"text": ["t"], "context": "c", "q": [9]})}, "^data, row 1, column 'q' is 9"),
+        ({"data": pd.DataFrame({"text": ["t"]}), "human": 5}, "^human is 'int'"),
+    ],
+)
+def test_errors_of_data_frames_name_row_and_column(given, message):
+    with pytest.raises(InputError, match=message):
+        tabular.load(**given, attributes=["q"])
+
+
+def test_a_path_and_a_data_frame_are_one_too_many(tmp_path):
+    file = write(tmp_path / "mine.csv", ROWS)
+    with pytest.raises(InputError, match="give one of the two"):
+        tabular.load(file, COLUMNS, ATTRIBUTES, data=pd.DataFrame(ROWS))
 
 
 def long_rows():
@@ -163,6 +234,8 @@ def test_ids_are_whole_numbers_and_long_tables_number_texts(tmp_path):
             "text,context,q\nt,c,3\n\nu,c,6\n",
             r"a\.csv, row 3, column 'q' is '6', allowed: .* 1 to 5",
         ),
+        ("a.csv", "text;context;q\nt;c;2,5\n", r"a\.csv, row 1, column 'q' is '2,5'.*write 2\.5"),
+        ("a.csv", "text;context\nt;c;d\nu;c\n", r"a\.csv, row 1, number of fields is 3, .*separated by ';'"),
         ("a.csv", "text,context,q\nt,c,good\n", r"a\.csv, row 1, column 'q' is 'good'"),
         ("a.csv", "text,context,q\n,c,1\n", r"a\.csv, row 1, column 'text' is ''"),
         ("a.csv", "context,q\nc,1\n", r"a\.csv, column 'text' is 'missing'"),
@@ -211,7 +284,6 @@ def test_errors_of_options(tmp_path):
         tabular.load(tmp_path / "latin.csv", attributes=["q"])
 
 
-texts = st.text(st.characters(exclude_categories=["Cs", "Cc"], include_characters="\n\t"), min_size=1).filter(str.strip)
 tables = st.lists(
     st.tuples(st.sampled_from(["c1", "c2"]), texts, st.one_of(st.none(), st.floats(1, 5))),
     min_size=1,

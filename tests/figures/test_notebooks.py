@@ -34,6 +34,7 @@ def unclean(executed, *folders):
     shown = json.dumps([[cell.source for cell in cells], outputs])
     paths = [str(folder) for folder in (*folders, ROOT, Path.home(), sys.prefix) if str(folder) in shown]
     warned = [o.text for o in outputs if o.output_type == "stream" and o.name == "stderr" and "Warning" in o.text]
+    warned += [found for found in ("?reply/s", "GGUF tensors", "widget-view") if found in shown]
     errors = [o.ename for o in outputs if o.output_type == "error"]
     return paths + warned + errors + [SECRET] * (SECRET in shown)
 
@@ -51,6 +52,7 @@ def test_committed_clean_with_a_parameters_cell(path):
     [tagged] = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
     assert {line.split(" = ")[0] for line in tagged.source.splitlines()} >= PARAMETERS
     assert notebook.metadata.kernelspec.name == "python3"
+    assert sum(cell.source.count("bl.enter_project()") for cell in cells) == 1
 
 
 @pytest.mark.slow
@@ -76,8 +78,9 @@ def test_what_is_not_clean_is_found(tmp_path):
     said = [f"{ROOT}/x", f"key {SECRET}"]
     outputs = [new_output("stream", name="stdout", text=text) for text in said]
     outputs += [new_output("stream", name="stderr", text="FutureWarning: soon"), new_output("error", ename="KeyError")]
+    outputs += [new_output("display_data", data={"text/plain": "0reply [00:00, ?reply/s]"})]
     found = unclean(new_notebook(cells=[new_code_cell("1", outputs=outputs)]), tmp_path)
-    assert {str(ROOT), SECRET, "FutureWarning: soon", "KeyError"} <= set(found)
+    assert {str(ROOT), SECRET, "FutureWarning: soon", "KeyError", "?reply/s"} <= set(found)
     assert unclean(new_notebook(cells=[new_code_cell("x = 1")]), tmp_path) == []
 
 

@@ -1,0 +1,32 @@
+"""``biaslab notebooks``: the notebooks that come with biaslab, as files of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from biaslab.output import count
+
+app = typer.Typer(help="Copy the notebooks to change them.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    pass
+
+
+@app.command()
+def copy(
+    folder: Annotated[Path, typer.Argument(help="Where to; created if missing.")] = Path("notebooks"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace notebooks that were changed, too.")] = False,
+) -> None:
+    """Copy all notebooks to a folder; those there that were changed are kept."""
+    from biaslab.figures.copying import copy_notebooks
+
+    done = copy_notebooks(folder, overwrite)
+    typer.echo(f"{count(len(done.written), 'notebook')} written to {folder}, {len(done.same)} there already")
+    if done.kept:
+        names = ", ".join(path.name for path in done.kept)
+        typer.echo(f"kept as they are, for they differ: {names}; --overwrite replaces them")

@@ -1,0 +1,69 @@
+"""The notebooks that come with biaslab, and copies of them to change."""
+
+from __future__ import annotations
+
+import shutil
+from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
+
+from biaslab.errors import InputError
+
+
+class Copied(NamedTuple):
+    """What became of each notebook, by its path: ``written``, found the ``same``, or ``kept`` because it differs."""
+
+    written: tuple[Path, ...]
+    same: tuple[Path, ...]
+    kept: tuple[Path, ...]
+
+
+def bundled() -> Path:
+    """Return the folder of the notebooks that come with biaslab: inside the package, or at the top of a checkout."""
+    package = Path(__file__).parents[1]
+    return next(place for place in (package / "notebooks", package.parent / "notebooks") if place.is_dir())
+
+
+def copy_notebooks(folder: str | PathLike[str] = "notebooks", overwrite: bool = False) -> Copied:
+    """Copy all notebooks to a folder, where they may be changed.
+
+    Parameters
+    ----------
+    folder : str or path
+        Where to; created if missing.
+    overwrite : bool
+        Replace files of the same names that differ, such as a notebook that somebody changed or executed.
+
+    Returns
+    -------
+    Copied
+        What became of each notebook.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be made or written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> made = tempfile.mkdtemp()
+    >>> len(copy_notebooks(made).written) == len(copy_notebooks(made).same) > 0
+    True
+    """
+    place = Path(folder)
+    written, same, kept = [], [], []
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for source in sorted(bundled().glob("*.ipynb")):
+            target = place / source.name
+            if target.exists() and target.read_bytes() == source.read_bytes():
+                same.append(target)
+            elif target.exists() and not overwrite:
+                kept.append(target)
+            else:
+                shutil.copyfile(source, target)
+                written.append(target)
+    except OSError as error:
+        raise InputError("folder", str(folder), f"a folder that can be written ({error.strerror})") from error
+    return Copied(tuple(written), tuple(same), tuple(kept))

@@ -1,0 +1,52 @@
+"""What a notebook keeps of a progress bar."""
+
+import nbformat
+import papermill
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+STUDY = """
+import biaslab as bl
+data = bl.load_dataset("graded", limit=2)
+trials = bl.collect(bl.probes.Position(n_pairs=1), bl.SimulatedJudge(data), data)
+"""
+BARS = """
+from biaslab.progress import progress_bar
+for _ in progress_bar(range(3), desc="gone", leave=False): pass
+for _ in progress_bar(range(3), desc="stopped"): break
+with progress_bar(total=3, desc="unseen", disable=True) as bar: bar.update()
+"""
+LOADING = """
+import biaslab as bl
+[_] = bl.LocalJudge().ask([bl.Choice("Which is a fruit: A, an apple, or B, a bicycle?", labels=("A", "B"))])
+"""
+
+
+def kept(tmp_path, *sources):
+    """Execute cells and return what each keeps of what it displayed or wrote."""
+    kernel = {"name": "python3", "language": "python", "display_name": "Python 3"}
+    notebook = new_notebook(cells=[new_code_cell(source) for source in sources], metadata={"kernelspec": kernel})
+    nbformat.write(notebook, tmp_path / "given.ipynb")
+    target = tmp_path / "executed.ipynb"
+    papermill.execute_notebook(str(tmp_path / "given.ipynb"), str(target), cwd=str(tmp_path), progress_bar=False)
+    executed = nbformat.read(target, as_version=4)
+    nbformat.validate(executed)
+    return [[output.get("data", output.get("text")) for output in cell.outputs] for cell in executed.cells]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_notebook_keeps_how_a_bar_ended_and_no_widget(tmp_path):
+    [collected], [gone, stopped] = kept(tmp_path, STUDY, BARS)
+    assert list(collected) == ["text/plain"]
+    assert collected["text/plain"].startswith("position: 100%|██████████| 32/32 [")
+    assert "?reply/s" not in collected["text/plain"]
+    assert gone == {}
+    assert stopped["text/plain"].startswith("stopped:   0%|")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_unpacking_the_embedded_judge_says_nothing_in_a_notebook(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "empty"))
+    assert kept(tmp_path, LOADING) == [[]]
+    assert list((tmp_path / "empty").rglob("model.safetensors"))  # it was read from its GGUF file
