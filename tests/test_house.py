@@ -12,13 +12,14 @@ from biaslab import errors
 
 PACKAGE = Path(bl.__file__).parent
 ROOMS = sorted({path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()})
-#: Every room with the rooms that it may import, from the ground up; `errors`, `checks` and `output` are open to all.
-OPEN = {"errors", "checks", "output"}
+#: Every room with the rooms that it may import, from the ground up; `errors`, `checks`, `output` and `written` are open to all.
+OPEN = {"errors", "checks", "output", "written"}
 ALLOWED = {
     "__init__": set(),
     "errors": set(),
     "checks": set(),
     "output": set(),
+    "written": set(),
     "scales": set(),
     "core": set(),
     "published": set(),

@@ -20,7 +20,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
 
-from biaslab.checks import require_whole
+from biaslab.checks import did_you_mean, require_whole
 from biaslab.errors import InputError, NotebookError
 from biaslab.figures.costs import cost
 from biaslab.figures.gallery import Line, write_index
@@ -153,7 +153,8 @@ def _choose(found: Sequence[Path], only: Sequence[str] | None) -> list[Path]:
     wanted = [name.removesuffix(".ipynb") for name in only]
     for name in wanted:
         if name not in known:
-            raise InputError("only", name, f"names among {', '.join(path.stem for path in found)}")
+            names = [path.stem for path in found]
+            raise InputError("only", name, f"names among {', '.join(names)}", did_you_mean(name, known))
     return [path for path in found if path in {known[name] for name in wanted}]
 
 
