@@ -12,7 +12,7 @@ from biaslab import errors
 
 PACKAGE = Path(bl.__file__).parent
 ROOMS = sorted({path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()})
-#: Every room with the rooms that it may import, from the ground up; `errors`, `checks`, `output` and `written` are open to all.
+#: Every room with the rooms that it may import, from the ground up; those of `OPEN` are open to all.
 OPEN = {"errors", "checks", "output", "written"}
 ALLOWED = {
     "__init__": set(),

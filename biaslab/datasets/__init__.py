@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from biaslab.checks import require_one_of
-from biaslab.datasets._options import check_options, read_options, split_name
+from biaslab.datasets._options import check_options, join_name, read_options, split_name
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 
-__all__ = ["Dataset", "available", "load_dataset"]
+__all__ = ["Dataset", "available", "join_name", "load_dataset", "maps_columns"]
 _NOT_LOADERS = {"schema"}
 
 
@@ -70,6 +71,13 @@ def load_dataset(name: str, path: str | Path | None = None, limit: int | None = 
     options = read_options(plain, load, written) | options
     _check_path(path)
     return load(path=None if path is None else Path(path), **options).head(limit)  # type: ignore[no-any-return]
+
+
+def maps_columns(name: str) -> bool:
+    """Say whether a data set is a table of one's own, so that its columns, scale and noun can be told."""
+    plain, _ = split_name(name)
+    require_one_of("dataset", plain, tuple(available()))
+    return "columns" in signature(_loader(plain).load).parameters
 
 
 def _check_path(path: object) -> None:

@@ -1,0 +1,94 @@
+"""What a run is going to ask, in one line before the first request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from biaslab.core import Expanding, Judge, Request, Usage
+from biaslab.output import count
+from biaslab.spending.cost import count_tokens, dollars
+
+_SAMPLE = 200  # requests whose tokens are counted; the others are scaled by their characters
+
+
+class Announcement(NamedTuple):
+    """What is going to be asked.
+
+    Attributes
+    ----------
+    requests, stored : int
+        Different requests that are open, and those that the store answers.
+    asked : int
+        What is asked for them: k times as much by `biaslab.Sampled`.
+    read, written : float
+        Tokens, those written at most.
+    counted : str
+        How tokens were counted, in words; empty where nothing is open.
+    dollars, seconds : float or None
+        Price at most and time, where they are known.
+    more : bool
+        The design goes on with what is answered.
+    """
+
+    requests: int
+    stored: int
+    asked: int
+    read: float
+    written: float
+    counted: str
+    dollars: float | None
+    seconds: float | None
+    more: bool
+
+    def __str__(self) -> str:
+        times = f" (asked as {self.asked:,})" if self.asked != self.requests else ""
+        parts = [
+            f"{count(self.requests, 'request')}{times}" + (f", {self.stored:,} more are stored" if self.stored else ""),
+            f"{self.read:,.0f} tokens to read and at most {self.written:,.0f} to write, {self.counted}",
+            "" if self.dollars is None else f"at most ${self.dollars:,.2f}",
+            "" if self.seconds is None else f"{self.seconds / 60:,.1f} min",
+            "more where the design goes on with what is answered" if self.more else "",
+        ]
+        return "; ".join(filter(None, parts))
+
+
+def foresee(
+    judge: Judge,
+    missing: Sequence[Request],
+    stored: int = 0,
+    prices: Mapping[str, float] | None = None,
+    seconds_per_request: float | None = None,
+    more: bool = False,
+) -> Announcement:
+    """Count what a judge is going to be asked.
+
+    Parameters
+    ----------
+    judge : Judge
+        Who would be asked. Nothing is asked; a local judge loads its tokenizer.
+    missing : sequence of Request
+        Different requests, at least one, whose replies the store does not hold.
+    stored : int
+        Further ones, whose replies it holds.
+    prices : mapping, optional
+        Dollars for a million tokens, as of `biaslab.Budget`.
+    seconds_per_request : float, optional
+        Measured speed of the judge.
+    more : bool
+        The design goes on with what is answered.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> from biaslab.core import Choice
+    >>> judge = bl.SimulatedJudge(bl.load_dataset("graded", limit=1))
+    >>> print(foresee(judge, [Choice("Is A or B better?", ("A", "B"))], prices={"input": 2.0}))
+    1 request; 5 tokens to read and at most 1 to write, estimated at 4 characters a token; at most $0.00
+    """
+    tokens = count_tokens(judge, missing, _SAMPLE)
+    read, written = float(tokens.read.sum()), float(tokens.written.sum())
+    price = None if not prices else dollars(Usage(round(read), 0, round(written)), prices)
+    asked = sum(len(judge.expand(each)) for each in missing) if isinstance(judge, Expanding) else len(missing)
+    seconds = None if seconds_per_request is None else seconds_per_request * len(missing)
+    return Announcement(len(missing), stored, asked, read, written, tokens.method, price, seconds, more)
