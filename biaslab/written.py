@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -54,6 +54,30 @@ def read(name: str, text: str, hint: Any) -> Any:
             return value
     choices = [choice for kind in _kinds(hint) for choice in get_args(kind) if get_origin(kind) is Literal]
     raise InputError(name, text, " or ".join(_describe(kind) for kind in _kinds(hint)), did_you_mean(text, choices))
+
+
+def pairs(given: Iterable[str] | None, option: str, form: str) -> dict[str, str]:
+    """Return names and values of an option that is written ``NAME=VALUE`` and may be repeated.
+
+    Raises
+    ------
+    InputError
+        If one has no equals sign, or a name comes twice.
+
+    Examples
+    --------
+    >>> pairs(["n_pairs=3", "templates=1,2"], "param", "NAME=VALUE")
+    {'n_pairs': '3', 'templates': '1,2'}
+    """
+    written: dict[str, str] = {}
+    for each in given or ():
+        name, equals, value = (part.strip() for part in each.partition("="))
+        if not (name and equals and value):
+            raise InputError(option, each, form)
+        if name in written:
+            raise InputError(option, each, "every name once", f"{name} is {written[name]} already")
+        written[name] = value
+    return written
 
 
 _NO = object()  # the text is no value of the type

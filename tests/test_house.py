@@ -15,7 +15,8 @@ ROOMS = sorted({path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" 
 #: Every room with the rooms that it may import, from the ground up; those of `OPEN` are open to all.
 OPEN = {"errors", "checks", "output", "written"}
 ALLOWED = {
-    "__init__": set(),
+    "__init__": {"parameters"},
+    "parameters": set(),
     "errors": set(),
     "checks": set(),
     "output": set(),
@@ -44,7 +45,7 @@ ALLOWED = {
     "plots": {"comparing", "core", "probes", "stats"},
     "report": {"comparing", "core", "plots", "probes", "stats"},
     "evidence": {"collect", "core", "datasets", "judgements", "probes", "ranking", "scales", "stats", "store"},
-    "figures": {"datasets", "judges", "probes", "report", "store"},
+    "figures": {"datasets", "judges", "parameters", "probes", "report", "store"},
     "cli": set(ROOMS),
 }
 

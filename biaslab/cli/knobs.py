@@ -8,8 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from biaslab.checks import unknown
-from biaslab.cli.options import split
-from biaslab.written import read
+from biaslab.written import pairs, read
 
 if TYPE_CHECKING:
     from biaslab.probes.base import Probe
@@ -33,7 +32,7 @@ def make_probes(kinds: Sequence[type[Probe]], given: Sequence[str] | None, optio
     InputError
         If no probe has a name, or a value is not what it allows.
     """
-    written, names = split(given, "param", "NAME=VALUE, such as -p n_pairs=3"), {kind.name for kind in kinds}
+    written, names = pairs(given, "param", "NAME=VALUE, such as -p n_pairs=3"), {kind.name for kind in kinds}
     own = {kind: hints(kind) for kind in kinds}
     known = sorted(dict.fromkeys(name for each in own.values() for name in each), key=lambda name: "." in name)
     for name in written:

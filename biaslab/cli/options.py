@@ -10,6 +10,7 @@ import typer
 
 from biaslab.errors import InputError
 from biaslab.output import count, replacing, require_file
+from biaslab.written import pairs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,16 +57,24 @@ def write_table(frame: pd.DataFrame, out: Path | None, noun: str) -> None:
 
 
 def name_dataset(
-    dataset: str, columns: Sequence[str] | None, scale: str | None, noun: str | None, attributes: Sequence[str] | None
-) -> str:
+    dataset: str | None,
+    columns: Sequence[str] | None,
+    scale: str | None,
+    noun: str | None,
+    attributes: Sequence[str] | None,
+) -> str | None:
     """Return the name of a data set with what is told of one's own table behind it, as `biaslab.load_dataset` takes it.
 
     A table of which no attribute is named by a column needs those that are wanted.
     """
+    given = pairs([each for some in columns or () for each in some.split(",")], "columns", "NAME=COLUMN")
+    given |= {name: value for name, value in (("scale", scale), ("noun", noun)) if value is not None}
+    if dataset is None:
+        if given:
+            raise InputError("dataset", None, "the name of one's own table", "add --dataset tabular --path FILE")
+        return None
     from biaslab.datasets import join_name, maps_columns
 
-    given = split([each for some in columns or () for each in some.split(",")], "columns", "NAME=COLUMN")
-    given |= {name: value for name, value in (("scale", scale), ("noun", noun)) if value is not None}
     if attributes and maps_columns(dataset):
         given["attributes"] = ",".join(attributes)
     return join_name(dataset, given)
@@ -80,22 +89,3 @@ def make_probe(
 
     kind = find_probe(name)
     return make_probes([kind], given, {"attributes": attributes or None, "seed": seed})[0]
-
-
-def split(given: Sequence[str] | None, option: str, form: str) -> dict[str, str]:
-    """Return the names and values of an option that is written ``NAME=VALUE``.
-
-    Raises
-    ------
-    InputError
-        If one has no equals sign, or a name comes twice.
-    """
-    written: dict[str, str] = {}
-    for each in given or ():
-        name, equals, value = (part.strip() for part in each.partition("="))
-        if not (name and equals and value):
-            raise InputError(option, each, form)
-        if name in written:
-            raise InputError(option, each, "every name once", f"{name} is {written[name]} already")
-        written[name] = value
-    return written

@@ -52,7 +52,7 @@ def plan(
     if prices and price_in is None:
         raise InputError("price-in", price_in, "dollars for a million tokens read, where another price is given")
     chosen = make_probe(name, attribute, given=param)
-    data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute), path)
+    data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute) or dataset, path)
     judged = load_judge(judge, data)
 
     def planned(seconds: float | None) -> planning.Plan:

@@ -56,7 +56,7 @@ def probe(
     from biaslab import collect, load_dataset, load_judge
 
     chosen = make_probe(name, attribute, seed, param)
-    data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute), path, limit=contexts)
+    data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute) or dataset, path, limit=contexts)
     trials = collect(chosen, load_judge(judge, data), data, store=store, progress=sys.stderr.isatty(), announce=True)
     estimates = chosen.estimate(trials)
     typer.echo(f"{name} of {trials['judge'].iloc[0]} on {data.name}, {count(data.n_contexts, 'context')}\n")

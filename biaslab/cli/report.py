@@ -76,8 +76,8 @@ def card(
     missing = [why for frame in frames for why in not_measured(frame)]
     asked = [name for name in judges if name not in logs]
     if asked:
-        named = name_dataset(dataset or "graded", columns, scale, noun, attribute)
-        data = load_dataset(named, path, limit=contexts)
+        named = name_dataset(dataset, columns, scale, noun, attribute)
+        data = load_dataset(named or "graded", path, limit=contexts)
         if attribute:
             data.require_attributes(attribute)
         for name in asked:
