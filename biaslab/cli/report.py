@@ -63,6 +63,7 @@ def card(
     from biaslab.report import card as make_card
     from biaslab.report.summary import STATUS
     from biaslab.report.wording import correction
+    from biaslab.spending.announcement import foresee_all
 
     measured = read_estimates(remedies) if remedies is not None else None
     kinds = [find_probe(name) for name in probe] if probe else list(available().values())
@@ -81,7 +82,10 @@ def card(
         if attribute:
             data.require_attributes(attribute)
         for name in asked:
-            measured_here, why = _ask(load_judge(name, data), chosen, data, store)
+            judge = load_judge(name, data)
+            if planned := foresee_all(chosen, judge, data, store):
+                typer.echo(f"{judge.id}, {count(len(chosen), 'probe')}: {planned}")
+            measured_here, why = _ask(judge, chosen, data, store)
             frames, missing = frames + measured_here, missing + why
     if not frames:
         raise BiaslabError("nothing could be measured")

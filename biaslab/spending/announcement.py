@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from inspect import signature
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from biaslab.core import Expanding, Judge, Request, Usage
+from biaslab.core import Design, Expanding, Judge, Request, Usage
+from biaslab.errors import InputError, JudgeError
 from biaslab.output import count
-from biaslab.spending.cost import count_tokens, dollars
+from biaslab.spending.cost import count_tokens, dollars, unanswered
+from biaslab.store import Store
+
+if TYPE_CHECKING:
+    from biaslab.datasets import Dataset
 
 _SAMPLE = 200  # requests whose tokens are counted; the others are scaled by their characters
 
@@ -92,3 +101,40 @@ def foresee(
     asked = sum(len(judge.expand(each)) for each in missing) if isinstance(judge, Expanding) else len(missing)
     seconds = None if seconds_per_request is None else seconds_per_request * len(missing)
     return Announcement(len(missing), stored, asked, read, written, tokens.method, price, seconds, more)
+
+
+def foresee_all(
+    designs: Iterable[Design], judge: Judge, dataset: Dataset, store: str | PathLike[str]
+) -> Announcement | None:
+    """Count what a judge is going to be asked by several designs together, each request once.
+
+    Designs that do not suit the data set or the judge are left out.
+
+    Parameters
+    ----------
+    designs : iterable of Design
+        Such as the probes of a card.
+    judge, dataset
+        As for `biaslab.collect`.
+    store : path
+        The file of the store; it need not exist.
+
+    Returns
+    -------
+    Announcement or None
+        None where nothing is open.
+    """
+    planned: dict[Request, None] = {}
+    more = False
+    for design in designs:
+        with suppress(InputError, JudgeError):
+            requests = [trial.request for trial in design.design(dataset)]
+            judge.check(requests)
+            planned |= dict.fromkeys(requests)
+            more |= "trials" in signature(design.design).parameters
+    kept = Store(store, create=False) if Path(store).exists() else None
+    missing = unanswered(judge, list(planned), kept)
+    if kept is not None:
+        kept.close()
+    prices = getattr(judge, "prices", None)
+    return foresee(judge, missing, len(planned) - len(missing), prices, more=more) if missing else None
