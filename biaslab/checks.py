@@ -22,7 +22,7 @@ def require_whole(name: str, value: object, least: int, optional: bool = False) 
 def require_temperature(value: object) -> None:
     """Raise `InputError` unless a value is a temperature: a number from 0, which is greedy, to 10."""
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 10:
-        raise InputError("temperature", value, "a number from 0 to 10")
+        raise InputError("temperature", value, "a number from 0 to 10", "0 is greedy, 1 is what a model says")
 
 
 def require_one_of(name: str, value: object, allowed: Sequence[object], remedy: str = "") -> None:

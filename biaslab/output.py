@@ -58,16 +58,17 @@ def require_file(name: str, target: str | PathLike[str], *endings: str) -> Path:
     >>> require_file("out", "estimates.txt", ".csv")
     Traceback (most recent call last):
     ...
-    biaslab.errors.InputError: out is 'estimates.txt', allowed: a file that ends in .csv
+    biaslab.errors.InputError: out is 'estimates.txt', allowed: a file that ends in .csv; such as estimates.csv
     """
     place = Path(target)
     if endings and place.suffix not in endings:
-        raise InputError(name, str(target), f"a file that ends in {', '.join(endings)}")
+        remedy = f"such as {place.with_suffix(endings[0]).name}"
+        raise InputError(name, str(target), f"a file that ends in {', '.join(endings)}", remedy)
     try:
         place.absolute().parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         allowed = "a file in a folder that exists or can be made"
-        raise InputError(name, str(target), allowed, f"{error.strerror}: {error.filename}") from error
+        raise InputError(name, str(target), allowed, f"choose another ({error.strerror})") from error
     if place.is_dir():
         raise InputError(name, str(target), "a file, not a folder", "add a file name")
     return place

@@ -52,8 +52,11 @@ def read(name: str, text: str, hint: Any) -> Any:
         value = _read_as(name, text.strip(), kind)
         if value is not _NO:
             return value
-    choices = [choice for kind in _kinds(hint) for choice in get_args(kind) if get_origin(kind) is Literal]
-    raise InputError(name, text, " or ".join(_describe(kind) for kind in _kinds(hint)), did_you_mean(text, choices))
+    kinds = _kinds(hint)
+    choices = [choice for kind in kinds for choice in get_args(kind) if get_origin(kind) is Literal]
+    example = next((f"such as {name}={_EXAMPLES[kind]}" for kind in kinds if kind in _EXAMPLES), "")
+    meant = did_you_mean(text, choices) or example
+    raise InputError(name, text, " or ".join(map(_describe, kinds)), meant)
 
 
 def pairs(given: Iterable[str] | None, option: str, form: str) -> dict[str, str]:
@@ -80,6 +83,7 @@ def pairs(given: Iterable[str] | None, option: str, form: str) -> dict[str, str]
     return written
 
 
+_EXAMPLES = {bool: "true", int: "3", float: "0.5"}
 _NO = object()  # the text is no value of the type
 
 
