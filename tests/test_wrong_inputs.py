@@ -191,7 +191,7 @@ CALLS = {
     ),
     "a frame as a path": (
         lambda: bl.load_dataset("tabular", pd.DataFrame({"text": ["It rained."]})),
-        *("path", "'DataFrame'", "a file or folder that exists", "my.csv"),
+        *("path", "'DataFrame'", "a file or folder that exists", "a table"),
     ),
     "no judge": (
         lambda: bl.load_judge(None),

@@ -69,7 +69,7 @@ def load_dataset(name: str, path: str | Path | None = None, limit: int | None = 
     load = _loader(plain).load
     check_options(plain, load, options)
     options = read_options(plain, load, written) | options
-    _check_path(path)
+    _check_path(path, "data" in signature(load).parameters)
     return load(path=None if path is None else Path(path), **options).head(limit)  # type: ignore[no-any-return]
 
 
@@ -80,12 +80,14 @@ def maps_columns(name: str) -> bool:
     return "columns" in signature(_loader(plain).load).parameters
 
 
-def _check_path(path: object) -> None:
+def _check_path(path: object, takes_data: bool) -> None:
     if path is None:
         return
     allowed = "a file or folder that exists"
     if not isinstance(path, str | Path):
-        remedy = "write a table to a file first, such as table.to_csv('my.csv', index=False)"
+        remedy = "write a table to a file first: table.to_csv('my.csv', index=False)"
+        if takes_data:
+            remedy = "give a table as data: load_dataset('tabular', data=table)"
         raise InputError("path", type(path).__name__, f"{allowed}, by its name", remedy)
     if not Path(path).exists():
         raise InputError("path", str(path), allowed, "check the name and the working folder")

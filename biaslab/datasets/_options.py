@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any, get_type_hints
 from urllib.parse import quote, unquote
@@ -11,6 +11,8 @@ from biaslab.checks import did_you_mean
 from biaslab.errors import InputError
 from biaslab.written import read
 
+#: What every loader takes that maps columns, itself or through the loader of tables.
+_OF_TABLES: dict[str, Any] = {"scale": tuple[float, float], "noun": str, "attributes": Sequence[str]}
 _SAFE = " ,./:"  # what a name keeps as it is written
 
 
@@ -52,7 +54,9 @@ def read_options(name: str, load: Callable[..., Any], written: Mapping[str, str]
     InputError
         If the loader has no such option, or the value is not what it takes.
     """
-    known, hints = _options(load), get_type_hints(load)
+    known, hints = _options(load), _OF_TABLES | get_type_hints(load)
+    if "columns" in known:
+        known = (*known, *_OF_TABLES)
     columns = {key: value for key, value in written.items() if key not in known}
     check_options(name, load, {} if "columns" in known else columns)
     options = {key: read(key, value, hints[key]) for key, value in written.items() if key in known}
