@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from biaslab.checks import did_you_mean
 from biaslab.errors import InputError
 
 #: What every notebook of biaslab sets, by which its cell of parameters is told from any other cell.
 CONTRACT = frozenset({"judge", "dataset", "path", "attributes", "n_contexts", "seed", "store", "out"})
+_QUOTED = re.compile(r'"(\w+)"')
 _INJECTED = "# Parameters\n"  # how papermill begins the cell that it writes
 
 
@@ -41,7 +43,8 @@ def types_of(notebook: Path) -> dict[str, Any]:
     """Return the parameters of a notebook with the types of their values, as `biaslab.written.read` takes them.
 
     Any may be None. The type is that of the default; where that is None, a comment that begins with "list" says that a
-    list is meant. Papermill's own reading drops lines with a second "=", as in a comment.
+    list is meant, and behind a number a word in quotes that it may stand there. Papermill's own reading drops lines
+    with a second "=", as in a comment.
     """
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     tagged = next((cell for cell in cells if "parameters" in cell["metadata"].get("tags", ())), {"source": ""})
@@ -99,4 +102,5 @@ def _type(value: Any, comment: str) -> Any:
         return list[type(value[0])] | None if value else list[str] | None  # type: ignore[misc]
     if value is None:
         return list[int | float | str] | None if comment.startswith("list") else str | None
-    return type(value) | None
+    words = tuple(_QUOTED.findall(comment)) if isinstance(value, int | float) else ()
+    return Literal[words] | type(value) | None if words else type(value) | None

@@ -53,6 +53,8 @@ def card(
     Several judges stand side by side. What the store holds is not asked again.
     A log, recorded:FILE or atlas:JUDGE@SOURCE, is read as it is, unless --dataset
     says what was judged.
+    -p scale=1-10 is for all probes that have a scale, -p position.n_pairs=3 for
+    one.
     """
     require_file("out", out)
     for name, value in (("contexts", contexts), ("candidates", candidates)):

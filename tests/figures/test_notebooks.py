@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import nbformat
 import pandas as pd
@@ -73,6 +74,7 @@ def test_a_parameter_is_read_as_the_notebook_has_it():
     found = {path.stem: types_of(path) for path in NOTEBOOKS}
     assert (found["position"]["n_pairs"], found["position"]["templates"]) == (int | None, list[int] | None)
     assert (found["familiarity"]["sources"], found["reward"]["learning_rate"]) == (bool | None, float | None)
+    assert found["reward"]["trainable"] == Literal["all"] | int | None
     lists = {name for name, kind in found["budget"].items() if "list" in str(kind)}
     assert lists == {"attributes", "budgets"}
 
