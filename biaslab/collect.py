@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 from biaslab.checks import require_study
 from biaslab.core import DECLINED, Choice, Closable, Design, Judge, Reply, Request, Trial, Usage, request_key
 from biaslab.errors import BudgetExceededError, InputError, JudgeError, ModelChangedWarning
-from biaslab.spending.announcement import Announcement, foresee
+from biaslab.spending.announcement import foresee
 from biaslab.spending.budget import Budget
 from biaslab.spending.cost import dollars, unanswered
 from biaslab.store import Store
@@ -111,7 +111,8 @@ def collect(
                 if budget is not None:
                     spent.require(judge, missing, trials)
                 if tells and missing:
-                    bar.write(f"{probe.name}: {spent.foresee(judge, missing, len(places), _goes_on(probe))}")
+                    planned = foresee(judge, missing, len(places) - len(missing), budget, _goes_on(probe))
+                    bar.write(f"{probe.name}: {planned}")
                 replies = _ask(source, places, spent, bar)
                 requests += len(places)
                 models.update(reply.model for reply in replies if reply.model is not None)
@@ -132,11 +133,6 @@ class _Spent:
     def __init__(self, budget: Budget, source: Judge) -> None:
         self.budget, self.source, self.started = budget, source, time.monotonic()
         self.requests, self.usage = 0, Usage()
-
-    def foresee(self, judge: Judge, missing: Sequence[Request], planned: int, more: bool) -> Announcement:
-        """Say what is going to be asked, at the prices and the speed that are known."""
-        prices = self.budget.prices or getattr(judge, "prices", None)
-        return foresee(judge, missing, planned - len(missing), prices, self.budget.seconds_per_request, more)
 
     def count(self, reply: Reply) -> None:
         """Count a reply, unless it came from the store."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from inspect import signature
 from os import PathLike
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from biaslab.core import Design, Expanding, Judge, Request, Usage
 from biaslab.errors import InputError, JudgeError
 from biaslab.output import count
+from biaslab.spending.budget import Budget
 from biaslab.spending.cost import count_tokens, dollars, unanswered
 from biaslab.store import Store
 
@@ -66,8 +67,7 @@ def foresee(
     judge: Judge,
     missing: Sequence[Request],
     stored: int = 0,
-    prices: Mapping[str, float] | None = None,
-    seconds_per_request: float | None = None,
+    budget: Budget | None = None,
     more: bool = False,
 ) -> Announcement:
     """Count what a judge is going to be asked.
@@ -80,10 +80,8 @@ def foresee(
         Different requests, at least one, whose replies the store does not hold.
     stored : int
         Further ones, whose replies it holds.
-    prices : mapping, optional
-        Dollars for a million tokens, as of `biaslab.Budget`.
-    seconds_per_request : float, optional
-        Measured speed of the judge.
+    budget : Budget, optional
+        Whose prices and measured speed are used; else the prices of the judge, where it has ``prices``.
     more : bool
         The design goes on with what is answered.
 
@@ -92,14 +90,16 @@ def foresee(
     >>> import biaslab as bl
     >>> from biaslab.core import Choice
     >>> judge = bl.SimulatedJudge(bl.load_dataset("graded", limit=1))
-    >>> print(foresee(judge, [Choice("Is A or B better?", ("A", "B"))], prices={"input": 2.0}))
+    >>> print(foresee(judge, [Choice("Is A or B better?", ("A", "B"))], budget=bl.Budget(prices={"input": 2.0})))
     1 request; 5 tokens to read and at most 1 to write, estimated at 4 characters a token; at most $0.00
     """
     tokens = count_tokens(judge, missing, _SAMPLE)
     read, written = float(tokens.read.sum()), float(tokens.written.sum())
+    known = budget or Budget()
+    prices = known.prices or getattr(judge, "prices", None)
     price = None if not prices else dollars(Usage(round(read), 0, round(written)), prices)
     asked = sum(len(judge.expand(each)) for each in missing) if isinstance(judge, Expanding) else len(missing)
-    seconds = None if seconds_per_request is None else seconds_per_request * len(missing)
+    seconds = None if known.seconds_per_request is None else known.seconds_per_request * len(missing)
     return Announcement(len(missing), stored, asked, read, written, tokens.method, price, seconds, more)
 
 
@@ -136,5 +136,4 @@ def foresee_all(
     missing = unanswered(judge, list(planned), kept)
     if kept is not None:
         kept.close()
-    prices = getattr(judge, "prices", None)
-    return foresee(judge, missing, len(planned) - len(missing), prices, more=more) if missing else None
+    return foresee(judge, missing, len(planned) - len(missing), more=more) if missing else None
