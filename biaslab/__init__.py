@@ -12,9 +12,15 @@ Examples
 >>> estimates = probe.estimate(bl.collect(probe, judge, data, progress=False))
 """
 
+import sys
 from importlib.metadata import version
 
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = version("biaslab")
+
+if "ipykernel" in sys.modules:  # in a notebook, where a misspelt parameter of papermill must not run with the default
+    from biaslab.parameters import check_injected
+
+    check_injected()

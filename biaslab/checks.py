@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from numbers import Real
 
 from biaslab.errors import InputError, MissingDependencyError
 
@@ -26,17 +27,70 @@ def require_whole(name: str, value: object, least: int, optional: bool = False) 
         raise InputError(name, value, f"a whole number of at least {least}")
 
 
-def require_one_of(name: str, value: object, allowed: Sequence[object]) -> None:
-    """Raise `InputError` unless a value is one of those allowed."""
+def require_temperature(value: object) -> None:
+    """Raise `InputError` unless a value is a temperature: a number from 0, which is greedy, to 10."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 10:
+        raise InputError("temperature", value, "a number from 0 to 10", "0 is greedy, 1 is what a model says")
+
+
+def require_one_of(name: str, value: object, allowed: Sequence[object], remedy: str = "") -> None:
+    """Raise `InputError` unless a value is one of those allowed; the message names those that are close to it."""
     if value not in allowed:
-        raise InputError(name, value, f"one of {', '.join(map(str, allowed))}")
+        raise unknown(name, value, allowed, remedy)
 
 
 def require_some_of(name: str, values: object, allowed: Sequence[object]) -> None:
     """Raise `InputError` unless there is a list of some of what is allowed, each once."""
     listed = [] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
     if not listed or any(value not in allowed or listed.count(value) > 1 for value in listed):
-        raise InputError(name, values, f"a list of some of {', '.join(map(str, allowed))}, each once")
+        strangers = [value for value in listed or [values] if value not in allowed]
+        words = f"a list of some of {_listed(allowed)}, each once"
+        raise InputError(name, values, words, did_you_mean(strangers[0], allowed) if strangers else "")
+
+
+def unknown(name: str, value: object, allowed: Iterable[object], remedy: str = "") -> InputError:
+    """Return the error about what is not among the values that are known, with those that are close to it.
+
+    Examples
+    --------
+    >>> str(unknown("probe", "positon", ["position", "verbosity"]))
+    "probe is 'positon', allowed: one of position, verbosity; did you mean position?"
+    """
+    known = list(allowed)
+    remedies = filter(None, (did_you_mean(value, known), remedy))
+    return InputError(name, value, f"one of {_listed(known)}", "; ".join(remedies))
+
+
+def did_you_mean(value: object, known: Iterable[object]) -> str:
+    """Ask whether a name that is close to a value was meant; empty where none is.
+
+    Examples
+    --------
+    >>> did_you_mean("n_contxts", ["n_contexts", "seed"]), did_you_mean("wit", ["coherence"])
+    ('did you mean n_contexts?', '')
+    """
+    from difflib import get_close_matches  # only where something is wrong
+
+    names = {str(name).lower(): str(name) for name in known}
+    close = [names[name] for name in get_close_matches(str(value).lower(), names, n=3)]
+    return f"did you mean {' or '.join(close)}?" if close else ""
+
+
+def require_study(probe: object, judge: object, dataset: object) -> None:
+    """Raise `InputError` unless these are a design, a judge and a data set, by what each of them can do."""
+    if isinstance(probe, type) or not callable(getattr(probe, "design", None)):
+        raise InputError("probe", probe, "a probe, such as biaslab.probes.Position()", "make one: Position()")
+    if isinstance(judge, type) or not callable(getattr(judge, "ask", None)):
+        name = judge if isinstance(judge, str) else "smollm2-135m"
+        raise InputError("judge", judge, "a judge", f"make one: biaslab.load_judge({name!r}, data)")
+    if not hasattr(dataset, "candidates"):
+        name = dataset if isinstance(dataset, str) else "graded"
+        given = dataset if isinstance(dataset, str) else type(dataset).__name__
+        raise InputError("dataset", given, "a data set", f"load one: biaslab.load_dataset({name!r})")
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(map(str, values))
 
 
 def require_attributes_list(value: Sequence[str] | None) -> None:

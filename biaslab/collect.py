@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from biaslab.checks import require_study
 from biaslab.core import DECLINED, Choice, Closable, Design, Judge, Reply, Request, Trial, Usage, request_key
 from biaslab.errors import BudgetExceededError, InputError, JudgeError, ModelChangedWarning
 from biaslab.progress import progress_bar
+from biaslab.spending.announcement import foresee
 from biaslab.spending.budget import Budget
 from biaslab.spending.cost import dollars, unanswered
 from biaslab.store import Store
@@ -35,6 +37,7 @@ def collect(
     store: Store | str | PathLike[str] | None = None,
     progress: bool = True,
     budget: Budget | None = None,
+    announce: bool | None = None,
 ) -> pd.DataFrame:
     """Ask a judge everything that a probe plans for a data set.
 
@@ -56,6 +59,9 @@ def collect(
     budget : Budget, optional
         What replies that the store does not hold may cost. A run that it does not cover is not started, unless the
         budget is ``partial``.
+    announce : bool, optional
+        Say in one line, before the first request, how many there are, their tokens, and cost and time where these are
+        known. By default where a progress bar is shown. Nothing is said where the store holds every reply.
 
     Returns
     -------
@@ -69,7 +75,7 @@ def collect(
     Raises
     ------
     InputError
-        If the probe plans nothing.
+        If the probe plans nothing, or probe, judge or data set are something else.
     JudgeError
         Before anything is asked, if a request cannot be answered; the message names context and candidate.
     BudgetExceededError
@@ -85,6 +91,7 @@ def collect(
     >>> len(trials)
     480
     """
+    require_study(probe, judge, dataset)
     trials = list(probe.design(dataset))
     if not trials:
         raise InputError("probe", probe, "a design of at least one judgement", "give more contexts or candidates")
@@ -101,8 +108,13 @@ def collect(
                 for index, trial in enumerate(trials):
                     places.setdefault(trial.request, []).append(index)
                 _check(source, list(places), trials)
+                tells = not frames and (progress if announce is None else announce)
+                missing = unanswered(judge, list(places), kept) if tells or budget is not None else []
                 if budget is not None:
-                    spent.require(judge, unanswered(judge, list(places), kept), trials)
+                    spent.require(judge, missing, trials)
+                if tells and missing:
+                    planned = foresee(judge, missing, len(places) - len(missing), budget, _goes_on(probe))
+                    bar.write(f"{probe.name}: {planned}")
                 replies = _ask(source, places, spent, bar)
                 requests += len(places)
                 models.update(reply.model for reply in replies if reply.model is not None)
@@ -150,9 +162,13 @@ class _Spent:
 
 def _next_trials(probe: Design, dataset: Dataset, frames: Sequence[pd.DataFrame]) -> list[Trial]:
     """Return what a design asks after the trials so far; nothing where it takes no trials."""
-    if "trials" not in signature(probe.design).parameters:
+    if not _goes_on(probe):
         return []
     return list(probe.design(dataset, pd.concat(frames, ignore_index=True)))  # type: ignore[call-arg]
+
+
+def _goes_on(probe: Design) -> bool:
+    return "trials" in signature(probe.design).parameters
 
 
 def _check(judge: Judge, requests: Sequence[Request], trials: Sequence[Trial]) -> None:

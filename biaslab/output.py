@@ -9,6 +9,8 @@ from html import escape
 from os import PathLike
 from pathlib import Path
 
+from biaslab.errors import InputError
+
 
 def count(number: int, noun: str) -> str:
     """Put a noun after its number.
@@ -32,6 +34,44 @@ def html_table(caption: str, facts: Iterable[Sequence[str]]) -> str:
     """
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts)
     return f'<table><caption style="white-space: nowrap">{escape(caption)}</caption>{rows}</table>'
+
+
+def require_file(name: str, target: str | PathLike[str], *endings: str) -> Path:
+    """Return the path of a file that is to be written, in a folder that is made where it is missing.
+
+    Parameters
+    ----------
+    name : str
+        What gave it, for the message.
+    target : str or path
+        The file.
+    *endings : str
+        How its name may end; in any way where none is given.
+
+    Raises
+    ------
+    InputError
+        If it ends otherwise, is a folder, or lies where no folder can be made.
+
+    Examples
+    --------
+    >>> require_file("out", "estimates.txt", ".csv")
+    Traceback (most recent call last):
+    ...
+    biaslab.errors.InputError: out is 'estimates.txt', allowed: a file that ends in .csv; such as estimates.csv
+    """
+    place = Path(target)
+    if endings and place.suffix not in endings:
+        remedy = f"such as {place.with_suffix(endings[0]).name}"
+        raise InputError(name, str(target), f"a file that ends in {', '.join(endings)}", remedy)
+    try:
+        place.absolute().parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        allowed = "a file in a folder that exists or can be made"
+        raise InputError(name, str(target), allowed, f"choose another ({error.strerror})") from error
+    if place.is_dir():
+        raise InputError(name, str(target), "a file, not a folder", "add a file name")
+    return place
 
 
 @contextmanager

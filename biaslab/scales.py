@@ -18,6 +18,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from biaslab.checks import require_one_of
 from biaslab.errors import InputError
 
 _SPAN = re.compile(r"(\d{1,6})-(\d{1,6})")
@@ -137,8 +138,7 @@ def find_scale(name: str) -> Scale:
     >>> find_scale("1-5 float").labels[:4]
     ('1.0', '1.33', '1.67', '2.0')
     """
-    if name not in SCALES:
-        raise InputError("scale", name, f"one of {', '.join(SCALES)}", "or use whole_numbers(low, high)")
+    require_one_of("scale", name, tuple(SCALES), "in Python whole_numbers(low, high) makes others")
     return SCALES[name]
 
 

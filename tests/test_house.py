@@ -13,14 +13,16 @@ from biaslab import errors
 PACKAGE = Path(bl.__file__).parent
 ROOMS = sorted({path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()})
 #: Every room with the rooms that it may import, from the ground up; those of `OPEN` are open to all.
-OPEN = {"errors", "checks", "output", "progress", "project"}
+OPEN = {"errors", "checks", "output", "progress", "project", "written"}
 ALLOWED = {
-    "__init__": set(),
+    "__init__": {"parameters"},
+    "parameters": set(),
     "errors": set(),
     "checks": set(),
     "output": set(),
     "progress": set(),
     "project": set(),
+    "written": set(),
     "scales": set(),
     "core": set(),
     "published": set(),
@@ -45,7 +47,7 @@ ALLOWED = {
     "plots": {"comparing", "core", "probes", "stats"},
     "report": {"comparing", "core", "plots", "probes", "stats"},
     "evidence": {"collect", "core", "datasets", "judgements", "probes", "ranking", "scales", "stats", "store"},
-    "figures": {"datasets", "judges", "probes", "report", "store"},
+    "figures": {"datasets", "judges", "parameters", "probes", "report", "store"},
     "cli": set(ROOMS),
 }
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from biaslab.atlas.sources import SOURCES, find_source, unknown
+from biaslab.atlas.sources import SOURCES, find_source
+from biaslab.checks import unknown
 from biaslab.errors import InputError
 
 #: Where they are.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from biaslab.atlas import raw_files, raw_texts
+from biaslab.checks import unknown
 from biaslab.errors import InputError
 
 if TYPE_CHECKING:
@@ -287,10 +287,3 @@ def find_source(name: str) -> Source:
     if name not in found:
         raise unknown("source", name, list(found))
     return found[name]
-
-
-def unknown(what: str, value: object, known: list[str]) -> InputError:
-    """Return the error about a name that is not among those known, with the names that are close to it."""
-    close = get_close_matches(str(value).lower(), known, n=3)
-    remedy = f"did you mean {' or '.join(close)}?" if close else ""
-    return InputError(what, value, f"one of {', '.join(known)}", remedy)

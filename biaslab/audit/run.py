@@ -10,6 +10,7 @@ import pandas as pd
 from biaslab import probes
 from biaslab.audit import gold_subsets, halo, human_agreement, own_system, pair_length, replies
 from biaslab.audit.measure import Measure
+from biaslab.checks import did_you_mean
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import BiaslabError, InputError
 from biaslab.judgements.humans import with_humans
@@ -84,7 +85,8 @@ def audit(
     measures = _measures(resampling or Resampling())
     unknown = [name for name in only or () if name not in measures]
     if unknown or isinstance(only, str):
-        raise InputError("only", unknown or only, f"a list of some of {', '.join(measures)}")
+        meant = did_you_mean(unknown[0], measures) if unknown else ""
+        raise InputError("only", unknown or only, f"a list of some of {', '.join(measures)}", meant)
     given = _prepared(trials if human is None else with_humans(trials, human))
     parts: list[pd.DataFrame] = []
     not_run: dict[str, str] = {}

@@ -26,7 +26,7 @@ import pandas as pd
 from biaslab.calibration.cells import BANDS, JUDGE, REFUSALS, WIDER, Cell, applies, declared_mode, run
 from biaslab.calibration.generators import GENERATORS, find_generator
 from biaslab.calibration.sheet import Sheet
-from biaslab.checks import require_whole
+from biaslab.checks import did_you_mean, require_whole
 from biaslab.core import Metric, Probe
 from biaslab.errors import InputError
 from biaslab.judges.modes import MODES, AnswerMode
@@ -220,9 +220,9 @@ def _declared(probes: Sequence[type[Probe]] | None, metrics: Sequence[str] | Non
     wanted = known if metrics is None else list(metrics)
     unknown = [name for name in wanted if name not in known]
     if unknown or not wanted:
-        raise InputError(
-            "metrics", unknown or wanted, f"some of {', '.join(known)}", "those that declare a calibration"
-        )
+        meant = did_you_mean(unknown[0], known) if unknown else ""
+        remedy = meant or "choose those that declare a calibration"
+        raise InputError("metrics", unknown or wanted, f"some of {', '.join(known)}", remedy)
     return [(kind, metric) for kind, metric in declared if metric.name in wanted]
 
 

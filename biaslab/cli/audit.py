@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from biaslab.cli.options import DataPath, Table, require_folder, require_table, write_table
+from biaslab.cli.options import DataPath, Table, require_table, write_table
 from biaslab.errors import InputError
+from biaslab.output import require_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +62,7 @@ def audit(
     """
     require_table(out)
     if card is not None:
-        require_folder("card", card)
+        require_file("card", card)
     from biaslab import load_dataset
     from biaslab.audit import audit as run_audit
     from biaslab.audit.annotators import audit_humans

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from biaslab.cli.options import Attributes, Contexts, DataPath, make_probe
+from biaslab.cli.options import Attributes, Contexts, DataPath, Knobs, make_probe
 from biaslab.errors import InputError
 
 app = typer.Typer(help="Judge through OpenAI's Batch API or vLLM's run-batch.", no_args_is_help=True)
@@ -26,6 +26,7 @@ def export(
     path: DataPath = None,
     contexts: Contexts = None,
     attribute: Attributes = None,
+    param: Knobs = None,
     store: StorePath = Path("judgements.sqlite"),
     seed: Annotated[int | None, typer.Option(help="Of everything random, as for `biaslab probe`.")] = None,
 ) -> None:
@@ -36,7 +37,7 @@ def export(
     from biaslab.spending.cost import unanswered
     from biaslab.store import Store
 
-    probe, data = make_probe(name, attribute, seed), load_dataset(dataset, path, limit=contexts)
+    probe, data = make_probe(name, attribute, seed, param), load_dataset(dataset, path, limit=contexts)
     chosen = load_judge(judge, data)
     if not isinstance(chosen, ApiJudge):
         raise InputError("judge", judge, "a judge behind a server, such as api:gpt-4o-mini")

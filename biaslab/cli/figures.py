@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from biaslab.cli.options import Contexts, DataPath, DatasetName, Judge, StorePath
+from biaslab.cli.options import (
+    Columns,
+    Contexts,
+    DataPath,
+    DatasetName,
+    Judge,
+    Knobs,
+    Noun,
+    Scale,
+    StorePath,
+    name_dataset,
+)
 from biaslab.output import count
+from biaslab.written import pairs
 
 if TYPE_CHECKING:
     from biaslab.figures import Run
@@ -20,7 +32,11 @@ def figures(
     judge: Judge = None,
     dataset: DatasetName = None,
     path: DataPath = None,
+    columns: Columns = None,
+    scale: Scale = None,
+    noun: Noun = None,
     contexts: Contexts = None,
+    param: Knobs = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Execute this notebook; may be repeated.")
     ] = None,
@@ -31,6 +47,7 @@ def figures(
     """Make all figures: execute the notebooks, and say what it cost.
 
     What is not given is left to each notebook: the embedded judge, bundled texts.
+    -p sets a parameter of the notebooks that have it, such as -p n_pairs=3.
     """
     from biaslab.figures.costs import cost, describe
     from biaslab.figures.precision import FILE, describe_precision, measure_precision
@@ -44,7 +61,11 @@ def figures(
         typer.echo(describe(run))
 
     try:
-        settings: dict[str, Any] = {"judge": judge, "dataset": dataset, "path": path, "contexts": contexts}
+        parameters = pairs(param, "param", "NAME=VALUE, such as -p n_pairs=3")
+        attributes = parameters["attributes"].split(",") if "attributes" in parameters else None
+        named = name_dataset(dataset, columns, scale, noun, attributes)
+        settings: dict[str, Any] = {"judge": judge, "dataset": named, "path": path, "contexts": contexts}
+        settings["parameters"] = parameters
         progress = sys.stderr.isatty()
         regenerate(only or None, **settings, jobs=jobs, out=out, store=store, progress=progress, report=report)
     finally:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from biaslab.errors import InputError
-from biaslab.output import count, replacing
+from biaslab.output import count, replacing, require_file
+from biaslab.written import pairs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +24,18 @@ DatasetName = Annotated[str | None, typer.Option(help="What is judged: a name th
 DataPath = Annotated[Path | None, typer.Option(help="File or folder of a data set that is not bundled.")]
 Contexts = Annotated[int | None, typer.Option(help="Use only the first contexts of the data set, this many.")]
 StorePath = Annotated[Path, typer.Option(help="Where replies are kept, so that nothing is asked twice.")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=COLUMN,…", help="Of one's own table: its columns, as text=summary,context=article."),
+]
+Scale = Annotated[
+    str | None, typer.Option("--scale", metavar="LOW-HIGH", help="Of one's own table: the scale of its scores.")
+]
+Noun = Annotated[str | None, typer.Option(help="Of one's own table: what prompts call a candidate, such as summary.")]
+Knobs = Annotated[
+    list[str] | None,
+    typer.Option("--param", "-p", metavar="NAME=VALUE", help="Set a parameter; may be repeated. A list has commas."),
+]
 Attributes = Annotated[
     list[str] | None, typer.Option("--attribute", metavar="NAME", help="Judge this attribute; may be repeated.")
 ]
@@ -29,15 +43,9 @@ Table = Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write the 
 
 
 def require_table(out: Path | None) -> None:
-    """Raise `InputError` unless a table can be written there."""
-    if out is not None and (out.suffix != ".csv" or not out.absolute().parent.is_dir()):
-        raise InputError("out", str(out), "a file that ends in .csv, in a folder that exists")
-
-
-def require_folder(name: str, target: Path) -> None:
-    """Raise `InputError` unless a file can be written there."""
-    if not target.absolute().parent.is_dir():
-        raise InputError(name, str(target), "a file in a folder that exists")
+    """Raise `InputError` unless a table can be written there; a missing folder is created."""
+    if out is not None:
+        require_file("out", out, ".csv")
 
 
 def write_table(frame: pd.DataFrame, out: Path | None, noun: str) -> None:
@@ -48,21 +56,36 @@ def write_table(frame: pd.DataFrame, out: Path | None, noun: str) -> None:
         typer.echo(f"{count(len(frame), noun)} written to {out}")
 
 
-def make_probe(name: str, attributes: list[str] | None, seed: int | None) -> Probe:
+def name_dataset(
+    dataset: str | None,
+    columns: Sequence[str] | None,
+    scale: str | None,
+    noun: str | None,
+    attributes: Sequence[str] | None,
+) -> str | None:
+    """Return the name of a data set with what is told of one's own table behind it, as `biaslab.load_dataset` takes it.
+
+    A table of which no attribute is named by a column needs those that are wanted.
+    """
+    given = pairs([each for some in columns or () for each in some.split(",")], "columns", "NAME=COLUMN")
+    given |= {name: value for name, value in (("scale", scale), ("noun", noun)) if value is not None}
+    if dataset is None:
+        if given:
+            raise InputError("dataset", None, "the name of one's own table", "add --dataset tabular --path FILE")
+        return None
+    from biaslab.datasets import join_name, maps_columns
+
+    if attributes and maps_columns(dataset):
+        given["attributes"] = ",".join(attributes)
+    return join_name(dataset, given)
+
+
+def make_probe(
+    name: str, attributes: Sequence[str] | None, seed: int | None = None, given: Sequence[str] | None = None
+) -> Probe:
     """Make a probe from what the command line gives."""
+    from biaslab.cli.knobs import make_probes
     from biaslab.probes import find_probe
 
     kind = find_probe(name)
-    if attributes and "attributes" not in kind.__dataclass_fields__:
-        raise InputError("attribute", attributes, f"nothing for the probe {name}, which has no attributes")
-    return with_options(kind, seed, attributes=attributes or None)
-
-
-def with_options(kind: type[Probe], seed: int | None, **options: Any) -> Probe:
-    """Make a probe from those of the options that it has and that are given."""
-    from biaslab.stats import Resampling
-
-    given = options | ({} if seed is None else {"seed": seed, "resampling": Resampling(seed=seed)})
-    return kind(
-        **{key: value for key, value in given.items() if key in kind.__dataclass_fields__ and value is not None}
-    )
+    return make_probes([kind], given, {"attributes": attributes or None, "seed": seed})[0]

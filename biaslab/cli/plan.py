@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from biaslab.cli.options import Attributes, DataPath, make_probe
+from biaslab.cli.options import Attributes, Columns, DataPath, Knobs, Noun, Scale, make_probe, name_dataset
 from biaslab.errors import InputError
 
 
@@ -16,7 +16,11 @@ def plan(
     judge: Annotated[str, typer.Option(help="Who would judge; see `biaslab list`.")] = "smollm2-135m",
     dataset: Annotated[str, typer.Option(help="What would be judged; see `biaslab list`.")] = "graded",
     path: DataPath = None,
+    columns: Columns = None,
+    scale: Scale = None,
+    noun: Noun = None,
     attribute: Attributes = None,
+    param: Knobs = None,
     effect: Annotated[float | None, typer.Option(help="The shift to detect, such as 0.05 of a rate.")] = None,
     contexts: Annotated[int | None, typer.Option(help="Say instead what this number of contexts detects.")] = None,
     metric: Annotated[str | None, typer.Option(help="Of which metric; the probe's first by default.")] = None,
@@ -47,7 +51,8 @@ def plan(
     prices = {kind: price for kind, price in given.items() if price is not None}
     if prices and price_in is None:
         raise InputError("price-in", price_in, "dollars for a million tokens read, where another price is given")
-    chosen, data = make_probe(name, attribute, None), load_dataset(dataset, path)
+    chosen = make_probe(name, attribute, given=param)
+    data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute) or dataset, path)
     judged = load_judge(judge, data)
 
     def planned(seconds: float | None) -> planning.Plan:

@@ -10,7 +10,21 @@ from typing import Annotated
 import typer
 
 from biaslab.checks import require_whole
-from biaslab.cli.options import Attributes, Contexts, DataPath, StorePath, Table, make_probe, require_table, write_table
+from biaslab.cli.options import (
+    Attributes,
+    Columns,
+    Contexts,
+    DataPath,
+    Knobs,
+    Noun,
+    Scale,
+    StorePath,
+    Table,
+    make_probe,
+    name_dataset,
+    require_table,
+    write_table,
+)
 from biaslab.cli.text import first_line, table
 from biaslab.output import count
 
@@ -20,21 +34,29 @@ def probe(
     judge: Annotated[str, typer.Option(help="Who judges; see `biaslab list`.")] = "smollm2-135m",
     dataset: Annotated[str, typer.Option(help="What is judged; see `biaslab list`.")] = "graded",
     path: DataPath = None,
+    columns: Columns = None,
+    scale: Scale = None,
+    noun: Noun = None,
     contexts: Contexts = None,
     attribute: Attributes = None,
+    param: Knobs = None,
     store: StorePath = Path("judgements.sqlite"),
     out: Table = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random: drawn pairs, resampling.")] = None,
 ) -> None:
-    """Measure one phenomenon and print the estimates."""
+    """Measure one phenomenon and print the estimates.
+
+    -p sets a parameter of the probe, such as -p n_pairs=3 -p templates=1,2;
+    a name that it does not have lists those that it has.
+    """
     require_table(out)
     if contexts is not None:
         require_whole("contexts", contexts, 1)
     from biaslab import collect, load_dataset, load_judge
 
-    chosen = make_probe(name, attribute, seed)
-    data = load_dataset(dataset, path, limit=contexts)
-    trials = collect(chosen, load_judge(judge, data), data, store=store, progress=sys.stderr.isatty())
+    chosen = make_probe(name, attribute, seed, param)
+    data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute) or dataset, path, limit=contexts)
+    trials = collect(chosen, load_judge(judge, data), data, store=store, progress=sys.stderr.isatty(), announce=True)
     estimates = chosen.estimate(trials)
     typer.echo(f"{name} of {trials['judge'].iloc[0]} on {data.name}, {count(data.n_contexts, 'context')}\n")
     typer.echo(table(estimates))

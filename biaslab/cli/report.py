@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,9 +11,10 @@ import typer
 
 from biaslab.checks import require_whole
 from biaslab.cli.audit import audit_log, is_log, not_measured
-from biaslab.cli.options import Attributes, Contexts, DataPath, require_folder, with_options
+from biaslab.cli.knobs import make_probes
+from biaslab.cli.options import Attributes, Columns, Contexts, DataPath, Knobs, Noun, Scale, name_dataset
 from biaslab.errors import BiaslabError, InputError, UnsupportedRequestError
-from biaslab.output import count
+from biaslab.output import count, require_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,9 +31,13 @@ def card(
         str | None, typer.Option(help="On what; see `biaslab list`. Default: graded, and of a log itself.")
     ] = None,
     path: DataPath = None,
+    columns: Columns = None,
+    scale: Scale = None,
+    noun: Noun = None,
     contexts: Contexts = None,
     candidates: Annotated[int, typer.Option(help="Candidates a context that are scored, drawn at random.")] = 2,
     attribute: Attributes = None,
+    param: Knobs = None,
     probe: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Measure this bias; may be repeated. Default: all.")
     ] = None,
@@ -47,8 +53,10 @@ def card(
     Several judges stand side by side. What the store holds is not asked again.
     A log, recorded:FILE or atlas:JUDGE@SOURCE, is read as it is, unless --dataset
     says what was judged.
+    -p scale=1-10 is for all probes that have a scale, -p position.n_pairs=3 for
+    one.
     """
-    require_folder("out", out)
+    require_file("out", out)
     for name, value in (("contexts", contexts), ("candidates", candidates)):
         if value is not None:
             require_whole(name, value, 1)
@@ -57,6 +65,7 @@ def card(
     from biaslab.report import card as make_card
     from biaslab.report.summary import STATUS
     from biaslab.report.wording import correction
+    from biaslab.spending.announcement import foresee_all
 
     measured = read_estimates(remedies) if remedies is not None else None
     kinds = [find_probe(name) for name in probe] if probe else list(available().values())
@@ -64,17 +73,21 @@ def card(
         biases = [name for name, kind in available().items() if not _has_no_bias(kind)]
         allowed = f"at least one that measures a bias: {', '.join(biases)}"
         raise InputError("probe", probe, allowed, "agreement with references stands on a card beside biases")
+    chosen = make_probes(kinds, param, {"seed": seed, "attributes": attribute, "n_candidates": candidates})
     logs = [name for name in judges if dataset is None and is_log(name)]
     frames = [audit_log(name, [kind.name for kind in kinds]) for name in logs]
     missing = [why for frame in frames for why in not_measured(frame)]
     asked = [name for name in judges if name not in logs]
     if asked:
-        data = load_dataset(dataset or "graded", path, limit=contexts)
+        named = name_dataset(dataset, columns, scale, noun, attribute)
+        data = load_dataset(named or "graded", path, limit=contexts)
         if attribute:
             data.require_attributes(attribute)
-        options = {"seed": seed, "attributes": attribute, "n_candidates": candidates}
         for name in asked:
-            measured_here, why = _ask(load_judge(name, data), kinds, options, data, store)
+            judge = load_judge(name, data)
+            if planned := foresee_all(chosen, judge, data, store):
+                typer.echo(f"{judge.id}, {count(len(chosen), 'probe')}: {planned}")
+            measured_here, why = _ask(judge, chosen, data, store)
             frames, missing = frames + measured_here, missing + why
     if not frames:
         raise BiaslabError("nothing could be measured")
@@ -107,13 +120,10 @@ def table(
     ] = None,
 ) -> None:
     """Lay out estimates for a paper, as a table and macros."""
-    if out is not None and out.suffix not in _SUFFIXES:
-        raise InputError("out", str(out), f"a file that ends in {', '.join(_SUFFIXES)}")
-    if macros is not None and macros.suffix != ".tex":
-        raise InputError("macros", str(macros), "a file that ends in .tex")
-    for name, target in (("out", out), ("macros", macros)):
-        if target is not None:
-            require_folder(name, target)
+    if out is not None:
+        require_file("out", out, *_SUFFIXES)
+    if macros is not None:
+        require_file("macros", macros, ".tex")
     from biaslab import report
     from biaslab.probes import is_primary
 
@@ -161,17 +171,17 @@ def _chosen(frame: pd.DataFrame, where: list[str]) -> pd.DataFrame:
 
 
 def _ask(
-    judge: Judge, kinds: list[Any], options: dict[str, Any], data: Dataset, store: Path
+    judge: Judge, probes: Sequence[Probe], data: Dataset, store: Path
 ) -> tuple[list[pd.DataFrame], list[tuple[str, str, str]]]:
     """Measure everything of one judge; return the estimates, and what it could not be asked, for which reason."""
     frames: list[pd.DataFrame] = []
     missing: list[tuple[str, str, str]] = []
-    for kind in kinds:
+    for probe in probes:
         try:
-            frames.append(_measure(with_options(kind, **options), judge, data, store))
+            frames.append(_measure(probe, judge, data, store))
         except (InputError, UnsupportedRequestError) as error:
-            missing.append((judge.id, kind.name, " ".join(str(error).split())))
-            typer.echo(f"{kind.name} of {judge.id}: not measured; {missing[-1][-1]}")
+            missing.append((judge.id, probe.name, " ".join(str(error).split())))
+            typer.echo(f"{probe.name} of {judge.id}: not measured; {missing[-1][-1]}")
     return frames, missing
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from biaslab.checks import require_one_of, require_whole
-from biaslab.cli.options import DataPath, require_folder
+from biaslab.cli.options import DataPath
 from biaslab.errors import InputError
-from biaslab.output import count
+from biaslab.output import count, require_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,9 +51,7 @@ def view(
 
     require_whole("max", most, 1)
     require_one_of("sort", sort, SORTS)
-    if out.suffix != ".html":
-        raise InputError("out", str(out), "a file that ends in .html")
-    require_folder("out", out)
+    require_file("out", out, ".html")
     if not source.exists():
         raise InputError("source", str(source), "a store or a file of trials that exists")
     from biaslab import load_dataset

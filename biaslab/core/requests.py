@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
+from biaslab.checks import require_temperature
 from biaslab.core.about import About
 from biaslab.errors import InputError, UnsupportedRequestError
 
@@ -99,8 +99,7 @@ class Completion:
         seed: int = 0,
         about: About | None = None,
     ) -> None:
-        if not (math.isfinite(temperature) and 0 <= temperature <= 10):
-            raise InputError("temperature", temperature, "a number from 0 to 10")
+        require_temperature(temperature)
         for name, value, least in (("max_tokens", max_tokens, 1), ("replicate", replicate, 0)):
             if value < least:
                 raise InputError(name, value, f"a whole number of at least {least}")

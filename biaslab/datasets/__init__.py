@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from biaslab.checks import require_one_of
+from biaslab.datasets._options import check_options, join_name, read_options, split_name
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 
-__all__ = ["Dataset", "available", "load_dataset"]
+__all__ = ["Dataset", "available", "join_name", "load_dataset", "maps_columns"]
 _NOT_LOADERS = {"schema"}
 
 
@@ -35,7 +38,9 @@ def load_dataset(name: str, /, path: str | Path | None = None, limit: int | None
     Parameters
     ----------
     name : str
-        One of `available`, such as ``"graded"``, ``"dialogues"``, ``"summeval"``, ``"tabular"``.
+        One of `available`, such as ``"graded"``, ``"dialogues"``, ``"summeval"``, ``"tabular"``. Options may stand
+        behind it, as on the command line and in notebooks: ``"tabular?text=summary&scale=1-10&noun=summary"``, where
+        what is no option maps a name of the schema to a column of the file.
     path : str or Path, optional
         The file or folder of a published data set; bundled sets need none.
     limit : int, optional
@@ -51,7 +56,7 @@ def load_dataset(name: str, /, path: str | Path | None = None, limit: int | None
     Raises
     ------
     InputError
-        If the name is unknown or the path does not exist.
+        If the name is unknown, the path does not exist, or the loader takes no such option.
     DatasetError
         If the file breaks the schema; the message names row and column.
 
@@ -60,12 +65,33 @@ def load_dataset(name: str, /, path: str | Path | None = None, limit: int | None
     >>> load_dataset("graded", limit=3).n_contexts
     3
     """
-    known = available()
-    if name not in known:
-        raise InputError("dataset", name, f"one of {', '.join(known)}")
-    if path is not None and not Path(path).exists():
-        raise InputError("path", str(path), "a file or folder that exists")
-    return _loader(name).load(path=None if path is None else Path(path), **options).head(limit)  # type: ignore[no-any-return]
+    plain, written = split_name(name)
+    require_one_of("dataset", plain, tuple(available()))
+    load = _loader(plain).load
+    check_options(plain, load, options)
+    options = read_options(plain, load, written) | options
+    _check_path(path, "data" in signature(load).parameters)
+    return load(path=None if path is None else Path(path), **options).head(limit)  # type: ignore[no-any-return]
+
+
+def maps_columns(name: str) -> bool:
+    """Say whether a data set is a table of one's own, so that its columns, scale and noun can be told."""
+    plain, _ = split_name(name)
+    require_one_of("dataset", plain, tuple(available()))
+    return "columns" in signature(_loader(plain).load).parameters
+
+
+def _check_path(path: object, takes_data: bool) -> None:
+    if path is None:
+        return
+    allowed = "a file or folder that exists"
+    if not isinstance(path, str | Path):
+        remedy = "write a table to a file first: table.to_csv('my.csv', index=False)"
+        if takes_data:
+            remedy = "give a table as data: load_dataset('tabular', data=table)"
+        raise InputError("path", type(path).__name__, f"{allowed}, by its name", remedy)
+    if not Path(path).exists():
+        raise InputError("path", str(path), allowed, "check the name and the working folder")
 
 
 def _loader(name: str) -> ModuleType:

@@ -109,7 +109,7 @@ def _long(items: pd.DataFrame, attributes: tuple[str, ...], scale: tuple[float, 
 
 def _wide(items: pd.DataFrame, attributes: tuple[str, ...], scale: tuple[float, float], where: str) -> pd.DataFrame:
     if not attributes:
-        remedy = "pass attributes=['coherence', …], or a table with the columns 'attribute' and 'score'"
+        remedy = "pass attributes=['coherence', …] (--attribute coherence), or the columns 'attribute' and 'score'"
         raise InputError("attributes", attributes, "at least one attribute of a wide table", remedy)
     absent = [name for name in attributes if name not in items]
     if len(absent) == len(attributes):

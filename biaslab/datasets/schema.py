@@ -9,7 +9,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from biaslab.checks import is_whole
+from biaslab.checks import did_you_mean, is_whole
 from biaslab.errors import DatasetError, InputError
 
 CANDIDATE_COLUMNS = ("context_id", "context", "candidate_id", "system", "text", "reference")
@@ -133,7 +133,8 @@ class Dataset:
         chosen = tuple(self.attributes) if names is None else tuple(names)
         unknown = [name for name in chosen if name not in self.attributes]
         if unknown or not chosen:
-            raise InputError("attributes", unknown or chosen, f"some of {', '.join(self.attributes)}")
+            meant = did_you_mean(unknown[0], self.attributes) if unknown else ""
+            raise InputError("attributes", unknown or chosen, f"some of {', '.join(self.attributes)}", meant)
         return chosen
 
 

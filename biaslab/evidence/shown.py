@@ -17,7 +17,7 @@ from biaslab.evidence.finding import find
 from biaslab.evidence.grouping import SORTS, grouped, in_order, single_judgements
 from biaslab.evidence.people import People
 from biaslab.evidence.rendering import cards_html, page_html
-from biaslab.output import count, replacing
+from biaslab.output import count, replacing, require_file
 
 if TYPE_CHECKING:
     from biaslab.core import Design
@@ -58,11 +58,9 @@ class Shown:
         Raises
         ------
         InputError
-            If the path does not end in ``.html``, or its folder does not exist.
+            If the path does not end in ``.html``, or its folder cannot be made.
         """
-        target = Path(path)
-        if target.suffix != ".html" or not target.absolute().parent.is_dir():
-            raise InputError("path", str(path), "a file that ends in .html, in a folder that exists")
+        target = require_file("path", path, ".html")
         with replacing(target) as partial:
             partial.write_text(page_html(self), encoding="utf-8")
         return target

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import json
 import logging
@@ -17,6 +16,7 @@ from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any
 
+from biaslab.parameters import types_of
 from biaslab.project import PROJECT
 from biaslab.store import Store
 from biaslab.store.tally import PROCESS, Tally
@@ -140,7 +140,7 @@ def _papermill(task: Task, tally: Path) -> tuple[str, ...]:
     """Execute with the parameters that the notebook has; return the names of those it does not have."""
     import papermill
 
-    known = _parameters(task.source)
+    known = types_of(task.source)
     given = {name: value for name, value in (task.wanted | task.always).items() if name in known}
     papermill.execute_notebook(
         _plain(task.source),
@@ -151,14 +151,6 @@ def _papermill(task: Task, tally: Path) -> tuple[str, ...]:
         kernel_manager_class=_kernel(tally, task.jobs),
     )
     return tuple(name for name in task.wanted if name not in known)
-
-
-def _parameters(notebook: Path) -> set[str]:
-    """Read the names in the tagged cell. Papermill's own reading drops lines with a second "=", as in a comment."""
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    tagged = next((cell for cell in cells if "parameters" in cell["metadata"].get("tags", ())), {"source": ""})
-    names = (node for node in ast.walk(ast.parse("".join(tagged["source"]))) if isinstance(node, ast.Name))
-    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
 
 
 def _plain(path: Path) -> str:

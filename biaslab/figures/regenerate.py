@@ -13,18 +13,19 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
 
-from biaslab.checks import require_extra, require_whole
+from biaslab.checks import did_you_mean, require_extra, require_whole
 from biaslab.errors import InputError, NotebookError
 from biaslab.figures.copying import bundled
 from biaslab.figures.costs import cost
 from biaslab.figures.gallery import Line, write_index
+from biaslab.figures.given import read_given
 from biaslab.figures.notebook import Failure, Run, Task, execute, minutes, short_name
 from biaslab.figures.precision import write_precision
 from biaslab.output import count
@@ -39,6 +40,7 @@ def regenerate(
     dataset: str | None = None,
     path: str | PathLike[str] | None = None,
     contexts: int | None = None,
+    parameters: Mapping[str, Any] | None = None,
     jobs: int = 1,
     out: str | PathLike[str] = "figures",
     runs: str | PathLike[str] = "papermill_runs",
@@ -60,6 +62,9 @@ def regenerate(
     judge, dataset, path, contexts : optional
         Passed to the notebooks that have such a parameter (``contexts`` as ``n_contexts``); a notebook's own default
         holds otherwise.
+    parameters : mapping, optional
+        Further parameters by name, for the notebooks that have them; they go before what stands above. A text becomes
+        what the notebook's own value is: ``"1,2"`` a list of numbers where that is one, ``"none"`` None.
     jobs : int
         Notebooks that run at once, each in processes of its own; those that say that they take long
         (``"biaslab": {"minutes": 5}`` in the metadata) start first. Above 1, a script that calls this needs
@@ -83,7 +88,7 @@ def regenerate(
     Raises
     ------
     InputError
-        If a parameter is refused; no notebook is started.
+        If a parameter is refused, or no notebook has it; no notebook is started.
     NotebookError
         If notebooks failed, after all others have run; what they asked is in the store.
     MissingDependencyError
@@ -91,14 +96,15 @@ def regenerate(
     """
     require_extra("notebooks", "executing notebooks")
     chosen = _choose(list_notebooks(notebooks), only)
-    _check(judge, dataset, path, contexts, jobs)
+    given = {"judge": judge, "dataset": dataset, "path": path and str(path), "n_contexts": contexts}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    wanted |= read_given(chosen, parameters or {})
+    _check(wanted.get("judge"), wanted.get("dataset"), wanted.get("path"), wanted.get("n_contexts"), jobs)
     for name, folder in (("out", out), ("runs", runs)):
         _make_folder(name, Path(folder))
     if Path(runs).samefile(chosen[0].parent):
         raise InputError("runs", str(runs), "another folder than that of the notebooks")
     Store(store).close()
-    given = {"judge": judge, "dataset": dataset, "path": path and str(path), "n_contexts": contexts}
-    wanted = {name: value for name, value in given.items() if value is not None}
     always = {"store": str(store), "out": str(out)}
     jobs = min(jobs, len(chosen))
     tasks = [Task(source, Path(runs) / source.name, wanted, always, progress, jobs) for source in chosen]
@@ -156,11 +162,12 @@ def _choose(found: Sequence[Path], only: Sequence[str] | None) -> list[Path]:
     wanted = [name.removesuffix(".ipynb") for name in only]
     for name in wanted:
         if name not in known:
-            raise InputError("only", name, f"names among {', '.join(path.stem for path in found)}")
+            names = [path.stem for path in found]
+            raise InputError("only", name, f"names among {', '.join(names)}", did_you_mean(name, known))
     return [path for path in found if path in {known[name] for name in wanted}]
 
 
-def _check(judge: str | None, dataset: str | None, path: Any, contexts: Any, jobs: Any) -> None:
+def _check(judge: Any, dataset: Any, path: Any, contexts: Any, jobs: Any) -> None:
     for name, value in (("contexts", contexts), ("jobs", jobs)):
         if value is not None:
             require_whole(name, value, 1)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from biaslab.errors import InputError
+from biaslab.checks import unknown
 from biaslab.judgements import (
     all_responses,
     alpaca_eval,
@@ -97,7 +97,7 @@ def find_format(name: str) -> Format:
         If there is none; the message lists all.
     """
     if name not in FORMATS:
-        raise InputError("format", name, f"one of {', '.join(available())}")
+        raise unknown("format", name, available())
     return FORMATS[name]
 
 

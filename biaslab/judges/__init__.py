@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import fields
 from importlib import import_module
+from pathlib import Path
 
-from biaslab.checks import require_extra
+from biaslab.checks import did_you_mean, require_extra
 from biaslab.core import Judge
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -55,6 +56,10 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     >>> load_judge("simulated:position=0.5", bl.load_dataset("graded", limit=2)).position
     0.5
     """
+    if not isinstance(name, str):
+        raise InputError(
+            "judge", name, "the name of a judge, such as 'smollm2-135m'", "a judge itself needs no loading"
+        )
     if name.split(":")[0] == "simulated":
         from biaslab.judges.simulated import SimulatedJudge
 
@@ -80,9 +85,19 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
         if not k.isdecimal() or not inner:
             raise InputError("judge", name, "sampled:k:judge, such as sampled:20:api:qwen3@http://localhost:8000/v1")
         return Sampled(load_judge(inner, dataset), int(k))
+    _refuse_unknown_kind(name)
     from biaslab.judges.local import LocalJudge
 
     return LocalJudge(name)
+
+
+def _refuse_unknown_kind(name: str) -> None:
+    """Raise `InputError` for a name whose beginning, before a colon, is no kind of judge, nor part of a path."""
+    kind, colon, rest = name.partition(":")
+    kinds = sorted({way.partition(":")[0].partition("[")[0] for way in available() if ":" in way})
+    close = did_you_mean(kind, [*kinds, "smollm2-135m"])
+    if colon and not Path(name).exists() and "/" not in kind and "\\" not in rest:
+        raise InputError("judge", name, f"a kind before the colon, one of {', '.join(kinds)}, or a model", close)
 
 
 def _recorded(name: str, dataset: Dataset | None) -> Judge:
@@ -139,7 +154,7 @@ def _planted(text: str) -> dict[str, float | bool | str]:
         if read is None:
             flags = ", ".join(name for name, default in defaults.items() if isinstance(default, bool))
             allowed = f"name=number (true or false for {flags}), the name one of {', '.join(defaults)}"
-            raise InputError("judge", part, allowed)
+            raise InputError("judge", part, allowed, did_you_mean(key, defaults) if key not in defaults else "")
         values[key] = read
     return values
 

@@ -26,7 +26,7 @@ from biaslab.core import Choice, Completion, Message, Reply, Request, request_fi
 from biaslab.errors import InputError, JudgeError, UnsupportedRequestError
 from biaslab.judges.api import ApiJudge, faults
 from biaslab.judges.api.wire import CHAT, Wire, check, declined, prefix_order
-from biaslab.output import replacing
+from biaslab.output import replacing, require_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,9 +106,7 @@ def export_batch(
     UnsupportedRequestError
         If a request is not for chat completions, which all batch servers take.
     """
-    base = Path(path).expanduser()
-    if base.suffix != ".jsonl" or not base.absolute().parent.is_dir():
-        raise InputError("path", str(path), "a file that ends in .jsonl, in a folder that exists")
+    base = require_file("path", Path(path).expanduser(), ".jsonl")
     if keys_of(base).exists():
         raise InputError("path", str(path), "a path that no batch was exported to", "import it, or choose another")
     wanted = sorted(dict.fromkeys(requests), key=prefix_order)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from biaslab.checks import require_extra
+from biaslab.checks import did_you_mean, require_extra
 from biaslab.errors import InputError, ModelLoadError
+from biaslab.judges.hub_model import hub_commit
 from biaslab.judges.unpacking import unpacked
 
 EMBEDDED, EMBEDDED_ENCODER = "smollm2-135m", "minilm-l6"
@@ -72,6 +73,8 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
 
     Raises
     ------
+    InputError
+        If the name is nearly that of an embedded model, or is that of a model that only a server has.
     ModelLoadError
         If it is not there.
     MissingDependencyError
@@ -94,7 +97,9 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
         return ModelSource(path.name, str(path), gguf_file, _fingerprint(files))
     if path.suffix == ".gguf" or path.is_absolute() or model.count("/") > 1:
         raise ModelLoadError(f"there is no model at {model!r}; give a folder, a .gguf file or a hub identifier")
-    return ModelSource(model, model, gguf_file, _hub_commit(model, gguf_file or "config.json", revision))
+    if "/" not in model and (meant := did_you_mean(model, _WHEELS)):
+        raise InputError("judge", model, f"the name of a model, such as {EMBEDDED}", meant)
+    return ModelSource(model, model, gguf_file, hub_commit(model, gguf_file or "config.json", revision))
 
 
 def load_model(source: ModelSource, dtype: str, device: str) -> tuple[Any, Any]:
@@ -262,19 +267,6 @@ def _fingerprint(paths: list[Path]) -> str:
 
 def _first_line(error: Exception) -> str:
     return f"{str(error).strip() or type(error).__name__}".splitlines()[0]
-
-
-def _hub_commit(model: str, file: str, revision: str | None) -> str:
-    from transformers.utils.hub import cached_file, extract_commit_hash
-
-    try:
-        found = cached_file(model, file, revision=revision or "main")
-    except (OSError, ValueError) as error:
-        raise ModelLoadError(
-            f"the model {model!r} is neither a local folder or file nor found on the hub: "
-            f"{_first_line(error)}; check the name, the network or the local cache"
-        ) from error
-    return extract_commit_hash(found, None) or revision or "main"
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from biaslab.checks import unknown
 from biaslab.collect import collect
 from biaslab.core import Probe
 from biaslab.errors import InputError, JudgeError
@@ -107,7 +108,7 @@ def spread_of(probe: Probe, trials: pd.DataFrame, metric: str, origin: str = "")
     estimates = probe.estimate(trials)
     rows = estimates[estimates["metric"] == metric]
     if rows.empty:
-        raise InputError("metric", metric, f"one of {', '.join(estimates['metric'].unique())}")
+        raise unknown("metric", metric, estimates["metric"].unique())
     for column in rows.columns[: rows.columns.get_loc("estimate")]:  # NaN in a condition: all of its bins together
         if rows[column].isna().any():
             rows = rows[rows[column].isna()]

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from biaslab.checks import require_whole
+from biaslab.checks import require_study, require_whole
 from biaslab.core import Judge, Probe
 from biaslab.errors import InputError
 from biaslab.judges.modes import AnswerMode
@@ -243,6 +243,7 @@ def plan(
     >>> 0.05 < planned.effect < 0.2
     True
     """
+    require_study(probe, judge, dataset)
     _check(effect, contexts, prices, seconds_per_request)
     metric = probe.primary[0] if metric is None else metric
     if answer is not None:

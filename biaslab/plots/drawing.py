@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from biaslab.checks import did_you_mean
 from biaslab.core import Metric
 from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
@@ -216,7 +217,9 @@ def _rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.Dat
     wanted = [metric] if isinstance(metric, str) else list(metric or estimates["metric"].head(1))
     chosen = estimates[estimates["metric"].isin(wanted)]
     if chosen.empty:
-        raise TrialsError("metric", metric, f"one of {', '.join(dict.fromkeys(estimates['metric']))}")
+        known = list(dict.fromkeys(estimates["metric"]))
+        meant = did_you_mean(wanted[0], known) if wanted else ""
+        raise TrialsError("metric", metric, f"one of {', '.join(known)}", meant)
     return chosen.reset_index(drop=True)
 
 

@@ -9,8 +9,8 @@ import importlib
 import pkgutil
 from functools import cache
 
+from biaslab.checks import require_one_of
 from biaslab.core import Metric
-from biaslab.errors import InputError
 from biaslab.probes._audited import AUDITED
 from biaslab.probes.base import Probe
 
@@ -35,8 +35,7 @@ def find_probe(name: str) -> type[Probe]:
     InputError
         If there is no such probe; the message lists those there are.
     """
-    if name not in names():
-        raise InputError("probe", name, f"one of {', '.join(names())}")
+    require_one_of("probe", name, names())
     return _probe(name)
 
 

@@ -201,8 +201,7 @@ def adjectives() -> dict[str, str]:
 
 @cache
 def _template(name: str) -> jinja2.Template:
-    if name not in available():
-        raise InputError("template", name, f"one of {', '.join(available())}")
+    require_one_of("template", name, tuple(available()))
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701 - plain text
     environment.filters["plural"] = lambda noun: noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return environment.from_string(_folder().joinpath(f"{name}.j2").read_text(encoding="utf-8"))

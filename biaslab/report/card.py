@@ -14,6 +14,7 @@ import pandas as pd
 
 from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
+from biaslab.output import require_file
 from biaslab.probes import find_metric, is_primary
 from biaslab.report.summary import STATUS, agreements, sum_up
 from biaslab.report.tables import to_html
@@ -72,6 +73,7 @@ class Card:
     def save(self, stem: str | PathLike[str]) -> list[Path]:
         """Write the card as ``.html``, ``.md`` and ``.png``, and its estimates as ``.csv``; return the files."""
         paths = [Path(f"{stem}{suffix}") for suffix in (".html", ".md", ".png", ".csv")]
+        require_file("stem", paths[0])
         paths[0].write_text(self.to_html(), encoding="utf-8")
         paths[1].write_text(self.to_markdown(), encoding="utf-8")
         paths[2].write_bytes(self._picture_bytes())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from biaslab.errors import InputError
+from biaslab.output import require_file
 from biaslab.report.layout import Layout, check_digits, chosen_rows, lay_out, metric_of
 from biaslab.report.wording import conditions, templates, version
 
@@ -127,12 +128,10 @@ def write(estimates: pd.DataFrame, path: str | PathLike[str], **options: Any) ->
     Raises
     ------
     InputError
-        If the suffix is another.
+        If the suffix is another, or its folder cannot be made.
     """
     kinds: dict[str, Callable[..., str]] = {".tex": to_latex, ".md": to_markdown, ".html": to_html, ".csv": to_csv}
-    target = Path(path)
-    if target.suffix not in kinds:
-        raise InputError("path", str(path), f"a file that ends in {', '.join(kinds)}")
+    target = require_file("path", path, *kinds)
     target.write_text(kinds[target.suffix](estimates, **options), encoding="utf-8")
     return target
 

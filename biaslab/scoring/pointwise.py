@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from biaslab import prompts
-from biaslab.checks import require_one_of, require_whole
+from biaslab.checks import require_one_of, require_temperature, require_whole
 from biaslab.core import About, Choice, Completion, Message, Messages, Reply, Request, Scalar, Score, Status, Trial
 from biaslab.core.about import Form, Reasons
 from biaslab.datasets.schema import CANDIDATE_COLUMNS, Dataset
@@ -140,8 +140,7 @@ class Asking:
         require_whole("replicates", self.replicates, 1)
         require_whole("max_tokens", self.max_tokens, 1)
         require_whole("seed", self.seed, 0)
-        if not (math.isfinite(self.temperature) and 0 <= self.temperature <= 10):
-            raise InputError("temperature", self.temperature, "a number from 0 to 10")
+        require_temperature(self.temperature)
         if self.answer != "text" and self.replicates > 1:
             raise InputError(
                 "replicates", self.replicates, f'1 where answer is "{self.answer}"', 'choose answer="text"'

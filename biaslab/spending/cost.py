@@ -175,10 +175,10 @@ def unanswered(judge: Judge, requests: Sequence[Request], store: Store | None) -
     return [request for request, key in zip(different, keys, strict=True) if key not in found]
 
 
-def count_tokens(judge: Judge, requests: Sequence[Request]) -> TokenCount:
+def count_tokens(judge: Judge, requests: Sequence[Request], most: int = _COUNTED) -> TokenCount:
     """Count the tokens of requests: by the judge, if it is `biaslab.core.Encoding`, else from characters.
 
-    Such a judge counts the first 2000 requests; the others are scaled by their characters. All labels of a `Choice`
+    Such a judge counts some requests; the others are scaled by their characters. All labels of a `Choice`
     share one prompt, which counts once, as it does in `biaslab.core.Usage`. Of a judge that is
     `biaslab.core.Expanding`, as `Sampled` is, what it asks the other one is counted.
 
@@ -188,6 +188,8 @@ def count_tokens(judge: Judge, requests: Sequence[Request]) -> TokenCount:
         Who would be asked. Nothing is asked; a local judge loads its tokenizer.
     requests : sequence of Request
         What would be asked.
+    most : int
+        Requests that are counted, the first ones.
 
     Examples
     --------
@@ -198,10 +200,10 @@ def count_tokens(judge: Judge, requests: Sequence[Request]) -> TokenCount:
     ([5.0], 'estimated at 4 characters a token')
     """
     if isinstance(judge, Expanding):
-        return _expanded(judge.judge, [judge.expand(request) for request in requests])
+        return _expanded(judge.judge, [judge.expand(request) for request in requests], most)
     characters = np.array([float(len(_text(request))) for request in requests])
     written = np.array([_written(request) for request in requests], float)
-    few = requests[:_COUNTED]
+    few = requests[:most]
     if isinstance(judge, Encoding):
         encoded = [[np.array(sequence) for sequence in judge.encode(request)] for request in few]
         read = np.array([float(max(map(len, sequences))) for sequences in encoded])
@@ -219,9 +221,9 @@ def count_tokens(judge: Judge, requests: Sequence[Request]) -> TokenCount:
     return TokenCount(read, written, distinct * read.sum() / max(read[: len(few)].sum(), 1), method)
 
 
-def _expanded(judge: Judge, asked: Sequence[Sequence[Request]]) -> TokenCount:
+def _expanded(judge: Judge, asked: Sequence[Sequence[Request]], most: int) -> TokenCount:
     """Count what another judge is asked, request by request."""
-    counted = count_tokens(judge, [request for several in asked for request in several])
+    counted = count_tokens(judge, [request for several in asked for request in several], most)
     starts = np.cumsum([0, *map(len, asked)][:-1])
     read, written = (np.add.reduceat(tokens, starts) for tokens in (counted.read, counted.written))
     return TokenCount(read, written, counted.distinct, counted.method)

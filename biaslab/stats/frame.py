@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from biaslab.checks import did_you_mean
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.stats.estimate import Estimate
 from biaslab.stats.families import adjust_families
@@ -135,7 +136,8 @@ def choose_metrics(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[
         return tuple(known)
     unknown = [wanted] if isinstance(wanted, str) else [name for name in wanted if name not in known]
     if unknown or not wanted:
-        raise InputError("metrics", unknown or wanted, f"a list of some of {', '.join(known)}")
+        meant = did_you_mean(unknown[0], known) if unknown else ""
+        raise InputError("metrics", unknown or wanted, f"a list of some of {', '.join(known)}", meant)
     return tuple(name for name in known if name in wanted)
 
 

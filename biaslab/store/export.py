@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from biaslab.errors import InputError, StoreError
-from biaslab.output import replacing
+from biaslab.output import replacing, require_file
 from biaslab.store.file import Row, StoreFile
 from biaslab.store.migrations import COLUMNS, log_of
 
@@ -50,13 +50,14 @@ def export_rows(file: StoreFile, path: Path) -> int:
         if path.exists() and path.samefile(file.path):
             raise InputError("path", str(path), "another file than the store itself")
         count = 0
+        require_file("path", path)
         with replacing(path) as partial, writer(partial) as write:
             for rows in _chunks(file):
                 write(rows)
                 count += len(rows)
         return count
     except OSError as error:
-        remedy = "check that its folder exists, may be written and has space"
+        remedy = "check that its folder may be written and has space"
         raise StoreError(f"{path} cannot be written ({error}); {remedy}", path) from error
 
 

@@ -100,6 +100,7 @@ def test_probe_prints_and_writes_what_the_package_computes():
 def test_missing_answers_are_a_warning_in_one_line():
     done = biaslab("probe", "position", "--judge", "simulated:refusal=0.4", "--attribute", "fluency", "--contexts", "2")
     assert done.returncode == 0
+    assert "position: 120 requests; " in done.stdout
     assert done.stderr
     assert all(line.startswith("biaslab: warning: position (fluency") for line in done.stderr.splitlines())
 
@@ -115,7 +116,7 @@ def test_missing_answers_are_a_warning_in_one_line():
         (["probe"], 2, "Missing"),
         (["probe", "nope"], 2, "position"),
         (["probe", "position", "--contexts", "0"], 2, "contexts is 0"),
-        (["probe", "position", "--out", "missing/x.csv"], 2, "missing/x.csv"),
+        (["probe", "position", "--out", "notebooks/position.ipynb/x.csv"], 2, "a folder that exists or can be made"),
         (["probe", "position", "--judge", "simulated", "--attribute", "wit"], 2, "coherence"),
         (["store", "prune", "x.sqlite"], 3, "x.sqlite"),
         (["store", "info", "x.sqlite"], 3, "x.sqlite"),

@@ -6,11 +6,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import nbformat
 import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from biaslab.errors import InputError
+from biaslab.parameters import require_known, types_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -55,6 +59,28 @@ def test_committed_clean_with_a_parameters_cell(path):
     assert sum(cell.source.count("bl.enter_project()") for cell in cells) == 1
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_misspelt_parameter_is_found_by_the_first_import(path):
+    """By what ``import biaslab`` looks at: the cells that were executed until then."""
+    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    assert "import biaslab" in cells[1]
+    names = list(types_of(path))
+    require_known(["", cells[0], "\n".join(["# Parameters", *(f"{name} = None" for name in names)]), cells[1]])
+    for name in names:
+        if f"{name}x" not in names:
+            with pytest.raises(InputError, match=rf"{name}x is 4, .*did you mean .*{name}"):
+                require_known(["", cells[0], f"# Parameters\n{name}x = 4\n", cells[1]])
+
+
+def test_a_parameter_is_read_as_the_notebook_has_it():
+    found = {path.stem: types_of(path) for path in NOTEBOOKS}
+    assert (found["position"]["n_pairs"], found["position"]["templates"]) == (int | None, list[int] | None)
+    assert (found["familiarity"]["sources"], found["reward"]["learning_rate"]) == (bool | None, float | None)
+    assert found["reward"]["trainable"] == Literal["all"] | int | None
+    lists = {name for name, kind in found["budget"].items() if "list" in str(kind)}
+    assert lists == {"attributes", "budgets"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs_by_itself_from_papermill(path, tmp_path):
@@ -93,12 +119,14 @@ def test_what_is_not_clean_is_found(tmp_path):
         ({"judge": "simulated:charm=1"}, "name=number"),
         ({"judge": "/no/such/model"}, "there is no model at '/no/such/model'"),
         ({"path": "/no/such/file"}, "a file or folder that exists"),
+        ({"n_contxts": 4}, "did you mean n_contexts?"),
     ],
 )
 def test_a_bad_parameter_gives_a_clear_error(parameters, words, tmp_path):
     done = papermill(ROOT / "notebooks" / "position.ipynb", tmp_path, **parameters)
     assert done.returncode != 0
     assert words in done.stderr.strip().splitlines()[-1]
+    assert not (tmp_path / "judgements.sqlite").exists()
 
 
 @pytest.mark.slow

@@ -76,6 +76,16 @@ def test_second_run_asks_nothing(tmp_path, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_parameter_goes_to_the_notebooks_that_have_it():
+    changed = "Path(out, 'NAME__x.png').write_text(repr(n_pairs))"
+    own = PARAMETERS + "n_pairs = None  # list of numbers, or None"
+    write_notebook("a_has", "from pathlib import Path", changed, parameters=own)
+    write_notebook("b_lacks", "x = 1")
+    runs = regenerate(parameters={"n_pairs": "1,2"}, progress=False)
+    assert Path("figures/a_has__x.png").read_text() == "[1, 2]"
+    assert [run.ignored for run in runs] == [(), ("n_pairs",)]
+
+
 def test_a_failing_notebook_does_not_stop_the_others(capfd):
     write_notebook("a_fails", "from biaslab.errors import InputError", "raise InputError('level', 95, 'a\\nnumber')")
     write_notebook("b_lacks", "print(1)", parameters="store = ''\nout: str = ''")
@@ -114,6 +124,10 @@ def test_a_dying_kernel_and_a_broken_file_are_failures_in_one_line():
         ({"runs": "notebooks"}, "another folder"),
         ({"out": "notebooks/position.ipynb"}, "out is"),
         ({"notebooks": "missing"}, "notebooks is 'missing'"),
+        ({"parameters": {"n_pair": 2}}, "parameter is 'n_pair', allowed: one of judge, dataset, path, n_contexts"),
+        ({"parameters": {"n_contexts": "few"}}, "n_contexts is 'few'"),
+        ({"parameters": {"n_contexts": 0}}, "contexts is 0"),
+        ({"parameters": {"store": "x"}}, "store has an option of its own"),
     ],
 )
 def test_bad_parameters_are_refused_before_anything_runs(given, said):

@@ -1,9 +1,12 @@
 """Finding and loading models: what is there, what is missing, what is refused, and what the id says."""
 
 import os
+import re
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 import torch
@@ -12,6 +15,7 @@ from safetensors import SafetensorError
 from biaslab.core import Choice
 from biaslab.errors import InputError, ModelLoadError
 from biaslab.judges import loading, unpacking
+from biaslab.judges.hub_model import refuse_served
 from biaslab.judges.local import LocalJudge
 
 REQUEST = Choice("Which?", ("A", "B"))
@@ -185,6 +189,45 @@ def test_a_hub_name_offline_is_an_error_soon(tmp_path):
     assert time.monotonic() - begin < 60
     assert shown.stdout.startswith("refused: the model 'nobody/no-such-model' is neither")
     assert "network" in shown.stdout
+
+
+def test_a_hub_that_fails_is_asked_once(tmp_path):
+    asked = []
+
+    class Hub(BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            asked.append(self.path)
+            self.send_error(503)
+
+        def log_message(self, *_):
+            pass
+
+    code = (
+        "from biaslab.errors import ModelLoadError\nfrom biaslab.judges.local import LocalJudge\n"
+        "try: LocalJudge('nobody')\nexcept ModelLoadError as error: print(error)"
+    )
+    with HTTPServer(("127.0.0.1", 0), Hub) as hub:
+        threading.Thread(target=hub.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{hub.server_port}"
+        environment = {**os.environ, "HF_ENDPOINT": address, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
+        shown = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+        )
+        hub.shutdown()
+    assert len(asked) == 1
+    assert "check the name" in shown.stdout
+    assert "api:nobody" in shown.stdout
+
+
+@pytest.mark.parametrize("name", ["gpt-4o", "gpt-4.1", "gpt-3.5-turbo", "o3-mini", "claude-opus-4", "gemini-2.5"])
+def test_a_model_that_only_servers_have_is_not_sought(name):
+    with pytest.raises(InputError, match=f"did you mean api:{re.escape(name)}"):
+        LocalJudge(name)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt2-xl", "gpt-neo-125m", "opt-125m", "t5-small", "openai/gpt-4o", "o3d"])
+def test_others_may_be_the_hubs(name):
+    refuse_served(name)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from biaslab.core import Choice, Completion, Judge, Likelihood, Reply, Request, Usage, request_fields, request_key
-from biaslab.errors import InputError, JudgeError, StoreError
+from biaslab.errors import InputError, JudgeError
 from biaslab.store import Store
 from biaslab.store.codec import reply_from_json
 from biaslab.store.tally import PROCESS, Tally
@@ -238,9 +238,9 @@ def test_export_refuses_other_suffixes_and_itself(tmp_path: Path) -> None:
             store.export(tmp_path / "out.xlsx")
         with pytest.raises(InputError, match="the store itself"):
             store.export(tmp_path / "store.csv")
-        with pytest.raises(StoreError, match="cannot be written"):
-            store.export(tmp_path / "no such folder" / "out.csv")
-        assert len(store) == 0
+        with pytest.raises(InputError, match="a folder that exists or can be made"):
+            store.export(tmp_path / "store.csv" / "out.csv")
+        assert store.export(tmp_path / "new" / "folder" / "out.csv") == len(store) == 0
 
 
 def test_prune_deletes_what_is_named_and_shrinks_the_file(filled: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import expit
 
 from biaslab import prompts
-from biaslab.checks import require_one_of, require_whole
+from biaslab.checks import require_one_of, require_temperature, require_whole
 from biaslab.core import About, Choice, Completion, Reply, Request, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -54,6 +54,7 @@ class PairProbe(Probe):
         super().__post_init__()
         require_one_of("answer", self.answer, ("distribution", "text"))
         require_whole("replicates", self.replicates, 1)
+        require_temperature(self.temperature)
         if self.answer == "distribution" and self.replicates > 1:
             raise InputError("replicates", self.replicates, '1 where answer is "distribution"', 'choose answer="text"')
 

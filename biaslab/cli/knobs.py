@@ -1,0 +1,82 @@
+"""Parameters of probes on the command line: ``-p NAME=VALUE``, typed and checked as the probe declares them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from biaslab.checks import unknown
+from biaslab.written import pairs, read
+
+if TYPE_CHECKING:
+    from biaslab.probes.base import Probe
+
+
+def make_probes(kinds: Sequence[type[Probe]], given: Sequence[str] | None, options: Mapping[str, Any]) -> list[Probe]:
+    """Make probes from the options that they have, and from parameters by name.
+
+    Parameters
+    ----------
+    kinds : sequence of type
+        Their classes.
+    given : sequence of str or None
+        ``NAME=VALUE``, for every probe that has the name, or ``PROBE.NAME=VALUE`` for one. What stands here goes before
+        what stands in `options`.
+    options : mapping
+        Of the command; None is left to the probe, as is what it does not have.
+
+    Raises
+    ------
+    InputError
+        If no probe has a name, or a value is not what it allows.
+    """
+    written, names = pairs(given, "param", "NAME=VALUE, such as -p n_pairs=3"), {kind.name for kind in kinds}
+    own = {kind: hints(kind) for kind in kinds}
+    known = sorted(dict.fromkeys(name for each in own.values() for name in each), key=lambda name: "." in name)
+    for name in written:
+        probe, _, rest = name.partition(".")
+        having = [kind for kind in kinds if (kind.name == probe and rest in own[kind]) or name in own[kind]]
+        if not having:
+            mine = next((list(own[kind]) for kind in kinds if kind.name == probe), known) if probe in names else known
+            raise unknown("parameter", name, mine)
+    return [_make(kind, options, _of(kind, written)) for kind in kinds]
+
+
+@cache
+def hints(kind: type[Probe]) -> dict[str, Any]:
+    """Return the type of each parameter of a probe; those of its resampling are called ``resampling.level``."""
+    found: dict[str, Any] = {}
+    types = get_type_hints(kind)
+    for each in fields(kind):
+        hint = types[each.name]
+        if is_dataclass(hint):
+            inner = get_type_hints(hint)
+            found |= {f"{each.name}.{field.name}": inner[field.name] for field in fields(hint) if field.repr}
+        elif each.init:
+            found[each.name] = hint
+    return found
+
+
+def _of(kind: type[Probe], written: Mapping[str, str]) -> dict[str, Any]:
+    """Read what is written for a probe; what names the probe goes before what does not."""
+    types, values = hints(kind), {}
+    for name in sorted(written, key=lambda name: name.startswith(f"{kind.name}.")):
+        plain = name.removeprefix(f"{kind.name}.")
+        if plain in types:
+            values[plain] = read(plain, written[name], types[plain])
+    return values
+
+
+def _make(kind: type[Probe], options: Mapping[str, Any], values: Mapping[str, Any]) -> Probe:
+    from biaslab.stats import Resampling
+
+    known = kind.__dataclass_fields__
+    given = {name: value for name, value in options.items() if name in known and value is not None}
+    if "seed" in given:
+        given["resampling"] = Resampling(seed=given["seed"])
+    for name, value in values.items():
+        field, _, inner = name.partition(".")
+        given[field] = replace(given.get(field, Resampling()), **{inner: value}) if inner else value
+    return kind(**given)

@@ -1,0 +1,270 @@
+"""What people get wrong in their first hour, each with the message that they need: what was given, its value, what is
+allowed, and what to do. Nothing is asked of a judge before."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab.cli import main
+from biaslab.errors import InputError
+from biaslab.figures.regenerate import regenerate
+from biaslab.parameters import require_known
+from biaslab.store.tally import PROCESS
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = "context,text,attribute,score\nRain.,It rained.,coherence,5\nRain.,It poured.,coherence,1\n"
+WIDE = "article,summary,quality\nRain.,It rained.,5\nRain.,It poured.,1\n"
+SIMULATED = ["--judge", "simulated", "--contexts", "2"]
+
+
+def data():
+    return bl.load_dataset("graded", limit=2)
+
+
+def judge():
+    return bl.SimulatedJudge(data())
+
+
+def position(**parameters):
+    return bl.probes.Position(**parameters)
+
+
+def estimates():
+    probe = position(attributes=["coherence"], templates=[1], n_pairs=2)
+    return probe.estimate(bl.collect(probe, judge(), data(), progress=False))
+
+
+#: Name of the case: words of the command line, or what is called; then name, value and words of the message.
+COMMANDS = {
+    "a probe, misspelt": (["probe", "positon"], "probe", "'positon'", "one of anchoring", "did you mean position?"),
+    "a judge of an API": (
+        ["probe", "position", "--judge", "gpt-4o"],
+        *("judge", "'gpt-4o'", "a model that runs here", "did you mean api:gpt-4o?"),
+    ),
+    "a judge of another API": (
+        ["card", "claude-3-5-haiku-latest"],
+        *("judge", "'claude-3-5-haiku-latest'", "runs here", "did you mean api:claude-3-5-haiku-latest?"),
+    ),
+    "the embedded judge, misspelt": (
+        ["plan", "position", "--judge", "smollm2-135"],
+        *("judge", "'smollm2-135'", "such as smollm2-135m", "did you mean smollm2-135m?"),
+    ),
+    "a kind of judge, misspelt": (
+        ["probe", "position", "--judge", "simulatd:position=1"],
+        *("judge", "'simulatd:position=1'", "one of api, atlas", "did you mean simulated?"),
+    ),
+    "a planted bias, misspelt": (
+        ["probe", "position", "--judge", "simulated:positon=1"],
+        *("judge", "'positon=1'", "name=number", "did you mean position?"),
+    ),
+    "samples without a number": (
+        ["probe", "position", "--judge", "sampled:five:simulated"],
+        *("judge", "'sampled:five:simulated'", "sampled:k:judge", "such as sampled:20:"),
+    ),
+    "a data set, misspelt": (
+        ["probe", "position", *SIMULATED, "--dataset", "gradde"],
+        *("dataset", "'gradde'", "one of dialogues", "did you mean graded?"),
+    ),
+    "an option of another data set": (
+        ["probe", "position", *SIMULATED, "--noun", "essay"],
+        *("noun", "'essay'", "an option of the data set graded", "load one's own table as 'tabular'"),
+    ),
+    "a file that is not there": (
+        ["probe", "position", *SIMULATED, "--dataset", "tabular", "--path", "ratings.xlsx"],
+        *("path", "'ratings.xlsx'", "a file or folder that exists", "check the name"),
+    ),
+    "columns without a file": (
+        ["figures", "--columns", "text=summary"],
+        *("dataset", "None", "the name of one's own table", "add --dataset tabular --path FILE"),
+    ),
+    "a column that the table lacks": (
+        ["probe", "position", "--dataset", "tabular", "--path", "wide.csv", "--columns", "text=summry"],
+        *("wide.csv, column 'summry'", "'missing'", "a column of the file", "which has article, summary, quality"),
+    ),
+    "a wide table without attributes": (
+        ["plan", "position", "--dataset", "tabular", "--path", "wide.csv", "--columns", "text=summary,context=article"],
+        *("attributes", "()", "at least one attribute", "--attribute coherence"),
+    ),
+    "a scale that is none": (
+        ["probe", "position", "--dataset", "tabular", "--path", "ratings.csv", "--scale", "five"],
+        *("scale", "'five'", "the lowest and the highest", "such as 1-5"),
+    ),
+    "a score outside the scale": (
+        ["probe", "position", "--dataset", "tabular", "--path", "ratings.csv", "--scale", "1-3"],
+        *("ratings.csv, row 1, column 'score'", "'5'", "a number from 1 to 3", "or nothing"),
+    ),
+    "a parameter, misspelt": (
+        ["probe", "position", *SIMULATED, "-p", "n_pair=3"],
+        *("parameter", "'n_pair'", "one of attributes, seed", "did you mean n_pairs?"),
+    ),
+    "a parameter of another probe": (
+        ["card", "simulated", "--probe", "position", "-p", "position.scale=1-5"],
+        *("parameter", "'position.scale'", "one of attributes", "templates"),
+    ),
+    "a parameter without a value": (
+        ["probe", "position", *SIMULATED, "-p", "n_pairs"],
+        *("param", "'n_pairs'", "NAME=VALUE", "such as -p n_pairs=3"),
+    ),
+    "a parameter twice": (
+        ["plan", "position", *SIMULATED[:2], "-p", "n_pairs=3", "-p", "n_pairs=4"],
+        *("param", "'n_pairs=4'", "every name once", "n_pairs is 3 already"),
+    ),
+    "a word for a number": (
+        ["probe", "position", *SIMULATED, "-p", "n_pairs=few"],
+        *("n_pairs", "'few'", "none or a whole number", "such as n_pairs=3"),
+    ),
+    "a word for true or false": (
+        ["probe", "position", *SIMULATED, "-p", "ties=maybe"],
+        *("ties", "'maybe'", "true or false", "such as ties=true"),
+    ),
+    "a choice, misspelt": (
+        ["plan", "comparative", *SIMULATED[:2], "-p", "strategy=adaptiv"],
+        *("strategy", "'adaptiv'", "one of full, random", "did you mean adaptive?"),
+    ),
+    "a list with a stranger": (
+        ["probe", "position", *SIMULATED, "-p", "templates=1,3"],
+        *("templates", "[1, 3]", "some of 1, 2", "each once"),
+    ),
+    "a scale of scores that is none": (
+        ["probe", "source", *SIMULATED, "-p", "scale=1-11"],
+        *("scale", "'1-11'", "one of 1-5", "did you mean 1-10"),
+    ),
+    "a confidence level in percent": (
+        ["probe", "position", *SIMULATED, "-p", "resampling.level=95"],
+        *("resampling.level", "95.0", "a number between 0 and 1", "write 0.95"),
+    ),
+    "a temperature below 0": (
+        ["probe", "position", *SIMULATED, "-p", "temperature=-1"],
+        *("temperature", "-1.0", "a number from 0 to 10", "0 is greedy"),
+    ),
+    "an attribute, misspelt": (
+        ["probe", "position", *SIMULATED, "--attribute", "coherense"],
+        *("attributes", "['coherense']", "some of coherence", "did you mean coherence?"),
+    ),
+    "a way to answer, misspelt": (
+        ["probe", "sweep", *SIMULATED, "-p", "answer=txt"],
+        *("answer", "'txt'", "one of distribution, text", "did you mean text?"),
+    ),
+    "a table in no format": (
+        ["probe", "position", *SIMULATED, "--out", "position.xlsx"],
+        *("out", "'position.xlsx'", "a file that ends in .csv", "such as position.csv"),
+    ),
+    "a folder that cannot be made": (
+        ["card", "simulated", "--out", "ratings.csv/card"],
+        *("out", "'ratings.csv/card'", "a folder that exists or can be made", "choose another"),
+    ),
+    "a notebook, misspelt": (
+        ["figures", "--only", "positon"],
+        *("only", "'positon'", "names among 00_tour", "did you mean position?"),
+    ),
+    "a parameter that no notebook has": (
+        ["figures", "--only", "position", "-p", "n_contxts=4"],
+        *("parameter", "'n_contxts'", "one of judge", "did you mean n_contexts?"),
+    ),
+    "a parameter of a notebook that is no number": (
+        ["figures", "--only", "position", "-p", "n_pairs=few"],
+        *("n_pairs", "'few'", "none or a whole number", "such as n_pairs=3"),
+    ),
+    "a metric, misspelt": (
+        ["plan", "position", *SIMULATED[:2], "--effect", "0.1", "--metric", "first_positon_rate"],
+        *("metric", "'first_positon_rate'", "one of first_position_rate", "did you mean first_position_rate"),
+    ),
+    "a price of answers alone": (
+        ["plan", "position", *SIMULATED[:2], "--effect", "0.1", "--price-out", "3"],
+        *("price-in", "None", "dollars for a million tokens", "where another price is given"),
+    ),
+}
+CALLS = {
+    "a judge by its name": (
+        lambda: bl.collect(position(), "simulated", data()),
+        *("judge", "'simulated'", "a judge", "make one: biaslab.load_judge('simulated', data)"),
+    ),
+    "a probe by its class": (
+        lambda: bl.collect(bl.probes.Position, judge(), data()),
+        *("probe", "<class 'biaslab.probes.position.Position'>", "a probe", "make one: Position()"),
+    ),
+    "a data set by its name": (
+        lambda: bl.collect(position(), judge(), "graded"),
+        *("dataset", "'graded'", "a data set", "load one: biaslab.load_dataset('graded')"),
+    ),
+    "a frame as a path": (
+        lambda: bl.load_dataset("tabular", pd.DataFrame({"text": ["It rained."]})),
+        *("path", "'DataFrame'", "a file or folder that exists", "a table"),
+    ),
+    "no judge": (
+        lambda: bl.load_judge(None),
+        *("judge", "None", "the name of a judge", "needs no loading"),
+    ),
+    "a temperature when the object is made": (
+        lambda: position(temperature=-1),
+        *("temperature", "-1", "a number from 0 to 10", "0 is greedy"),
+    ),
+    "one attribute without a list": (
+        lambda: position(attributes="coherence"),
+        *("attributes", "'coherence'", "a list of names", "write ['coherence']"),
+    ),
+    "a metric of a figure, misspelt": (
+        lambda: bl.plots.intervals(estimates(), "first_positon_rate"),
+        *("metric", "'first_positon_rate'", "one of first_position_rate", "did you mean first_position_rate"),
+    ),
+    "a figure that nobody can draw": (
+        lambda: regenerate(only=["position"], notebooks=ROOT / "notebooks", parameters={"n_pair": 3}),
+        *("parameter", "'n_pair'", "one of judge", "did you mean n_pairs?"),
+    ),
+    "a budget without prices": (
+        lambda: bl.Budget(dollars=5),
+        *("budget.prices", "None", "dollars for a million tokens", "where the budget is in dollars"),
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _work_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("ratings.csv").write_text(TABLE)
+    Path("wide.csv").write_text(WIDE)
+
+
+def test_there_are_forty():
+    assert len(COMMANDS) + len(CALLS) >= 40
+
+
+@pytest.mark.parametrize("case", COMMANDS)
+def test_a_command_says_what_is_wrong(case, capsys):
+    words, name, value, allowed, remedy = COMMANDS[case]
+    assert remedy
+    before = PROCESS.asked
+    assert main(words) == 2
+    told = capsys.readouterr()
+    line = told.err
+    assert line.startswith(f"biaslab: {name} is {value}")
+    assert line.count("\n") == 1
+    assert ", allowed: " in line
+    assert allowed in line
+    assert remedy in line
+    assert told.out == ""
+    assert PROCESS.asked == before
+    assert not Path("judgements.sqlite").exists()
+    assert not Path("papermill_runs").exists()
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_a_call_says_what_is_wrong(case):
+    call, name, value, allowed, remedy = CALLS[case]
+    assert remedy
+    with pytest.raises(InputError) as caught:
+        call()
+    message = str(caught.value)
+    assert message.startswith(f"{name} is {value}, allowed: ")
+    assert allowed in message
+    assert remedy in message
+
+
+def test_a_parameter_of_papermill_that_the_notebook_lacks():
+    cell = "judge = dataset = path = attributes = n_contexts = seed = store = out = None"
+    require_known([cell, "# Parameters\nn_contexts = 4", "import biaslab"])
+    require_known(["import numpy", "# Parameters\nn = 4", "import biaslab"])  # a cell of somebody's own
+    with pytest.raises(InputError, match=r"n_contxts is 4, .*; did you mean n_contexts\?"):
+        require_known(["", cell, "# Parameters\nn_contexts = 2\nn_contxts = 4\n", "import biaslab"])
