@@ -31,6 +31,21 @@ def require_some_of(name: str, values: object, allowed: Sequence[object]) -> Non
         raise InputError(name, values, f"a list of some of {', '.join(map(str, allowed))}, each once")
 
 
+def did_you_mean(value: object, known: Iterable[object]) -> str:
+    """Ask whether a name that is close to a value was meant; empty where none is.
+
+    Examples
+    --------
+    >>> did_you_mean("n_contxts", ["n_contexts", "seed"]), did_you_mean("wit", ["coherence"])
+    ('did you mean n_contexts?', '')
+    """
+    from difflib import get_close_matches  # only where something is wrong
+
+    names = {str(name).lower(): str(name) for name in known}
+    close = [names[name] for name in get_close_matches(str(value).lower(), names, n=3)]
+    return f"did you mean {' or '.join(close)}?" if close else ""
+
+
 def require_attributes_list(value: Sequence[str] | None) -> None:
     """Raise `InputError` if attributes are one string instead of several."""
     if isinstance(value, str):

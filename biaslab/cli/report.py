@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,15 +9,15 @@ import typer
 
 from biaslab.checks import require_whole
 from biaslab.cli.audit import audit_log, is_log, not_measured
-from biaslab.cli.options import Attributes, Contexts, DataPath, require_folder, with_options
-from biaslab.errors import BiaslabError, InputError, UnsupportedRequestError
+from biaslab.cli.measuring import Found, measure_all
+from biaslab.cli.options import Attributes, Contexts, DataPath, require_folder
+from biaslab.errors import BiaslabError, InputError
 from biaslab.output import count
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from biaslab.core import Judge, Probe
-    from biaslab.datasets import Dataset
+    from biaslab.probes.base import Probe
 
 _SUFFIXES = (".tex", ".md", ".html", ".csv")
 
@@ -54,7 +53,6 @@ def card(
             require_whole(name, value, 1)
     from biaslab import load_dataset, load_judge
     from biaslab.probes import available, find_probe
-    from biaslab.report import card as make_card
     from biaslab.report.summary import STATUS
     from biaslab.report.wording import correction
 
@@ -66,7 +64,7 @@ def card(
         raise InputError("probe", probe, allowed, "agreement with references stands on a card beside biases")
     logs = [name for name in judges if dataset is None and is_log(name)]
     frames = [audit_log(name, [kind.name for kind in kinds]) for name in logs]
-    missing = [why for frame in frames for why in not_measured(frame)]
+    found = Found(out, measured, frames, [why for frame in frames for why in not_measured(frame)])
     asked = [name for name in judges if name not in logs]
     if asked:
         data = load_dataset(dataset or "graded", path, limit=contexts)
@@ -74,11 +72,12 @@ def card(
             data.require_attributes(attribute)
         options = {"seed": seed, "attributes": attribute, "n_candidates": candidates}
         for name in asked:
-            measured_here, why = _ask(load_judge(name, data), kinds, options, data, store)
-            frames, missing = frames + measured_here, missing + why
-    if not frames:
-        raise BiaslabError("nothing could be measured")
-    written = make_card(frames, measured, unmeasured=missing)
+            measure_all(load_judge(name, data), kinds, options, data, store, found)
+    if not found.frames:
+        raise next(iter(found.ended.values()), BiaslabError("nothing could be measured"))
+    for name, why in found.ended.items():
+        typer.echo(f"{name}: asked nothing more; {why}")
+    written = found.card()
     for row in written.biases.to_dict("records"):
         status = STATUS[row["status"]][1]
         typer.echo(f"{row['judge']}: {row['probe']}, {row['label']}: {status}: {row['verdict']}")
@@ -160,35 +159,7 @@ def _chosen(frame: pd.DataFrame, where: list[str]) -> pd.DataFrame:
     return frame
 
 
-def _ask(
-    judge: Judge, kinds: list[Any], options: dict[str, Any], data: Dataset, store: Path
-) -> tuple[list[pd.DataFrame], list[tuple[str, str, str]]]:
-    """Measure everything of one judge; return the estimates, and what it could not be asked, for which reason."""
-    frames: list[pd.DataFrame] = []
-    missing: list[tuple[str, str, str]] = []
-    for kind in kinds:
-        try:
-            frames.append(_measure(with_options(kind, **options), judge, data, store))
-        except (InputError, UnsupportedRequestError) as error:
-            missing.append((judge.id, kind.name, " ".join(str(error).split())))
-            typer.echo(f"{kind.name} of {judge.id}: not measured; {missing[-1][-1]}")
-    return frames, missing
-
-
 def _has_no_bias(kind: type[Probe]) -> bool:
     from biaslab.probes import find_metric
 
     return all(find_metric(name, kind.name).quality for name in kind.primary)
-
-
-def _measure(probe: Probe, judge: Judge, data: Dataset, store: Path) -> pd.DataFrame:
-    """Measure what a card shows of one probe: its primary metrics, and how well the judge agrees with references."""
-    from biaslab import collect
-
-    trials = collect(probe, judge, data, store=store, progress=sys.stderr.isatty())
-    quality = [metric.name for metric in getattr(probe, "metrics", ()) if metric.quality]
-    found = probe.estimate(trials, [*probe.primary, *quality])
-    asked, stored = trials.attrs["asked"], trials.attrs["stored"]
-    told = f"{count(asked, 'judge call')}, {count(stored, 'reply')} from the store"
-    typer.echo(f"{probe.name} of {judge.id}: {count(len(found), 'estimate')}; {told}")
-    return found

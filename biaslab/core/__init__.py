@@ -11,13 +11,16 @@ Examples
 
 from biaslab.core.about import About
 from biaslab.core.declarations import Calibration, Comparison, Metric
+from biaslab.core.nearest import Adaptable, Given, Nearest, ends_begun, reading_text
 from biaslab.core.protocols import (
     Closable,
     Design,
     Encoding,
     Expanding,
     Judge,
+    Priced,
     Probe,
+    Retrying,
     Stoppable,
     require_kinds,
 )
@@ -45,6 +48,7 @@ __all__ = [
     "KINDS",
     "STATUSES",
     "About",
+    "Adaptable",
     "Calibration",
     "Choice",
     "Closable",
@@ -53,15 +57,19 @@ __all__ = [
     "Design",
     "Encoding",
     "Expanding",
+    "Given",
     "Judge",
     "Likelihood",
     "Message",
     "Messages",
     "Metric",
+    "Nearest",
+    "Priced",
     "Probe",
     "Prompt",
     "Reply",
     "Request",
+    "Retrying",
     "Scalar",
     "Score",
     "Status",
@@ -71,6 +79,8 @@ __all__ = [
     "as_messages",
     "as_prompt",
     "canonical_json",
+    "ends_begun",
+    "reading_text",
     "request_fields",
     "request_from_fields",
     "request_key",

@@ -226,7 +226,7 @@ def test_what_is_sent(judge_of):
             "top_p": 0.9,
             "continue_final_message": True,
         }
-        with pytest.raises(UnsupportedRequestError, match="continue_final_message"):
+        with pytest.raises(UnsupportedRequestError, match="prefill='vllm'"):
             judge_of(server).check([Completion([("user", "a"), ("assistant", "b")])])
 
 
