@@ -80,7 +80,7 @@ def make_named(name: str, table: Mapping[str, Any], load: Callable[[str], Judge]
     if "model" in table:
         from biaslab.judges.api.options import make_judge
 
-        judge = make_judge(table["model"], table.get("address"), options, where)
+        judge = make_judge(table["model"], table.get("address"), options, where, _OWN)
     elif options or "address" in table:
         first = next(iter([*options, "address"]))
         raise InputError(where, first, "judge and samples alone, where judge names another judge", "write model =")

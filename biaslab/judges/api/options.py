@@ -64,8 +64,7 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
     model, _, rest = where.partition("@http")
     pairs = parse_qsl(said, keep_blank_values=True)
     if mark and (not pairs or len(pairs) < said.strip("&").count("&") + 1 or not all(value for _, value in pairs)):
-        shown = "&".join(f"{option}=" for option, _ in pairs)
-        raise InputError("judge", f"…?{shown}", "api:model@address?name=value&name=value, such as ?prefill=vllm")
+        raise InputError("judge", f"api:{model}…?…", "api:model@address?name=value&name=value, such as ?prefill=vllm")
     options: dict[str, Any] = {}
     for option, value in pairs:
         table, dot, field = option.partition(".")
@@ -76,7 +75,9 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
     return model, f"http{rest}" if rest else None, options
 
 
-def make_judge(model: str, address: str | None, options: Mapping[str, Any], where: str = "") -> ApiJudge:
+def make_judge(
+    model: str, address: str | None, options: Mapping[str, Any], where: str = "", also: tuple[str, ...] = ()
+) -> ApiJudge:
     """Make a judge behind a server from options as an address or a file has them.
 
     Parameters
@@ -90,6 +91,8 @@ def make_judge(model: str, address: str | None, options: Mapping[str, Any], wher
         (``temperature=0``; any other one as ``parameters.NAME``), "none" to leave one out.
     where : str
         In which table they stand, for messages.
+    also : tuple of str
+        What else the table may hold, for messages.
 
     Raises
     ------
@@ -101,7 +104,7 @@ def make_judge(model: str, address: str | None, options: Mapping[str, Any], wher
     >>> make_judge("qwen3", "http://localhost:8000/v1", {"prefill": "llama.cpp", "temperature": "0"}).id
     'api:qwen3@localhost:8000/v1:{"parameters":{"temperature":0},"prefill":{}}'
     """
-    _require_known(where, options, (*OPTIONS, *FIELDS))
+    _require_known(where, options, (*also, *OPTIONS, *FIELDS))
     place = f"{where}." if where else ""
     made = {name: _read(f"{place}{name}", OPTIONS[name], options[name]) for name in OPTIONS if name in options}
     fields = {name: options[name] for name in FIELDS if name in options} | made.get("parameters", {})

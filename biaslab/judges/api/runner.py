@@ -120,6 +120,7 @@ class Answers(Iterator[tuple[Request, Reply]]):
         self._loop, self._attempt, self._pace, self._patience = loop, attempt, pace, patience
         self._taking, self._retrying = taking, retrying
         self._proven = proven  # kinds that this server answered: the first request of a kind goes out alone
+        self._trying: type | None = None  # the kind that went out last
         self._pending = deque(_Item(request) for request in requests)
         self._ready: deque[tuple[Request, Reply]] = deque()  # the first one stays until the next is asked for
         self._news: queue.SimpleQueue[None] = queue.SimpleQueue()  # one a reply, and one for the end
@@ -190,9 +191,11 @@ class Answers(Iterator[tuple[Request, Reply]]):
             self._wake_at(self._pace.until)
         while self._pending and self._pace.until <= now and len(self._tasks) < int(self._pace.limit):
             self._full = self._arrived - self._taken + len(self._tasks) >= 2 * self._pace.most
-            if self._full or (type(self._pending[0].request) not in self._proven and (self._tasks or self._later)):
+            kind = type(self._pending[0].request)
+            alone = {kind, self._trying or kind} - self._proven
+            if self._full or (alone and (self._tasks or self._later)):
                 break
-            item = self._pending.popleft()
+            item, self._trying = self._pending.popleft(), kind
             task = self._loop.loop.create_task(self._serve(item, now))
             self._tasks.add(task)
             task.add_done_callback(self._done)
