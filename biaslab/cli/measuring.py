@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from biaslab.cli.options import with_options
 from biaslab.errors import (
     BiaslabError,
     BudgetExceededError,
@@ -76,22 +75,20 @@ class Found:
             return
 
 
-def measure_all(
-    judge: Judge, kinds: Sequence[type[Probe]], options: Mapping[str, Any], data: Dataset, store: Path, found: Found
-) -> None:
+def measure_all(judge: Judge, probes: Sequence[Probe], data: Dataset, store: Path, found: Found) -> None:
     """Measure everything of one judge, as far as it can be asked; what is found is added and saved probe by probe."""
     before = len(found.frames)
-    for place, kind in enumerate(kinds):
+    for place, probe in enumerate(probes):
         try:
-            found.frames.append(_measure(with_options(kind, **options), judge, data, store, found))
+            found.frames.append(_measure(probe, judge, data, store, found))
         except _OF_ONE as error:
             why = " ".join(str(error).split())
             if _ends_all(error, answered=len(found.frames) > before):
                 found.ended[judge.id] = error
-                found.missing.append((judge.id, ", ".join(other.name for other in kinds[place:]), why))
+                found.missing.append((judge.id, ", ".join(other.name for other in probes[place:]), why))
                 return
-            found.missing.append((judge.id, kind.name, why))
-            typer.echo(f"{kind.name} of {judge.id}: not measured; {why}")
+            found.missing.append((judge.id, probe.name, why))
+            typer.echo(f"{probe.name} of {judge.id}: not measured; {why}")
         else:
             found.save()
 

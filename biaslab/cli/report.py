@@ -10,7 +10,7 @@ import typer
 from biaslab.checks import require_whole
 from biaslab.cli.audit import audit_log, is_log, not_measured
 from biaslab.cli.measuring import Found, measure_all
-from biaslab.cli.options import Attributes, Contexts, DataPath, require_folder
+from biaslab.cli.options import Attributes, Contexts, DataPath, require_folder, with_options
 from biaslab.errors import BiaslabError, InputError
 from biaslab.output import count
 
@@ -70,9 +70,10 @@ def card(
         data = load_dataset(dataset or "graded", path, limit=contexts)
         if attribute:
             data.require_attributes(attribute)
-        options = {"seed": seed, "attributes": attribute, "n_candidates": candidates}
+        options: dict[str, Any] = {"seed": seed, "attributes": attribute, "n_candidates": candidates}
+        probes = [with_options(kind, **options) for kind in kinds]
         for name in asked:
-            measure_all(load_judge(name, data), kinds, options, data, store, found)
+            measure_all(load_judge(name, data), probes, data, store, found)
     if not found.frames:
         raise next(iter(found.ended.values()), BiaslabError("nothing could be measured"))
     for name, why in found.ended.items():

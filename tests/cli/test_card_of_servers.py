@@ -11,7 +11,7 @@ from biaslab.cli import main
 
 FOLDER = Path(__file__).resolve().parents[1] / "judges"
 AnsweringServer = runpy.run_path(str(FOLDER / "answering_server.py"))["AnsweringServer"]
-SMALL = ["--contexts", "4", "--attribute", "coherence", "--candidates", "2"]
+SMALL = ["--contexts", "2", "--attribute", "coherence", "--candidates", "2"]
 
 
 @pytest.fixture(autouse=True)
