@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
 from functools import cache
 from inspect import signature
 from os import PathLike
@@ -135,25 +136,22 @@ def collect(
     return frame
 
 
+@dataclass
 class _Run:
     """One run: who is asked about what, what it has spent so far, and what is asked otherwise than it was planned."""
 
-    def __init__(
-        self,
-        judge: Judge,
-        dataset: Dataset,
-        kept: Store | None,
-        budget: Budget | None,
-        bar: tqdm[NoReturn],
-        postfix: Postfix,
-    ) -> None:
-        self.judge, self.dataset, self.kept, self.budget, self.bar, self.postfix = (
-            judge, dataset, kept, budget, bar, postfix,
-        )  # fmt: skip
-        self.source = judge if kept is None else kept.wrap(judge)
-        self.spent = Spent(budget or Budget(), self.source)
-        self.otherwise: list[str] = []
-        self.models = Counter[str]()
+    judge: Judge
+    dataset: Dataset
+    kept: Store | None
+    budget: Budget | None
+    bar: tqdm[NoReturn]
+    postfix: Postfix
+    otherwise: list[str] = field(default_factory=list)
+    models: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.source = self.judge if self.kept is None else self.kept.wrap(self.judge)
+        self.spent = Spent(self.budget or Budget(), self.source)
 
     def whole(self, probe: Design, trials: list[Trial]) -> pd.DataFrame:
         """Ask what a design plans, round by round, given its first one."""

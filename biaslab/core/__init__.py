@@ -13,6 +13,8 @@ from biaslab.core.about import About
 from biaslab.core.declarations import Calibration, Comparison, Metric
 from biaslab.core.nearest import Adaptable, Given, Nearest, ends_begun, reading_text
 from biaslab.core.protocols import (
+    LIMITS,
+    PRICES,
     Closable,
     Design,
     Encoding,
@@ -46,6 +48,8 @@ from biaslab.core.trials import DECLINED, STATUSES, Reply, Scalar, Status, Trial
 __all__ = [
     "DECLINED",
     "KINDS",
+    "LIMITS",
+    "PRICES",
     "STATUSES",
     "About",
     "Adaptable",

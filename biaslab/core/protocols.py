@@ -79,14 +79,21 @@ class Retrying(Protocol):
         """Tell of every retry, in a few words, until the context is left; the words come from another thread."""
 
 
+#: Kinds of tokens that have a price, and what a run can be limited in.
+PRICES = ("input", "cached", "output")
+LIMITS = ("requests", "tokens", "minutes", "dollars")
+
+
 @runtime_checkable
 class Priced(Protocol):
     """What a judge may also offer whose tokens cost money, or of which no run may ask more than so much.
 
     Attributes
     ----------
-    prices, limits : mapping of str to float
-        As of `biaslab.Budget`: dollars for a million tokens, by kind; and its limits, by name. Empty where none are.
+    prices : mapping of str to float
+        Dollars for a million tokens, by some of `PRICES`. Empty where none are known.
+    limits : mapping of str to float
+        By some of `LIMITS`, as `biaslab.Budget` takes them. Empty where there are none.
     """
 
     @property

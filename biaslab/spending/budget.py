@@ -9,13 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from biaslab.checks import did_you_mean
 from biaslab.core import Expanding, Judge, Priced, Request, Trial
 from biaslab.errors import BudgetExceededError, InputError
 from biaslab.spending.cost import check_prices, count_tokens
-
-#: What can be limited, by the names of the parameters of `Budget`.
-LIMITS = ("requests", "tokens", "minutes", "dollars")
 
 
 @dataclass(frozen=True)
@@ -144,11 +140,6 @@ class Budget:
 def budget_of(judge: Judge) -> Budget | None:
     """Return what a run with a judge may spend, as the judge says it (`biaslab.core.Priced`); None where it does not.
 
-    Raises
-    ------
-    InputError
-        If one of its limits or prices is not what is allowed.
-
     Examples
     --------
     >>> import biaslab as bl
@@ -160,9 +151,6 @@ def budget_of(judge: Judge) -> Budget | None:
         judge = judge.judge
     if not isinstance(judge, Priced) or not (judge.prices or judge.limits):
         return None
-    unknown = [name for name in judge.limits if name not in LIMITS]
-    if unknown:
-        raise InputError("limits", unknown[0], f"some of {', '.join(LIMITS)}", did_you_mean(unknown[0], LIMITS))
     limits: dict[str, Any] = dict(judge.limits)
     return Budget(**limits, prices=judge.prices or None)
 

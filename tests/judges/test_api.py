@@ -149,7 +149,7 @@ def test_no_server_at_all(judge_of):
 
 def test_a_server_that_was_there_is_waited_for_longer(judge_of):
     with FaultServer() as server:
-        judge = judge_of(server, patience=Patience(reach=0.01, minutes=0.01, first_wait=0.05))
+        judge = judge_of(server, patience=Patience(retries=1000, reach=0.01, minutes=0.01, first_wait=0.05))
         assert len(list(judge.ask(prompts(1)))) == 1
     began = time.monotonic()
     with pytest.raises(UnreachableError, match=r"failed \d+ times"):
@@ -212,8 +212,11 @@ def test_a_judge_may_say_itself_what_it_costs_and_what_may_be_spent(judge_of, gr
         bl.collect(probe, judge, graded.head(1), budget=bl.Budget(prices=prices))  # what is given goes before it
         assert "$" in capsys.readouterr().err
     assert judge.id == judge_of(server).id
-    with pytest.raises(InputError, match="did you mean dollars"):
-        bl.collect(probe, judge_of(server, limits={"dollar": 1}), graded, progress=False)
+    for limits, words in (({"dollar": 1}, "did you mean dollars"), ({"tokens": 0}, "limits.tokens is 0")):
+        with pytest.raises(InputError, match=words):
+            judge_of(server, limits=limits)
+    with pytest.raises(InputError, match="tokens of input"):
+        judge_of(server, prices={"output": 1.0})
 
 
 def test_retry_after_is_heeded_by_all(judge_of):

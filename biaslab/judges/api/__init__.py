@@ -13,10 +13,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from biaslab.checks import require_one_of, require_whole
-from biaslab.core import Choice, Completion, Likelihood, Reply, Request, canonical_json, require_kinds
-from biaslab.errors import InputError, ModelChangedWarning, ServerError, UnsupportedRequestError
+from biaslab.checks import require_one_of
+from biaslab.core import (
+    LIMITS,
+    PRICES,
+    Choice,
+    Completion,
+    Likelihood,
+    Reply,
+    Request,
+    require_kinds,
+)
+from biaslab.errors import ModelChangedWarning, ServerError, UnsupportedRequestError
 from biaslab.judges.api import faults
+from biaslab.judges.api.arguments import PREFILLS, check_settings, check_spending, settings
 from biaslab.judges.api.credentials import OPENAI, Address, Key
 from biaslab.judges.api.pace import Pace
 from biaslab.judges.api.runner import Answers, Loop, Patience
@@ -28,11 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PREFILLS", "Answers", "ApiJudge", "Patience"]
 
-#: What makes servers go on with a last message of the assistant, by their names.
-PREFILLS: Mapping[str, Mapping[str, Any]] = {
-    "vllm": {"continue_final_message": True, "add_generation_prompt": False},
-    "llama.cpp": {},
-}
 _CONNECT = 30.0  # seconds that a connection may take to a server that has answered before
 
 
@@ -127,7 +132,9 @@ class ApiJudge:
         prices: Mapping[str, float] | None = None,
         limits: Mapping[str, float] | None = None,
     ) -> None:
-        _check_settings(model, likelihood, top_logprobs, max_concurrency, timeout)
+        check_settings(model, likelihood, top_logprobs, max_concurrency, timeout)
+        check_spending("prices", prices or {}, PRICES)
+        check_spending("limits", limits or {}, LIMITS)
         if isinstance(prefill, str):
             require_one_of("prefill", prefill, tuple(PREFILLS))
             prefill = PREFILLS[prefill]
@@ -135,7 +142,7 @@ class ApiJudge:
         self._key = Key(api_key, self._address)
         token_field = token_field or ("max_completion_tokens" if self._address.url == OPENAI else "max_tokens")
         self.wire = Wire(model, token_field, dict(parameters or {}), prefill, likelihood, top_logprobs)
-        self.id = f"api:{model}@{self._address.shown}{_settings(self.wire, fingerprint)}"
+        self.id = f"api:{model}@{self._address.shown}{settings(self.wire, fingerprint)}"
         self.fingerprint, self.timeout, self.patience = fingerprint, timeout, patience or Patience()
         self.attempts, self.faults = 0, Counter[str]()
         self.prices, self.limits = dict(prices or {}), dict(limits or {})
@@ -307,29 +314,3 @@ def _parse(body: bytes) -> object:
     except ValueError:
         pass
     raise faults.Fault("the server sent no valid JSON" if body.strip() else "the server sent an empty answer")
-
-
-def _settings(wire: Wire, fingerprint: str | None) -> str:
-    """Write the settings that replies depend on and that are not at their defaults, as canonical JSON."""
-    found = {
-        "fingerprint": fingerprint,
-        "likelihood": wire.likelihood if wire.likelihood != "echo" else None,
-        "parameters": dict(wire.parameters) or None,
-        "prefill": None if wire.prefill is None else dict(wire.prefill),
-        "top_logprobs": wire.top_logprobs if wire.top_logprobs != Wire.top_logprobs else None,
-    }
-    given = {name: value for name, value in found.items() if value is not None}
-    try:
-        return f":{canonical_json(given)}" if given else ""
-    except (TypeError, ValueError):
-        raise InputError("parameters", wire.parameters, "fields that JSON can write") from None
-
-
-def _check_settings(model: str, likelihood: str, top_logprobs: int, most: int, timeout: float) -> None:
-    if not isinstance(model, str) or not model.strip():
-        raise InputError("model", model, "the name of a model")
-    require_one_of("likelihood", likelihood, ("echo", "prompt_logprobs"))
-    for name, value in (("top_logprobs", top_logprobs), ("max_concurrency", most)):
-        require_whole(name, value, 1)
-    if not timeout > 0:
-        raise InputError("timeout", timeout, "seconds above 0")

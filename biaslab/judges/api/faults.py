@@ -82,10 +82,11 @@ def of_connection(error: BaseException, url: str) -> Fault:
         unreached |= type(first).__name__ in _UNCONNECTED
         first = first.__cause__ or first.__context__  # type: ignore[assignment]
     unreached |= type(first).__name__ in _UNCONNECTED
+    late = isinstance(first, TimeoutError | asyncio.CancelledError)
     if unreached:
         refused = isinstance(first, ConnectionRefusedError)
-        return Fault(f"nothing answers at {url} ({type(first).__name__})", refused=refused, unreached=True)
-    if isinstance(first, TimeoutError | asyncio.CancelledError):
+        return Fault(f"nothing answers at {url} ({type(first).__name__})", busy=late, refused=refused, unreached=True)
+    if late:
         return Fault("the server did not answer in time", busy=True)
     return Fault(f"the connection failed ({type(first).__name__})")
 

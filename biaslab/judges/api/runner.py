@@ -254,7 +254,6 @@ class Answers(Iterator[tuple[Request, Reply]]):
             else:
                 self._left.append(error)
             return
-        self._retrying(str(fault))
         handle: asyncio.TimerHandle
 
         def again() -> None:
@@ -264,6 +263,7 @@ class Answers(Iterator[tuple[Request, Reply]]):
 
         handle = loop.call_later(wait, again)
         self._later.add(handle)
+        self._retrying(str(fault))  # last: whatever becomes of the words, the request is asked again
 
     def _end(self, error: JudgeError | None) -> None:
         """Send no more, wait for what is on its way, and raise the first error then."""
