@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import NoReturn
-
-from tqdm.auto import tqdm
+from typing import TYPE_CHECKING, Any
 
 from biaslab.core import Expanding, Judge, Reply, Request, Retrying, Trial, Usage
 from biaslab.errors import BudgetExceededError
 from biaslab.spending.budget import Budget
 from biaslab.spending.cost import dollars
 from biaslab.store.stored import StoredJudge
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 
 class Spent:
@@ -59,7 +60,7 @@ class Spent:
 class Postfix:
     """What stands behind a progress bar: what is spent so far, and what a judge says of its retries."""
 
-    def __init__(self, bar: tqdm[NoReturn]) -> None:
+    def __init__(self, bar: tqdm[Any]) -> None:
         self._bar, self._spent, self._retries = bar, "", ""
 
     def retried(self, words: str) -> None:
@@ -77,7 +78,7 @@ class Postfix:
 
 
 @contextmanager
-def postfix_of(judge: Judge, bar: tqdm[NoReturn]) -> Iterator[Postfix]:
+def postfix_of(judge: Judge, bar: tqdm[Any]) -> Iterator[Postfix]:
     """Yield what stands behind a bar, to which a judge that asks again (`biaslab.core.Retrying`) writes."""
     found = Postfix(bar)
     while isinstance(judge, Expanding) and not isinstance(judge, Retrying):

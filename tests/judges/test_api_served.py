@@ -168,6 +168,7 @@ def test_every_probe_ends_in_estimates(served, short, tmp_path):
     judge.close()
 
 
+@pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")  # so small a model is not always read
 def test_a_card_ends_with_a_page(served, short, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     name = "api:{}@{}?max_tokens=6&max_concurrency=2".format(*served)
