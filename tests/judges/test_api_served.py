@@ -172,7 +172,7 @@ def test_every_probe_ends_in_estimates(served, short, tmp_path):
 def test_a_card_ends_with_a_page(served, short, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     name = "api:{}@{}?max_tokens=6&max_concurrency=2".format(*served)
-    wanted = ("position", "familiarity", "verbosity", "source", "anchoring")
+    wanted = ("position", "familiarity", "verbosity", "source")
     words = [word for probe in wanted for word in ("--probe", probe)]
     assert main(["card", name, "--dataset", "tabular", "--path", str(short), *words, "--candidates", "1"]) == 0
     assert "not measured" not in capsys.readouterr().out
