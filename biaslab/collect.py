@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
+from functools import cache
 from inspect import signature
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -15,14 +16,33 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from biaslab.checks import require_study
-from biaslab.core import DECLINED, Choice, Closable, Design, Judge, Reply, Request, Trial, Usage, request_key
-from biaslab.errors import BudgetExceededError, InputError, JudgeError, ModelChangedWarning
+from biaslab.core import (
+    DECLINED,
+    Adaptable,
+    Choice,
+    Closable,
+    Design,
+    Given,
+    Judge,
+    Reply,
+    Request,
+    Trial,
+    request_key,
+)
+from biaslab.errors import (
+    InputError,
+    JudgeError,
+    ModelChangedWarning,
+    NearestDesignWarning,
+    UnreachableError,
+    UnsupportedRequestError,
+)
 from biaslab.progress import progress_bar
 from biaslab.spending.announcement import foresee
-from biaslab.spending.budget import Budget
-from biaslab.spending.cost import dollars, unanswered
+from biaslab.spending.budget import Budget, budget_of
+from biaslab.spending.cost import unanswered
+from biaslab.spending.spent import Postfix, Spent, postfix_of
 from biaslab.store import Store
-from biaslab.store.stored import StoredJudge
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -38,6 +58,7 @@ def collect(
     progress: bool = True,
     budget: Budget | None = None,
     announce: bool | None = None,
+    nearest: bool = True,
 ) -> pd.DataFrame:
     """Ask a judge everything that a probe plans for a data set.
 
@@ -58,10 +79,14 @@ def collect(
         Show a progress bar with rate and remaining time.
     budget : Budget, optional
         What replies that the store does not hold may cost. A run that it does not cover is not started, unless the
-        budget is ``partial``.
+        budget is ``partial``. By default the limits and prices of the judge, where it has any (`biaslab.ApiJudge`).
     announce : bool, optional
         Say in one line, before the first request, how many there are, their tokens, and cost and time where these are
         known. By default where a progress bar is shown. Nothing is said where the store holds every reply.
+    nearest : bool
+        Where the judge, or its server, refuses requests of the design, ask the nearest design that it can answer
+        (`biaslab.core.Nearest`), such as text instead of label probabilities; the same probe estimates from that. What
+        is asked otherwise, and why, is in ``attrs["otherwise"]``. False raises the error.
 
     Returns
     -------
@@ -77,11 +102,18 @@ def collect(
     InputError
         If the probe plans nothing, or probe, judge or data set are something else.
     JudgeError
-        Before anything is asked, if a request cannot be answered; the message names context and candidate.
+        Before anything is asked, if a request cannot be answered, nor those of a near design; the message names context
+        and candidate. `UnsupportedRequestError` after one request of a kind where only the server can tell, and
+        `UnreachableError` within seconds where there is none.
     BudgetExceededError
         Before anything is asked, if the budget does not cover the run; the message says what it needs and how many
         contexts fit. Later, when a partial budget, or one whose tokens or minutes could only be estimated, or one of a
         design that goes on with what was answered, is spent: everything answered so far is in the store.
+
+    Warns
+    -----
+    NearestDesignWarning
+        If the nearest design is asked.
 
     Examples
     --------
@@ -96,68 +128,112 @@ def collect(
     if not trials:
         raise InputError("probe", probe, "a design of at least one judgement", "give more contexts or candidates")
     kept = store if store is None or isinstance(store, Store) else Store(store)
-    source = judge if kept is None else kept.wrap(judge)
-    spent = _Spent(budget or Budget(), source)
-    frames: list[pd.DataFrame] = []
-    requests = 0
-    models = Counter[str]()
     try:
-        with progress_bar(desc=probe.name, unit="reply", total=0, disable=not progress) as bar:
-            while trials:
-                places: dict[Request, list[int]] = {}
-                for index, trial in enumerate(trials):
-                    places.setdefault(trial.request, []).append(index)
-                _check(source, list(places), trials)
-                tells = not frames and (progress if announce is None else announce)
-                missing = unanswered(judge, list(places), kept) if tells or budget is not None else []
-                if budget is not None:
-                    spent.require(judge, missing, trials)
-                if tells and missing:
-                    planned = foresee(judge, missing, len(places) - len(missing), budget, _goes_on(probe))
-                    bar.write(f"{probe.name}: {planned}")
-                replies = _ask(source, places, spent, bar)
-                requests += len(places)
-                models.update(reply.model for reply in replies if reply.model is not None)
-                frames.append(_frame(probe, judge, dataset, trials, replies))
-                trials = _next_trials(probe, dataset, frames)
+        with (
+            progress_bar(desc=probe.name, unit="reply", total=0, disable=not progress) as bar,
+            postfix_of(judge, bar) as postfix,
+        ):
+            tells = progress if announce is None else announce
+            limits = budget if budget is not None else budget_of(judge)
+            run = _Run(judge, dataset, kept, limits, bar, postfix, tells)
+            frame = run.nearest(probe, trials) if nearest else run.whole(probe, trials)
     finally:
         if kept is not None and kept is not store:
             kept.close()
-    _warn_of_several_models(models, judge.id)
-    frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
-    frame.attrs["asked"], frame.attrs["stored"] = spent.requests, requests - spent.requests
+    if run.otherwise:
+        frame.attrs["otherwise"] = f"{probe.name} {' and '.join(run.otherwise)}"
+        warnings.warn(frame.attrs["otherwise"], NearestDesignWarning, stacklevel=2)
+    _warn_of_several_models(run.models, judge.id)
     return frame
 
 
-class _Spent:
-    """What a run has asked of its judge so far, since when, and how much of it the budget allows."""
+@dataclass
+class _Run:
+    """One run: who is asked about what, what it has spent so far, and what is asked otherwise than it was planned."""
 
-    def __init__(self, budget: Budget, source: Judge) -> None:
-        self.budget, self.source, self.started = budget, source, time.monotonic()
-        self.requests, self.usage = 0, Usage()
+    judge: Judge
+    dataset: Dataset
+    kept: Store | None
+    budget: Budget | None
+    bar: tqdm[Any]
+    postfix: Postfix
+    tells: bool = False
+    otherwise: list[str] = field(default_factory=list)
+    models: Counter[str] = field(default_factory=Counter)
 
-    def count(self, reply: Reply) -> None:
-        """Count a reply, unless it came from the store."""
-        if not isinstance(self.source, StoredJudge) or self.source.asked > self.requests:
-            self.requests, self.usage = self.requests + 1, self.usage + reply.usage
+    def __post_init__(self) -> None:
+        self.source = self.judge if self.kept is None else self.kept.wrap(self.judge)
+        self.spent = Spent(self.budget or Budget(), self.source)
 
-    def dollars(self) -> float:
-        return 0.0 if self.budget.prices is None else dollars(self.usage, self.budget.prices)
+    def whole(self, probe: Design, trials: list[Trial]) -> pd.DataFrame:
+        """Ask what a design plans, round by round, given its first one."""
+        frames: list[pd.DataFrame] = []
+        requests = 0
+        self.bar.reset(total=0)
+        while trials:
+            places: dict[Request, list[int]] = {}
+            for index, trial in enumerate(trials):
+                places.setdefault(trial.request, []).append(index)
+            _check(self.source, list(places), trials)
+            tells = self.tells and not frames
+            missing = unanswered(self.judge, list(places), self.kept) if tells or self.budget is not None else []
+            if self.budget is not None:
+                self.spent.require(self.judge, missing, trials, begins=not frames)
+            if tells and missing:
+                stored = len(places) - len(missing)
+                planned = foresee(self.judge, missing, stored, self.budget, _goes_on(probe))
+                self.bar.write(f"{probe.name}: {planned}")
+            replies = _ask(self.source, places, self.spent, self.bar, self.postfix)
+            requests += len(places)
+            self.models.update(reply.model for reply in replies if reply.model is not None)
+            frames.append(_frame(probe, self.judge, self.dataset, trials, replies))
+            trials = _next_trials(probe, self.dataset, frames)
+        frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+        frame.attrs["asked"], frame.attrs["stored"] = self.spent.requests, max(requests - self.spent.requests, 0)
+        return frame
 
-    def require(self, judge: Judge, missing: Sequence[Request], trials: Sequence[Trial]) -> None:
-        """Refuse what the budget does not cover: the first part of a design before it, a later one if all is spent."""
-        if not self.requests:
-            self.budget.require(judge, missing, trials)
-        elif missing:
-            self.stop_at_limit("the design has more to ask, what was answered is kept if a store was given")
+    def nearest(self, probe: Design, trials: list[Trial]) -> pd.DataFrame:
+        """Ask what a design plans or, where the judge refuses that, the nearest one that it answers."""
+        try:
+            return self.whole(probe, trials)
+        except (UnsupportedRequestError, UnreachableError) as error:
+            other = self._other(probe, error)
+            if other is None:
+                raise
+            try:
+                return self.nearest(other, list(other.design(self.dataset)))
+            except UnsupportedRequestError as last:
+                raise error from last  # the first one says what was wanted
 
-    def stop_at_limit(self, progress: str) -> None:
-        """Raise `BudgetExceededError` if a limit is reached; nothing is spent on replies that were stored."""
-        seconds = time.monotonic() - self.started
-        reached = self.budget.exceeded(self.requests, self.usage.tokens, seconds, self.dollars())
-        if self.requests and reached:
-            again = "run again with a larger budget to go on"
-            raise BudgetExceededError(f"the budget is spent: {reached}; {progress}; {again}")
+    def _other(self, probe: Design, error: JudgeError) -> Design | None:
+        """Return the nearest design without what was refused; where no server answers only one that is stored."""
+        found = probe.nearest(error.request) if isinstance(probe, Adaptable) and error.request is not None else None
+        if found is None:
+            return None
+        self.otherwise.append(f"{found.words} ({_reason(error)})")
+        other = found.design
+        if found.reads is not None:
+            read = collect(found.reads, _reader(), self.dataset, self.kept, not self.bar.disable)
+            other = other.given(read, self.dataset) if isinstance(other, Given) else other
+        if isinstance(error, UnreachableError):
+            requests = [trial.request for trial in other.design(self.dataset)]
+            left = requests if self.kept is None else unanswered(self.judge, requests, self.kept)
+            return self._other(other, UnreachableError(str(error), left[0])) if left else other
+        return other
+
+
+@cache
+def _reader() -> Judge:
+    """Return the embedded model, which reads texts for judges that give no probabilities of them."""
+    from biaslab.judges import load_judge
+
+    return load_judge("smollm2-135m")
+
+
+def _reason(error: JudgeError) -> str:
+    """Return why a judge refuses, without remedy and without the candidate at which that turned out."""
+    said = error.__cause__ if isinstance(error.__cause__, JudgeError) else error
+    return str(said).partition("; ")[0]
 
 
 def _next_trials(probe: Design, dataset: Dataset, frames: Sequence[pd.DataFrame]) -> list[Trial]:
@@ -183,7 +259,7 @@ def _check(judge: Judge, requests: Sequence[Request], trials: Sequence[Trial]) -
         raise type(error)(f"context {trial.context_id!r}, candidate {shown}: {error}", error.request) from error
 
 
-def _ask(judge: Judge, places: dict[Request, list[int]], spent: _Spent, bar: tqdm[Any]) -> list[Reply]:
+def _ask(judge: Judge, places: dict[Request, list[int]], spent: Spent, bar: tqdm[Any], postfix: Postfix) -> list[Reply]:
     """Return the reply of each trial, given the trials of each request."""
     replies: dict[int, Reply] = {}
     bar.total = (bar.total or 0) + len(places)
@@ -193,7 +269,7 @@ def _ask(judge: Judge, places: dict[Request, list[int]], spent: _Spent, bar: tqd
             spent.count(reply)
             replies.update(dict.fromkeys(places[request], reply))
             if spent.budget.prices is not None:
-                bar.set_postfix_str(f"${spent.dollars():,.2f}", refresh=False)
+                postfix.spent(spent.dollars())
             bar.update()
             if done < len(places):
                 spent.stop_at_limit(f"{done} of {len(places)} requests are answered, and kept if a store was given")

@@ -11,6 +11,7 @@
     │   ├── PromptTooLongError            the prompt does not fit the context window
     │   ├── ModelLoadError                the model could not be loaded
     │   ├── ServerError                   a server refused, failed or answers nonsense; carries its status
+    │   │   └── UnreachableError          no server is there, or none any more
     │   └── OutOfMemoryError              one single request does not fit in memory
     ├── StoreError                        the store cannot be used; carries its path
     │   ├── ForeignStoreError             the file is something else, and was not touched
@@ -21,6 +22,7 @@
 
     MissingDataWarning (a UserWarning)    more than 5 % of the judgements of a metric are missing
     ModelChangedWarning (a UserWarning)   a server says that it runs another model than before
+    NearestDesignWarning (a UserWarning)  a judge refuses what was planned, and is asked the nearest that it can answer
 
 A message gives the name, the bad value, what is allowed and the remedy; the same facts are attributes.
 """
@@ -117,6 +119,10 @@ class ServerError(JudgeError):
         super().__init__(message, request)
 
 
+class UnreachableError(ServerError):
+    """No server is there, or none any more: whatever else it would be asked fails too."""
+
+
 class OutOfMemoryError(JudgeError):
     """One single request does not fit in memory, so halving the batch cannot help.
 
@@ -179,6 +185,10 @@ class SharedRequestsWarning(UserWarning):
 
 class ModelChangedWarning(UserWarning):
     """A server says that it runs another model, or another build of it, than it said before."""
+
+
+class NearestDesignWarning(UserWarning):
+    """A judge refuses what a design plans, so that it is asked the nearest one that it can answer."""
 
 
 def _short(value: object, limit: int = 120) -> str:

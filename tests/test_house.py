@@ -32,7 +32,7 @@ ALLOWED = {
     "parsing": {"core", "scales"},
     "store": {"core"},
     "spending": {"core", "store"},
-    "collect": {"core", "spending", "store"},
+    "collect": {"core", "judges", "spending", "store"},
     "judgements": {"core", "datasets", "parsing", "scales"},
     "judges": {"core", "datasets", "judgements", "parsing", "prompts", "scales"},
     "scoring": {"core", "datasets", "judges", "parsing", "prompts", "scales", "stats"},

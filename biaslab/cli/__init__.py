@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from biaslab.cli import atlas, audit, batch, calibrate, figures, notebooks, plan, probe, report, store, view
-from biaslab.errors import BiaslabError, InputError, MissingDataWarning
+from biaslab.errors import BiaslabError, InputError, MissingDataWarning, NearestDesignWarning
 
 _INTERRUPTED = 130
 _EPILOG = """
@@ -62,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = [word for word in given if word != "--debug"]
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning  # type: ignore[assignment]
+        warnings.simplefilter("ignore", NearestDesignWarning)  # what is printed or written says it
         try:
             code: int = app(words or ["--help"], prog_name="biaslab", standalone_mode=False) or 0
         except Exception as error:

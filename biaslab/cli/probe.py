@@ -58,7 +58,8 @@ def probe(
     data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute) or dataset, path, limit=contexts)
     trials = collect(chosen, load_judge(judge, data), data, store=store, progress=sys.stderr.isatty(), announce=True)
     estimates = chosen.estimate(trials)
-    typer.echo(f"{name} of {trials['judge'].iloc[0]} on {data.name}, {count(data.n_contexts, 'context')}\n")
+    typer.echo(f"{name} of {trials['judge'].iloc[0]} on {data.name}, {count(data.n_contexts, 'context')}")
+    typer.echo(f"{trials.attrs['otherwise']}\n" if "otherwise" in trials.attrs else "")
     typer.echo(table(estimates))
     asked, stored = trials.attrs["asked"], trials.attrs["stored"]
     typer.echo(f"\n{count(asked, 'judge call')}, {count(stored, 'reply')} from the store ({store})")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,15 +11,15 @@ import typer
 from biaslab.checks import require_whole
 from biaslab.cli.audit import audit_log, is_log, not_measured
 from biaslab.cli.knobs import make_probes
+from biaslab.cli.measuring import Found, measure_all
 from biaslab.cli.options import Attributes, Columns, Contexts, DataPath, Knobs, Noun, Scale, name_dataset
-from biaslab.errors import BiaslabError, InputError, UnsupportedRequestError
+from biaslab.errors import BiaslabError, InputError
 from biaslab.output import count, require_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from biaslab.core import Judge, Probe
-    from biaslab.datasets import Dataset
+    from biaslab.probes.base import Probe
 
 _SUFFIXES = (".tex", ".md", ".html", ".csv")
 
@@ -61,22 +60,15 @@ def card(
         if value is not None:
             require_whole(name, value, 1)
     from biaslab import load_dataset, load_judge
-    from biaslab.probes import available, find_probe
-    from biaslab.report import card as make_card
     from biaslab.report.summary import STATUS
     from biaslab.report.wording import correction
-    from biaslab.spending.announcement import foresee_all
 
     measured = read_estimates(remedies) if remedies is not None else None
-    kinds = [find_probe(name) for name in probe] if probe else list(available().values())
-    if all(_has_no_bias(kind) for kind in kinds):
-        biases = [name for name, kind in available().items() if not _has_no_bias(kind)]
-        allowed = f"at least one that measures a bias: {', '.join(biases)}"
-        raise InputError("probe", probe, allowed, "agreement with references stands on a card beside biases")
+    kinds = _kinds(probe)
     chosen = make_probes(kinds, param, {"seed": seed, "attributes": attribute, "n_candidates": candidates})
     logs = [name for name in judges if dataset is None and is_log(name)]
     frames = [audit_log(name, [kind.name for kind in kinds]) for name in logs]
-    missing = [why for frame in frames for why in not_measured(frame)]
+    found = Found(out, measured, frames, [why for frame in frames for why in not_measured(frame)])
     asked = [name for name in judges if name not in logs]
     if asked:
         named = name_dataset(dataset, columns, scale, noun, attribute)
@@ -84,14 +76,12 @@ def card(
         if attribute:
             data.require_attributes(attribute)
         for name in asked:
-            judge = load_judge(name, data)
-            if planned := foresee_all(chosen, judge, data, store):
-                typer.echo(f"{judge.id}, {count(len(chosen), 'probe')}: {planned}")
-            measured_here, why = _ask(judge, chosen, data, store)
-            frames, missing = frames + measured_here, missing + why
-    if not frames:
-        raise BiaslabError("nothing could be measured")
-    written = make_card(frames, measured, unmeasured=missing)
+            measure_all(load_judge(name, data), chosen, data, store, found)
+    if not found.frames:
+        raise next(iter(found.ended.values()), BiaslabError("nothing could be measured"))
+    for name, why in found.ended.items():
+        typer.echo(f"{name}: asked nothing more; {why}")
+    written = found.card()
     for row in written.biases.to_dict("records"):
         status = STATUS[row["status"]][1]
         typer.echo(f"{row['judge']}: {row['probe']}, {row['label']}: {status}: {row['verdict']}")
@@ -170,35 +160,19 @@ def _chosen(frame: pd.DataFrame, where: list[str]) -> pd.DataFrame:
     return frame
 
 
-def _ask(
-    judge: Judge, probes: Sequence[Probe], data: Dataset, store: Path
-) -> tuple[list[pd.DataFrame], list[tuple[str, str, str]]]:
-    """Measure everything of one judge; return the estimates, and what it could not be asked, for which reason."""
-    frames: list[pd.DataFrame] = []
-    missing: list[tuple[str, str, str]] = []
-    for probe in probes:
-        try:
-            frames.append(_measure(probe, judge, data, store))
-        except (InputError, UnsupportedRequestError) as error:
-            missing.append((judge.id, probe.name, " ".join(str(error).split())))
-            typer.echo(f"{probe.name} of {judge.id}: not measured; {missing[-1][-1]}")
-    return frames, missing
+def _kinds(names: Sequence[str] | None) -> list[type[Probe]]:
+    """Return the probes of these names, all by default; raise `InputError` if none of them measures a bias."""
+    from biaslab.probes import available, find_probe
+
+    kinds = [find_probe(name) for name in names] if names else list(available().values())
+    if all(_has_no_bias(kind) for kind in kinds):
+        biases = [name for name, kind in available().items() if not _has_no_bias(kind)]
+        allowed = f"at least one that measures a bias: {', '.join(biases)}"
+        raise InputError("probe", names, allowed, "agreement with references stands on a card beside biases")
+    return kinds
 
 
 def _has_no_bias(kind: type[Probe]) -> bool:
     from biaslab.probes import find_metric
 
     return all(find_metric(name, kind.name).quality for name in kind.primary)
-
-
-def _measure(probe: Probe, judge: Judge, data: Dataset, store: Path) -> pd.DataFrame:
-    """Measure what a card shows of one probe: its primary metrics, and how well the judge agrees with references."""
-    from biaslab import collect
-
-    trials = collect(probe, judge, data, store=store, progress=sys.stderr.isatty())
-    quality = [metric.name for metric in getattr(probe, "metrics", ()) if metric.quality]
-    found = probe.estimate(trials, [*probe.primary, *quality])
-    asked, stored = trials.attrs["asked"], trials.attrs["stored"]
-    told = f"{count(asked, 'judge call')}, {count(stored, 'reply')} from the store"
-    typer.echo(f"{probe.name} of {judge.id}: {count(len(found), 'estimate')}; {told}")
-    return found

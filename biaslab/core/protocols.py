@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from biaslab.core.declarations import Metric
@@ -68,6 +69,40 @@ class Encoding(Protocol):
 
     def encode(self, request: Request) -> list[tuple[int, ...]]:
         """Return the token sequences that a request makes the judge read, one a label of a `Choice`."""
+
+
+@runtime_checkable
+class Retrying(Protocol):
+    """What a judge may also offer that asks again after a fault, so that a progress bar says so."""
+
+    def watched(self, tell: Callable[[str], None]) -> AbstractContextManager[None]:
+        """Tell of every retry, in a few words, until the context is left; the words come from another thread."""
+
+
+#: Kinds of tokens that have a price, and what a run can be limited in.
+PRICES = ("input", "cached", "output")
+LIMITS = ("requests", "tokens", "minutes", "dollars")
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """What a judge may also offer whose tokens cost money, or of which no run may ask more than so much.
+
+    Attributes
+    ----------
+    prices : mapping of str to float
+        Dollars for a million tokens, by some of `PRICES`. Empty where none are known.
+    limits : mapping of str to float
+        By some of `LIMITS`, as `biaslab.Budget` takes them. Empty where there are none.
+    """
+
+    @property
+    def prices(self) -> Mapping[str, float]:
+        """Dollars for a million tokens."""
+
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """What one run may spend at most."""
 
 
 @runtime_checkable
@@ -137,6 +172,6 @@ def require_kinds(judge: Judge, requests: Iterable[Request]) -> None:
             able = ", ".join(sorted(kind.__name__ for kind in judge.kinds))
             raise UnsupportedRequestError(
                 f"the judge {judge.id!r} does not answer {type(request).__name__} requests, only {able}; "
-                "choose another judge or the probe's other answer mode",
+                "choose another judge or another way to ask",
                 request,
             )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from biaslab.checks import did_you_mean, require_extra
 from biaslab.core import Judge
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
+from biaslab.judges.judge_file import described, make_named, named_judges
 
 _EVALUATOR = "biaslab.distill.evaluator_judge:load_judge"  # found by name: students stand above judges, not below
 _ATLAS = "biaslab.atlas.named:load_judge"  # and so does the atlas
@@ -23,12 +26,14 @@ def available() -> dict[str, str]:
         "<folder>": "a model saved by transformers",
         "<file>.gguf": "a GGUF file",
         "<organisation>/<model>": "a model of the Hugging Face hub",
-        "api:<model>[@<address>]": "a model behind an OpenAI-compatible server, such as api:qwen3@http://localhost:8000/v1",
+        "api:<model>[@<address>][?<option>=<value>&…]": "a model behind an OpenAI-compatible server, such as "
+        "api:qwen3@http://localhost:8000/v1?prefill=vllm",
         "sampled:<k>:<judge>": "a judge of labels from one of text, by k samples of each answer",
         "evaluator:<folder>": "an evaluator that a judge taught, saved by `biaslab.distill`; answers scores only",
         "recorded:<file>[,column=value…]": "judgements somebody already has: a log that `biaslab audit` reads",
         "atlas:<judge>@<source>[?column=value&…]": "a published judge of the atlas; `biaslab atlas list` has them",
         "simulated[:name=value,…]": f"a judge with planted biases: {', '.join(_planted_defaults())}",
+        **{name: described(table) for name, table in named_judges().items()},
     }
 
 
@@ -38,15 +43,15 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     Parameters
     ----------
     name : str
-        See `available`.
+        See `available`; or a name of the file ``biaslab.toml`` in the working folder or above it.
     dataset : Dataset, optional
         What a simulated judge takes its true scores from.
 
     Raises
     ------
     InputError
-        If a planted value is unknown or not a number, a simulated judge has no data set, or a server's address or a
-        number of samples is none.
+        If a planted value is unknown or not a number, a simulated judge has no data set, or a server's address, an
+        option of it or a number of samples is none.
     ModelLoadError
         If there is no such model.
 
@@ -67,10 +72,9 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
             raise InputError("dataset", dataset, "the data set whose scores a simulated judge knows")
         return SimulatedJudge(dataset, **_planted(name.partition(":")[2]))  # type: ignore[arg-type]
     if name.startswith("api:"):
-        from biaslab.judges.api import ApiJudge
+        from biaslab.judges.api.options import make_judge, split_address
 
-        model, _, address = name.removeprefix("api:").partition("@http")
-        return ApiJudge(model, f"http{address}" if address else None)
+        return make_judge(*split_address(name.removeprefix("api:")))
     if name.startswith("recorded:"):
         return _recorded(name, dataset)
     if name.startswith("evaluator:"):
@@ -79,16 +83,23 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     if name.startswith("atlas:"):
         return _found(_ATLAS, name, dataset)
     if name.startswith("sampled:"):
-        from biaslab.judges.sampled import Sampled
-
-        k, _, inner = name.removeprefix("sampled:").partition(":")
-        if not k.isdecimal() or not inner:
-            raise InputError("judge", name, "sampled:k:judge, such as sampled:20:api:qwen3@http://localhost:8000/v1")
-        return Sampled(load_judge(inner, dataset), int(k))
+        return _sampled(name, dataset)
+    named = named_judges()
+    if name in named:
+        return make_named(name, named[name], partial(_load_other, dataset=dataset, names=tuple(named)))
     _refuse_unknown_kind(name)
     from biaslab.judges.local import LocalJudge
 
     return LocalJudge(name)
+
+
+def _sampled(name: str, dataset: Dataset | None) -> Judge:
+    from biaslab.judges.sampled import Sampled
+
+    k, _, inner = name.removeprefix("sampled:").partition(":")
+    if not k.isdecimal() or not inner:
+        raise InputError("judge", name, "sampled:k:judge, such as sampled:20:api:qwen3@http://localhost:8000/v1")
+    return Sampled(load_judge(inner, dataset), int(k))
 
 
 def _refuse_unknown_kind(name: str) -> None:
@@ -98,6 +109,13 @@ def _refuse_unknown_kind(name: str) -> None:
     close = did_you_mean(kind, [*kinds, "smollm2-135m"])
     if colon and not Path(name).exists() and "/" not in kind and "\\" not in rest:
         raise InputError("judge", name, f"a kind before the colon, one of {', '.join(kinds)}, or a model", close)
+
+
+def _load_other(name: str, dataset: Dataset | None, names: Sequence[str]) -> Judge:
+    """Make the judge that a table of the file names, which is none of the file's own names."""
+    if name.split(":")[-1] in names:
+        raise InputError("judge", name, "the name of a judge that is none of this file's")
+    return load_judge(name, dataset)
 
 
 def _recorded(name: str, dataset: Dataset | None) -> Judge:

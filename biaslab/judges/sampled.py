@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from biaslab.checks import require_whole
 from biaslab.core import DECLINED, Choice, Closable, Completion, Judge, Reply, Request, Usage, require_kinds
-from biaslab.errors import InputError
+from biaslab.errors import InputError, JudgeError
 from biaslab.parsing import parse_choice
 
 _CHARACTERS, _SPARE = 3, 12  # of a token at least; tokens for "My answer is" and the like
@@ -80,7 +80,11 @@ class Sampled:
         """Raise a `JudgeError` if the judge cannot answer what would be asked."""
         for request in requests:
             require_kinds(self, [request])
-            self.judge.check(self.expand(request)[:1])
+            try:
+                self.judge.check(self.expand(request)[:1])
+            except JudgeError as error:
+                error.request = request  # what was asked here, not its sample
+                raise
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
         """Answer every request once, a `Choice` when its last sample came."""
@@ -100,6 +104,9 @@ class Sampled:
                     if len(given[request]) == open_samples[request]:
                         replies = given.pop(request)
                         yield request, (count(request, replies) if isinstance(request, Choice) else replies[0])
+        except JudgeError as error:
+            error.request = next(iter(of.get(error.request, ())), error.request) if error.request else None
+            raise
         finally:
             if isinstance(answers, Closable):
                 answers.close()

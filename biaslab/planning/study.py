@@ -17,6 +17,7 @@ from biaslab.judges.modes import AnswerMode
 from biaslab.planning.flips import RATE, assumed_flips, flips_of
 from biaslab.planning.pilot import Spread, simulated_pilot, spread_of
 from biaslab.planning.rounds import count_rounds
+from biaslab.spending.budget import budget_of
 from biaslab.spending.cost import check_prices, price
 from biaslab.stats import FEWEST
 from biaslab.store import Store
@@ -203,7 +204,7 @@ def plan(
         Of ``first_position_rate``: the share of pairs that flip with their order. By default that of the pilot.
     prices : mapping, optional
         Dollars for a million tokens: ``input``, and if wanted ``output`` and ``cached`` (input that the server has in
-        its cache).
+        its cache). By default those of the judge, where it has any.
     store : Store or path, optional
         Replies that it holds are free. A missing file is not created.
     seconds_per_request : float, optional
@@ -244,6 +245,8 @@ def plan(
     True
     """
     require_study(probe, judge, dataset)
+    own = budget_of(judge) if prices is None else None
+    prices = own.prices if own else prices
     _check(effect, contexts, prices, seconds_per_request)
     metric = probe.primary[0] if metric is None else metric
     if answer is not None:

@@ -11,7 +11,19 @@ import numpy as np
 
 from biaslab import prompts
 from biaslab.checks import require_one_of, require_whole
-from biaslab.core import Calibration, Choice, Message, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import (
+    Calibration,
+    Choice,
+    Message,
+    Metric,
+    Nearest,
+    Reply,
+    Request,
+    Scalar,
+    Status,
+    Trial,
+    ends_begun,
+)
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_scores
@@ -181,6 +193,13 @@ class Anchoring(ScoreProbe):
                 yield from self._trials(Question.rate(dataset, item, [attribute], scale), _where("alone", "", 0))
             for order in orders:
                 yield from self._in_one_output(dataset, item, order, scale)
+
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the nearest design: text instead of label probabilities, and a transcript instead of a prefix."""
+        if ends_begun(refused) and self.answer == "text" and self.anchor == "prefix":
+            words = "states the first score in an earlier turn instead of beginning the answer with it"
+            return Nearest(replace(self, anchor="transcript"), words)
+        return super().nearest(refused)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score, or the probability of the trial's label, and the status."""

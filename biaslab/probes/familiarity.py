@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.checks import require_one_of
-from biaslab.core import About, Calibration, Likelihood, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import About, Calibration, Likelihood, Metric, Nearest, Reply, Request, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes._familiar import EqualQuality, by_score, judged, rated, single_columns
@@ -22,6 +22,8 @@ from biaslab.stats import CELL, ITEM, Level, require_columns
 
 #: The column of trials in which the log perplexity of each text stands where it was given.
 _GIVEN = {"candidate": "log_perplexity", "source": "source_log_perplexity"}
+#: The column that says whose perplexity was given, of trials and of estimates.
+_READER = "likelihood_judge"
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
 
 
@@ -170,6 +172,18 @@ class Familiarity(EqualQuality):
                 request = Likelihood(shown, about=about)
                 yield Trial(request, item.context_id, attribute, item.candidate_id, condition=condition)
 
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the nearest design: the embedded model's perplexity, text instead of label probabilities."""
+        if isinstance(refused, Likelihood) and self.asks == "both":
+            words = "takes the perplexity of the embedded model instead of the judge's own"
+            return Nearest(self, words, reads=replace(self, asks="likelihoods"))
+        return super().nearest(refused)
+
+    def given(self, read: pd.DataFrame, dataset: Dataset) -> Familiarity:
+        """Return the probe that has the log perplexities of another model's trials."""
+        reader = str(read["judge"].iloc[0])
+        return replace(self, log_perplexity=log_perplexities(read, dataset), likelihood_judge=reader)
+
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score, the probability of a label, or the log perplexity, and the status."""
         if not isinstance(trial.request, Likelihood):
@@ -192,8 +206,7 @@ class Familiarity(EqualQuality):
             remedy = "hand log_perplexities(trials, dataset) to a probe that asks for scores"
             raise TrialsError("asked", sorted(set(asked)), "trials of scores", remedy)
         trials = _with_given(cell.trials)
-        given = "log_perplexity" in cell.trials
-        whose = {"likelihood_judge": self.likelihood_judge if given else cell.where["judge"]}
+        whose = {_READER: self._reader(cell)}
         for text in _GIVEN:
             wanted = cell.wants(*(metric.name for metric in self.metrics if _text_of(metric.name) == text))
             if wanted and (not cell.everything or (trials["asked"] == text).any()):
@@ -219,7 +232,14 @@ class Familiarity(EqualQuality):
                 what = f"without the {text} of context {item.context_id!r}, candidate {item.candidate_id!r}"
                 remedy = "collect Familiarity(asks='likelihoods') of this data set and use log_perplexities"
                 raise InputError("log_perplexity", what, "a number for every text", remedy)
-        return {_GIVEN[text]: self.log_perplexity[shown] for text, shown in self._texts(item).items()}
+        known = {_GIVEN[text]: self.log_perplexity[shown] for text, shown in self._texts(item).items()}
+        return {**known, _READER: self.likelihood_judge}
+
+    def _reader(self, cell: Cell) -> object:
+        """Return whose perplexities the trials of a cell hold; those of earlier versions do not say it."""
+        if "log_perplexity" not in cell.trials:
+            return cell.where["judge"]
+        return cell.trials[_READER].iloc[0] if _READER in cell.trials else self.likelihood_judge
 
     def _texts(self, item: Item) -> dict[str, str]:
         with_source = self.sources and item.context.strip()

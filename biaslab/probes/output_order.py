@@ -13,7 +13,19 @@ import pandas as pd
 
 from biaslab import prompts
 from biaslab.checks import require_some_of, require_whole
-from biaslab.core import Calibration, Comparison, Completion, Message, Metric, Reply, Status, Trial
+from biaslab.core import (
+    Calibration,
+    Comparison,
+    Completion,
+    Message,
+    Metric,
+    Nearest,
+    Reply,
+    Request,
+    Status,
+    Trial,
+    ends_begun,
+)
 from biaslab.core.about import Form, Reasons
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -183,6 +195,12 @@ class OutputOrder(Probe):
                 about = pointwise.about_scores(item, [attribute], scale, _FORMS[form], _REASONS[order])
                 question = pointwise.Question(item, attribute, messages, scale, about)
                 yield from question.trials(self._asking(order), where)
+
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the nearest design: the judge begins its answer itself."""
+        if not (self.opened and ends_begun(refused)):
+            return None
+        return Nearest(replace(self, opened=False), "leaves it to the judge to begin its answer")
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score that the reply gives, after what was begun for it, and its status."""

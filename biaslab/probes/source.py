@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.checks import require_some_of
-from biaslab.core import Calibration, Metric, Trial
+from biaslab.core import Calibration, Metric, Nearest, Request, Trial, reading_text
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.probes._losses import Losses
@@ -166,6 +166,10 @@ class Source(ScoreProbe):
             for source, attribute in product(_SOURCES, attributes):
                 shown = item if source == "with" else replace(item, context="")
                 yield from Question.rate(dataset, shown, [attribute], scale).trials(self.asking, {"source": source})
+
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the nearest design: two texts instead of label probabilities, since one does not show its noise."""
+        return reading_text(self, refused, replicates=2) or super().nearest(refused)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield agreements and what is lost of them by level and coefficient, and what is in points."""

@@ -14,7 +14,7 @@ import pandas as pd
 
 from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
-from biaslab.output import require_file
+from biaslab.output import replacing, require_file
 from biaslab.probes import find_metric, is_primary
 from biaslab.report.summary import STATUS, agreements, sum_up
 from biaslab.report.tables import to_html
@@ -42,12 +42,15 @@ class Card:
         Every estimate of a primary metric, with its sentence: see `biaslab.report.findings`.
     unmeasured : tuple of tuple of str
         Judge, probe and the reason why it was not measured.
+    otherwise : tuple of tuple of str
+        Judge, probe and what was asked otherwise than it was planned, and why.
     """
 
     biases: pd.DataFrame
     quality: pd.DataFrame
     cells: pd.DataFrame
     unmeasured: tuple[tuple[str, str, str], ...] = ()
+    otherwise: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def judges(self) -> list[str]:
@@ -56,7 +59,7 @@ class Card:
 
     def to_html(self) -> str:
         """Return a page that needs no other file."""
-        return self._html("card.html.j2")
+        return self._html("card.html.j2", self._picture_bytes())
 
     def to_markdown(self) -> str:
         """Return the card as Markdown, without the figure and the table of all estimates."""
@@ -70,21 +73,35 @@ class Card:
         facts = [", ".join(told["datasets"]), f"n = {told['n']} contexts", f"{told['level']} intervals"]
         return draw(self.biases, self.cells, " · ".join([*facts, f"q over {told['tests']}"]))
 
-    def save(self, stem: str | PathLike[str]) -> list[Path]:
-        """Write the card as ``.html``, ``.md`` and ``.png``, and its estimates as ``.csv``; return the files."""
-        paths = [Path(f"{stem}{suffix}") for suffix in (".html", ".md", ".png", ".csv")]
-        require_file("stem", paths[0])
-        paths[0].write_text(self.to_html(), encoding="utf-8")
-        paths[1].write_text(self.to_markdown(), encoding="utf-8")
-        paths[2].write_bytes(self._picture_bytes())
-        self.cells.to_csv(paths[3], index=False)
-        return paths
+    def save(self, stem: str | PathLike[str], picture: bool = True) -> list[Path]:
+        """Write the card as ``.html``, ``.md`` and ``.png``, and its estimates as ``.csv``; return the files.
+
+        Parameters
+        ----------
+        stem : str or Path
+            Their common beginning.
+        picture : bool
+            Draw the figure, which takes longest; without it there is no ``.png``, and none on the page.
+        """
+        require_file("stem", f"{stem}.html")
+        drawn = self._picture_bytes() if picture else b""
+        contents = {
+            ".html": self._html("card.html.j2", drawn).encode(),
+            ".md": self.to_markdown().encode(),
+            ".png": drawn,
+            ".csv": self.cells.to_csv(index=False).encode(),
+        }
+        paths = {Path(f"{stem}{suffix}"): content for suffix, content in contents.items() if content}
+        for path, content in paths.items():
+            with replacing(path) as partial:
+                partial.write_bytes(content)
+        return list(paths)
 
     def _repr_html_(self) -> str:
-        return self._html("card_body.html.j2")
+        return self._html("card_body.html.j2", self._picture_bytes())
 
-    def _html(self, template: str) -> str:
-        picture = base64.b64encode(self._picture_bytes()).decode("ascii")
+    def _html(self, template: str, drawn: bytes) -> str:
+        picture = base64.b64encode(drawn).decode("ascii")
         facts = self._facts() | {"picture": picture, "table": to_html(self.cells.drop(columns=list(ADDED)))}
         return templates().get_template(template).render(**facts)
 
@@ -129,8 +146,12 @@ class Card:
         names = {key: [_short(row, own) for row in own[own["status"] == key].to_dict("records")] for key in STATUS}
         advice = list(dict.fromkeys(text for text in own["advice"] if text))
         quality = self.quality[self.quality["judge"] == judge].to_dict("records")
-        missing = [(probe.replace("_", " "), why) for name, probe, why in self.unmeasured if name == judge]
-        return {"name": judge, "names": names, "advice": advice, "quality": quality, "missing": missing}
+        missing, otherwise = (
+            [(probe.replace("_", " "), why) for name, probe, why in told if name == judge]
+            for told in (self.unmeasured, self.otherwise)
+        )
+        told = {"missing": missing, "otherwise": [why for _, why in otherwise]}
+        return {"name": judge, "names": names, "advice": advice, "quality": quality, **told}
 
 
 def card(
@@ -139,6 +160,7 @@ def card(
     *,
     matters: Mapping[str, float] | None = None,
     unmeasured: Sequence[tuple[str, str, str]] = (),
+    otherwise: Sequence[tuple[str, str, str]] = (),
     reference: str | pd.DataFrame | None = "atlas",
 ) -> Card:
     """Put the estimates of several probes, of one judge or several, on one page.
@@ -155,6 +177,8 @@ def card(
         See `biaslab.report.verdicts`.
     unmeasured : sequence of tuple of str
         Judge, probe and reason of what could not be measured, to be said on the card.
+    otherwise : sequence of tuple of str
+        Judge, probe and what was asked otherwise than planned (``trials.attrs["otherwise"]``), to be said too.
     reference : {"atlas"}, pandas.DataFrame or None
         Say of each bias where the judge stands among the recorded judges of the atlas, or of another estimates frame,
         that compare with it (see `biaslab.comparing`); None says nothing.
@@ -197,7 +221,7 @@ def card(
         raise TrialsError("estimates", list(dict.fromkeys(whole["metric"])), "at least one primary metric of a probe")
     cells = findings(cells, matters, reference=reference)
     rows = [sum_up(part, remedies) for _, part in cells.groupby(["judge", "probe", "metric"], sort=False)]
-    return Card(pd.DataFrame(rows), agreements(whole[good]), cells, tuple(unmeasured))
+    return Card(pd.DataFrame(rows), agreements(whole[good]), cells, tuple(unmeasured), tuple(otherwise))
 
 
 def _short(row: Mapping[Any, Any], own: pd.DataFrame) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from biaslab.checks import require_attributes_list
-from biaslab.core import Reply, Status, Trial
+from biaslab.core import Nearest, Reply, Request, Status, Trial, reading_text
 from biaslab.datasets.schema import Dataset
 from biaslab.scales import Scale, find_scale
 from biaslab.scoring.pointwise import Answer, Asking, Item, Question, items, read_score
@@ -70,6 +70,10 @@ class Scorer(ABC):
         for item in items(dataset):
             for attribute in attributes:
                 yield from self.question(dataset, item, attribute, scale).trials(self.asking, {})
+
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the nearest design without such requests as a judge refuses; None where there is none."""
+        return reading_text(self, refused)
 
     @abstractmethod
     def question(self, dataset: Dataset, item: Item, attribute: str, scale: Scale) -> Question:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from biaslab.core import Judge, Request, Trial
+from biaslab.core import Expanding, Judge, Priced, Request, Trial
 from biaslab.errors import BudgetExceededError, InputError
 from biaslab.spending.cost import check_prices, count_tokens
 
@@ -134,6 +135,24 @@ class Budget:
         if self.minutes is not None and self.seconds_per_request is not None:
             costs["minutes"] = [self.seconds_per_request / 60] * len(missing)
         return costs, method
+
+
+def budget_of(judge: Judge) -> Budget | None:
+    """Return what a run with a judge may spend, as the judge says it (`biaslab.core.Priced`); None where it does not.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> judge = bl.ApiJudge("qwen3", "http://localhost:8000/v1", limits={"requests": 500})
+    >>> budget_of(bl.Sampled(judge, 5)).requests
+    500
+    """
+    while isinstance(judge, Expanding):
+        judge = judge.judge
+    if not isinstance(judge, Priced) or not (judge.prices or judge.limits):
+        return None
+    limits: dict[str, Any] = dict(judge.limits)
+    return Budget(**limits, prices=judge.prices or None)
 
 
 def _amount(name: str, total: float) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from biaslab.core import (
+    PRICES,
     Choice,
     Completion,
     Encoding,
@@ -30,7 +31,6 @@ from biaslab.store import Store
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset
 
-PRICES = ("input", "cached", "output")
 #: Characters of one token, where a judge cannot count: the usual rule of thumb for English text.
 CHARACTERS = 4
 _COUNTED = 2000  # requests that a judge counts itself; the others are scaled by their characters

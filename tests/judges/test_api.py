@@ -1,9 +1,12 @@
 """`ApiJudge` against a real server on loopback that plays faults: what is asked again, what is said, what is kept."""
 
 import asyncio
+import contextlib
 import os
+import re
 import runpy
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,11 +21,13 @@ import pytest
 import biaslab as bl
 from biaslab.core import Choice, Completion, Likelihood, Reply
 from biaslab.errors import (
+    BudgetExceededError,
     InputError,
     ModelChangedWarning,
     PromptTooLongError,
     ServerError,
     StoreError,
+    UnreachableError,
     UnsupportedRequestError,
 )
 from biaslab.judges.api import Answers, ApiJudge, Patience
@@ -133,8 +138,85 @@ def test_a_server_that_always_fails_ends_the_run(judge_of):
 def test_no_server_at_all(judge_of):
     with FaultServer() as server:
         pass
-    with pytest.raises(ServerError, match=r"the connection failed \((ClientConnectorError|ConnectionRefusedError)"):
-        list(judge_of(server, patience=Patience(minutes=0.001, first_wait=0.01)).ask(prompts(3)))
+    judge, began = judge_of(server, patience=Patience(reach=0.3, first_wait=0.05)), time.monotonic()
+    with pytest.raises(
+        UnreachableError, match=rf"nothing answers at {server.url} \(ConnectionRefused.*start the server"
+    ):
+        list(judge.ask(prompts(3)))
+    assert time.monotonic() - began < 3
+    assert 2 <= judge.attempts <= 6
+
+
+def test_a_server_that_was_there_is_waited_for_longer(judge_of):
+    with FaultServer() as server:
+        judge = judge_of(server, patience=Patience(retries=1000, reach=0.01, minutes=0.01, first_wait=0.05))
+        assert len(list(judge.ask(prompts(1)))) == 1
+    began = time.monotonic()
+    with pytest.raises(UnreachableError, match=r"failed \d+ times"):
+        list(judge.ask(prompts(3, "later")))
+    assert time.monotonic() - began > 0.5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a full queue does to a connection is the system's choice")
+def test_a_connection_that_never_comes_about_is_given_up_within_the_time_to_reach(judge_of):
+    """The queue of the listening socket is full, so that the third handshake gets no answer."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listening, contextlib.ExitStack() as waiting:
+        for held in [waiting.enter_context(socket.socket()) for _ in range(4)]:
+            held.setblocking(False)
+            held.connect_ex(listening.getsockname())
+        judge = ApiJudge("judge", f"http://127.0.0.1:{listening.getsockname()[1]}/v1", patience=Patience(reach=0.4))
+        began = time.monotonic()
+        with pytest.raises(UnreachableError, match="nothing answers at"):
+            list(judge.ask(prompts(1)))
+        assert time.monotonic() - began < 5
+        judge.close()
+
+
+def test_a_name_that_does_not_resolve_is_said_at_once():
+    judge = ApiJudge("judge", "http://no-such-host.invalid/v1", patience=Patience(reach=0.3, first_wait=0.05))
+    with pytest.raises(UnreachableError, match=r"nothing answers at http://no-such-host.invalid/v1 \(gaierror\)"):
+        list(judge.ask(prompts(1)))
+    judge.close()
+
+
+@pytest.mark.parametrize("fault", ["404", "400"])
+def test_a_server_without_completions_gives_no_likelihoods(judge_of, fault):
+    with FaultServer(lambda text, attempt: fault if text == "a text" else "") as server:
+        judge = judge_of(server)
+        with pytest.raises(UnsupportedRequestError, match="take another model's perplexity"):
+            list(judge.ask([Likelihood("a text"), *prompts(40)]))
+        assert sum(server.asked.values()) == 2  # one request of each kind before the others
+        with pytest.raises(UnsupportedRequestError, match=f"HTTP {fault}"):
+            judge.check([Likelihood("another text")])
+        assert len(list(judge.ask(prompts(3)))) == 3
+
+
+def test_the_bar_shows_retries_while_they_happen(judge_of, graded, capsys):
+    probe, data = bl.probes.Position(["coherence"], [1], n_pairs=1, answer="text"), graded.head(1)
+    with FaultServer(lambda text, attempt: "" if attempt > 1 else "503") as server:
+        bl.collect(probe, judge_of(server), data)
+    shown = capsys.readouterr().err
+    assert "1 retry, now since HTTP 503: overloaded" in shown
+    assert re.search(r"[2-4] retries, now since HTTP 503", shown)
+    assert shown.index("1 retry") < shown.index("1/2")
+
+
+def test_a_judge_may_say_itself_what_it_costs_and_what_may_be_spent(judge_of, graded, capsys):
+    probe, prices = bl.probes.Position(["coherence"], [1], answer="text"), {"input": 1000.0, "output": 1000.0}
+    with FaultServer() as server:
+        judge = judge_of(server, prices=prices, limits={"dollars": 1})
+        assert "at most $" in str(bl.plan(probe, judge, graded))
+        with pytest.raises(BudgetExceededError, match="the budget allows 1"):
+            bl.collect(probe, bl.Sampled(judge, 2), graded, progress=False)
+        assert not server.asked
+        bl.collect(probe, judge, graded.head(1), budget=bl.Budget(prices=prices))  # what is given goes before it
+        assert "$" in capsys.readouterr().err
+    assert judge.id == judge_of(server).id
+    for limits, words in (({"dollar": 1}, "did you mean dollars"), ({"tokens": 0}, "limits.tokens is 0")):
+        with pytest.raises(InputError, match=words):
+            judge_of(server, limits=limits)
+    with pytest.raises(InputError, match="tokens of input"):
+        judge_of(server, prices={"output": 1.0})
 
 
 def test_retry_after_is_heeded_by_all(judge_of):
@@ -226,7 +308,7 @@ def test_what_is_sent(judge_of):
             "top_p": 0.9,
             "continue_final_message": True,
         }
-        with pytest.raises(UnsupportedRequestError, match="continue_final_message"):
+        with pytest.raises(UnsupportedRequestError, match="prefill='vllm'"):
             judge_of(server).check([Completion([("user", "a"), ("assistant", "b")])])
 
 

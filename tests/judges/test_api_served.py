@@ -9,14 +9,37 @@ import time
 import urllib.request
 import warnings
 
+import pandas as pd
 import pytest
 
 import biaslab as bl
+from biaslab.cli import main
 from biaslab.core import Choice, Completion
-from biaslab.errors import MissingDataWarning, UnsupportedRequestError
+from biaslab.errors import MissingDataWarning, NearestDesignWarning, UnsupportedRequestError
 from biaslab.judges.loading import find_model, load_model
+from biaslab.probes import available
 
 pytestmark = pytest.mark.slow
+
+#: Two contexts of two candidates, short, since a small model on a processor reads them many times.
+ITEMS = (
+    ("bridge", "The council closed the old bridge in May.", "a", "The old bridge is closed.", (4, 5)),
+    ("bridge", "The council closed the old bridge in May.", "b", "Bridge the council may.", (1, 2)),
+    ("ferry", "A ferry takes people across the river.", "a", "A ferry crosses the river.", (5, 4)),
+    ("ferry", "A ferry takes people across the river.", "b", "Ferry an river.", (2, 1)),
+)
+ONE = ("coherence",)
+#: Designs of as few requests as they have.
+FEW = {
+    "anchoring": {"attributes": ("coherence", "fluency"), "n_orders": 1, "n_forced": 2, "n_candidates": 1},
+    "consistency": {"scales": ("1-5",), "replicates": 2, "n_candidates": 1},
+    "familiarity": {"sources": False},
+    "output_order": {"forms": ("ex",), "replicates": 1, "max_tokens": 16},
+    "position": {"templates": (1,)},
+    "recipe": {"against": ("rate_explain",), "samples": 2},
+    "score_distribution": {"scales": ("1-100",), "samples": 2, "n_candidates": 1},
+    "sweep": {"temperatures": (0.0, 1.0), "samples": 2, "cot": (False,), "n_candidates": 1},
+}
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +132,50 @@ def test_sampled_labels(judge):
     [(_, reply)] = bl.Sampled(judge, 4, max_tokens=4).ask([Choice(question, ("Text A", "Text B"))])
     assert reply.usage.prompt_tokens > 4 * 10
     assert sum(map(math.exp, reply.logprobs)) <= 1 + 1e-9
+
+
+@pytest.fixture
+def short(tmp_path):
+    rows = [
+        (*item, name, score)
+        for *item, scores in ITEMS
+        for name, score in zip(("coherence", "fluency"), scores, strict=True)
+    ]
+    columns = ["context_id", "context", "candidate_id", "text", "attribute", "score"]
+    pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "short.csv", index=False)
+    return tmp_path / "short.csv"
+
+
+def test_every_probe_ends_in_estimates(served, short, tmp_path):
+    """The column "text only" of `tests/test_every_judge.py`, by a real server that refuses log-probabilities."""
+    judge = bl.load_judge("api:{}@{}?max_tokens=6&max_concurrency=2".format(*served))
+    data, otherwise = bl.load_dataset("tabular", short), {}
+    for name, kind in available().items():
+        probe = kind(**{"attributes": ONE, **FEW.get(name, {})}, resampling=bl.Resampling(n=200))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MissingDataWarning)
+            warnings.simplefilter("ignore", NearestDesignWarning)
+            trials = bl.collect(probe, judge, data, store=tmp_path / "s", progress=False)
+            estimates = probe.estimate(trials)
+        otherwise[name] = trials.attrs.get("otherwise", "")
+        primary = estimates[estimates["metric"].isin(probe.primary)]
+        assert len(primary), name
+        assert (primary["estimate"].notna() | primary["note"].str.len().gt(0)).all(), name
+        assert trials["judge"].eq(judge.id).all()
+    assert {name for name, words in otherwise.items() if "reads text" in words} == {*available()} - {"output_order"}
+    assert "states the first score in an earlier turn" in otherwise["anchoring"]
+    assert "takes the perplexity of the embedded model" in otherwise["familiarity"]
+    judge.close()
+
+
+@pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")  # so small a model is not always read
+def test_a_card_ends_with_a_page(served, short, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    name = "api:{}@{}?max_tokens=6&max_concurrency=2".format(*served)
+    wanted = ("position", "familiarity", "verbosity", "source")
+    words = [word for probe in wanted for word in ("--probe", probe)]
+    assert main(["card", name, "--dataset", "tabular", "--path", str(short), *words, "--candidates", "1"]) == 0
+    assert "not measured" not in capsys.readouterr().out
+    page = (tmp_path / "card.html").read_text(encoding="utf-8")
+    assert page.count("instead of label probabilities") >= len(wanted)
+    assert "data:image/png" in page

@@ -9,23 +9,36 @@ import os
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from biaslab.checks import require_one_of, require_whole
-from biaslab.core import Choice, Completion, Likelihood, Reply, Request, canonical_json, require_kinds
-from biaslab.errors import InputError, ModelChangedWarning, ServerError
+from biaslab.checks import require_one_of
+from biaslab.core import (
+    LIMITS,
+    PRICES,
+    Choice,
+    Completion,
+    Likelihood,
+    Reply,
+    Request,
+    require_kinds,
+)
+from biaslab.errors import ModelChangedWarning, ServerError, UnsupportedRequestError
 from biaslab.judges.api import faults
+from biaslab.judges.api.arguments import PREFILLS, check_settings, check_spending, settings
 from biaslab.judges.api.credentials import OPENAI, Address, Key
 from biaslab.judges.api.pace import Pace
 from biaslab.judges.api.runner import Answers, Loop, Patience
 from biaslab.judges.api.wire import Wire, check, declined, prefix_order
+from biaslab.output import count
 
 if TYPE_CHECKING:
     import openai
 
-__all__ = ["Answers", "ApiJudge", "Patience"]
+__all__ = ["PREFILLS", "Answers", "ApiJudge", "Patience"]
+
+_CONNECT = 30.0  # seconds that a connection may take to a server that has answered before
 
 
 class ApiJudge:
@@ -43,8 +56,9 @@ class ApiJudge:
         for any other server. Never the key itself.
     parameters : mapping, optional
         Further fields of every request, such as ``{"top_p": 0.9}``; None as a value leaves a field out.
-    prefill : mapping, optional
-        Fields that let the server go on with a last message of the assistant; without it, such requests are refused.
+    prefill : {"vllm", "llama.cpp"} or mapping, optional
+        How the server goes on with a last message of the assistant: by the name of a server that does, or the fields
+        that make yours do; ``"llama.cpp"`` needs none. Without it, such requests are refused.
     likelihood : {"echo", "prompt_logprobs"}
         How the server gives log-probabilities of a prompt through ``/completions``.
     top_logprobs : int
@@ -59,6 +73,11 @@ class ApiJudge:
         How often, and how long, a request is tried again.
     token_field : str, optional
         Name of the field that limits an answer: ``max_completion_tokens`` for OpenAI, ``max_tokens`` for others.
+    prices : mapping, optional
+        Dollars for a million tokens, as `biaslab.Budget` takes them: ``input``, and if wanted ``cached``, ``output``.
+    limits : mapping, optional
+        What one study may spend at most, by the names of `biaslab.Budget`: ``requests``, ``tokens``, ``minutes``,
+        ``dollars``. `biaslab.collect` keeps to them where it is given no budget; a card has a study a probe.
 
     Attributes
     ----------
@@ -102,7 +121,7 @@ class ApiJudge:
         api_key: str | Callable[[], str] | None = None,
         *,
         parameters: Mapping[str, Any] | None = None,
-        prefill: Mapping[str, Any] | None = None,
+        prefill: str | Mapping[str, Any] | None = None,
         likelihood: Literal["echo", "prompt_logprobs"] = "echo",
         top_logprobs: int = 20,
         fingerprint: str | None = None,
@@ -110,16 +129,27 @@ class ApiJudge:
         timeout: float = 300.0,
         patience: Patience | None = None,
         token_field: str | None = None,
+        prices: Mapping[str, float] | None = None,
+        limits: Mapping[str, float] | None = None,
     ) -> None:
-        _check_settings(model, likelihood, top_logprobs, max_concurrency, timeout)
+        check_settings(model, likelihood, top_logprobs, max_concurrency, timeout)
+        check_spending("prices", prices or {}, PRICES)
+        check_spending("limits", limits or {}, LIMITS)
+        if isinstance(prefill, str):
+            require_one_of("prefill", prefill, tuple(PREFILLS))
+            prefill = PREFILLS[prefill]
         self._address = Address.of(base_url)
         self._key = Key(api_key, self._address)
         token_field = token_field or ("max_completion_tokens" if self._address.url == OPENAI else "max_tokens")
         self.wire = Wire(model, token_field, dict(parameters or {}), prefill, likelihood, top_logprobs)
-        self.id = f"api:{model}@{self._address.shown}{_settings(self.wire, fingerprint)}"
+        self.id = f"api:{model}@{self._address.shown}{settings(self.wire, fingerprint)}"
         self.fingerprint, self.timeout, self.patience = fingerprint, timeout, patience or Patience()
         self.attempts, self.faults = 0, Counter[str]()
+        self.prices, self.limits = dict(prices or {}), dict(limits or {})
         self._pace, self._proven = Pace(max_concurrency), set[type]()
+        self._lacking: dict[type, str] = {}  # kinds that the server turned out not to answer, and what it said
+        self._reached = False
+        self._tell: Callable[[str], object] = str
         self._models: list[str] = []
         self._started: tuple[int, Loop, openai.AsyncOpenAI] | None = None
 
@@ -132,10 +162,15 @@ class ApiJudge:
         return f"ApiJudge({self.id!r})"
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Raise a `JudgeError` if a request cannot be written for the server, or the key is missing."""
+        """Raise a `JudgeError` if a request cannot be written for the server, or is of a kind that it refused before.
+
+        So it does if the key is missing.
+        """
         self._key.header()
         for request in requests:
             require_kinds(self, [request])
+            if type(request) in self._lacking:
+                raise UnsupportedRequestError(self._lacking[type(request)], request)
             check(self.wire, request)
 
     def ask(self, requests: Iterable[Request]) -> Answers:
@@ -152,9 +187,20 @@ class ApiJudge:
         """
         wanted = sorted(dict.fromkeys(requests), key=prefix_order)
         self.check(wanted)
+        first = {type(request): request for request in reversed(wanted) if type(request) not in self._proven}
+        wanted = list(dict.fromkeys([*reversed(first.values()), *wanted]))  # one of each kind shows what is refused
         loop, client = self._connect()
         attempt = partial(self._attempt, client)
-        return Answers(loop, attempt, self._pace, self.patience, wanted, self._proven, self._note)
+        return Answers(loop, attempt, self._pace, self.patience, wanted, self._proven, self._note, self._retried)
+
+    @contextlib.contextmanager
+    def watched(self, tell: Callable[[str], object]) -> Iterator[None]:
+        """Tell of every retry, in a few words, until the context is left; the words come from another thread."""
+        before, self._tell = self._tell, tell
+        try:
+            yield
+        finally:
+            self._tell = before
 
     def close(self) -> None:
         """Close the connections and end the thread; the next question opens them again."""
@@ -189,6 +235,9 @@ class ApiJudge:
             reply = self.wire.read(request, document, type(request) in self._proven)
         except faults.Filtered:
             return declined(request, "content_filter")
+        except UnsupportedRequestError as error:
+            self._lacking[type(request)] = str(error)
+            raise
         except faults.Fault as error:
             self.faults[str(error)] += 1
             raise
@@ -208,17 +257,26 @@ class ApiJudge:
         import openai
 
         login = self._key.header()
+        connect = _CONNECT if self._reached else self.patience.reach
         options: Any = {"headers": {"Authorization": login or openai.Omit()}, "max_retries": 0}
+        options["timeout"] = httpx2.Timeout(self.timeout, connect=min(self.timeout, connect))
         self.attempts += 1
         try:
             async with asyncio.timeout(self.timeout):
                 response = await client.post(path, cast_to=httpx2.Response, content=content, options=options)
+            self._reached = True
             return response.status_code, response.headers, self._key.hide_in(response.content)
         except openai.APIStatusError as error:
+            self._reached = True
             return error.status_code, error.response.headers, error.response.content
         except (openai.OpenAIError, httpx2.HTTPError, OSError, TimeoutError) as error:
-            fault = faults.of_connection(error)
+            fault = faults.of_connection(error, self.url)
+            fault.unreached &= not self._reached
         raise fault
+
+    def _retried(self, why: str) -> None:
+        """Tell whoever watches how often was asked again so far, and why now."""
+        self._tell(f"{count(self.faults.total(), 'retry')}, now since {why}")
 
     def _note(self, reply: Reply) -> None:
         """Warn if the server runs something else than it did."""
@@ -239,7 +297,7 @@ def _open(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
     import openai
 
     limits = httpx2.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=30.0)
-    http = openai.DefaultAioHttpClient(limits=limits, timeout=httpx2.Timeout(timeout, connect=min(timeout, 30.0)))
+    http = openai.DefaultAioHttpClient(limits=limits, timeout=httpx2.Timeout(timeout, connect=min(timeout, _CONNECT)))
     return openai.AsyncOpenAI(api_key="see-header", base_url=url, max_retries=0, http_client=http)
 
 
@@ -256,29 +314,3 @@ def _parse(body: bytes) -> object:
     except ValueError:
         pass
     raise faults.Fault("the server sent no valid JSON" if body.strip() else "the server sent an empty answer")
-
-
-def _settings(wire: Wire, fingerprint: str | None) -> str:
-    """Write the settings that replies depend on and that are not at their defaults, as canonical JSON."""
-    found = {
-        "fingerprint": fingerprint,
-        "likelihood": wire.likelihood if wire.likelihood != "echo" else None,
-        "parameters": dict(wire.parameters) or None,
-        "prefill": None if wire.prefill is None else dict(wire.prefill),
-        "top_logprobs": wire.top_logprobs if wire.top_logprobs != Wire.top_logprobs else None,
-    }
-    given = {name: value for name, value in found.items() if value is not None}
-    try:
-        return f":{canonical_json(given)}" if given else ""
-    except (TypeError, ValueError):
-        raise InputError("parameters", wire.parameters, "fields that JSON can write") from None
-
-
-def _check_settings(model: str, likelihood: str, top_logprobs: int, most: int, timeout: float) -> None:
-    if not isinstance(model, str) or not model.strip():
-        raise InputError("model", model, "the name of a model")
-    require_one_of("likelihood", likelihood, ("echo", "prompt_logprobs"))
-    for name, value in (("top_logprobs", top_logprobs), ("max_concurrency", most)):
-        require_whole(name, value, 1)
-    if not timeout > 0:
-        raise InputError("timeout", timeout, "seconds above 0")

@@ -133,7 +133,7 @@ class BatchJobs:
             except openai.APIStatusError as error:
                 said, status = self._key.hide(message_of(error.response.text)), error.status_code
             except openai.OpenAIError as error:
-                said, status = str(of_connection(error)), None
+                said, status = str(of_connection(error, self._address.url)), None
         shown = f"HTTP {status}: {said}" if status else said
         raise ServerError(f"the server did not take the batch ({shown}); check key, model and address", status=status)
 

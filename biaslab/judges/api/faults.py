@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from biaslab.core import Choice, Request
+from biaslab.core import Choice, Likelihood, Request
 from biaslab.errors import PromptTooLongError, ServerError, UnsupportedRequestError
 
 SAMPLED = "wrap the judge as Sampled(judge, k), which asks k times for text and counts (Liusie et al. 2024, Eq. 5)"
@@ -25,6 +25,8 @@ _TOO_LONG = re.compile(
 )
 _FILTERED = re.compile(r"content[_ ]filter|content management policy|content_policy_violation", re.IGNORECASE)
 _LOGPROBS = re.compile(r"log_?probs|\becho\b", re.IGNORECASE)
+_UNCONNECTED = frozenset({"ConnectError", "ConnectTimeout"})  # names of httpx2, which need not be imported for them
+_NO_COMPLETIONS = frozenset({400, 404, 405, 422, 501})
 _UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _REMEDY = {
     400: "the server does not understand the request; see what it names, and `parameters` of the judge",
@@ -51,6 +53,8 @@ class Fault(Exception):  # noqa: N818 - not raised to users
         Whether it did nothing, so that the attempt cost nothing.
     status : int, optional
         The HTTP status, where there was one.
+    unreached : bool
+        Whether no connection came about.
     """
 
     def __init__(
@@ -61,8 +65,9 @@ class Fault(Exception):  # noqa: N818 - not raised to users
         busy: bool = False,
         refused: bool = False,
         status: int | None = None,
+        unreached: bool = False,
     ) -> None:
-        self.wait, self.busy, self.refused, self.status = wait, busy, refused, status
+        self.wait, self.busy, self.refused, self.status, self.unreached = wait, busy, refused, status, unreached
         super().__init__(words)
 
 
@@ -70,15 +75,20 @@ class Filtered(Exception):  # noqa: N818 - an answer, not an error
     """The server refused to let the model see the prompt: that is a reply with a status."""
 
 
-def of_connection(error: BaseException) -> Fault:
+def of_connection(error: BaseException, url: str) -> Fault:
     """Tell what broke on the way; the SDK calls some lost connections a time-out, so the first cause counts."""
-    first: BaseException = error
+    first, unreached = error, False
     while first.__cause__ is not None or (first.__context__ is not None and not first.__suppress_context__):
+        unreached |= type(first).__name__ in _UNCONNECTED
         first = first.__cause__ or first.__context__  # type: ignore[assignment]
-    if isinstance(first, TimeoutError | asyncio.CancelledError):
+    unreached |= type(first).__name__ in _UNCONNECTED
+    late = isinstance(first, TimeoutError | asyncio.CancelledError)
+    if unreached:
+        refused = isinstance(first, ConnectionRefusedError)
+        return Fault(f"nothing answers at {url} ({type(first).__name__})", busy=late, refused=refused, unreached=True)
+    if late:
         return Fault("the server did not answer in time", busy=True)
-    refused = isinstance(first, ConnectionRefusedError)
-    return Fault(f"the connection failed ({type(first).__name__})", refused=refused)
+    return Fault(f"the connection failed ({type(first).__name__})")
 
 
 def of_status(status: int, body: str, headers: Mapping[str, str], request: Request) -> Exception:
@@ -107,7 +117,7 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
         return PromptTooLongError(f"the prompt is too long for the server ({shown}); {remedy}", request)
     if status in (400, 403) and _FILTERED.search(body):
         return Filtered()
-    if status in (400, 404, 405, 422, 501) and _LOGPROBS.search(said):
+    if status in _NO_COMPLETIONS and (isinstance(request, Likelihood) or _LOGPROBS.search(said)):
         return without_probabilities(request, shown)
     remedy = _REMEDY.get(status, "see what it says")
     return ServerError(f"the server refuses ({shown}); {remedy}", request, status=status)
@@ -121,7 +131,7 @@ def without_probabilities(request: Request, said: str = "") -> UnsupportedReques
             f"the server gives no log-probabilities of an answer{why}, so it cannot answer Choice requests; {SAMPLED}"
         )
         return UnsupportedRequestError(words, request)
-    remedy = 'try likelihood="prompt_logprobs", which vLLM has, or a LocalJudge'
+    remedy = 'try likelihood="prompt_logprobs", which vLLM has, or take another model\'s perplexity'
     return UnsupportedRequestError(f"the server gives no log-probabilities of a prompt{why}; {remedy}", request)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from biaslab.core import Reply, Request
-from biaslab.errors import JudgeError, ServerError
+from biaslab.errors import JudgeError, ServerError, UnreachableError
 from biaslab.judges.api.faults import Fault
 from biaslab.judges.api.pace import Pace
 
@@ -76,12 +76,17 @@ class Patience:
         Seconds before the second attempt; doubled from one to the next, and spread at random.
     grace : float
         Seconds that are waited for replies on their way, when a run ends early.
+    reach : float
+        Seconds in which a server has to be reached for the first time: where nothing answers at the address within
+        them, after a few attempts, the run ends. How long an answer takes does not count, and once there was one, of
+        whatever kind, ``minutes`` holds.
     """
 
     retries: int = 6
     minutes: float = 60.0
     first_wait: float = 0.5
     grace: float = 30.0
+    reach: float = 6.0
 
 
 class _Item:
@@ -110,10 +115,12 @@ class Answers(Iterator[tuple[Request, Reply]]):
         requests: Sequence[Request],
         proven: set[type],
         taking: Callable[[Reply], None],
+        retrying: Callable[[str], object] = str,
     ) -> None:
         self._loop, self._attempt, self._pace, self._patience = loop, attempt, pace, patience
-        self._taking = taking
+        self._taking, self._retrying = taking, retrying
         self._proven = proven  # kinds that this server answered: the first request of a kind goes out alone
+        self._trying: type | None = None  # the kind that went out last
         self._pending = deque(_Item(request) for request in requests)
         self._ready: deque[tuple[Request, Reply]] = deque()  # the first one stays until the next is asked for
         self._news: queue.SimpleQueue[None] = queue.SimpleQueue()  # one a reply, and one for the end
@@ -184,9 +191,11 @@ class Answers(Iterator[tuple[Request, Reply]]):
             self._wake_at(self._pace.until)
         while self._pending and self._pace.until <= now and len(self._tasks) < int(self._pace.limit):
             self._full = self._arrived - self._taken + len(self._tasks) >= 2 * self._pace.most
-            if self._full or (type(self._pending[0].request) not in self._proven and (self._tasks or self._later)):
+            kind = type(self._pending[0].request)
+            alone = {kind, self._trying or kind} - self._proven
+            if self._full or (alone and (self._tasks or self._later)):
                 break
-            item = self._pending.popleft()
+            item, self._trying = self._pending.popleft(), kind
             task = self._loop.loop.create_task(self._serve(item, now))
             self._tasks.add(task)
             task.add_done_callback(self._done)
@@ -229,17 +238,22 @@ class Answers(Iterator[tuple[Request, Reply]]):
             return
         loop, patience = self._loop.loop, self._patience
         item.costly += not fault.refused
-        late = loop.time() - item.since > patience.minutes * 60
-        if item.costly > patience.retries or (fault.refused and late):
+        tried = loop.time() - item.since
+        wait = patience.first_wait if fault.wait is not None else patience.first_wait * 2 ** min(item.attempts - 1, 16)
+        wait = (fault.wait or 0.0) + min(wait, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
+        if fault.unreached and tried + wait > patience.reach:
+            words = f"{fault}, asked {item.attempts} times in {tried:.0f} s; start the server, or check its address"
+            self._end(UnreachableError(words, item.request))
+            return
+        if item.costly > patience.retries or (fault.refused and tried > patience.minutes * 60):
             words = f"a request failed {item.attempts} times, the last time because {fault}"
-            error = ServerError(f"{words}; run again to ask what is missing", item.request, status=fault.status)
+            gone = UnreachableError if fault.refused and fault.status is None else ServerError
+            error = gone(f"{words}; run again to ask what is missing", item.request, status=fault.status)
             if self._last_reply < item.since:
                 self._end(error)
             else:
                 self._left.append(error)
             return
-        wait = patience.first_wait if fault.wait is not None else patience.first_wait * 2 ** min(item.attempts - 1, 16)
-        wait = (fault.wait or 0.0) + min(wait, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
         handle: asyncio.TimerHandle
 
         def again() -> None:
@@ -249,6 +263,7 @@ class Answers(Iterator[tuple[Request, Reply]]):
 
         handle = loop.call_later(wait, again)
         self._later.add(handle)
+        self._retrying(str(fault))  # last: whatever becomes of the words, the request is asked again
 
     def _end(self, error: JudgeError | None) -> None:
         """Send no more, wait for what is on its way, and raise the first error then."""

@@ -62,8 +62,8 @@ class Wire:
         if self.prefill is None:
             words = (
                 "the conversation ends with the assistant's words, and most servers do not go on with them; where "
-                "yours does, say how: prefill={'continue_final_message': True, 'add_generation_prompt': False} for "
-                "vLLM, prefill={} for a server that needs no field, such as llama.cpp"
+                "yours does, say how: prefill='vllm', prefill='llama.cpp' for a server that needs no field, or fields "
+                "of your own; in a judge's name ?prefill=vllm"
             )
             raise UnsupportedRequestError(words, request)
         return self.prefill

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.checks import require_attributes_list, require_whole
-from biaslab.core import Metric, Reply, Status, Trial
+from biaslab.core import Metric, Nearest, Reply, Request, Status, Trial, reading_text
 from biaslab.datasets.schema import Dataset
 from biaslab.stats import (
     MISSING_SHARE,
@@ -231,6 +231,13 @@ class Probe(ABC):
     @abstractmethod
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Turn one raw reply into a value and a status; NaN unless the status is ``"ok"`` or ``"tie"``."""
+
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the nearest design without such requests as a judge refuses; None where there is none.
+
+        Trials of that design are estimated by this probe, too: see `biaslab.core.Nearest`.
+        """
+        return reading_text(self, refused)
 
     @abstractmethod
     def measure(self, cell: Cell) -> Iterator[Part]:

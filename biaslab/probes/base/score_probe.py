@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import ClassVar
 
-from biaslab.core import Reply, Status, Trial
+from biaslab.core import Completion, Nearest, Reply, Request, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.probes.base.probe import Probe
 from biaslab.scales import find_scale
@@ -66,6 +66,12 @@ class ScoreProbe(Probe):
         attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
         for item, attribute in product(items(dataset), attributes):
             yield Question.rate(dataset, item, [attribute], scale)
+
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the nearest design: text instead of label probabilities, an evaluator's number instead of text."""
+        if isinstance(refused, Completion) and self.answer == "text" and self.evaluators:
+            return Nearest(replace(self, answer="score", replicates=1), "takes an evaluator's number instead of text")
+        return super().nearest(refused)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score that the reply gives, and its status."""

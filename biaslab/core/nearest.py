@@ -1,0 +1,89 @@
+"""What to ask instead, where a judge refuses a request of a design."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from biaslab.core.protocols import Design
+from biaslab.core.requests import Choice, Completion, Request
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from biaslab.datasets.schema import Dataset
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """Another design of the same phenomenon, which does without what a judge refused.
+
+    Parameters
+    ----------
+    design : Design
+        What is asked instead.
+    words : str
+        What it does otherwise, as a verb phrase after the name of the design: "reads text instead of …".
+    reads : Design, optional
+        What the embedded model is asked first; then ``design`` is `Given`, and is handed its trials.
+    """
+
+    design: Design
+    words: str
+    reads: Design | None = None
+
+
+@runtime_checkable
+class Adaptable(Protocol):
+    """What a design may also offer: how to do without a request that a judge refuses."""
+
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the nearest design without such requests; None where the phenomenon cannot be seen without them."""
+
+
+@runtime_checkable
+class Given(Protocol):
+    """What a design offers that goes on with what another model was asked."""
+
+    def given(self, read: pd.DataFrame, dataset: Dataset) -> Design:
+        """Return the design that has the trials of the other model."""
+
+
+def reading_text(design: Any, refused: Request, **changes: object) -> Nearest | None:
+    """Return a design that reads text where it read label probabilities, the way of all that have ``answer``.
+
+    Parameters
+    ----------
+    design : dataclass
+        With a parameter ``answer``.
+    refused : Request
+        What a judge refuses.
+    **changes
+        What else differs, by parameter.
+
+    Returns
+    -------
+    Nearest or None
+        None if the refused request is no `Choice`, or text is read already.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> found = reading_text(bl.probes.Position(), Choice("A or B?", ("A", "B")))
+    >>> found.design.answer, found.words
+    ('text', 'reads text instead of label probabilities')
+    """
+    if not isinstance(refused, Choice) or getattr(design, "answer", None) != "distribution":
+        return None
+    return Nearest(replace(design, answer="text", **changes), "reads text instead of label probabilities")
+
+
+def ends_begun(request: Request) -> bool:
+    """Say whether a request wants the judge to go on with an answer that has begun.
+
+    Examples
+    --------
+    >>> ends_begun(Choice([("user", "How good is it?"), ("assistant", "Score:")], ("1", "2")))
+    True
+    """
+    return isinstance(request, Choice | Completion) and request.messages[-1].role == "assistant"

@@ -1,0 +1,58 @@
+"""The arguments of `ApiJudge`: what is allowed, and which of them enter its id."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from biaslab.checks import did_you_mean, require_one_of, require_whole
+from biaslab.core import canonical_json
+from biaslab.errors import InputError
+from biaslab.judges.api.wire import Wire
+
+#: What makes servers go on with a last message of the assistant, by their names.
+PREFILLS: Mapping[str, Mapping[str, Any]] = {
+    "vllm": {"continue_final_message": True, "add_generation_prompt": False},
+    "llama.cpp": {},
+}
+
+
+def settings(wire: Wire, fingerprint: str | None) -> str:
+    """Write the settings that replies depend on and that are not at their defaults, as canonical JSON."""
+    found = {
+        "fingerprint": fingerprint,
+        "likelihood": wire.likelihood if wire.likelihood != "echo" else None,
+        "parameters": dict(wire.parameters) or None,
+        "prefill": None if wire.prefill is None else dict(wire.prefill),
+        "top_logprobs": wire.top_logprobs if wire.top_logprobs != Wire.top_logprobs else None,
+    }
+    given = {name: value for name, value in found.items() if value is not None}
+    try:
+        return f":{canonical_json(given)}" if given else ""
+    except (TypeError, ValueError):
+        raise InputError("parameters", wire.parameters, "fields that JSON can write") from None
+
+
+def check_settings(model: str, likelihood: str, top_logprobs: int, most: int, timeout: float) -> None:
+    """Raise `InputError` if one of the arguments is not what is allowed."""
+    if not isinstance(model, str) or not model.strip():
+        raise InputError("model", model, "the name of a model")
+    require_one_of("likelihood", likelihood, ("echo", "prompt_logprobs"))
+    for name, value in (("top_logprobs", top_logprobs), ("max_concurrency", most)):
+        require_whole(name, value, 1)
+    if not timeout > 0:
+        raise InputError("timeout", timeout, "seconds above 0")
+
+
+def check_spending(name: str, given: Mapping[str, float], known: Sequence[str]) -> None:
+    """Raise `InputError` unless prices or limits are numbers by names that are known."""
+    for key, value in given.items():
+        if key not in known:
+            raise InputError(name, key, f"some of {', '.join(known)}", did_you_mean(key, known))
+        if not 0 <= value < math.inf or (name == "limits" and not value):
+            raise InputError(
+                f"{name}.{key}", value, "a number above 0" if name == "limits" else "a number of at least 0"
+            )
+    if name == "prices" and given and "input" not in given:
+        raise InputError(name, sorted(given), "dollars for a million tokens of input, and others if wanted")

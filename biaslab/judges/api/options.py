@@ -1,0 +1,159 @@
+"""Judges behind servers by name: what stands in an address, or in a table of ``biaslab.toml``, as typed options."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from biaslab.checks import did_you_mean
+from biaslab.errors import InputError
+from biaslab.judges.api import ApiJudge, Patience
+
+#: Keyword arguments of `biaslab.ApiJudge` that text can give, with what each is.
+OPTIONS: Mapping[str, str] = {
+    "api_key": "text",
+    "parameters": "fields",
+    "prefill": "text or fields",
+    "likelihood": "text",
+    "top_logprobs": "whole",
+    "fingerprint": "text",
+    "max_concurrency": "whole",
+    "timeout": "number",
+    "patience": "fields",
+    "token_field": "text",
+    "prices": "fields",
+    "limits": "fields",
+}
+#: Fields of a request that need no "parameters." before them.
+FIELDS = (
+    "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty",
+    "max_tokens", "max_completion_tokens", "reasoning_effort", "verbosity", "service_tier",
+)  # fmt: skip
+_NESTED = tuple(name for name, kind in OPTIONS.items() if kind.endswith("fields"))
+_NUMBERS: Mapping[str, tuple[type[float], ...]] = {"whole": (int,), "number": (int, float)}
+_WORDS = {
+    "whole": "a whole number of at least 0",
+    "number": "a number of at least 0",
+    "text": "text",
+    "fields": "a table of names and values",
+}
+
+
+def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
+    """Take apart what stands after ``api:`` in the name of a judge: model, address and options.
+
+    Parameters
+    ----------
+    name : str
+        ``MODEL[@ADDRESS][?NAME=VALUE&…]``.
+
+    Raises
+    ------
+    InputError
+        If what follows ``?`` are no options. Values are not shown, since one may be a key that belongs elsewhere.
+
+    Examples
+    --------
+    >>> split_address("qwen3@http://localhost:8000/v1?prefill=vllm&temperature=0&patience.reach=2")
+    ('qwen3', 'http://localhost:8000/v1', {'prefill': 'vllm', 'temperature': '0', 'patience': {'reach': '2'}})
+    """
+    where, mark, said = name.partition("?")
+    model, _, rest = where.partition("@http")
+    pairs = parse_qsl(said, keep_blank_values=True)
+    if mark and (not pairs or len(pairs) < said.strip("&").count("&") + 1 or not all(value for _, value in pairs)):
+        raise InputError("judge", f"api:{model}…?…", "api:model@address?name=value&name=value, such as ?prefill=vllm")
+    options: dict[str, Any] = {}
+    for option, value in pairs:
+        table, dot, field = option.partition(".")
+        if dot:
+            options.setdefault(table, {})[field] = value
+        else:
+            options[option] = value
+    return model, f"http{rest}" if rest else None, options
+
+
+def make_judge(
+    model: str, address: str | None, options: Mapping[str, Any], where: str = "", also: tuple[str, ...] = ()
+) -> ApiJudge:
+    """Make a judge behind a server from options as an address or a file has them.
+
+    Parameters
+    ----------
+    model : str
+        The model's name, as the server knows it.
+    address : str, optional
+        OpenAI's by default.
+    options : mapping
+        Keyword arguments of `biaslab.ApiJudge`, numbers perhaps as text, and fields of every request
+        (``temperature=0``; any other one as ``parameters.NAME``), "none" to leave one out.
+    where : str
+        In which table they stand, for messages.
+    also : tuple of str
+        What else the table may hold, for messages.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown or not what it has to be.
+
+    Examples
+    --------
+    >>> make_judge("qwen3", "http://localhost:8000/v1", {"prefill": "llama.cpp", "temperature": "0"}).id
+    'api:qwen3@localhost:8000/v1:{"parameters":{"temperature":0},"prefill":{}}'
+    """
+    _require_known(where, options, (*also, *OPTIONS, *FIELDS))
+    place = f"{where}." if where else ""
+    made = {name: _read(f"{place}{name}", OPTIONS[name], options[name]) for name in OPTIONS if name in options}
+    fields = {name: options[name] for name in FIELDS if name in options} | made.get("parameters", {})
+    if fields:
+        made["parameters"] = {name: _value(value) for name, value in fields.items()}
+    if "patience" in made:
+        made["patience"] = _patience(f"{place}patience", made["patience"])
+    for name in ("prices", "limits"):
+        if name in made:
+            table = made[name].items()
+            made[name] = {key: _read(f"{place}{name}.{key}", "number", value) for key, value in table}
+    return ApiJudge(model, address, **made)
+
+
+def _require_known(where: str, names: Iterable[str], known: tuple[str, ...]) -> None:
+    for name in names:
+        if name not in known:
+            some = f"one of {', '.join(known)}" + (", parameters.NAME" if "parameters" in known else "")
+            raise InputError(where or "option", name, some, did_you_mean(name, known))
+
+
+def _read(name: str, kind: str, value: Any) -> Any:
+    """Return a value as what an option has to be."""
+    if isinstance(value, Mapping) and kind.endswith("fields"):
+        return dict(value)
+    if kind.startswith("text") and isinstance(value, str):
+        return value
+    made: Any = _value(value)
+    numbers = _NUMBERS.get(kind, ())
+    if isinstance(made, numbers) and not isinstance(made, bool) and 0 <= float(made) < math.inf:
+        return made
+    shown = value if numbers else type(value).__name__
+    raise InputError(name, shown, " or ".join(_WORDS[part] for part in kind.split(" or ")))
+
+
+def _value(value: Any) -> Any:
+    """Return what a text says: a number, a truth value, nothing, a JSON document; else the text itself."""
+    if not isinstance(value, str):
+        return value
+    if value.lower() in ("none", "null"):
+        return None
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _patience(where: str, given: Mapping[str, Any]) -> Patience:
+    defaults = {name: getattr(Patience, name) for name in Patience.__dataclass_fields__}
+    _require_known(where, given, tuple(defaults))
+    kinds = {name: "whole" if isinstance(default, int) else "number" for name, default in defaults.items()}
+    return Patience(**{name: _read(f"{where}.{name}", kinds[name], value) for name, value in given.items()})

@@ -1,0 +1,103 @@
+"""``biaslab.toml``: judges by a name of one's own, shared by the command line, notebooks and Python."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from biaslab.checks import did_you_mean, is_whole
+from biaslab.core import Judge
+from biaslab.errors import InputError
+
+FILE = "biaslab.toml"
+_NAME = re.compile(r"[\w.-]+")
+_TAKEN = ("smollm2-135m", "simulated")
+_OWN = ("judge", "model", "address", "samples")
+_FORM = """a table such as [judges.mini] with model = "gpt-4o-mini", or judge = "organisation/model\""""
+
+
+def find_file() -> Path | None:
+    """Return the ``biaslab.toml`` of the working folder or of the nearest folder above it, None if there is none."""
+    folder = Path.cwd()
+    return next((place / FILE for place in (folder, *folder.parents) if (place / FILE).is_file()), None)
+
+
+def named_judges() -> dict[str, dict[str, Any]]:
+    """Return the judges that the file names, each with its table; none where there is no file.
+
+    Raises
+    ------
+    InputError
+        If the file is no TOML, or a name is one that stands for another judge.
+    """
+    path = find_file()
+    if path is None:
+        return {}
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise InputError("file", str(path), f"TOML ({error})", f"write {_FORM}") from None
+    unknown = [name for name in document if name != "judges"]
+    judges = document.get("judges", {})
+    if unknown or not isinstance(judges, Mapping):
+        remedy = did_you_mean(unknown[0], ["judges"]) if unknown else ""
+        raise InputError(str(path), unknown[0] if unknown else "judges", _FORM, remedy)
+    for name, table in judges.items():
+        if not _NAME.fullmatch(name) or name in _TAKEN or not isinstance(table, Mapping):
+            raise InputError(str(path), name, f"{_FORM}; the name of letters, digits, dots and hyphens")
+    return {name: dict(table) for name, table in judges.items()}
+
+
+def make_named(name: str, table: Mapping[str, Any], load: Callable[[str], Judge]) -> Judge:
+    """Make the judge that a table describes.
+
+    Parameters
+    ----------
+    name : str
+        What it is called, for messages.
+    table : mapping
+        ``model``, perhaps ``address`` and options of `biaslab.ApiJudge`; or ``judge``, any other name of a judge. With
+        ``samples`` its labels are shares of so many texts (`biaslab.Sampled`).
+    load : callable
+        Makes a judge from another name.
+
+    Raises
+    ------
+    InputError
+        If something in the table is not what it has to be. Values that may be keys are not shown.
+    """
+    where = f"{FILE}: judges.{name}"
+    if ("judge" in table) == ("model" in table):
+        raise InputError(where, sorted(table), "model or judge, one of the two")
+    for key in ("judge", "model", "address"):
+        if not isinstance(table.get(key, ""), str):
+            raise InputError(f"{where}.{key}", table[key], "text in quotation marks")
+    options = {key: value for key, value in table.items() if key not in _OWN}
+    judge: Judge
+    if "model" in table:
+        from biaslab.judges.api.options import make_judge
+
+        judge = make_judge(table["model"], table.get("address"), options, where, _OWN)
+    elif options or "address" in table:
+        first = next(iter([*options, "address"]))
+        raise InputError(where, first, "judge and samples alone, where judge names another judge", "write model =")
+    else:
+        judge = load(table["judge"])
+    samples = table.get("samples")
+    if samples is None:
+        return judge
+    if not is_whole(samples, 1):
+        raise InputError(f"{where}.samples", samples, "a whole number of at least 1")
+    from biaslab.judges.sampled import Sampled
+
+    return Sampled(judge, samples)
+
+
+def described(table: Mapping[str, Any]) -> str:
+    """Say in a few words what a table names, for a list."""
+    if "judge" in table:
+        return f"{table['judge']}, in {FILE}"
+    return f"{table.get('model')} at {str(table.get('address') or 'OpenAI').rpartition('@')[2]}, in {FILE}"

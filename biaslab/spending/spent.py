@@ -1,0 +1,87 @@
+"""What a run has spent so far, and what its progress bar says of that and of a judge's retries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from biaslab.core import Expanding, Judge, Reply, Request, Retrying, Trial, Usage
+from biaslab.errors import BudgetExceededError
+from biaslab.spending.budget import Budget
+from biaslab.spending.cost import dollars
+from biaslab.store.stored import StoredJudge
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+
+class Spent:
+    """What a run has asked of its judge so far, since when, and how much of it the budget allows.
+
+    Parameters
+    ----------
+    budget : Budget
+        Of the run.
+    source : Judge
+        Who is asked, with the store around it if there is one.
+    """
+
+    def __init__(self, budget: Budget, source: Judge) -> None:
+        self.budget, self.source, self.started = budget, source, time.monotonic()
+        self.requests, self.usage = 0, Usage()
+
+    def count(self, reply: Reply) -> None:
+        """Count a reply, unless it came from the store."""
+        if not isinstance(self.source, StoredJudge) or self.source.asked > self.requests:
+            self.requests, self.usage = self.requests + 1, self.usage + reply.usage
+
+    def dollars(self) -> float:
+        """Return what the replies cost."""
+        return 0.0 if self.budget.prices is None else dollars(self.usage, self.budget.prices)
+
+    def require(self, judge: Judge, missing: Sequence[Request], trials: Sequence[Trial], begins: bool) -> None:
+        """Refuse what the budget does not cover: the first part of a design before it, a later one if all is spent."""
+        if begins or not self.requests:
+            self.budget.require(judge, missing, trials)
+        elif missing:
+            self.stop_at_limit("the design has more to ask, what was answered is kept if a store was given")
+
+    def stop_at_limit(self, progress: str) -> None:
+        """Raise `BudgetExceededError` if a limit is reached; nothing is spent on replies that were stored."""
+        seconds = time.monotonic() - self.started
+        reached = self.budget.exceeded(self.requests, self.usage.tokens, seconds, self.dollars())
+        if self.requests and reached:
+            again = "run again with a larger budget to go on"
+            raise BudgetExceededError(f"the budget is spent: {reached}; {progress}; {again}")
+
+
+class Postfix:
+    """What stands behind a progress bar: what is spent so far, and what a judge says of its retries."""
+
+    def __init__(self, bar: tqdm[Any]) -> None:
+        self._bar, self._spent, self._retries = bar, "", ""
+
+    def retried(self, words: str) -> None:
+        """Say at once that the judge asks again; called from its thread."""
+        self._retries = words
+        self._show(refresh=True)
+
+    def spent(self, dollars: float) -> None:
+        """Say what is spent, when the bar is drawn next."""
+        self._spent = f"${dollars:,.2f}"
+        self._show(refresh=False)
+
+    def _show(self, refresh: bool) -> None:
+        self._bar.set_postfix_str("; ".join(filter(None, (self._spent, self._retries))), refresh=refresh)
+
+
+@contextmanager
+def postfix_of(judge: Judge, bar: tqdm[Any]) -> Iterator[Postfix]:
+    """Yield what stands behind a bar, to which a judge that asks again (`biaslab.core.Retrying`) writes."""
+    found = Postfix(bar)
+    while isinstance(judge, Expanding) and not isinstance(judge, Retrying):
+        judge = judge.judge
+    with judge.watched(found.retried) if isinstance(judge, Retrying) else nullcontext():
+        yield found

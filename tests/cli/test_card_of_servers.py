@@ -1,0 +1,109 @@
+"""`biaslab card` and `probe` of judges behind servers that people have: chat alone, text alone, none at all."""
+
+import runpy
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from biaslab.cli import main
+
+FOLDER = Path(__file__).resolve().parents[1] / "judges"
+AnsweringServer = runpy.run_path(str(FOLDER / "answering_server.py"))["AnsweringServer"]
+SMALL = ["--contexts", "2", "--attribute", "coherence", "--candidates", "2"]
+
+
+@pytest.fixture(autouse=True)
+def _work_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def chat_alone(*options):
+    return AnsweringServer(*options, probabilities=False, completions=False)
+
+
+def card(server, *probes, options=""):
+    name = f"api:judge@{server.url}?patience.first_wait=0.001&patience.reach=0.3&patience.retries=1{options}"
+    return main(["card", name, *SMALL, *(word for probe in probes for word in ("--probe", probe))])
+
+
+def test_a_card_of_a_chat_alone_ends_with_a_page_that_says_what_was_asked_otherwise(capsys):
+    probes = ("verbosity", "familiarity", "source")
+    with chat_alone() as server:
+        assert card(server, *probes) == 0
+        said = capsys.readouterr()
+        assert card(server, *probes) == 0
+        assert capsys.readouterr().out.count(" 0 judge calls") == len(probes)
+    for words in (said.out, Path("card.md").read_text(), Path("card.html").read_text()):
+        assert "verbosity reads text instead of label probabilities (the server gives no log-probabilities" in words
+        assert "takes the perplexity of the embedded model instead of the judge" in words
+    assert "not measured" not in said.out
+    assert "Warning" not in said.err.replace("MissingDataWarning", "")
+    cells = pd.read_csv("card.csv")
+    assert set(cells["probe"]) == set(probes)
+    assert cells.loc[cells["probe"] == "verbosity", "estimate"].notna().all()
+    assert Path("card.png").stat().st_size > 10_000
+
+
+def test_one_probe_that_fails_is_not_measured_and_the_card_is_there_after_each(capsys):
+    there = []
+
+    def script(text, attempt):
+        there.append(Path("card.html").exists())
+        return "too long" if "Summary A" in text else ""
+
+    with chat_alone(script) as server:
+        assert card(server, "position", "verbosity", "anchoring", "source") == 0
+    said = capsys.readouterr().out
+    assert "position of api:judge" in said
+    assert "not measured; context 'news-01'" not in said  # it is the server that refuses, not a check
+    assert "the prompt is too long for the server (HTTP 400" in said
+    assert "anchoring of api:judge" in said  # it needs two attributes
+    page = Path("card.md").read_text()
+    assert "Not measured: position (the prompt is too long" in page
+    assert "Not measured: anchoring (attributes is" in page
+    assert set(pd.read_csv("card.csv")["probe"]) == {"verbosity", "source"}
+    assert not there[0]
+    assert there[-1]  # saved before the last probe was asked
+
+
+def test_a_server_that_is_down_is_said_once_and_soon(capsys):
+    with chat_alone() as server:
+        pass
+    began = time.monotonic()
+    assert card(server) == 3
+    captured = capsys.readouterr()
+    assert time.monotonic() - began < 20
+    assert "not measured; nothing answers" not in captured.out
+    assert captured.err.count("\n") == 1
+    assert f"biaslab: nothing answers at {server.url} (ConnectionRefusedError)" in captured.err
+    assert "start the server, or check its address" in captured.err
+    assert not Path("card.html").exists()
+
+
+def test_a_server_that_refuses_the_key_halfway_is_asked_nothing_more(capsys):
+    asked = []
+
+    def script(text, attempt):
+        if "Summary A" in text:
+            asked.append(text)
+            return "401"
+        return ""
+
+    with chat_alone(script) as server:
+        assert card(server, "verbosity", "position", "source", "comparative") == 0
+    assert len(asked) <= 64  # what was in flight of one probe
+    said = capsys.readouterr().out
+    assert "asked nothing more; the server refuses (HTTP 401" in said
+    assert "Not measured: position, source, comparative (the server refuses (HTTP 401" in Path("card.md").read_text()
+    assert set(pd.read_csv("card.csv")["probe"]) == {"verbosity"}
+
+
+def test_a_probe_prints_what_was_asked_otherwise(capsys):
+    with chat_alone() as server:
+        words = ["probe", "position", "--judge", f"api:judge@{server.url}", "--contexts", "2"]
+        assert main([*words, "--attribute", "coherence"]) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[1].startswith("position reads text instead of label probabilities (the server gives")
+    assert "NearestDesign" not in said.err

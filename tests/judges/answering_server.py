@@ -1,0 +1,52 @@
+"""The scripted server of `fault_server.py`, which here answers every prompt of a probe in the form that it wants."""
+
+import hashlib
+import json
+import re
+import runpy
+from pathlib import Path
+
+FaultServer = runpy.run_path(str(Path(__file__).with_name("fault_server.py")))["FaultServer"]
+
+
+class AnsweringServer(FaultServer):
+    """A server that answers in the form that a prompt wants, with what depends on prompt and seed alone."""
+
+    def __init__(self, *options, completions=True, **named):
+        super().__init__(*options, **named)
+        self.completions = completions
+
+    async def play(self, fault, request, body, text):
+        if "prompt" in body and not self.completions:
+            fault = "404"
+        return await super().play(fault, request, body, text)
+
+    def document(self, body, text):
+        document = super().document(body, text)
+        if "messages" in body:
+            document["choices"][0]["message"]["content"] = written(text, hashed(f"{text} {body.get('seed')}") % 2)
+        return document
+
+    def likeliest(self, text):
+        if "Summary A" in text:
+            return super().likeliest(text)
+        first = 1 + hashed(text) % 4
+        return {str(first): 0.5, str(first + 1): 0.3, "The": 0.1}
+
+
+def hashed(text):
+    return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)
+
+
+def written(prompt, noise):
+    """Answer a prompt in its form (a summary, lines of scores, a JSON object, a score), moved by noise of 0 or 1."""
+    if "Summary A" in prompt:
+        return f"Summary {'AB'[(hashed(prompt) % 3 + noise) // 2]}"
+    most = int((re.findall(r"from 1 \(worst\) to (\d+)", prompt) or ["5"])[-1])
+    score = 1 + hashed(prompt) % (most - 1) + noise
+    form = prompt.rpartition(":\n")[2]
+    if form.startswith("{"):
+        return json.dumps({name: score if name == "score" else "It is so." for name in re.findall(r'"(\w+)": ', form)})
+    filled = re.sub(r"<(score|number)>", lambda place: str((score + place.start()) % most + 1), form)
+    filled = re.sub(r"<[^>]*reasons[^>]*>", "It is so.", filled)
+    return filled if filled != form else str(score)
