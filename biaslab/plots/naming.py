@@ -11,8 +11,8 @@ _AT_THE_END = re.compile(r"(?<=, )(s|sr|rs)$")
 _SPEAKING = frozenset(
     [
         "answer", "attribute", "comparison", "configuration", "cot", "data", "dataset", "debiasing", "decoding", "form",
-        "judge", "kind", "level", "log", "naming", "order", "remedy", "role", "scorer", "source", "strategy",
-        "variant", "who",
+        "judge", "kind", "level", "log", "naming", "order", "remedy", "role", "scorer", "source", "strategy", "variant",
+        "who",
     ]
 )  # fmt: skip
 #: Values that are short in a table.
