@@ -65,7 +65,6 @@ def card(
     from biaslab.report import card as make_card
     from biaslab.report.summary import STATUS
     from biaslab.report.wording import correction
-    from biaslab.spending.announcement import foresee_all
 
     measured = read_estimates(remedies) if remedies is not None else None
     kinds = [find_probe(name) for name in probe] if probe else list(available().values())
@@ -85,8 +84,7 @@ def card(
             data.require_attributes(attribute)
         for name in asked:
             judge = load_judge(name, data)
-            if planned := foresee_all(chosen, judge, data, store):
-                typer.echo(f"{judge.id}, {count(len(chosen), 'probe')}: {planned}")
+            _announce(chosen, judge, data, store)
             measured_here, why = _ask(judge, chosen, data, store)
             frames, missing = frames + measured_here, missing + why
     if not frames:
@@ -183,6 +181,14 @@ def _ask(
             missing.append((judge.id, probe.name, " ".join(str(error).split())))
             typer.echo(f"{probe.name} of {judge.id}: not measured; {missing[-1][-1]}")
     return frames, missing
+
+
+def _announce(probes: Sequence[Probe], judge: Judge, data: Dataset, store: Path) -> None:
+    """Say what all probes together are going to ask, where something is open."""
+    from biaslab.spending.announcement import foresee_all
+
+    if planned := foresee_all(probes, judge, data, store):
+        typer.echo(f"{judge.id}, {count(len(probes), 'probe')}: {planned}")
 
 
 def _has_no_bias(kind: type[Probe]) -> bool:

@@ -56,10 +56,7 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     >>> load_judge("simulated:position=0.5", bl.load_dataset("graded", limit=2)).position
     0.5
     """
-    if not isinstance(name, str):
-        raise InputError(
-            "judge", name, "the name of a judge, such as 'smollm2-135m'", "a judge itself needs no loading"
-        )
+    _require_name(name)
     if name.split(":")[0] == "simulated":
         from biaslab.judges.simulated import SimulatedJudge
 
@@ -88,6 +85,13 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     from biaslab.judges.local import LocalJudge
 
     return LocalJudge(name)
+
+
+def _require_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise InputError(
+            "judge", name, "the name of a judge, such as 'smollm2-135m'", "a judge itself needs no loading"
+        )
 
 
 def _refuse_unknown_kind(name: str) -> None:
