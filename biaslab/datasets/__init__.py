@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from biaslab.checks import require_one_of
-from biaslab.datasets._options import check_options, join_name, read_options, split_name
+from biaslab.datasets._name_options import check_options, join_name, read_options, split_name
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 

@@ -61,10 +61,7 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     >>> load_judge("simulated:position=0.5", bl.load_dataset("graded", limit=2)).position
     0.5
     """
-    if not isinstance(name, str):
-        raise InputError(
-            "judge", name, "the name of a judge, such as 'smollm2-135m'", "a judge itself needs no loading"
-        )
+    _require_name(name)
     if name.split(":")[0] == "simulated":
         from biaslab.judges.simulated import SimulatedJudge
 
@@ -100,6 +97,13 @@ def _sampled(name: str, dataset: Dataset | None) -> Judge:
     if not k.isdecimal() or not inner:
         raise InputError("judge", name, "sampled:k:judge, such as sampled:20:api:qwen3@http://localhost:8000/v1")
     return Sampled(load_judge(inner, dataset), int(k))
+
+
+def _require_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise InputError(
+            "judge", name, "the name of a judge, such as 'smollm2-135m'", "a judge itself needs no loading"
+        )
 
 
 def _refuse_unknown_kind(name: str) -> None:
