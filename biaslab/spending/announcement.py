@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from biaslab.core import Design, Expanding, Judge, Request, Usage
 from biaslab.errors import InputError, JudgeError
 from biaslab.output import count
-from biaslab.spending.budget import Budget
+from biaslab.spending.budget import Budget, budget_of
 from biaslab.spending.cost import count_tokens, dollars, unanswered
 from biaslab.store import Store
 
@@ -81,7 +81,7 @@ def foresee(
     stored : int
         Further ones, whose replies it holds.
     budget : Budget, optional
-        Whose prices and measured speed are used; else the prices of the judge, where it has ``prices``.
+        Whose prices and measured speed are used; else those of the judge, where it has any.
     more : bool
         The design goes on with what is answered.
 
@@ -95,8 +95,8 @@ def foresee(
     """
     tokens = count_tokens(judge, missing, _SAMPLE)
     read, written = float(tokens.read.sum()), float(tokens.written.sum())
-    known = budget or Budget()
-    prices = known.prices or getattr(judge, "prices", None)
+    known = budget or budget_of(judge) or Budget()
+    prices = known.prices
     price = None if not prices else dollars(Usage(round(read), 0, round(written)), prices)
     asked = sum(len(judge.expand(each)) for each in missing) if isinstance(judge, Expanding) else len(missing)
     seconds = None if known.seconds_per_request is None else known.seconds_per_request * len(missing)
