@@ -36,7 +36,8 @@ def kept(tmp_path, *sources):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_notebook_keeps_how_a_bar_ended_and_no_widget(tmp_path):
-    [collected], [gone, stopped] = kept(tmp_path, STUDY, BARS)
+    [collected, announced], [gone, stopped] = kept(tmp_path, STUDY, BARS)
+    assert announced.startswith("position: 32 requests; ")
     assert list(collected) == ["text/plain"]
     assert collected["text/plain"].startswith("position: 100%|██████████| 32/32 [")
     assert "?reply/s" not in collected["text/plain"]

@@ -45,8 +45,7 @@ def project(tmp_path, monkeypatch):
 def asked(place):
     """Execute the study where a kernel starts in a folder, and return what it says that it asked."""
     executed = papermill.execute_notebook("notebooks/study.ipynb", None, cwd=str(place), progress_bar=False)
-    [said] = [output.text for output in executed.cells[-1].outputs if output.output_type == "stream"]
-    return said
+    return [output.text for output in executed.cells[-1].outputs if output.output_type == "stream"][-1]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -63,9 +63,8 @@ def test_files_keep_the_limits(tmp_path):
 
 
 def test_bad_exports(tmp_path):
-    for path in ("s.csv", "none/s.jsonl"):
-        with pytest.raises(InputError, match="path"):
-            export_batch(JUDGE, REQUESTS, tmp_path / path)
+    with pytest.raises(InputError, match="path"):
+        export_batch(JUDGE, REQUESTS, tmp_path / "s.csv")
     with pytest.raises(InputError, match="at least one"):
         export_batch(JUDGE, [], tmp_path / "s.jsonl")
     with pytest.raises(UnsupportedRequestError, match="one by one"):
@@ -189,5 +188,5 @@ def test_a_server_that_refuses_batches_is_said_without_the_key(tmp_path, monkeyp
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
     assert not any(b"planted" in file.read_bytes() for file in tmp_path.iterdir())
-    with pytest.raises(ServerError, match="connection failed"):
+    with pytest.raises(ServerError, match="nothing answers"):
         BatchJobs(tmp_path / "s.jsonl").submit()

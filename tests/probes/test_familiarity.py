@@ -265,7 +265,7 @@ def test_a_judge_without_likelihoods_is_refused_before_it_is_asked(graded):
     inner = bl.SimulatedJudge(graded)
     judge = Wordless(inner)
     with pytest.raises(UnsupportedRequestError, match=r"does not answer Likelihood requests.*another judge"):
-        collect(Familiarity(), judge, graded)
+        bl.collect(Familiarity(), judge, graded, progress=False, nearest=False)
     assert not judge.asked
     texts = log_perplexities(collect(Familiarity(asks="likelihoods"), inner, graded), graded)
     trials = collect(Familiarity(log_perplexity=texts), judge, graded)

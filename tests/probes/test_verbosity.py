@@ -156,7 +156,7 @@ class WordCounter:
 
 def test_an_evaluator_is_asked_for_numbers(graded):
     with pytest.raises(UnsupportedRequestError, match="Score"):
-        collect(Verbosity(), WordCounter(), graded)
+        collect(Verbosity(), WordCounter(), graded, nearest=False)
     probe = Verbosity(attributes=["fluency"], scale="1-10", answer="score")
     trials = collect(probe, WordCounter(), graded)
     assert trials["value"].to_numpy() == pytest.approx(1 + 0.9 * np.log2(trials["words"] / 8))
