@@ -259,7 +259,10 @@ def test_a_wanted_bootstrap_is_kept_and_without_a_null_there_is_no_test():
 @pytest.mark.parametrize("contexts", [8, 24, 100])
 @pytest.mark.parametrize("rate", [0.5, 0.8])
 def test_type_one_error_and_coverage_hold(contexts, rate):
-    """2000 studies of judges whose contexts differ: rejections of a true null, and intervals that cover the truth."""
+    """2000 studies of judges whose contexts differ: rejections of a true null, and intervals that cover the truth.
+
+    The sign-flip test and the bootstrap interval reject where both do, so that of few contexts they reject a little less.
+    """
     generator, rejected, covered, studies = np.random.default_rng(11), 0, 0, 2000
     for study in range(studies):
         rates = generator.beta(16 * rate, 16 * (1 - rate), contexts)
@@ -268,8 +271,9 @@ def test_type_one_error_and_coverage_hold(contexts, rate):
         rejected += found.p_value < 0.05
         covered += found.ci_low <= rate <= found.ci_high
     assert rejected / studies <= 0.065
-    assert rate != 0.5 or rejected / studies >= 0.035  # the exact test is conservative where contexts are skewed
-    assert 0.93 <= covered / studies <= 0.97
+    least, most = (0.025, 0.98) if contexts == 8 else (0.035, 0.97)
+    assert rate != 0.5 or rejected / studies >= least  # the exact test is conservative where contexts are skewed
+    assert 0.93 <= covered / studies <= most
 
 
 @pytest.mark.slow
