@@ -95,7 +95,8 @@ def collect(
         opponent_id, attribute, <conditions>, replicate, value, status, label_mass, samples, tokens, key``. ``value`` is
         NaN unless ``status`` is "ok" or "tie". ``label_mass`` is the probability that all labels have together, NaN for
         text. ``samples`` says of how many samples that and the value are shares, NaN where they are exact. The number
-        of replies that the judge gave now is in ``attrs["asked"]``, those from the store in ``attrs["stored"]``.
+        of replies that the judge gave now is in ``attrs["asked"]``, those from the store in ``attrs["stored"]``,
+        the store's file in ``attrs["store"]``.
 
     Raises
     ------
@@ -140,6 +141,8 @@ def collect(
     finally:
         if kept is not None and kept is not store:
             kept.close()
+    if kept is not None:
+        frame.attrs["store"] = str(kept.path.resolve())
     if run.otherwise:
         frame.attrs["otherwise"] = f"{probe.name} {' and '.join(run.otherwise)}"
         warnings.warn(frame.attrs["otherwise"], NearestDesignWarning, stacklevel=2)

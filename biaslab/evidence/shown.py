@@ -99,7 +99,8 @@ def show(
     trials : pandas.DataFrame, optional
         Where rows of estimates are given: the trials that they were made of. Shown are those behind these rows.
     store : Store or path, optional
-        The store of the study, which has prompts and replies.
+        The store of the study, which has prompts and replies. By default the one that trials of `biaslab.collect` name
+        in ``attrs["store"]``, if it is there.
     n : int
         Cards at most. A card has both orders of a pair side by side, or the scores of one item.
     sort : {"flips", "ties", "unread", "effects", "trials"}
@@ -148,11 +149,19 @@ def show(
     picked = picked.assign(winner=groups["winner"])[groups["card"].isin(kept)]
     place = picked["card"].map({card: place for place, card in enumerate(kept)})
     picked = picked.iloc[place.argsort(kind="stable")]
-    found = find(picked, store, dataset, probe)
+    found = find(
+        picked, _store_of(judgements if trials is None else trials) if store is None else store, dataset, probe
+    )
     people = People(found.dataset)
     parts = picked.groupby("card", sort=False)
     exhibits = tuple(exhibit(part.drop(columns="card"), found, people) for _, part in parts)
     return Shown(exhibits, picked.drop(columns=["card", "winner"]), len(cards), (*notes, *found.missing))
+
+
+def _store_of(trials: pd.DataFrame) -> Path | None:
+    """Return where the replies of trials are kept, if they say so and it is still there."""
+    named = trials.attrs.get("store")
+    return Path(named) if named is not None and Path(named).exists() else None
 
 
 def _trials(judgements: pd.DataFrame, trials: pd.DataFrame | None) -> tuple[pd.DataFrame, list[str]]:

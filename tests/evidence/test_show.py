@@ -124,6 +124,7 @@ def test_what_is_wanted_comes_first(study, sort, first):
 
 def test_a_tie_has_no_probabilities(study):
     trials = study[0].assign(dataset="other", value=0.5, status="tie")
+    trials.attrs.pop("store")
     sides = [side for card in bl.show(trials).exhibits for side in card.sides]
     assert {side.read for side in sides} == {"neither"}
     assert not any(side.bars for side in sides)
@@ -160,6 +161,9 @@ def test_estimates_lead_to_the_judgements_behind_them(data):
 
 def test_without_a_store_prompts_are_planned_again_and_the_rest_is_said_in_a_line(study):
     trials, _ = study
+    assert not bl.show(trials, n=2).missing  # trials say where their replies are
+    trials = trials.copy()
+    trials.attrs.pop("store")
     shown = bl.show(trials, n=2)
     assert all(side.prompt and side.bars for card in shown.exhibits for side in card.sides)
     [line] = shown.missing
