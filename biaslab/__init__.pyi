@@ -1,6 +1,8 @@
 from . import (
     atlas as atlas,
     distill as distill,
+    edits as edits,
+    mitigation as mitigation,
     plots as plots,
     probes as probes,
     published as published,
@@ -22,6 +24,7 @@ from .core import (
     Trial as Trial,
     Usage as Usage,
 )
+from .correct import compare as compare, correct as correct
 from .datasets import Dataset as Dataset, load_dataset as load_dataset
 from .errors import BiaslabError as BiaslabError
 from .evidence import Shown as Shown, show as show
@@ -29,6 +32,7 @@ from .judgements import read_judgements as read_judgements
 from .judges import load_judge as load_judge
 from .judges.api import ApiJudge as ApiJudge
 from .judges.local import LocalJudge as LocalJudge
+from .judges.panel_of_judges import Panel as Panel
 from .judges.recorded import RecordedJudge as RecordedJudge
 from .judges.sampled import Sampled as Sampled
 from .judges.simulated import SimulatedJudge as SimulatedJudge

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from math import isfinite
 from numbers import Real
 
 from biaslab.errors import InputError, MissingDependencyError
@@ -25,6 +26,20 @@ def require_whole(name: str, value: object, least: int, optional: bool = False) 
     """Raise `InputError` unless a value is a whole number of at least so much; an optional one may be None."""
     if not (is_whole(value, least) or (optional and value is None)):
         raise InputError(name, value, f"a whole number of at least {least}")
+
+
+def shares_of(weights: Sequence[float], size: int) -> tuple[float, ...]:
+    """Return the weights of a panel's members divided by their sum.
+
+    Raises
+    ------
+    InputError
+        Unless there is one number a member, at least 0, and not all are 0.
+    """
+    values = [float(weight) for weight in weights]
+    if len(values) != size or not all(isfinite(value) and value >= 0 for value in values) or not any(values):
+        raise InputError("weights", list(weights), f"{size} numbers, one a member, at least 0 and not all 0")
+    return tuple(value / sum(values) for value in values)
 
 
 def require_temperature(value: object) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
-from inspect import signature
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from biaslab.core import (
     Reply,
     Request,
     Trial,
+    goes_on,
     request_key,
 )
 from biaslab.errors import (
@@ -184,7 +184,7 @@ class _Run:
                 self.spent.require(self.judge, missing, trials, begins=not frames)
             if tells and missing:
                 stored = len(places) - len(missing)
-                planned = foresee(self.judge, missing, stored, self.budget, _goes_on(probe))
+                planned = foresee(self.judge, missing, stored, self.budget, goes_on(probe))
                 self.bar.write(f"{probe.name}: {planned}")
             replies = _ask(self.source, places, self.spent, self.bar, self.postfix)
             requests += len(places)
@@ -241,13 +241,9 @@ def _reason(error: JudgeError) -> str:
 
 def _next_trials(probe: Design, dataset: Dataset, frames: Sequence[pd.DataFrame]) -> list[Trial]:
     """Return what a design asks after the trials so far; nothing where it takes no trials."""
-    if not _goes_on(probe):
+    if not goes_on(probe):
         return []
     return list(probe.design(dataset, pd.concat(frames, ignore_index=True)))  # type: ignore[call-arg]
-
-
-def _goes_on(probe: Design) -> bool:
-    return "trials" in signature(probe.design).parameters
 
 
 def _check(judge: Judge, requests: Sequence[Request], trials: Sequence[Trial]) -> None:

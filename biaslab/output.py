@@ -1,15 +1,19 @@
-"""What leaves the package: counted nouns and tables for people, and files that are written whole or not at all."""
+"""What leaves the package: numbers, counted nouns and tables for people, and files written whole or not at all."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from biaslab.errors import InputError
+
+MISSING = "–"
 
 
 def count(number: int, noun: str) -> str:
@@ -22,6 +26,23 @@ def count(number: int, noun: str) -> str:
     """
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """Write a number with a real minus sign, an en dash where there is none, and no negative zero.
+
+    What lies halfway between two digits but for its last bits is written as if it lay there.
+
+    Examples
+    --------
+    >>> number(-0.12345), number(-0.0001), number(float("nan")), number(0.9375 - 1e-15)
+    ('−0.123', '0.000', '–', '0.938')
+    """
+    if value is None or math.isnan(value):
+        return MISSING
+    value = float(f"{value:.12g}")
+    text = f"{value:,.{digits}f}" if abs(value) < 1e6 else f"{value:.{digits}g}"
+    return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
 
 
 def html_table(caption: str, facts: Iterable[Sequence[str]]) -> str:

@@ -42,9 +42,9 @@ def defaults(source: str) -> dict[str, Any]:
 def types_of(notebook: Path) -> dict[str, Any]:
     """Return the parameters of a notebook with the types of their values, as `biaslab.written.read` takes them.
 
-    Any may be None. The type is that of the default; where that is None, a comment that begins with "list" says that a
-    list is meant, and behind a number a word in quotes that it may stand there. Papermill's own reading drops lines
-    with a second "=", as in a comment.
+    Any may be None. The type is that of the default; where that is None, a comment that begins with "list" or "number"
+    says what is meant, and behind a number a word in quotes that it may stand there. Papermill's own reading drops
+    lines with a second "=", as in a comment.
     """
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     tagged = next((cell for cell in cells if "parameters" in cell["metadata"].get("tags", ())), {"source": ""})
@@ -101,6 +101,7 @@ def _type(value: Any, comment: str) -> Any:
     if isinstance(value, list | tuple):
         return list[type(value[0])] | None if value else list[str] | None  # type: ignore[misc]
     if value is None:
-        return list[int | float | str] | None if comment.startswith("list") else str | None
+        kinds = {"list": list[int | float | str], "number": int | float}
+        return next((kind | None for word, kind in kinds.items() if comment.startswith(word)), str | None)
     words = tuple(_QUOTED.findall(comment)) if isinstance(value, int | float) else ()
     return Literal[words] | type(value) | None if words else type(value) | None

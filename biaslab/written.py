@@ -22,6 +22,8 @@ from biaslab.errors import InputError
 
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)")
 _TRUTH = {"true": True, "yes": True, "false": False, "no": False}
+_EXAMPLES = {bool: "true", int: "3", float: "0.5"}
+_NO = object()  # the text is no value of the type
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", NoneType: "none", str: "a text"}
 
 
@@ -60,7 +62,7 @@ def read(name: str, text: str, hint: Any) -> Any:
 
 
 def pairs(given: Iterable[str] | None, option: str, form: str) -> dict[str, str]:
-    """Return names and values of an option that is written ``NAME=VALUE`` and may be repeated.
+    """Return names and values of an option that is written ``NAME=VALUE`` and may be repeated; a value may be empty.
 
     Raises
     ------
@@ -75,16 +77,12 @@ def pairs(given: Iterable[str] | None, option: str, form: str) -> dict[str, str]
     written: dict[str, str] = {}
     for each in given or ():
         name, equals, value = (part.strip() for part in each.partition("="))
-        if not (name and equals and value):
+        if not (name and equals):
             raise InputError(option, each, form)
         if name in written:
             raise InputError(option, each, "every name once", f"{name} is {written[name]} already")
         written[name] = value
     return written
-
-
-_EXAMPLES = {bool: "true", int: "3", float: "0.5"}
-_NO = object()  # the text is no value of the type
 
 
 def _kinds(hint: Any) -> list[Any]:
@@ -111,7 +109,7 @@ def _read_as(name: str, text: str, kind: Any) -> Any:
         found = _RANGE.fullmatch(text)
         return (float(found[1]), float(found[2])) if found else _NO
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        pairs = [part.partition("=") for part in text.split(",")]
+        pairs = [part.partition("=") for part in text.split(",")] if text else []
         good = all(key and equals and value for key, equals, value in pairs)
         return {key.strip(): read(name, value, inner[1]) for key, _, value in pairs} if good else _NO
     if isinstance(origin, type) and issubclass(origin, Sequence):

@@ -1,6 +1,7 @@
 """The instrument on the scales: right estimators keep their bands, wrong ones are caught."""
 
 import dataclasses
+from datetime import date
 from typing import ClassVar
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 import biaslab as bl
 from biaslab import calibration
+from biaslab.calibration import cells
+from biaslab.calibration.pages import render
 from biaslab.calibration.population import Population, construct_population, estimate_each, studies
 from biaslab.cli import main
 from biaslab.core import Calibration, Metric
@@ -82,12 +85,52 @@ def test_refusals_counted_as_losses_are_caught_where_there_are_refusals():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(available()))
 def test_every_primary_metric_keeps_its_bands(name):
-    """Reduced: 200 studies of 24 contexts; `biaslab calibrate --check` runs them all."""
-    reduced = {"studies": 200, "population": 2000, "contexts": [24], "curve": []}
+    """Reduced: 100 studies of 24 contexts; `biaslab calibrate --check` runs them all."""
+    reduced = {"studies": 100, "population": 1000, "contexts": [24], "curve": []}
     found = bl.calibrate([available()[name]], **reduced)
     assert set(found["metric"]) >= set(available()[name].primary)
     bad = calibration.outside(found)
     assert bad.empty, "\n".join(map(calibration.describe, bad.itertuples()))
+
+
+def test_two_judges_of_the_same_contexts_are_compared():
+    options = {"studies": 5, "population": 40, "contexts": [6], "generators": ["two_judges"]}
+    found = bl.calibrate([Position], [METRIC], **options)
+    shown = found[["generator", "planted", "quantity"]].to_numpy().tolist()
+    assert [row[0] for row in shown] == ["two_judges"] * 4
+    assert [tuple(row[1:]) for row in shown] == [
+        (planted, name)
+        for planted in (False, True)
+        for name in ("type_i_error" if not planted else "power", "coverage")
+    ]
+    truth = found.groupby("planted")["truth"].first()
+    assert abs(truth[False]) < 0.06
+    assert truth[True] > 0.05
+    assert "two_judges: differences between two" in render(found, "biaslab calibrate", date(2026, 1, 31))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "metric"), [(Position, METRIC), (bl.probes.Verbosity, "verbosity_slope")])
+def test_differences_between_judges_keep_their_bands(kind, metric):
+    """Reduced: 50 studies of 24 contexts; the guide has the table of 1000, and says what 8 contexts lack."""
+    found = bl.calibrate([kind], [metric], studies=50, population=400, contexts=[24], generators=["two_judges"])
+    bad = calibration.outside(found)
+    assert bad.empty, "\n".join(map(calibration.describe, bad.itertuples()))
+
+
+@pytest.mark.slow
+def test_judges_taken_as_independent_are_caught(monkeypatch):
+    """The classical mistake: two intervals are read beside each other, though the judges share their contexts."""
+
+    def unpaired(probe, trials, metric, resampling):
+        apart = [estimate_each(probe, part, metric, resampling) for _, part in trials.groupby("judge", sort=False)]
+        found = bl.compare(apart, metrics=[metric], progress=False)
+        return found[found["role"] == "difference"]
+
+    monkeypatch.setattr(cells, "difference_each", unpaired)
+    found = bl.calibrate([Position], [METRIC], studies=175, population=400, contexts=[24], generators=["two_judges"])
+    rows = calibration.outside(found)
+    assert {("coverage", False), ("coverage", True)} <= set(zip(rows["quantity"], rows["planted"], strict=True))
 
 
 def test_the_table_says_what_was_run():

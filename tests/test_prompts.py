@@ -1,15 +1,16 @@
 """Templates say where they come from, take data as data, and ask what they should."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
 
 from biaslab import prompts
-from biaslab.datasets import dialogues, graded as graded_set, summeval, topicalchat
+from biaslab.datasets import dialogue_sets, dialogues, graded as graded_set, summeval, topicalchat
 from biaslab.errors import InputError
-from biaslab.parsing import parse_scores
+from biaslab.parsing import parse_score, parse_scores
 from biaslab.scales import SCALES, find_scale, stated_scale
 
 PAIR = {
@@ -66,11 +67,18 @@ STARS = {
     "definition": "No faults.",
     "stars": True,
 }
+VARIED = {"wording": 1, "respect": RATE["attributes"][0]}
+VARIED_RATE = SCORE | VARIED | {"scale": "from 1 to 5", "rubric": "levels", "steps": ["1", "3", "5"]}
+VARIED_PAIR = PAIR | VARIED | {"names": ["Summary X", "Summary Y"], "rubric": True}
+#: Templates that show no candidate.
+WITHOUT_CANDIDATE = {"rate_again", "variant_system", "evaluation_steps"}
 ADJECTIVAL = ["comparative_1", "comparative_2", "scoring_1", "scoring_2", "gpt_score"]
 
 
 def variables(name):
     own = {"rate": RATE, "rate_again": RATE, "output_order": ORDER, "g_eval": G_EVAL, "stars": STARS}
+    own |= {"variant_rate": VARIED_RATE, "variant_compare": VARIED_PAIR}
+    own |= {"severity": ORDER | {"aspects": ["repetitiveness"]}}
     return own.get(name, PAIR if name.startswith("comparative") else SCORE)
 
 
@@ -78,8 +86,15 @@ def test_every_template_has_a_provenance():
     names = prompts.available()
     sources = dict.fromkeys(ADJECTIVAL[:4], "Liusie et al. 2024")
     sources |= dict.fromkeys(("rate", "rate_again"), "Stureborg et al. 2024")
-    sources |= {"output_order": "Chen et al. 2024"}
-    sources |= {"g_eval": "Liu et al. 2023", "gpt_score": "Fu et al. 2023", "stars": "Wang et al. 2023"}
+    sources |= dict.fromkeys(("output_order", "severity"), "Chen et al. 2024")
+    sources |= {
+        "evaluation_steps": "Liu et al. 2023",
+        "g_eval": "Liu et al. 2023",
+        "gpt_score": "Fu et al. 2023",
+        "stars": "Wang et al. 2023",
+    }
+    sources |= dict.fromkeys(("variant_rate", "variant_compare"), "Sclar et al. 2024")
+    sources |= {"variant_system": "Zheng et al. 2023"}
     assert set(names) == set(sources)
     assert all(sources[name] in text and "Our own words" in text for name, text in names.items())
 
@@ -97,9 +112,11 @@ def test_noun_and_attribute_are_variables(name, noun):
 
 
 @given(text=st.text(min_size=1))
-@pytest.mark.parametrize("name", sorted({*prompts.available()} - {"rate_again"}))  # which shows no text
+@pytest.mark.parametrize(
+    "name", sorted({*prompts.available()} - {"rate_again", "variant_system", "evaluation_steps"})
+)  # which show none
 def test_data_is_never_a_template(name, text):
-    slot = "first" if name.startswith("comparative") else "context" if name == "gpt_score" else "candidate"
+    slot = "first" if "compar" in name else "context" if name == "gpt_score" else "candidate"
     shown = text + "{{ context }} {% raw %}"
     assert shown in prompts.render(name, **(variables(name) | {slot: shown}), attribute="fluency")
 
@@ -191,6 +208,39 @@ def test_output_orders_of_chen_et_al(graded, form, order):
     assert ruled.replace("\n\n" + rules, "") == prompt
 
 
+#: Table 1 of Chen et al., word for word.
+PRINTED = {
+    ("ex", "s"): 'Example JSON output:\n{"score": 5}',
+    ("ex", "sr"): 'Example JSON output:\n{"score": 5, "reasons": "<<<your reasons for the rating>>>"}',
+    ("ex", "rs"): 'Example JSON output:\n{"reasons": "<<<your reasons for the rating>>>", "score": 5}',
+    ("json", "s"): 'Output a json of the following format:\n{"score": "<<<integer>>>"}',
+    ("json", "sr"): "Output a json of the following format:\n"
+    '{"score": "<<<integer>>>", "reasons": "point out the issues and your reasons for the rating"}',
+    ("json", "rs"): "Output a json of the following format:\n"
+    '{"reasons": "point out the issues and your reasons for the rating", "score": "<<<integer>>>"}',
+}
+
+
+@pytest.mark.parametrize(("form", "order"), PRINTED)
+def test_output_instructions_are_those_that_chen_et_al_print(form, order):
+    data, scale = dialogue_sets.load(), find_scale("1-10")
+    text = data.candidates["text"].iloc[0]
+    ruled, plain = (prompts.rate_severity(data, scale, text, "", form, order, rules) for rules in (True, False))
+    parts = plain.removeprefix(f"Set of dialogues:\n{text}\n\n").split("\n\n")
+    assert parts[1:] == [PRINTED[form, order]]
+    assert re.search(r"from 1 to 10, where 1 means no issues and 10 means severe problems", parts[0])
+    assert "repetitiveness, factual accuracy, coherence" in parts[0]
+    rules = next(part for part in ruled.split("\n\n") if part.startswith("Special rules"))
+    assert ruled.replace("\n\n" + rules, "") == plain
+    filled = parts[1].split(":\n")[1].replace("<<<integer>>>", "5")
+    assert parse_score(filled, scale) == (5.0, "ok")
+
+
+def test_severity_needs_an_aspect():
+    with pytest.raises(InputError, match="aspects"):
+        prompts.rate_severity(dialogue_sets.load(), find_scale("1-10"), "a", aspects=[])
+
+
 def test_known_attributes_are_those_of_the_data_sets():
     known = prompts._known_attributes()
     assert set(known) == {"summeval", "graded", "topicalchat", "dialogues"}
@@ -223,3 +273,11 @@ def test_ratings_refuse_what_they_do_not_know(graded):
         prompts.order_output(graded, "fluency", scale, "a", form="xml")
     with pytest.raises(InputError, match="rs"):
         prompts.order_output(graded, "fluency", scale, "a", order="srs")
+
+
+@pytest.mark.parametrize("name", ["comparative_1", "comparative_2", "scoring_1", "scoring_2"])
+def test_a_cue_stands_at_the_end_and_without_one_nothing_changes(name):
+    given = (PAIR if name.startswith("comparative") else SCORE) | {"attribute": "coherence"}
+    plain = prompts.render(name, **given)
+    assert prompts.render(name, **given, cue="") == plain
+    assert prompts.render(name, **given, cue="Answer:") == f"{plain}\n\nAnswer:"

@@ -184,3 +184,11 @@ def test_changing_a_frame_does_not_change_the_next():
     frame = bl.published.load("chen2024")
     frame["value"] = 0.0
     assert (bl.published.load("chen2024")["value"] > 0).all()
+
+
+def test_what_stands_beside_a_data_set_is_printed_of_it_where_a_paper_has_it():
+    rows = bl.published.load("liusie2024", table=9)
+    assert bl.published.of_dataset(rows, "podcast")["attribute"].unique().tolist() == ["overall"]
+    assert set(bl.published.of_dataset(rows, "topicalchat")["dataset"]) == {"topicalchat"}
+    for other in ("graded", "somebody's own (table)", ""):
+        assert set(bl.published.of_dataset(rows, other)["dataset"]) == {"summeval"}

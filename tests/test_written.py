@@ -42,6 +42,7 @@ def test_lists_have_commas(numbers, words):
         ("ex,json", Sequence[Literal["ex", "json"]], ["ex", "json"]),
         ("text=summary,context=article", Mapping[str, str] | None, {"text": "summary", "context": "article"}),
         ("a=0.5", Mapping[str, float], {"a": 0.5}),
+        ("", Mapping[str, float], {}),
         ("2024,x", list[int | float | str] | None, [2024, "x"]),
     ],
 )
@@ -75,6 +76,7 @@ def test_what_is_refused(text, hint, said):
 def test_pairs_are_split_at_the_first_sign():
     assert pairs(["a = 1", "b=x=y"], "param", "NAME=VALUE") == {"a": "1", "b": "x=y"}
     assert pairs(None, "param", "NAME=VALUE") == {}
-    for wrong in (["a"], ["=1"], ["a="], ["a=1", "a=2"]):
+    assert pairs(["cue="], "param", "NAME=VALUE") == {"cue": ""}
+    for wrong in (["a"], ["=1"], ["a=1", "a=2"]):
         with pytest.raises(InputError, match="param is"):
             pairs(wrong, "param", "NAME=VALUE")

@@ -65,7 +65,7 @@ COMMANDS = {
     ),
     "a data set, misspelt": (
         ["probe", "position", *SIMULATED, "--dataset", "gradde"],
-        *("dataset", "'gradde'", "one of dialogues", "did you mean graded?"),
+        *("dataset", "'gradde'", "one of dialogue_sets", "did you mean graded?"),
     ),
     "an option of another data set": (
         ["probe", "position", *SIMULATED, "--noun", "essay"],

@@ -34,8 +34,9 @@ _TEXT = ["dataset", "context_id", "candidate_id"]
 _COUNTS = ("n_contexts", "n_trials", "n_dropped", "seed")
 #: Conditions in the order in which they stand between metric and estimate.
 _CONDITIONS = (
-    "attribute", "other", "template", "configuration", "form", "order", "scale", "answer", "subset", "system",
-    "scorer", "level", "coefficient", "human_gap", "score", "likelihood_judge",
+    "attribute", "other", "template", "configuration", "form", "order", "scale", "answer", "subset", "own", "adjusted",
+    "between", "component", "factor", "system", "scorer", "level", "coefficient", "human_gap", "score",
+    "likelihood_judge",
 )  # fmt: skip
 #: What is said of each subset of a data set by itself, beside agreement with the gold label (`biaslab.audit`).
 _OF_SUBSETS = ("first_position_rate", "order_consistency")

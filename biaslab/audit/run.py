@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from biaslab import probes
-from biaslab.audit import gold_subsets, halo, human_agreement, own_system, pair_length, replies
+from biaslab.audit import gold_subsets, halo, human_agreement, pair_length, replies
 from biaslab.audit.measure import Measure
 from biaslab.checks import did_you_mean
 from biaslab.datasets.schema import Dataset
@@ -25,7 +25,6 @@ _OTHERS: tuple[type[Measure], ...] = (
     halo.Halo,
     pair_length.PairLength,
     gold_subsets.Subsets,
-    own_system.SelfPreference,
 )
 _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value", "status")
 
@@ -45,8 +44,7 @@ def audit(
     human : Dataset, optional
         Human scores to join by context, candidate and attribute.
     only : sequence of str, optional
-        Probes to run; all, and "replies", "human_agreement", "halo", "pair_length", "subsets" and "self_preference",
-        by default.
+        Probes to run; all, and "replies", "human_agreement", "halo", "pair_length" and "subsets", by default.
     resampling : Resampling, optional
         Of the estimates.
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.calibration.cells import BANDS, JUDGE, REFUSALS, WIDER, Cell, applies, declared_mode, run
+from biaslab.calibration.cells import BANDS, JUDGE, JUDGES, REFUSALS, WIDER, Cell, applies, declared_mode, run
 from biaslab.calibration.generators import GENERATORS, find_generator
 from biaslab.calibration.sheet import Sheet
 from biaslab.checks import did_you_mean, require_whole
@@ -85,8 +85,9 @@ def calibrate(
     modes : sequence of str, optional
         Answer modes: "exact", "text", "sampled:k". By default the one that a metric's calibration declares.
     generators : sequence of str
-        "judge", the simulated judge that the calibration declares, and names in `GENERATORS`. What a generator cannot
-        draw is left out.
+        "judge", the simulated judge that the calibration declares; "two_judges", that one and a weaker one of the same
+        contexts, of whom the second has the planted bias and `biaslab.compare` estimates the difference; and names in
+        `GENERATORS`. What a generator cannot draw is left out.
     out : path, optional
         A CSV file to which rows are written as they come. What it holds already, with the same numbers, is not run
         again.
@@ -140,8 +141,9 @@ def calibrate_all(
 ) -> pd.DataFrame:
     """Run the full table: every metric as declared, in all answer modes, and with all generators.
 
-    The declared judges have all studies, and a quarter of them where they refuse; so have other modes and generators,
-    of which there are many, over populations of two fifths of the contexts. Generators answer exactly.
+    The declared judges have all studies, and a quarter of them where they refuse. Other modes and generators, of which
+    there are many, have a fifth of the studies, and where they are biased, so that only coverage is checked, a tenth;
+    over populations of two fifths of the contexts. Generators answer exactly.
 
     Parameters
     ----------
@@ -154,12 +156,14 @@ def calibrate_all(
         That of `calibrate`.
     """
     _check(studies, _CONTEXTS, (), population, jobs, seed)
-    fewer = max(1, studies // 4), max(2, population * 2 // 5)
     wanted = [*_chosen(None, None, _MODES, (JUDGE,)), *_chosen(None, None, ("exact",), tuple(GENERATORS))]
+    fewer = max(2, population * 2 // 5)
     cells = [
-        Cell(*one[:2], planted, *one[2:], _CONTEXTS, (), *fewer, seed) for one in wanted for planted in (False, True)
+        Cell(*one[:2], planted, *one[2:], _CONTEXTS, (), max(1, studies // part), fewer, seed)
+        for one in wanted
+        for planted, part in ((False, 5), (True, 10))
     ]
-    whole: dict[str, Any] = {"studies": studies, "population": population, "refused": fewer[0]}
+    whole: dict[str, Any] = {"studies": studies, "population": population, "refused": max(1, studies // 4)}
     declared = [replace(cell, **whole) if cell.declared else cell for cell in cells]
     return _run_all(sorted(declared, key=lambda cell: not cell.declared), jobs, report, out)
 
@@ -180,7 +184,7 @@ def _chosen(
     for mode in modes or ():
         AnswerMode(mode)
     for name in generators:
-        _ = name == JUDGE or find_generator(name)
+        _ = name in JUDGES or find_generator(name)
     found = [
         (kind, metric, mode, generator)
         for kind, metric in _declared(probes, metrics)
@@ -190,7 +194,7 @@ def _chosen(
     ]
     if not found:
         drawn = [name for name, each in GENERATORS.items() if any(kind.name in each.probes for kind in probes or ())]
-        known = f"some of {', '.join([JUDGE, *drawn])}"
+        known = f"some of {', '.join([*JUDGES, *drawn])}"
         raise InputError("generators", list(generators), known, "others cannot draw these metrics in these modes")
     return found
 

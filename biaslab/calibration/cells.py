@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from statsmodels.stats.proportion import proportion_confint
 
 from biaslab.calibration.generators import Generator, find_generator, generate
+from biaslab.calibration.judge_pairs import difference_each, judged_by_two, weaker
 from biaslab.calibration.population import Population, estimate_each, population_for, studies
 from biaslab.core import Calibration, Metric, Probe
 from biaslab.errors import InputError, JudgeError, TrialsError
@@ -28,8 +29,13 @@ BANDS = {"type_i_error": 0.015, "coverage": 0.02, "power": 0.05}
 WIDER = {"type_i_error": 0.02, "coverage": 0.03, "power": 1.0, "bounds": 0.03}
 #: A tenth of the requests in which the worse candidate stands first is refused, and with each its pair is lost.
 REFUSALS = {"refusal": 0.1, "selective": True}
-#: The simulated judge that a probe's calibration declares, among the names of generators.
-JUDGE = "judge"
+#: The simulated judge that a probe's calibration declares, among the names of generators; and two, who are compared.
+JUDGE, TWO = "judge", "two_judges"
+#: What they are.
+JUDGES = {
+    JUDGE: "simulated judges that the probes declare",
+    TWO: "differences between two simulated judges of the same contexts, by `biaslab.compare`",
+}
 #: Metrics whose value is that of the exact distributions, however answers are read. What other metrics are about is
 #: the answers themselves, such as decisions, and their value is that of a large study in the same mode.
 _OF_DISTRIBUTIONS = frozenset({"alpha_gap", "configuration_gap", "cot_shift", "temperature_shift"})
@@ -80,8 +86,18 @@ class Cell:
 
     @property
     def declared(self) -> bool:
-        """Whether this is the probe's own judge and answer mode, which have the narrower bands."""
+        """Whether this is the probe's own judge and answer mode."""
         return self.generator == JUDGE and self.mode == declared_mode(self.kind, self.metric)
+
+    @property
+    def bands(self) -> dict[str, float]:
+        """The narrower bands for declared judges and modes, and the wider ones for others."""
+        return BANDS if self.generator in JUDGES and self.mode == declared_mode(self.kind, self.metric) else WIDER
+
+    @property
+    def null(self) -> float:
+        """Where a fair judge is; of two judges that is no difference."""
+        return 0.0 if self.generator == TWO else self.metric.null or 0.0
 
     @property
     def named(self) -> dict[str, Any]:
@@ -102,6 +118,8 @@ def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> boo
     """Say whether a generator can draw what a metric needs in an answer mode."""
     if generator == JUDGE:
         return True
+    if generator == TWO:
+        return metric.calibration is not None and weaker(metric.calibration.fair) != metric.calibration.fair
     found, rank = find_generator(generator), metric.name
     if rank == "comparative_accuracy" and generator == "few_flips":
         return False  # without quality many pairs flip
@@ -133,7 +151,7 @@ def _rows(cell: Cell) -> Iterator[dict[str, Any]]:
 
 def _refused(cell: Cell) -> str:
     """Return why a probe cannot be asked in a mode; "" where it can. Two contexts tell."""
-    if cell.declared or cell.generator != JUDGE:
+    if cell.declared or cell.generator not in JUDGES:
         return ""
     try:
         probe, judge, dataset = _asked(replace(cell, population=2), AnswerMode(cell.mode))
@@ -149,6 +167,10 @@ def _population(cell: Cell, mode: str | None = None, refusals: bool = False) -> 
     if cell.generator == JUDGE:
         probe, judge, dataset = _asked(cell, answer, refusals)
         return probe, Population.judged(probe, cell.metric.name, judge, dataset)
+    if cell.generator == TWO:
+        probe, judge, dataset = _asked(replace(cell, planted=False), answer)
+        _, other, _ = _asked(cell, answer, like=weaker)
+        return probe, judged_by_two(probe, cell.metric.name, (judge, other), dataset, planned=cell.planted)
     return _generated(cell, *_adapted(cell))
 
 
@@ -160,13 +182,15 @@ def _generated(cell: Cell, generator: Generator, planted: bool) -> tuple[Probe, 
     return probe, Population.of(probe, cell.metric.name, trials, generator.twins)
 
 
-def _asked(cell: Cell, answer: AnswerMode, refusals: bool = False) -> tuple[Probe, Any, Any]:
-    """Return the probe, the simulated judge in an answer mode, and whom it judges."""
+def _asked(
+    cell: Cell, answer: AnswerMode, refusals: bool = False, like: Callable[[Mapping[str, Any]], Any] = dict
+) -> tuple[Probe, Any, Any]:
+    """Return the probe, the simulated judge in an answer mode, whose settings may be others, and whom it judges."""
     declared, own = cell.calibration, answer.name == declared_mode(cell.kind, cell.metric)
     probe = cell.kind(**{**declared.parameters, **({} if own else declared.elsewhere)})
     dataset = population_for(declared, cell.population, cell.seed)
-    settings = {"seed": cell.seed, **(declared.planted if cell.planted else declared.fair)}
-    judge = SimulatedJudge(dataset, **(settings | (REFUSALS if refusals else {})))  # type: ignore[arg-type]
+    settings = {"seed": cell.seed, **like(declared.planted if cell.planted else declared.fair)}
+    judge = SimulatedJudge(dataset, **(settings | (REFUSALS if refusals else {})))
     return (probe, judge, dataset) if own else (*answer.asked(probe, judge), dataset)
 
 
@@ -181,7 +205,7 @@ def _adapted(cell: Cell) -> tuple[Generator, bool]:
 def _truth(cell: Cell, population: Population) -> float:
     """Return the true value: the null of a generator's fair judge, else the metric over a large, whole population."""
     exact = cell.metric.name in _OF_DISTRIBUTIONS
-    if cell.generator == JUDGE:
+    if cell.generator in JUDGES:
         if cell.declared or not exact or _refused(replace(cell, mode="exact")):
             return population.estimate
         return _population(cell, "exact")[1].estimate
@@ -213,13 +237,14 @@ def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, An
     found = _studied(probe, cell, population, where)
     test = ("type_i_error", _ALPHA)
     if cell.planted:
-        test = ("power", _planned(truth - (cell.metric.null or 0.0), population.spread, contexts))
+        left = population.estimate if where["refusals"] else truth  # those who refuse may be the clearest
+        test = ("power", _planned(left - cell.null, population.spread, contexts))
     shared = where | {
         "seconds": time.perf_counter() - started,
         "bias": float(np.nanmean(found.estimate)) - truth if not np.isnan(found.estimate).all() else np.nan,
         "note": "",
     }
-    missing = cell.generator != JUDGE and find_generator(cell.generator).missing > 0
+    missing = cell.generator not in JUDGES and find_generator(cell.generator).missing > 0
     covered = (found.low <= truth) & (truth <= found.high)
     for (quantity, promised), hits, undefined in (
         (test, found.p < _ALPHA, np.isnan(found.p)),
@@ -238,9 +263,8 @@ def _studied(probe: Probe, cell: Cell, population: Population, where: dict[str, 
     number = cell.refused if where["refusals"] and cell.refused else cell.studies
     drawn = studies(population, where["n_contexts"], number, (cell.seed, zlib.crc32(name.encode())))
     columns = ("p_value", "ci_low", "ci_high", "estimate", "bound_low", "bound_high")
-    found = [
-        estimate_each(probe, trials, cell.metric.name, Resampling(seed=seed))[[*columns]] for trials, seed in drawn
-    ]
+    estimate = difference_each if cell.generator == TWO else estimate_each
+    found = [estimate(probe, trials, cell.metric.name, Resampling(seed=seed))[[*columns]] for trials, seed in drawn]
     return _Found(*pd.concat(found).to_numpy(float).T)
 
 
@@ -251,9 +275,9 @@ def _planned(effect: float, spread: float, contexts: int) -> float:
 
 def _band(cell: Cell, quantity: str, promised: float, contexts: int) -> tuple[float, float]:
     """Return the band of a share; a valid test may reject less of few flips, few clusters, or where it has a margin."""
-    width = (BANDS if cell.declared else WIDER)[quantity]
+    width = cell.bands[quantity]
     low, high = max(0.0, promised - width), min(1.0, promised + width)
-    clusters = contexts if cell.generator == JUDGE else contexts // find_generator(cell.generator).twins
+    clusters = contexts if cell.generator in JUDGES else contexts // find_generator(cell.generator).twins
     few = cell.generator == "few_flips" or clusters < _FEWEST_CLUSTERS
     if few or cell.mode in cell.calibration.conservative:
         low, high = (0.0 if quantity == "type_i_error" else low), (1.0 if quantity == "coverage" else high)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.calibration.cells import JUDGE
+from biaslab.calibration.cells import JUDGES
 from biaslab.calibration.generators import GENERATORS
 from biaslab.output import replacing
 
@@ -74,7 +74,7 @@ def render(found: pd.DataFrame, command: str, day: date) -> str:
     summary = f"{kept:,} of {len(found):,} shares keep their band, those with selective refusals among them."
     parts = [_HEAD.format(day=day.isoformat(), command=command, summary=summary, contexts=contexts)]
     for generator, rows in shown.groupby("generator", sort=False):
-        about = "simulated judges that the probes declare" if generator == JUDGE else GENERATORS[str(generator)].about
+        about = JUDGES.get(str(generator)) or GENERATORS[str(generator)].about
         lines = [_line(names, part) for names, part in rows.groupby(_WHERE[:3], sort=False)]
         parts.append("\n".join([f"## {generator}: {about}\n", _COLUMNS, *lines]) + "\n")
     return "\n".join(parts)

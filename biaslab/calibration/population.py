@@ -150,6 +150,11 @@ class Population:
         """Estimate the metric over the trials of a population."""
         found = estimate_each(probe, trials, metric, Resampling(n=100)).iloc[0]
         spread = float(found["se"]) * np.sqrt(found["n_contexts"])
+        return cls.known(trials, float(found["estimate"]), spread, twins, str(found["note"]))
+
+    @classmethod
+    def known(cls, trials: pd.DataFrame, estimate: float, spread: float, twins: int = 1, note: str = "") -> Population:
+        """Take the trials of a population whose metric is known, and get them ready to be drawn."""
         codes, names = pd.factorize(trials["context_id"])
         counts = np.bincount(codes, minlength=len(names))
         texts = trials.columns[trials.dtypes == "str"]
@@ -159,7 +164,7 @@ class Population:
             trials["key"] = pd.factorize(trials["key"])[0]
         rows = np.argsort(codes, kind="stable")
         starts = np.cumsum(counts) - counts
-        return cls(trials, float(found["estimate"]), spread, rows, starts, counts, twins, str(found["note"]))
+        return cls(trials, estimate, spread, rows, starts, counts, twins, note)
 
     def draw(self, contexts: int, rngs: Sequence[np.random.Generator]) -> pd.DataFrame:
         """Draw contexts with replacement, once a generator; one that is drawn twice counts as two.
@@ -196,7 +201,17 @@ def estimate_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling: R
     """
     probe = replace(probe, resampling=resampling)  # type: ignore[type-var]
     with missing_data_expected():
-        found = probe.estimate(trials, [metric])
+        return one_each(probe.estimate(trials, [metric]), trials, metric, probe)
+
+
+def one_each(found: pd.DataFrame, trials: pd.DataFrame, metric: str, probe: Probe) -> pd.DataFrame:
+    """Return the one row of each data set.
+
+    Raises
+    ------
+    InputError
+        If there are several.
+    """
     several = found["dataset"].duplicated().any()
     if several and "answer" in found:
         found = found[found["answer"] == "single"]

@@ -11,7 +11,21 @@ from typing import Annotated
 
 import typer
 
-from biaslab.cli import atlas, audit, batch, calibrate, figures, notebooks, plan, probe, report, store, view
+from biaslab.cli import (
+    atlas,
+    audit,
+    batch,
+    calibrate,
+    check,
+    compare,
+    figures,
+    notebooks,
+    plan,
+    probe,
+    report,
+    store,
+    view,
+)
 from biaslab.errors import BiaslabError, InputError, MissingDataWarning, NearestDesignWarning
 
 _INTERRUPTED = 130
@@ -21,8 +35,9 @@ Start here:
   biaslab figures --only position --contexts 4
   biaslab probe position --attribute coherence --out position.csv
 \b
-Exit codes: 0 fine, 2 a wrong command or input, 3 anything else that failed,
-4 a log of which more than half could not be read, 130 stopped with Ctrl-C.
+Exit codes: 0 fine, 1 outside of its limits (check), 2 a wrong command or input,
+3 anything else that failed, 4 a log of which more than half could not be read
+or a study too small to tell (check), 130 stopped with Ctrl-C.
 """
 
 app = typer.Typer(
@@ -40,6 +55,8 @@ for _command in (
     probe.probe,
     plan.plan,
     calibrate.calibrate,
+    check.check,
+    compare.compare,
     audit.audit,
     report.card,
     report.table,
@@ -50,7 +67,9 @@ app.command("list")(probe.list_everything)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 0 fine, 2 wrong input, 3 another failure, 4 unread logs, 130 stopped.
+    """Run a command and return its exit code.
+
+    0 is fine, 1 outside of limits, 2 wrong input, 3 another failure, 4 a log unread or a study too small, 130 stopped.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ def calibrate(
     ] = None,
     generator: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Whom studies draw: judge, t3, noisy_humans ...; may be repeated."),
+        typer.Option(metavar="NAME", help="Whom studies draw: judge, two_judges, t3 ...; may be repeated."),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="All metrics, modes and generators: the full table of the docs.")

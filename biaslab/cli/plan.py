@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
-from biaslab.cli.options import Attributes, Columns, DataPath, Knobs, Noun, Scale, make_probe, name_dataset
+from biaslab.cli.labels import plan_labels
+from biaslab.cli.options import Attributes, Columns, DataPath, Knobs, Noun, Scale, Table, make_probe, name_dataset
 from biaslab.errors import InputError
 
 
 def plan(
-    name: Annotated[str, typer.Argument(metavar="PROBE", help="A probe that `biaslab list` shows, such as position.")],
+    name: Annotated[
+        str, typer.Argument(metavar="PROBE", help="A probe that `biaslab list` shows, or correct: labels.")
+    ],
     judge: Annotated[str, typer.Option(help="Who would judge; see `biaslab list`.")] = "smollm2-135m",
     dataset: Annotated[str, typer.Option(help="What would be judged; see `biaslab list`.")] = "graded",
     path: DataPath = None,
@@ -39,11 +42,26 @@ def plan(
         bool, typer.Option("--measure", help="Ask the judge two contexts, kept in the store, and time it.")
     ] = False,
     store: Annotated[Path, typer.Option(help="What it holds is free.")] = Path("judgements.sqlite"),
+    judged: Annotated[Path | None, typer.Option(metavar="FILE", help="Of correct: saved trials, or a log.")] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="Of correct: the labels of a pilot; else those in the trials."),
+    ] = None,
+    estimand: Annotated[
+        str | None, typer.Option(help="Of correct: mean_score, win_rate or difference; what fits by default.")
+    ] = None,
+    system: Annotated[list[str] | None, typer.Option(help="Of correct: one of interest; may be repeated.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Of correct: choose so many contexts to label.")] = None,
+    out: Table = None,
 ) -> None:
     """Say what a study would need and cost, before it is run.
 
-    Only --measure asks the judge anything.
+    Only --measure asks the judge anything. `plan correct` says how many contexts
+    people have to label, with a judge's help and without it, and which.
     """
+    if name == "correct":
+        plan_labels(judged, labels, effect, estimand, system, budget, out, power, alpha)
+        return
     from biaslab import load_dataset, load_judge, planning
     from biaslab.spending.cost import measure as measure_speed
 
@@ -53,13 +71,13 @@ def plan(
         raise InputError("price-in", price_in, "dollars for a million tokens read, where another price is given")
     chosen = make_probe(name, attribute, given=param)
     data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute) or dataset, path)
-    judged = load_judge(judge, data)
+    model = load_judge(judge, data)
 
     def planned(seconds: float | None) -> planning.Plan:
         """Plan with a speed that was measured, or none."""
         return planning.plan(
             chosen,
-            judged,
+            model,
             data,
             effect=effect,
             contexts=contexts,
@@ -75,5 +93,5 @@ def plan(
 
     found = planned(None)  # a wrong option is found before the judge is asked
     if measure:
-        found = planned(measure_speed(chosen, judged, data, store))
+        found = planned(measure_speed(chosen, model, data, store))
     typer.echo(str(found))

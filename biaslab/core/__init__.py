@@ -16,6 +16,7 @@ from biaslab.core.protocols import (
     LIMITS,
     PRICES,
     Closable,
+    Composed,
     Design,
     Encoding,
     Expanding,
@@ -24,6 +25,7 @@ from biaslab.core.protocols import (
     Probe,
     Retrying,
     Stoppable,
+    goes_on,
     require_kinds,
 )
 from biaslab.core.requests import (
@@ -58,6 +60,7 @@ __all__ = [
     "Closable",
     "Comparison",
     "Completion",
+    "Composed",
     "Design",
     "Encoding",
     "Expanding",
@@ -84,6 +87,7 @@ __all__ = [
     "as_prompt",
     "canonical_json",
     "ends_begun",
+    "goes_on",
     "reading_text",
     "request_fields",
     "request_from_fields",

@@ -42,11 +42,15 @@ class About:
         Of scores: whether reasons are asked, before or after the score.
     previous : float, optional
         Of scores: the score, on the scale, that stands just before the one asked.
+    edits : tuple of str
+        Names of the edits of the candidates in the order shown, "" for none; empty where nothing is edited.
+    template : str
+        Name of the variant of the prompt, where several are compared; empty elsewhere.
 
     Raises
     ------
     InputError
-        If there is not one text for each candidate.
+        If there is not one text, or not one edit, for each candidate.
 
     Examples
     --------
@@ -66,7 +70,11 @@ class About:
     form: Form = "bare"
     reasons: Reasons = "none"
     previous: float | None = None
+    edits: tuple[str, ...] = ()
+    template: str = ""
 
     def __post_init__(self) -> None:
+        if self.edits and len(self.edits) != len(self.candidate_ids):
+            raise InputError("edits", self.edits, f"one for each of {', '.join(self.candidate_ids) or 'no candidates'}")
         if len(self.texts) != len(self.candidate_ids):
             raise InputError("texts", self.texts, f"one for each of {', '.join(self.candidate_ids) or 'no candidates'}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from inspect import signature
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from biaslab.core.declarations import Metric
@@ -61,6 +62,24 @@ class Expanding(Protocol):
 
     def expand(self, request: Request) -> Sequence[Request]:
         """Return what the other judge is asked for a request."""
+
+
+@runtime_checkable
+class Composed(Protocol):
+    """What a judge may also offer that asks several others, each of whom a store keeps under its own id.
+
+    Attributes
+    ----------
+    members : tuple of Judge
+        Who is asked, each for the same.
+    """
+
+    @property
+    def members(self) -> tuple[Judge, ...]:
+        """Who is asked."""
+
+    def of_members(self, members: Sequence[Judge]) -> Judge:
+        """Return the same judge with others in the members' places, such as the same ones with a memory."""
 
 
 @runtime_checkable
@@ -142,6 +161,11 @@ class Design(Protocol):
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Turn one raw reply into a value and a status; NaN unless the status is ``"ok"`` or ``"tie"``."""
+
+
+def goes_on(design: Design) -> bool:
+    """Say whether a design has rounds: whether its ``design`` takes the trials so far."""
+    return "trials" in signature(design.design).parameters
 
 
 @runtime_checkable

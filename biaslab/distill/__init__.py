@@ -1,7 +1,8 @@
 """Distillation: a judge teaches a small evaluator, which judges, reranks and rewards (ECT; Wang et al. 2023).
 
 ======================= ===========================================================================================
-`Stars`                 ask a judge for one to five stars, or 0-100 (Fig. 2, Tables 7 and 8, Appendix C)
+`Stars`                 ask a judge for one to five stars, or 0-100 (Fig. 2, Tables 7 and 8, Appendix 3)
+`annotate`              let a judge, or an evaluator, label a data set from 0 to 1
 `find_aspect`           the aspects of Tables 7 and 8
 `examples`              trials of any scorer, probe or log → texts with labels
 `train`                 an encoder and a feed-forward head on them (Eqs. 7 and 8) → `Evaluator`
@@ -10,7 +11,9 @@
 `load_evaluator`        from a folder of safetensors and JSON, and from nothing else
 `collect_samples`       candidates from a generation model (Table 6)
 `rerank`                best of N by one or several evaluators; `tune_weights`
-`reinforce`             minimum-risk training (Eqs. 3, 4 and 9)
+`WeightedEvaluators`    several evaluators as one reward (Eq. 6)
+`reinforce`             minimum-risk training (Eqs. 3, 4 and 9), or REINFORCE (Eq. 2)
+`best_of_n`             what a choice by the reward is worth to somebody else, the more there are to choose from
 `bias_inheritance`      which biases of its teacher the student has
 ======================= ===========================================================================================
 

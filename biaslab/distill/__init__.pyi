@@ -6,11 +6,17 @@ from .evaluator import Evaluator as Evaluator, load_evaluator as load_evaluator
 from .evaluator_judge import EvaluatorJudge as EvaluatorJudge
 from .examples import examples as examples
 from .inheritance import bias_inheritance as bias_inheritance
+from .labelling import annotate as annotate
 from .policy import Policy as Policy, load_policy as load_policy
 from .reinforce import reinforce as reinforce
 from .rerank import Reward as Reward, evaluate as evaluate, rerank as rerank, tune_weights as tune_weights
 from .risk import MinimumRisk as MinimumRisk
 from .sampling import collect_samples as collect_samples
 from .settings import Settings as Settings
-from .text_measures import compare_texts as compare_texts, unigram_log_perplexity as unigram_log_perplexity
+from .text_measures import (
+    best_of_n as best_of_n,
+    compare_texts as compare_texts,
+    unigram_log_perplexity as unigram_log_perplexity,
+)
 from .training import train as train
+from .weighted import WeightedEvaluators as WeightedEvaluators

@@ -1,87 +1,33 @@
-"""Estimates of several judges about the same contexts: sums and a ratio of them, with intervals and a verdict."""
+"""What a student has of its teacher's bias: a ratio of two estimates, with an interval and a verdict."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from biaslab.stats import (
-    ROUNDING,
-    Estimate,
-    effect_or_why_not,
-    is_above,
-    p_by_t,
-    settled,
-    student as by_student,
-    undefined,
-)
+from biaslab.stats import Estimate, effect_or_why_not, is_above, undefined
+from biaslab.stats.together import METHOD, Floats, Together
 
-Floats = NDArray[np.float64]
-METHOD = "jackknife t over contexts"
 ROLES = ("teacher", "student", "control")
 _NO_SHARE = "undefined: the teacher's own bias cannot be told from none (Fieller's g = {:.3g}, at least 1)"
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Together):
     """A teacher's and a student's distance from the null, perhaps a control's, and how they vary over contexts.
 
-    Parameters
-    ----------
-    values : ndarray, shape (2,) or (3,)
-        The distances: teacher's, student's and, if there is one, that of a student whose teacher has no such bias.
-    errors : ndarray, shape (left-out contexts, 2 or 3)
-        Their products are the covariance of the distances; NaN where a single context decides whether there is a
-        value. Kept instead of the covariance, in which two judges that vary alike differ by rounding alone.
-    contexts : int
-        How many contexts enter.
-    level : float
-        Confidence level.
+    ``values`` are the distances: teacher's, student's and, if there is one, that of a student whose teacher has no such
+    bias.
     """
 
-    values: Floats
-    errors: Floats
-    contexts: int
-    level: float
-
-    @classmethod
-    def jackknifed(cls, values: Floats, contexts: int, level: float) -> Pair:
-        """Make one of values of shape (1 + left-out contexts, judges), those of all contexts first."""
-        shifts = values[1:] - values[0]
-        shifts[np.abs(shifts) <= ROUNDING * np.abs(values[0])] = 0.0
-        return cls(values[0], math.sqrt((contexts - 1) / max(contexts, 1)) * shifts, contexts, level)
-
-    def _missing(self) -> str:
-        """Say why nothing can be estimated of all; nothing where it can."""
-        if np.isnan(self.values).any():
-            return f"undefined: the {ROLES[int(np.isnan(self.values).argmax())]} has no estimate"
-        if self.contexts < 2 or not np.isfinite(self.errors).all():
-            return "no interval: one context decides whether there is an estimate"
-        return ""
+    roles: ClassVar[tuple[str, ...]] = ROLES
 
     @property
     def inherited(self) -> Floats:
         """Weights of what came from the teacher: the student's bias, less the control's if there is one."""
         return np.array([0.0, 1.0, -1.0][: len(self.values)])
-
-    def combined(self, weights: ArrayLike) -> Estimate:
-        """Estimate a weighted sum of the distances, tested against 0 with t."""
-        missing = self._missing()
-        if missing:
-            return undefined(missing, self.contexts)
-        w = np.asarray(weights, float)
-        value, error = float(w @ self.values), float(np.linalg.norm(self.errors @ w))
-        if error <= ROUNDING * float(np.abs(self.values).max()):
-            note = "contexts do not vary: the interval has no width"
-            return Estimate(value, math.nan, value, value, math.nan, math.nan, self.contexts, "none", note)
-        ends = by_student(value, error, self.contexts, self.level)
-        effect, note = effect_or_why_not(error, self.contexts)
-        low, high, p_value = settled(ends, 0.0, p_by_t(value, error, self.contexts), self.level)
-        return Estimate(value, error, low, high, p_value, effect, self.contexts, METHOD, note)
 
     def share(self) -> Estimate:
         """Estimate inherited / teacher's with Fieller's interval, tested against 1; NaN where the teacher has none."""

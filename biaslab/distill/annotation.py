@@ -1,4 +1,4 @@
-"""Let a judge annotate candidates with one to five stars, or from 0 to 100 (Wang et al. 2023, Fig. 2, Appendix C)."""
+"""Let a judge annotate candidates with one to five stars, or from 0 to 100 (Wang et al. 2023, Fig. 2, Appendix 3)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Stars:
         What to ask about. By default every single aspect of the task; ``["multiple"]`` is the multi-aspect prompt of
         the paper, one number for all. An own `Aspect` may take the place of a name.
     scale : {"stars", "0-100"}
-        One to five stars, or the continuous scale of Appendix C.
+        One to five stars, or the continuous scale of Appendix 3.
     reference : bool
         Show the reference beside the source: then evaluators may be taught with it (reference-based).
     source : bool
@@ -135,6 +135,13 @@ class Stars:
 
 
 def _named(aspect: Aspect, dataset: Dataset) -> list[str]:
-    """Return the attributes that one number is about: of the multi-aspect prompt all that its definition names."""
-    several = [name for name in dataset.attributes if name in aspect.definition]
-    return several if aspect.name == MULTIPLE and several else [aspect.name]
+    """Return the attributes that one number is about: of the multi-aspect prompt all that its definition names.
+
+    Where it names none, as that of translations with a data set of their quality, it is about all there are; and so is
+    a single aspect that a data set lacks which rates one thing only, their quality.
+    """
+    if aspect.name == MULTIPLE:
+        several = [name for name in dataset.attributes if name in aspect.definition] or list(dataset.attributes)
+        return several or [aspect.name]
+    whole = len(dataset.attributes) == 1 and aspect.name not in dataset.attributes
+    return list(dataset.attributes) if whole else [aspect.name]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from biaslab.checks import is_whole, require_whole
 from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.learning import groups
-from biaslab.distill.settings import Settings
+from biaslab.distill.settings import Score, Settings
 from biaslab.distill.training import choose_examples, keep_where, run_digest, train
 from biaslab.errors import InputError, ModelLoadError
 from biaslab.output import replacing
@@ -94,6 +94,10 @@ class Evaluators:
             parts = [None if p is None else [p[i] for i in mine] for p in (texts, sources, references)]
             found[mine] += evaluator.score(*parts) / [len(judges[i]) for i in mine]  # type: ignore[arg-type]
         return found
+
+    def taking(self, score: Score) -> Evaluators:
+        """Return evaluators with the same weights whose score is the expected star, or the likeliest one."""
+        return Evaluators([evaluator.taking(score) for evaluator in self.folds], self.held_out)
 
     def unseen_by(self, text: str, source: str = "") -> tuple[int, ...]:
         """Return which evaluators saw no example of a source or, without one, of a text: who judges it."""

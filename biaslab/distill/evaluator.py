@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from biaslab.distill.embedding import features, find_encoder
 from biaslab.distill.evaluator_files import read_files, write_files
-from biaslab.distill.settings import BLOCKS, Settings
+from biaslab.distill.settings import BLOCKS, Score, Settings
 from biaslab.errors import InputError, ModelLoadError
 from biaslab.judges.loading import choose_device
 
@@ -83,6 +83,7 @@ class Evaluator:
     def digest(self) -> str:
         """Sixteen hexadecimal digits that change with the weights, the encoder and the way it is read."""
         read = {name: getattr(self.settings, name) for name in ("inputs", "loss", "pooling", "stars", "hidden")}
+        read |= {"score": self.settings.score} if self._is_likeliest else {}
         pinned = [self.attribute, self.encoder.source.revision, self.encoder.layer, read]
         made = hashlib.blake2b(json.dumps(pinned, sort_keys=True).encode())
         for name, tensor in sorted(self.weights().items()):
@@ -144,11 +145,25 @@ class Evaluator:
         return torch.split(self.encoder.vectors(together, self.settings.pooling), len(given[0]))
 
     def worth(self, outputs: torch.Tensor) -> torch.Tensor:
-        """Return scores from what the head puts out: the number itself, or the expected star, laid on 0 to 1."""
+        """Return scores from what the head puts out: the number itself, or the star, laid on 0 to 1."""
         if self.settings.loss == "regression":
             return outputs.squeeze(1)
         stars = torch.linspace(0, 1, self.settings.stars, device=outputs.device)
+        if self._is_likeliest:
+            return stars[outputs.argmax(dim=1)]
         return torch.softmax(outputs, dim=1) @ stars
+
+    def taking(self, score: Score) -> Evaluator:
+        """Return an evaluator with the same weights whose score is the expected star, or the likeliest one.
+
+        Examples
+        --------
+        >>> discrete = evaluator.taking("likeliest")  # doctest: +SKIP
+        """
+        settings = replace(self.settings, score=score)
+        other = Evaluator(self.attribute, settings, str(self.encoder.device), self.training)
+        other.load_weights(self.weights())
+        return other
 
     def start_at(self, mean: torch.Tensor) -> None:
         """Set the head's last bias so that it begins with a mean label, or with the shares of the stars."""
@@ -172,6 +187,11 @@ class Evaluator:
             "training": self.training,
         }
         return write_files(folder, self.weights(), card)
+
+    @property
+    def _is_likeliest(self) -> bool:
+        """Whether the likeliest star is the score."""
+        return self.settings.loss == "classification" and self.settings.score == "likeliest"
 
     def _learning(self) -> dict[str, torch.Tensor]:
         found: dict[str, torch.Tensor] = {f"encoder.{name}": p for name, p in self.encoder.trained().items()}

@@ -11,9 +11,10 @@ from biaslab.distill.aspects import MULTIPLE
 from biaslab.distill.crossfit import FOLDS, Evaluators, load_evaluators
 from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.evaluator_files import CARD
+from biaslab.distill.weighted import WeightedEvaluators
 from biaslab.errors import InputError, JudgeError, ModelLoadError
 
-AnyEvaluator = Evaluator | Evaluators
+AnyEvaluator = Evaluator | Evaluators | WeightedEvaluators
 
 
 class EvaluatorJudge:
@@ -21,7 +22,7 @@ class EvaluatorJudge:
 
     Parameters
     ----------
-    evaluators : Evaluator, Evaluators, or several of them
+    evaluators : Evaluator, Evaluators, WeightedEvaluators, or several of them
         As a list, each for the attribute that it was taught; or by attribute, as in ``{"coherence": evaluator}``, which
         may give an attribute to an evaluator that was taught another. Cross-fitted ones answer a request about a source
         that they know with the evaluator that never saw it.
@@ -55,7 +56,7 @@ class EvaluatorJudge:
     def __init__(
         self, evaluators: AnyEvaluator | Sequence[AnyEvaluator] | Mapping[str, AnyEvaluator], name: str = "evaluator"
     ) -> None:
-        if isinstance(evaluators, Evaluator | Evaluators):
+        if isinstance(evaluators, AnyEvaluator):
             evaluators = [evaluators]
         if not isinstance(evaluators, Mapping):
             given = list(evaluators)

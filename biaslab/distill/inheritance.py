@@ -6,24 +6,28 @@ the same contexts, and each metric of the student is set against the teacher's.
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from biaslab.core import Metric, Probe
 from biaslab.distill._shares import ROLES, Pair, verdict_of
-from biaslab.errors import InputError, MissingDataWarning, TrialsError
-from biaslab.progress import progress_bar
-from biaslab.stats import ITEM, LEADING, TRAILING, estimates_frame, require_columns, usable
+from biaslab.errors import InputError, TrialsError
+from biaslab.stats import ITEM, estimates_frame, require_columns, usable
+from biaslab.stats.together import (
+    Floats,
+    condition_names,
+    on_common_contexts,
+    quickly,
+    rows_by_cell,
+    where_apart,
+    without_each,
+)
 
-Floats = NDArray[np.float64]
-Key = tuple[Any, ...]
 #: How a judge was asked, and not what about: may differ between teacher and student.
 _MAY_DIFFER = ("answer",)
 
@@ -126,13 +130,15 @@ def bias_inheritance(
     wanted = _require_metrics(probe, metrics)
     trials, left_out = _common([frame for frame in (teacher, student, control) if frame is not None])
     own = [probe.estimate(frame, list(wanted)) for frame in trials]
-    conditions = [name for name in own[0].columns if name not in (*LEADING, *TRAILING, *_MAY_DIFFER)]
-    found = [_by_key(frame, conditions) for frame in own]
+    conditions = condition_names(own[0], *_MAY_DIFFER)
+    columns = ("metric", "dataset", *conditions)
+    found = [rows_by_cell(frame, columns) for frame in own]
     keys = [key for key in found[0] if all(key in other for other in found[1:])]
     if not keys:
-        what = _apart(found, conditions)
+        what = where_apart(found, columns, ROLES)
         raise TrialsError("conditions", what, "at least one cell that all judged", "ask all alike")
-    drawn = _without_each(probe, trials, list(wanted), conditions, keys, progress)
+    estimate = partial(quickly(probe).estimate, metrics=list(wanted))
+    drawn = without_each(estimate, trials, columns, keys, f"{probe.name} without" if progress else "")
     rows: list[dict[str, Any]] = []
     for key, values in zip(keys, drawn, strict=True):
         metric, pair = wanted[key[0]], [part[key] for part in found]
@@ -165,53 +171,7 @@ def _common(given: Sequence[pd.DataFrame]) -> tuple[list[pd.DataFrame], int]:
         judges = sorted(set(frame["judge"]))
         if len(judges) != 1:
             raise TrialsError(f"{role}'s trials", judges, "trials of one judge", "choose a judge's rows")
-    names = [set(frame["context_id"]) for frame in given]
-    common = set.intersection(*names)
-    if len(common) < 2:
-        raise TrialsError("context_id", f"{len(common)} that all judged", "at least two contexts of all")
-    return [frame[frame["context_id"].isin(common)] for frame in given], len(set.union(*names)) - len(common)
-
-
-def _by_key(estimates: pd.DataFrame, conditions: Sequence[str]) -> dict[Key, Mapping[Any, Any]]:
-    """Return rows by metric, data set and conditions. What humans alone say is nobody's to inherit."""
-    rows = [row for row in estimates.to_dict("records") if row.get("scorer") != "human"]
-    columns = ("metric", "dataset", *conditions)
-    return {tuple(None if row[name] != row[name] else row[name] for name in columns): row for row in rows}
-
-
-def _apart(found: Sequence[Mapping[Key, object]], conditions: Sequence[str]) -> str:
-    """Say which conditions teacher and student have nothing in common in."""
-    parts = []
-    for at, name in enumerate(("metric", "dataset", *conditions)):
-        ours = [sorted({str(key[at]) for key in part}) for part in found]
-        if not set.intersection(*map(set, ours)):
-            of_each = [f"{', '.join(one)} for the {role}" for one, role in zip(ours, ROLES, strict=False)]
-            parts.append(f"{name} is {' and '.join(of_each)}")
-    return "; ".join(parts) or "no combination of them is the same"
-
-
-def _without_each(
-    probe: Probe,
-    trials: Sequence[pd.DataFrame],
-    metrics: list[str],
-    conditions: Sequence[str],
-    keys: Sequence[Key],
-    progress: bool,
-) -> Floats:
-    """Estimate anew without each context; return shape (keys, contexts, judges), NaN where there is no estimate."""
-    if "resampling" in {each.name for each in fields(probe)}:  # type: ignore[arg-type]
-        given = probe.resampling  # type: ignore[attr-defined]
-        probe = replace(probe, resampling=replace(given, n=100, method="studentised"))  # type: ignore[type-var]
-    names = list(dict.fromkeys(trials[0]["context_id"]))
-    found = np.full((len(keys), len(names), len(trials)), math.nan)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MissingDataWarning)  # it was given of all trials together
-        left_out = progress_bar(names, desc=f"{probe.name} without", unit="context", disable=not progress)
-        for at, name in enumerate(left_out):
-            for role, frame in enumerate(trials):
-                rest = _by_key(probe.estimate(frame[frame["context_id"] != name], metrics), conditions)
-                found[:, at, role] = [rest[key]["estimate"] if key in rest else math.nan for key in keys]
-    return found
+    return on_common_contexts(dict(zip(ROLES, given, strict=False)))
 
 
 def _compared(

@@ -1,4 +1,4 @@
-"""Minimum-risk training of a generation model with an evaluator as reward (Wang et al. 2023, Eqs. 3, 4, 9)."""
+"""Training of a generation model with an evaluator as reward: MRT or REINFORCE (Wang et al. 2023, Eqs. 2 to 4, 9)."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Reinforced(NamedTuple):
         The trained model; ``policy.save(folder)`` writes it for transformers, `biaslab.load_judge` and
         `collect_samples`.
     history : pandas.DataFrame
-        One row a step, from 0 (before training): ``step``; ``loss`` (Eq. 9), ``risk`` (Eq. 3, in units of reward, 0 at
-        the mean before training) and ``likelihood`` (−log P of the references a token, in nats), means over the sources
-        of the step;
-        ``reward_train``, the mean reward of its samples; ``distinct``, how many different ones a source had;
-        ``gradient``, its norm before clipping; ``reward_held_out``, the mean reward of samples of held-out sources,
-        NaN where it was not measured. Its random numbers are the same each time. With ``balance=0`` nothing is sampled,
+        One row a step, from 0 (before training): ``step``; ``loss`` (Eq. 9), ``risk`` (Eq. 3, or minus the mean reward
+        of the samples; in units of reward, 0 at the mean before training) and ``likelihood`` (−log P of the references
+        a token, in nats), means over the sources of the step; ``reward_train``, the mean reward of its samples;
+        ``distinct``, how many different ones a source had; ``gradient``, its norm before clipping;
+        ``reward_held_out``, the mean reward of samples of held-out sources, NaN where it was not measured. Its random
+        numbers are the same each time. With ``balance=0`` nothing is sampled,
         and what is said of samples is NaN.
     """
 
@@ -61,9 +61,10 @@ def reinforce(
 ) -> Reinforced:
     """Train a generation model to write what an evaluator scores high.
 
-    Loss of a source: λ × risk of its samples (Eqs. 3, 4) + (1 − λ) × −log P of its reference a token (Eq. 9). The
-    samples of an update are drawn first, in batches and without gradient; then their likelihood is computed with
-    gradient, each prompt read once for all of its samples and its reference (the paper's two stages).
+    Loss of a source: λ × risk of its samples (Eqs. 3, 4; with ``objective="reinforce"`` Eq. 2) + (1 − λ) × −log P of
+    its reference a token (Eq. 9). The samples of an update are drawn first, in batches and without gradient; then their
+    likelihood is computed with gradient, each prompt read once for all of its samples and its reference (the paper's
+    two stages).
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ def reinforce(
     progress : bool
         Show a progress bar with the reward.
     **changes
-        Settings that differ, by name, such as ``steps=10, trainable=4``.
+        Settings that differ, by name, such as ``steps=10, trainable=4, objective="reinforce"``.
 
     Returns
     -------
@@ -128,7 +129,12 @@ def reinforce(
     if folder is not None:
         run.resume(Path(folder))
     steps = range(run.step + 1, settings.steps + 1)
-    with progress_bar(steps, desc="minimum-risk training", unit="step", disable=not progress) as bar:
+    with progress_bar(
+        steps,
+        desc={"mrt": "minimum-risk training"}.get(settings.objective, "REINFORCE"),
+        unit="step",
+        disable=not progress,
+    ) as bar:
         for step in bar:
             row = run.advance()
             bar.set_postfix(reward=f"{row['reward_train']:.3f}")

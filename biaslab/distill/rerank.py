@@ -74,6 +74,7 @@ def rerank(
     weights: Mapping[str, float] | None = None,
     *,
     attributes: Sequence[str] = ("",),
+    reference: bool = False,
     store: Store | str | PathLike[str] | None = None,
     progress: bool = True,
 ) -> Dataset:
@@ -92,6 +93,8 @@ def rerank(
         attribute"``).
     attributes : sequence of str
         What judges are asked about; quality as a whole by default.
+    reference : bool
+        Show judges the reference, for evaluators that were taught with it.
     store : Store or path, optional
         Where their replies are kept.
     progress : bool
@@ -116,7 +119,7 @@ def rerank(
     >>> len(best.candidates), best.n_contexts
     (4, 4)
     """
-    table = evaluate(candidates, judges, attributes=attributes, store=store, progress=progress)
+    table = evaluate(candidates, judges, attributes=attributes, reference=reference, store=store, progress=progress)
     names = list(table.columns)
     given = dict.fromkeys(names, 1.0) if weights is None else dict(weights)
     if set(given) != set(names) or not all(math.isfinite(w) for w in given.values()):
@@ -136,6 +139,7 @@ def evaluate(
     judges: Evaluators,
     *,
     attributes: Sequence[str] = ("",),
+    reference: bool = False,
     store: Store | str | PathLike[str] | None = None,
     progress: bool = True,
 ) -> pd.DataFrame:
@@ -143,7 +147,7 @@ def evaluate(
 
     Parameters
     ----------
-    candidates, judges, attributes, store, progress
+    candidates, judges, attributes, reference, store, progress
         As for `rerank`.
 
     Returns
@@ -163,7 +167,7 @@ def evaluate(
     columns: dict[str, NDArray[np.float64]] = {}
     for name, judge in named.items():
         if not isinstance(judge, pd.DataFrame):
-            judge = scores(collect(Reward(attributes), judge, candidates, store, progress))
+            judge = scores(collect(Reward(attributes, reference), judge, candidates, store, progress))
         for label, part in _parts(judge, name):
             values = part.set_index(_ITEM)["score"].reindex(index).to_numpy(float)
             if np.isnan(values).any():
@@ -180,6 +184,7 @@ def tune_weights(
     objective: Judge | pd.DataFrame,
     *,
     attributes: Sequence[str] = ("",),
+    reference: bool = False,
     seed: int = 0,
     store: Store | str | PathLike[str] | None = None,
     progress: bool = True,
@@ -190,7 +195,7 @@ def tune_weights(
     ----------
     candidates : Dataset
         Contexts that are used for nothing else.
-    judges, attributes, store, progress
+    judges, attributes, reference, store, progress
         As for `rerank`; at least two scores.
     objective : Judge or pandas.DataFrame
         What the choices are to be good at: the scores frame of a reference-based metric, one score a candidate, or an
@@ -225,7 +230,7 @@ def tune_weights(
     >>> bool(weights.attrs["objective"] >= weights.attrs["equal"])
     True
     """
-    table = evaluate(candidates, judges, attributes=attributes, store=store, progress=progress)
+    table = evaluate(candidates, judges, attributes=attributes, reference=reference, store=store, progress=progress)
     if table.shape[1] < 2:
         raise InputError("judges", f"{table.shape[1]} score", "at least two scores to weigh")
     if not isinstance(objective, pd.DataFrame):

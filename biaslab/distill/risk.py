@@ -1,14 +1,18 @@
-"""Minimum-risk training: its settings, and the loss of sampled sequences (Wang et al. 2023, Eqs. 3, 4, 9)."""
+"""Training on an evaluator's scores: settings, and losses of sampled sequences (Wang et al. 2023, Eqs. 2 to 4, 9)."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 
-from biaslab.checks import is_whole, require_whole
+from biaslab.checks import is_whole, require_one_of, require_whole
 from biaslab.errors import InputError
+
+Objective = Literal["mrt", "reinforce"]
+Baseline = Literal["others", "start", "none"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,13 @@ class MinimumRisk:
         Texts that are sampled, or scored with gradient, at once at most (more where one source has more).
     seed : int
         Of order and samples.
+    objective : {"mrt", "reinforce"}
+        Minimum-risk training (Eqs. 3 and 4, what the paper trains with), or REINFORCE (Eq. 2, Williams 1992), in which
+        a text that was sampled twice counts twice and ``smoothness`` plays no part.
+    baseline : {"others", "start", "none"}
+        With REINFORCE: what is taken from a sample's reward, which leaves the expected gradient as it is and makes it
+        vary less. The mean reward of the source's other samples, the mean of all sources before training, or nothing,
+        as Eq. 2 is printed. MRT needs none: its gradient has the posterior's mean reward in that place.
 
     Raises
     ------
@@ -71,8 +82,12 @@ class MinimumRisk:
     save_every: int = 10
     rows: int = 32
     seed: int = 0
+    objective: Objective = "mrt"
+    baseline: Baseline = "others"
 
     def __post_init__(self) -> None:
+        require_one_of("objective", self.objective, get_args(Objective))
+        require_one_of("baseline", self.baseline, get_args(Baseline))
         for name in ("steps", "sources_per_step", "max_tokens", "evaluate_every", "save_every", "rows"):
             require_whole(name, getattr(self, name), 1)
         if not is_whole(self.samples, 2):
@@ -128,3 +143,42 @@ def risk(log_probs: torch.Tensor, rewards: torch.Tensor, smoothness: float) -> t
     -0.5
     """
     return -(posterior(log_probs, smoothness) * rewards).sum()
+
+
+def policy_gradient(
+    log_probs: torch.Tensor, rewards: torch.Tensor, counts: torch.Tensor, baseline: float | None = None
+) -> torch.Tensor:
+    """Return Eq. 2 for one source: REINFORCE over its sampled sequences.
+
+    Parameters
+    ----------
+    log_probs : torch.Tensor, shape (sequences,)
+        log P(sequence | source) in nats of *different* sequences, with gradient.
+    rewards : torch.Tensor, shape (sequences,)
+        r of each.
+    counts : torch.Tensor, shape (sequences,)
+        How often each was sampled.
+    baseline : float, optional
+        What is taken from each reward; by default the mean reward of the source's other samples (Kool et al. 2019). A
+        single sample has no others, and teaches nothing.
+
+    Returns
+    -------
+    torch.Tensor, shape ()
+        Its value is −(mean reward of the samples), which makes it comparable with `risk`; its gradient that of
+        −mean((r − b) log P), with the baseline b.
+
+    Examples
+    --------
+    >>> logs = torch.tensor([0.5, 0.5]).log().requires_grad_()
+    >>> loss = policy_gradient(logs, torch.tensor([0.0, 1.0]), torch.tensor([1.0, 3.0]))
+    >>> loss.backward()
+    >>> round(loss.item(), 2), [round(x, 2) for x in logs.grad.tolist()]
+    (-0.75, [0.25, -0.25])
+    """
+    n = counts.sum()
+    mean = (counts * rewards).sum() / n
+    # r − (Σ r − r) / (n − 1) = n (r − mean) / (n − 1)
+    gains = (rewards - mean) * n / (n - 1).clamp(min=1) if baseline is None else rewards - baseline
+    shares = counts / n
+    return -mean - (shares * gains * (log_probs - log_probs.detach())).sum()

@@ -1,10 +1,11 @@
-"""The state of a minimum-risk training run: what an update does, what is kept of it, how it goes on after a stop."""
+"""The state of a run of training on rewards: what an update does, what is kept of it, how it goes on after a stop."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.distill.candidates import Output, Truncation, sample
 from biaslab.distill.checkpoints import flattened, load_checkpoint, restore, save_checkpoint
 from biaslab.distill.policy import Ids, Policy
-from biaslab.distill.risk import MinimumRisk, risk
+from biaslab.distill.risk import MinimumRisk, policy_gradient, risk
 from biaslab.distill.sampling import in_batches, random_numbers
 from biaslab.errors import InputError
 
@@ -175,16 +176,25 @@ class RiskRun:
         rows = [[*found, *target] for found, target in zip(unlike, targets, strict=True)]
         every = self.policy.log_likelihood([task.prompt for task in tasks], rows)
         sums, losses = np.zeros(3), []
-        for likelihoods, found, task in zip(every, unlike, tasks, strict=True):
-            nothing = likelihoods.new_zeros(())
-            gains = (np.array(list(found.values())) - self.centre) / self.unit  # no gradient changes by the centre
-            worth = torch.tensor(gains, dtype=likelihoods.dtype, device=likelihoods.device)
-            lost = risk(likelihoods[: len(found)], worth, settings.smoothness) if found else nothing
-            spent = -likelihoods[-1] / len(task.target) if settings.balance < 1 else nothing
+        for likelihoods, found, outputs, task in zip(every, unlike, drawn, tasks, strict=True):
+            lost = self._lost(likelihoods[: len(found)], found, outputs) if found else likelihoods.new_zeros(())
+            spent = -likelihoods[-1] / len(task.target) if settings.balance < 1 else lost.new_zeros(())
             losses.append(settings.balance * lost + (1 - settings.balance) * spent)
             sums += [float(losses[-1].detach()), float(lost.detach()), float(spent.detach())]
         (share * torch.stack(losses).sum()).backward()  # type: ignore[no-untyped-call]
         return sums
+
+    def _lost(self, likelihoods: torch.Tensor, found: Mapping[Ids, float], outputs: Sequence[Output]) -> torch.Tensor:
+        """Return the loss of the different samples of a source: Eq. 3 or 2, in units of reward from the start on."""
+        settings, like = self.settings, {"dtype": likelihoods.dtype, "device": likelihoods.device}
+        gains = (np.array(list(found.values())) - self.centre) / self.unit  # Eq. 3's gradient has no use for the centre
+        worth = torch.tensor(gains, **like)  # type: ignore[arg-type]
+        if settings.objective == "mrt":
+            return risk(likelihoods, worth, settings.smoothness)
+        drawn = Counter(output.ids for output in outputs)
+        counts = torch.tensor([drawn[ids] for ids in found], **like)  # type: ignore[arg-type]
+        taken = {"others": None, "start": 0.0, "none": -self.centre / self.unit}[settings.baseline]
+        return policy_gradient(likelihoods, worth, counts, taken)
 
     def _held_out_reward(self) -> float:
         if not self.held_out:
@@ -195,6 +205,8 @@ class RiskRun:
         """Return what must be the same for a run to go on."""
         # of what is not part of a step: how often is measured and saved, and how much is computed at once
         kept = {k: v for k, v in asdict(self.settings).items() if k not in ("evaluate_every", "save_every", "rows")}
+        if self.settings.objective == "mrt":  # as in runs that knew no other
+            del kept["objective"], kept["baseline"]
         shown = repr([[tuple(task) for task in tasks] for tasks in (self.tasks, self.held_out)])
         digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
         about = {"model": self.policy.name, "prompt": self.policy.prompt, "reward": self.reward_id}

@@ -55,7 +55,7 @@ def collect_samples(
         probability p together (Holtzman et al. 2020; p = 1 samples from the model as it is), beam search, or beam
         search in groups that avoid one another's tokens (Vijayakumar et al. 2018).
     n : int
-        Texts a source (Appendix C).
+        Texts a source (Appendix 3).
     prompt : str, optional
         What is asked, with ``{source}`` where the source goes; by default the source alone, or the policy's own.
     k, p, temperature

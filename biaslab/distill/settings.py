@@ -13,9 +13,12 @@ from biaslab.errors import InputError
 Inputs = Literal["reference-free", "reference-based", "output"]
 Loss = Literal["regression", "classification"]
 Pooling = Literal["cls", "mean", "last"]
-#: How many vectors of the encoder's width each kind of input puts together (Eqs. 8, 7 and Appendix C).
+Score = Literal["expected", "likeliest"]
+#: How many vectors of the encoder's width each kind of input puts together (Eqs. 8, 7 and Appendix 3).
 BLOCKS: dict[str, int] = {"reference-free": 4, "reference-based": 6, "output": 1}
-_CHOICES = {"inputs": get_args(Inputs), "loss": get_args(Loss), "pooling": get_args(Pooling)}
+_CHOICES = {"inputs": get_args(Inputs), "loss": get_args(Loss), "pooling": get_args(Pooling), "score": get_args(Score)}
+#: Fields that earlier versions did not have, with what they did then: written only where another value is set.
+_LATER = {"score": "expected"}
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,8 @@ class Settings:
         What the evaluator is shown: output and source (Eq. 8), reference too (Eq. 7), or the output alone, which is the
         paper's denoised variant for fluency.
     loss : {"regression", "classification"}
-        Mean squared error on labels from 0 to 1, or cross-entropy over stars, whose expected star is the score
-        (Appendix C). A label between two stars is shared between them.
+        Mean squared error on labels from 0 to 1, or cross-entropy over stars (Appendix 3). A label between two stars is
+        shared between them.
     trainable : int or "all"
         Layers of the encoder that learn, from the top: 0 (frozen: every text is encoded once, seconds on a CPU), a
         number of layers, or all with the embeddings, as in the paper.
@@ -61,6 +64,9 @@ class Settings:
         Share of contexts on which to stop early, 0 to below 1; with 0 the last epoch counts.
     seed : int
         Of the head's first weights, the validation contexts, the order of the examples and dropout.
+    score : {"expected", "likeliest"}
+        With a classification: the score is the expected star, or the likeliest one, "a discrete score" as in Appendix
+        3. It changes nothing that is learned.
 
     Raises
     ------
@@ -91,6 +97,7 @@ class Settings:
     patience: int | None = None
     validation: float = 0.15
     seed: int = 0
+    score: Score = "expected"
 
     def __post_init__(self) -> None:
         if not isinstance(self.encoder, str) or not self.encoder:
@@ -118,8 +125,9 @@ class Settings:
         return self.patience if self.patience is not None else 3 if self.trainable else 5
 
     def as_json(self) -> dict[str, Any]:
-        """Return the settings as JSON has them."""
-        return asdict(self) | {"hidden": list(self.hidden)}
+        """Return the settings as JSON has them, without later fields that are as they were before there were any."""
+        every = asdict(self) | {"hidden": list(self.hidden)}
+        return {name: value for name, value in every.items() if name not in _LATER or value != _LATER[name]}
 
     @classmethod
     def from_json(cls, values: object) -> Settings:
@@ -131,7 +139,7 @@ class Settings:
             If one is missing, unknown, of another type or outside its range.
         """
         names = {f.name for f in fields(cls)}
-        if not isinstance(values, dict) or set(values) != names:
+        if not isinstance(values, dict) or set(values) | set(_LATER) != names:
             found = sorted(set(values) ^ names) if isinstance(values, dict) else values
             raise InputError("settings", found, f"the fields {', '.join(sorted(names))}")
         return cls(**values)

@@ -82,6 +82,63 @@ def _mean(values: pd.Series, null: float | None = None) -> Ratio:
     return Ratio(known.index.to_numpy(), known.to_numpy(float), np.ones(len(known)), null=null)
 
 
+def best_of_n(
+    texts: pd.DataFrame,
+    measures: Sequence[str],
+    by: str = "reward",
+    counts: Iterable[int] | None = None,
+) -> pd.DataFrame:
+    """Return what is expected of the text with the greatest reward among n, for n from 1 to all there are of a context.
+
+    The n texts are drawn from a context's texts without putting back, and the expectation over all such draws is exact:
+    with N texts ordered by reward, the i-th greatest is the best of a draw with probability C(N − i, n − 1) / C(N, n).
+    Texts with equal rewards share it. Where reward and another measure part as n grows, the reward is over-optimised
+    (Gao et al. 2023, *Scaling Laws for Reward Model Overoptimization*).
+
+    Parameters
+    ----------
+    texts : pandas.DataFrame
+        One row a text with ``context_id``, the measure that chooses, and the measures that are asked for.
+    measures : sequence of str
+        Columns of numbers, such as a score by somebody else.
+    by : str
+        The column that chooses.
+    counts : iterable of int, optional
+        Values of n; by default 1, 2, 4, … and the number of texts of the context that has the fewest. Greater ones than
+        that are left out.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a context and n: ``context_id, n`` and the measures.
+
+    Raises
+    ------
+    InputError
+        If no count is from 1 to that number.
+
+    Examples
+    --------
+    >>> texts = pd.DataFrame({"context_id": ["a"] * 3, "reward": [1.0, 2.0, 3.0], "words": [5.0, 9.0, 1.0]})
+    >>> best_of_n(texts, ["reward", "words"], counts=[1, 2, 3]).round(2).to_numpy().tolist()
+    [['a', 1, 2.0, 5.0], ['a', 2, 2.67, 3.67], ['a', 3, 3.0, 1.0]]
+    """
+    fewest = int(texts.groupby("context_id").size().min())
+    wanted = sorted({2**k for k in range(fewest.bit_length())} | {fewest}) if counts is None else list(counts)
+    known = [n for n in wanted if 1 <= n <= fewest]
+    if not known:
+        raise InputError("counts", wanted, f"at least one number from 1 to {fewest}, the texts of a context")
+    rows = []
+    for name, part in texts.groupby("context_id", sort=False):
+        ordered = part.groupby(by)[list(measures)].mean()  # of equal rewards the mean; from the least reward up
+        sizes = part.groupby(by).size().cumsum().to_numpy()
+        values = ordered.assign(**{by: ordered.index})[list(measures)].to_numpy(float)
+        for n in known:
+            below = np.array([math.comb(int(size), n) for size in (0, *sizes)], float)
+            rows.append([name, n, *(np.diff(below) / below[-1] @ values)])
+    return pd.DataFrame(rows, columns=["context_id", "n", *measures])
+
+
 def unigram_log_perplexity(texts: Iterable[str]) -> dict[str, float]:
     """Return each text's log perplexity by a unigram model of all of them: familiarity without a language model.
 

@@ -56,6 +56,8 @@ SCHEMA = {
     "words": Column("number", np.nan),
     "opponent_words": Column("number", np.nan),
     "subset": Column("name", ""),
+    "edit": Column("name", "", True),
+    "edited": Column("name", "", True),
     "judge_system": Column("name", ""),
     "p_first_label": Column("number", np.nan),
     "p_both_orders": Column("number", np.nan),

@@ -95,5 +95,4 @@ def _first(chances: np.ndarray[Any, Any]) -> tuple[float, Status]:
     both = chances[0] + chances[1]
     if not both > 0:
         return (0.5, "tie") if len(chances) > 2 and chances[2] > 0 else (math.nan, "refused")
-    tie = chances[0] == chances[1] or (len(chances) > 2 and chances[2] > max(chances[:2]))
-    return float(chances[0] / both), "tie" if tie else "ok"
+    return float(chances[0] / both), "tie" if len(chances) > 2 and chances[2] > max(chances[:2]) else "ok"

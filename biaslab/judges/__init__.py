@@ -8,6 +8,7 @@ from dataclasses import fields
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from biaslab.checks import did_you_mean, require_extra
 from biaslab.core import Judge
@@ -29,10 +30,11 @@ def available() -> dict[str, str]:
         "api:<model>[@<address>][?<option>=<value>&…]": "a model behind an OpenAI-compatible server, such as "
         "api:qwen3@http://localhost:8000/v1?prefill=vllm",
         "sampled:<k>:<judge>": "a judge of labels from one of text, by k samples of each answer",
+        "panel:<judge>+<judge>": "several judges as one: the mean of their distributions, the majority of their texts",
         "evaluator:<folder>": "an evaluator that a judge taught, saved by `biaslab.distill`; answers scores only",
         "recorded:<file>[,column=value…]": "judgements somebody already has: a log that `biaslab audit` reads",
         "atlas:<judge>@<source>[?column=value&…]": "a published judge of the atlas; `biaslab atlas list` has them",
-        "simulated[:name=value,…]": f"a judge with planted biases: {', '.join(_planted_defaults())}",
+        "simulated[:name=value,…]": f"a judge with planted biases: {', '.join(_planted_defaults())}, edits.EDIT",
         **{name: described(table) for name, table in named_judges().items()},
     }
 
@@ -67,7 +69,7 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
 
         if dataset is None:
             raise InputError("dataset", dataset, "the data set whose scores a simulated judge knows")
-        return SimulatedJudge(dataset, **_planted(name.partition(":")[2]))  # type: ignore[arg-type]
+        return SimulatedJudge(dataset, **_planted(name.partition(":")[2]))
     if name.startswith("api:"):
         from biaslab.judges.api.options import make_judge, split_address
 
@@ -81,6 +83,8 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
         return _found(_ATLAS, name, dataset)
     if name.startswith("sampled:"):
         return _sampled(name, dataset)
+    if name.startswith("panel:"):
+        return _panel(name, dataset)
     named = named_judges()
     if name in named:
         return make_named(name, named[name], partial(_load_other, dataset=dataset, names=tuple(named)))
@@ -97,6 +101,15 @@ def _sampled(name: str, dataset: Dataset | None) -> Judge:
     if not k.isdecimal() or not inner:
         raise InputError("judge", name, "sampled:k:judge, such as sampled:20:api:qwen3@http://localhost:8000/v1")
     return Sampled(load_judge(inner, dataset), int(k))
+
+
+def _panel(name: str, dataset: Dataset | None) -> Judge:
+    from biaslab.judges.panel_of_judges import Panel
+
+    names = name.removeprefix("panel:").split("+")
+    if len(names) < 2 or not all(names):
+        raise InputError("judge", name, "panel:judge+judge, such as panel:smollm2-135m+api:gpt-4o")
+    return Panel([load_judge(one, dataset) for one in names])
 
 
 def _require_name(name: object) -> None:
@@ -167,17 +180,22 @@ def _planted_defaults() -> dict[str, float | bool | str]:
     return {f.name: f.default for f in fields(Planted) if isinstance(f.default, int | float | str)}
 
 
-def _planted(text: str) -> dict[str, float | bool | str]:
+def _planted(text: str) -> dict[str, Any]:
+    """Return what a name plants; ``edits.NAME=POINTS`` is what a candidate gains by an edit."""
     defaults = _planted_defaults()
-    values: dict[str, float | bool | str] = {}
+    values: dict[str, Any] = {}
     for part in filter(None, text.split(",")):
         key, _, value = part.partition("=")
-        read = _read_as(defaults[key], value) if key in defaults else None
+        edit = key.removeprefix("edits.") if key.startswith("edits.") else ""
+        read = _read_as(0.0, value) if edit else _read_as(defaults[key], value) if key in defaults else None
         if read is None:
             flags = ", ".join(name for name, default in defaults.items() if isinstance(default, bool))
-            allowed = f"name=number (true or false for {flags}), the name one of {', '.join(defaults)}"
+            allowed = f"name=number (true or false for {flags}), the name one of {', '.join(defaults)}, edits.EDIT"
             raise InputError("judge", part, allowed, did_you_mean(key, defaults) if key not in defaults else "")
-        values[key] = read
+        if edit:
+            values.setdefault("edits", {})[edit] = read
+        else:
+            values[key] = read
     return values
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from biaslab.checks import did_you_mean, is_whole
 from biaslab.core import Judge
 from biaslab.errors import InputError
+from biaslab.project import SETTINGS
 
-FILE = "biaslab.toml"
 _NAME = re.compile(r"[\w.-]+")
 _TAKEN = ("smollm2-135m", "simulated")
 _OWN = ("judge", "model", "address", "samples")
@@ -22,7 +22,7 @@ _FORM = """a table such as [judges.mini] with model = "gpt-4o-mini", or judge = 
 def find_file() -> Path | None:
     """Return the ``biaslab.toml`` of the working folder or of the nearest folder above it, None if there is none."""
     folder = Path.cwd()
-    return next((place / FILE for place in (folder, *folder.parents) if (place / FILE).is_file()), None)
+    return next((place / SETTINGS for place in (folder, *folder.parents) if (place / SETTINGS).is_file()), None)
 
 
 def named_judges() -> dict[str, dict[str, Any]]:
@@ -69,7 +69,7 @@ def make_named(name: str, table: Mapping[str, Any], load: Callable[[str], Judge]
     InputError
         If something in the table is not what it has to be. Values that may be keys are not shown.
     """
-    where = f"{FILE}: judges.{name}"
+    where = f"{SETTINGS}: judges.{name}"
     if ("judge" in table) == ("model" in table):
         raise InputError(where, sorted(table), "model or judge, one of the two")
     for key in ("judge", "model", "address"):
@@ -99,5 +99,5 @@ def make_named(name: str, table: Mapping[str, Any], load: Callable[[str], Judge]
 def described(table: Mapping[str, Any]) -> str:
     """Say in a few words what a table names, for a list."""
     if "judge" in table:
-        return f"{table['judge']}, in {FILE}"
-    return f"{table.get('model')} at {str(table.get('address') or 'OpenAI').rpartition('@')[2]}, in {FILE}"
+        return f"{table['judge']}, in {SETTINGS}"
+    return f"{table.get('model')} at {str(table.get('address') or 'OpenAI').rpartition('@')[2]}, in {SETTINGS}"

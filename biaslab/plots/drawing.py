@@ -16,7 +16,7 @@ from biaslab.errors import InputError, TrialsError
 from biaslab.plots.backdrop import draw_judges
 from biaslab.plots.headline import remember_rows
 from biaslab.plots.hover import remember
-from biaslab.plots.naming import named, row_name
+from biaslab.plots.naming import HOLLOW, named, row_name
 from biaslab.plots.style import NULL, PUBLISHED, dots, note, panels, share_legend, styled
 from biaslab.probes import find_metric
 from biaslab.stats import LEADING, TRAILING, require_columns
@@ -243,7 +243,8 @@ def _groups(
     for index, ((value, part), offset) in enumerate(zip(groups, offsets, strict=True)):
         order = part.index[np.argsort(places[part.index])] if vertical else part.index
         label = _metrics(part)[0].label if hue == "metric" else None if hue is None else named(hue, value)
-        container = dots(ax, rows.loc[order], places[order] + offset, index, label, vertical)
+        hollow = (hue, value) in HOLLOW
+        container = dots(ax, rows.loc[order], places[order] + offset, index, label, vertical, hollow)
         remember(container[0], rows.loc[order], (places[order] + offset).tolist(), vertical)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Metric
+from biaslab.output import number
 from biaslab.plots.naming import named
 from biaslab.probes import find_metric
 from biaslab.stats import LEADING, TRAILING, corrected, side_of, significant
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MOST = 2  # metrics of which a line tells
+_METRICS = 2  # metrics of which a line tells
+_CONDITIONS = 2  # by which a row is named
 _NEEDED = ("probe", "metric", "estimate", "ci_low", "ci_high")
 _LONG = 40  # letters of a condition that is named
 _DRAWN: WeakKeyDictionary[Axes, list[pd.DataFrame]] = WeakKeyDictionary()
@@ -60,7 +62,7 @@ def finding(estimates: pd.DataFrame) -> str:
         _of_metric(rows, _read(rows, find_metric(str(metric), str(probe))), len(known["metric"].unique()) == 1)
         for (probe, metric), rows in known.groupby(["probe", "metric"], sort=False)
     ]
-    return "; ".join(parts[:_MOST])
+    return "; ".join(parts[:_METRICS])
 
 
 def remember_rows(ax: Axes, rows: pd.DataFrame, label: str | None = None, null: float | None = None) -> None:
@@ -133,11 +135,11 @@ def _reach(rows: pd.DataFrame, plain: bool = False) -> str:
     largest = max(abs(end["estimate"]) for end in ends)
     digits = 0 if largest >= 100 else 3 if 0 < largest < 0.1 else 2
     if len(rows) == 1:
-        value, low, high = (_number(ends[0][name], digits) for name in ("estimate", "ci_low", "ci_high"))
+        value, low, high = (number(ends[0][name], digits) for name in ("estimate", "ci_low", "ci_high"))
         return value if np.isnan(ends[0]["ci_low"]) else f"{value} [{low}, {high}]"
-    low, high = (_number(end["estimate"], digits) for end in ends)
+    low, high = (number(end["estimate"], digits) for end in ends)
     if low == high:
-        return f"{low} in {'both' if len(rows) == _MOST else f'all {len(rows)}'}"
+        return f"{low} in {'both' if len(rows) == 2 else f'all {len(rows)}'}"
     if plain:
         return f"{low} to {high}"
     differ = _differing(rows)
@@ -152,12 +154,7 @@ def _differing(rows: pd.DataFrame) -> list[str]:
 
 def _where(row: dict[Any, Any], differ: list[str]) -> str:
     """Name a row by the one or two conditions in which the rows differ."""
-    if not 0 < len(differ) <= _MOST:
+    if not 0 < len(differ) <= _CONDITIONS:
         return ""
     text = ", ".join(named(name, row[name]) for name in differ if row[name] == row[name])
     return f" ({text})" if text and len(text) <= _LONG else ""
-
-
-def _number(value: float, digits: int) -> str:
-    text = f"{value:,.{digits}f}"
-    return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")

@@ -10,21 +10,42 @@ _AT_THE_END = re.compile(r"(?<=, )(s|sr|rs)$")
 #: Conditions whose values name themselves, without the name of the column.
 _SPEAKING = frozenset(
     [
-        "answer", "attribute", "comparison", "configuration", "cot", "data", "dataset", "debiasing", "decoding", "form",
-        "judge", "kind", "level", "log", "naming", "order", "remedy", "role", "scorer", "source", "strategy", "variant",
-        "who",
+        "answer", "attribute", "compared", "comparison", "component", "configuration", "correction", "cot", "data",
+        "dataset", "debiasing", "decoding", "defence", "edit", "form", "judge", "kind", "level", "log", "naming",
+        "nothing", "order", "remedy", "role", "scorer", "source", "state", "strategy", "variant", "who",
     ]
 )  # fmt: skip
+#: Conditions whose marks are hollow: noise floors beside what is measured.
+HOLLOW = frozenset([("variant", "null edit")])
 #: Values that are short in a table.
 _WORDS = {
     ("remedy", "none"): "no remedy",
+    ("defence", "none"): "no defence",
+    ("defence", "two_step"): "two steps",
     ("source", "with"): "with the source",
     ("source", "without"): "without the source",
     **{("order", short): text for short, text in _ORDERS.items()},
     ("form", "ex"): "a worked example",
     ("form", "json"): "JSON",
+    ("form", "score"): "scores",
+    ("form", "pair"): "pairs",
+    ("edited", "better"): "the better one is edited",
+    ("edited", "worse"): "the worse one is edited",
+    ("edited", "equal"): "one of two as good is edited",
+    ("quality", "left"): "quality is left",
+    ("quality", "lowered"): "quality is lowered",
+    ("between", "template"): "base and this template",
+    ("between", "order"): "both orders",
+    ("between", "resampling"): "samples of one request",
+    ("adjusted", ""): "at equal human score",
+    ("adjusted", "log perplexity"): "at equal perplexity too",
     ("scorer", "judge"): "judge",
     ("scorer", "human"): "humans",
+    ("correction", "judge"): "judge as it is",
+    ("correction", "human"): "labels alone",
+    ("correction", "ppi"): "corrected (PPI)",
+    ("correction", "rogan_gladen"): "Rogan–Gladen",
+    ("correction", "regression"): "judge, adjusted",
     ("cot", "CoT"): "with CoT",
     ("cot", "no CoT"): "without CoT",
 }

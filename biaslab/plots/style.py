@@ -93,9 +93,15 @@ def share_legend(axes: Sequence[Axes]) -> None:
 
 
 def dots(
-    ax: Axes, rows: pd.DataFrame, places: np.ndarray, index: int, label: object = None, vertical: bool = False
+    ax: Axes,
+    rows: pd.DataFrame,
+    places: np.ndarray,
+    index: int,
+    label: object = None,
+    vertical: bool = False,
+    hollow: bool = False,
 ) -> ErrorbarContainer:
-    """Draw estimates with their intervals in the look that belongs to an index."""
+    """Draw estimates with their intervals in the look that belongs to an index, filled or hollow."""
     values = rows["estimate"].to_numpy(float)
     spread = np.abs(rows[["ci_low", "ci_high"]].to_numpy(float).T - values)
     look: dict[str, Any] = {
@@ -106,6 +112,7 @@ def dots(
         "linewidth": 1,
         "capsize": 2,
         "label": None if label is None else str(label),
+        **({"markerfacecolor": "white"} if hollow else {}),
     }
     if vertical:
         return ax.errorbar(places, values, yerr=spread, **look)

@@ -14,6 +14,9 @@ from biaslab.core import Metric
 from biaslab.probes._audited import AUDITED
 from biaslab.probes.base import Probe
 
+_DIFFERENCE = "_difference"
+_HIGHER, _LOWER = "higher than in the reference", "lower than in the reference"
+
 
 @cache
 def names() -> tuple[str, ...]:
@@ -53,12 +56,31 @@ def find_metric(name: str, probe: str | None = None) -> Metric:
     own = _declared(probe)
     if name in own:
         return own[name]
-    every = (_declared(module) for module in names())
-    return next((found[name] for found in every if name in found), Metric(name, name.replace("_", " ")))
+    every = [_declared(module) for module in names()]
+    of = name.removesuffix(_DIFFERENCE)
+    found = next((each[known] for known in (name, of) for each in (own, *every) if known in each), None)
+    if found is None:
+        return Metric(name, name.replace("_", " "))
+    return found if found.name == name else difference_of(found)
+
+
+def difference_of(metric: Metric) -> Metric:
+    """Return how the difference of a metric between two judges is read: see `biaslab.compare`.
+
+    Examples
+    --------
+    >>> difference_of(find_metric("first_position_rate")).name
+    'first_position_rate_difference'
+    """
+    name, label = metric.name + _DIFFERENCE, f"difference of {metric.label}"
+    return Metric(
+        name, label, metric.unit, null=0.0, matters=metric.matters, primary=metric.primary, above=_HIGHER, below=_LOWER
+    )
 
 
 def is_primary(name: str, probe: str) -> bool:
     """Say whether a metric is one of those that its probe, or an audit, tests, and q-values are over."""
+    name = name.removesuffix(_DIFFERENCE) if name not in _declared(probe) else name
     if probe in AUDITED:
         return name in _declared(probe) and _declared(probe)[name].primary
     return probe in names() and name in find_probe(probe).primary

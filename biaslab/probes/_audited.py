@@ -1,4 +1,4 @@
-"""How the metrics are read that only audits of recorded judgements estimate: see `biaslab.audit`."""
+"""How the metrics are read that no probe estimates, but audits (`biaslab.audit`) and `biaslab.correct`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,30 @@ from biaslab.core import Comparison, Metric
 
 #: By the name under which they stand in the column ``probe``.
 AUDITED: dict[str, tuple[Metric, ...]] = {
+    "correct": (
+        Metric("mean_score", "mean score", "points"),
+        Metric(
+            "win_rate",
+            "win rate, a tie counting ½",
+            "share",
+            null=0.5,
+            above="wins more often than it loses",
+            below="loses more often than it wins",
+            primary=True,
+        ),
+        Metric(
+            "score_difference",
+            "difference of mean scores",
+            "points",
+            null=0.0,
+            above="scores more than the other",
+            below="scores less than the other",
+            primary=True,
+        ),
+        Metric("rank", "rank, 1 the best"),
+        Metric("accuracy", "pairs decided as humans do", "share", null=0.5, quality=True),
+        Metric("rank_agreement", "agreement with humans within contexts (Spearman's ρ)", null=0.0, quality=True),
+    ),
     "halo": (
         Metric(
             "halo_excess",
@@ -42,20 +66,5 @@ AUDITED: dict[str, tuple[Metric, ...]] = {
         Metric("win_rate", "win rate, a tie counting ½", "share"),
         Metric("readable_rate", "replies that give a verdict", "share"),
         Metric("first_label_rate", "P(first label), whoever has it", "share"),
-    ),
-    "self_preference": (
-        Metric(
-            "own_win_excess",
-            "own texts win, minus how often humans prefer them",
-            "share",
-            null=0.0,
-            above="prefers its own system's texts more than humans do",
-            below="prefers its own system's texts less than humans do",
-            advice="take a judge of another family for texts of this system",
-            matters=0.05,
-            primary=True,
-            comparison=Comparison("verdicts on pairs with an own text"),
-        ),
-        Metric("own_win_rate", "own texts win", "share"),
     ),
 }

@@ -19,6 +19,7 @@ from biaslab.stats import (
     Estimate,
     Level,
     Ratio,
+    Resampling,
     correlation_difference,
     disattenuated_difference,
     estimate_correlation,
@@ -95,7 +96,7 @@ class EqualQuality(ScoreProbe):
         found = [replace(self, reliability=r).estimate(trials, wanted).assign(reliability=r) for r in reliabilities]
         return pd.concat(found, ignore_index=True)
 
-    def _slope(self, items: pd.DataFrame, within: bool = True) -> Estimate:
+    def _slope(self, items: pd.DataFrame, within: bool = True, beside: Sequence[str] = ()) -> Estimate:
         """Return how many standard deviations the judge's score moves per unit of the feature at equal human score.
 
         Parameters
@@ -105,15 +106,36 @@ class EqualQuality(ScoreProbe):
             annotators``.
         within : bool
             Give each context an intercept of its own.
+        beside : sequence of str
+            Further columns that are held equal.
         """
         known = items[items["human"].notna()]
         spread = float(known["score"].std()) if len(known) > 1 else 0.0
-        frame = known.assign(score=known["score"] / (spread or 1.0))
-        level, clusters, plain = self.resampling.level, self.resampling.clusters, f"score ~ {self.feature} + human"
+        return self._at_equal(known.assign(score=known["score"] / (spread or 1.0)), self.resampling, within, beside)
+
+    def _at_equal(
+        self, frame: pd.DataFrame, resampling: Resampling, within: bool = True, beside: Sequence[str] = ()
+    ) -> Estimate:
+        """Return what the column ``score`` gains per unit of the feature at equal human score and all that is beside.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            As for `_slope`, with the columns beside.
+        resampling : Resampling
+            Its level and clusters.
+        within : bool
+            Give each context an intercept of its own.
+        beside : sequence of str
+            Further columns that are held equal.
+        """
+        level, clusters, plain = resampling.level, resampling.clusters, " + ".join([*beside, self.feature, "human"])
         return self._allowing_for_errors(
             frame,
-            lambda: linear_model(frame, plain, within=within, level=level, clusters=clusters)[self.feature],
-            lambda given: slope_at_equal(given, "score", self.feature, self.resampling, within),
+            lambda: linear_model(frame, f"score ~ {plain}", within=within, level=level, clusters=clusters)[
+                self.feature
+            ],
+            lambda given: slope_at_equal(given, "score", self.feature, resampling, within, beside),
         )
 
     def _excess(self, items: pd.DataFrame, level: Level) -> Estimate:
@@ -190,9 +212,13 @@ def judged(cell: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
     return given[[*ITEM, "score", "share"]].merge(blocks[[*ITEM, "log_perplexity"]], on=list(ITEM))
 
 
-def rated(blocks: pd.DataFrame) -> pd.DataFrame:
-    """Return each item whole at its mean human score, rounded, halves up."""
+def rated(blocks: pd.DataFrame, single: bool = False) -> pd.DataFrame:
+    """Return each item whole at its mean human score, rounded, halves up; or in equal parts at its single ratings."""
     known = blocks[blocks["human"].notna()]
+    if single and "ratings" in known:
+        ratings = known["ratings"].fillna(known["human"].map(repr)).str.split()
+        parts = known.assign(score=ratings, share=1 / ratings.map(len)).explode("score")
+        return parts.astype({"score": float})
     return known.assign(score=np.floor(known["human"] + 0.5), share=1.0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -59,6 +59,10 @@ class Comparative(PairProbe):
         What is done against position bias first: `biaslab.ranking.debias`, fitted on other contexts.
     folds : int
         Parts into which the contexts are cut for that.
+    in_sample : bool
+        Fit it on the very contexts that it is applied to, as the paper does (Tables 6, 7, 10).
+    cue : str
+        What stands at the end of the prompt, such as "Answer:", which the paper appends for Llama 2.
 
     Raises
     ------
@@ -139,6 +143,7 @@ class Comparative(PairProbe):
     labels: ClassVar[tuple[Metric, ...]] = (
         Metric("final_accuracy", "pairs in the order of all candidates", "share", null=0.5),
         Metric("gold_accuracy", "pairs in the order of the reference scores", "share", null=0.5),
+        Metric("predicted_tie_rate", "pairs with equal scores", "share"),
     )
 
     template: int = 1
@@ -148,6 +153,8 @@ class Comparative(PairProbe):
     decoding: Decoding | None = None
     debiasing: Debiasing = "none"
     folds: int = 10
+    in_sample: bool = False
+    cue: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -191,7 +198,7 @@ class Comparative(PairProbe):
                     condition: dict[str, Scalar] = {"template": self.template, "strategy": self.strategy}
                     condition |= zip(_SCORED, (human[i], human[j], systems[i], systems[j]), strict=True)
                     pair = (names[i], texts[i]), (names[j], texts[j])
-                    yield from self.ask_pair(dataset, self.template, attribute, context, pair, condition)
+                    yield from self.ask_pair(dataset, self.template, attribute, context, pair, condition, cue=self.cue)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of one cell, after the remedy."""
@@ -201,7 +208,7 @@ class Comparative(PairProbe):
             rows, comparisons = rows[(comparisons.twins >= 0)[rows]], comparisons.paired()
         dropped = len(cell.trials) - len(rows)
         warn_missing(cell.what, dropped, len(cell.trials), "they or their twin in the other order are missing")
-        debiased = debias(comparisons, self.debiasing, self.folds)
+        debiased = debias(comparisons, self.debiasing, self.folds, self.in_sample)
         found = self._estimates(cell, debiased, read)
         if not len(debiased) and len(comparisons):
             found = {name: _unfitted(make) for name, make in found.items()}

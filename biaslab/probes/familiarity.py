@@ -47,6 +47,10 @@ class Familiarity(EqualQuality):
         way for judges that give no `Likelihood`, and for another model than the one that is judged.
     likelihood_judge : str
         With ``log_perplexity``: where it comes from. Stands in the estimates.
+    humans : {"means", "single"}
+        Of ``mean_perplexity``: humans score an item once, by their mean, rounded; or each annotator for himself, as in
+        Table 1, so that an item counts at each rating in equal parts. Where a data set has one rating an item they are
+        alike.
     level : {"context", "dataset"}
         Of the correlations with the candidates' perplexity: within contexts, averaged over them, or pooled.
 
@@ -78,7 +82,7 @@ class Familiarity(EqualQuality):
     ``mean_perplexity`` (from 1)
         Mean perplexity of what gets a score (columns ``scorer``, ``score``; Table 1, Fig. 2). With distributions an
         item counts at each label with its probability, which is what sampled scores tend to; mean human scores are
-        rounded, halves up. ``score_share`` (0–1) says how many items that is.
+        rounded, halves up (but see ``humans``). ``score_share`` (0–1) says how many items that is.
     ``source_correlation``, ``source_excess``, ``source_slope``, ``source_perplexity``
         The same with the perplexity of the source. It is one number a context, so the correlation is pooled and the
         regression has no context effects.
@@ -144,11 +148,13 @@ class Familiarity(EqualQuality):
     log_perplexity: Mapping[str, float] | None = field(default=None, repr=False)
     likelihood_judge: str = "given"
     level: Literal["context", "dataset"] = "context"
+    humans: Literal["means", "single"] = "means"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, allowed in (("asks", ("both", "likelihoods")), ("level", ("context", "dataset"))):
-            require_one_of(name, getattr(self, name), allowed)
+        require_one_of("asks", self.asks, ("both", "likelihoods"))
+        require_one_of("level", self.level, ("context", "dataset"))
+        require_one_of("humans", self.humans, ("means", "single"))
         if any(value < 0 or math.isinf(value) for value in (self.log_perplexity or {}).values()):
             raise InputError("log_perplexity", "a value", "finite numbers of at least 0, and NaN where a text has none")
         if self.log_perplexity is not None and self.asks == "likelihoods":
@@ -261,7 +267,8 @@ class Familiarity(EqualQuality):
             yield {f"{name}_correlation": found}, {"scorer": scorer, "level": level}
         perplexity_of = "mean_perplexity" if own else "source_perplexity"
         for scorer in ("judge", "human") if cell.wants(perplexity_of, "score_share") else ():
-            for score, perplexity, share in by_score(judged(trials, blocks) if scorer == "judge" else rated(blocks)):
+            given = judged(trials, blocks) if scorer == "judge" else rated(blocks, self.humans == "single")
+            for score, perplexity, share in by_score(given):
                 found_here: dict[str, Estimable] = {perplexity_of: perplexity}
                 yield found_here | ({"score_share": share} if own else {}), {"scorer": scorer, "score": score}
 

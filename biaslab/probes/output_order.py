@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import ClassVar, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.checks import require_some_of, require_whole
+from biaslab.checks import require_one_of, require_some_of, require_whole
 from biaslab.core import (
     Calibration,
     Comparison,
@@ -37,10 +37,10 @@ from biaslab.stats import ITEM, Ratio, sample_differences, sample_table, score_s
 _SHIFTS = {"reason_first_shift": ("rs", "sr"), "reason_shift": ("sr", "s")}
 _DIFFERENCES = ("sample_difference", "resampling_difference")
 _SCORE_TOKENS = 16  # a score alone is short; a judge that goes on would only be paid for it
-_OPENINGS = {"ex": ("score:", "reasons:"), "json": ('{"score":', '{"reasons": "')}  # score first, reasons first
-_FORMS: dict[prompts.Form, Form] = {"ex": "text", "json": "json"}
+_LINES, _JSON = ("score:", "reasons:"), ('{"score":', '{"reasons": "')  # how answers begin: score, reasons first
 _REASONS: dict[prompts.Order, Reasons] = {"s": "none", "sr": "after", "rs": "before"}
 _POINTS = 10  # of the scale, at which `score_share` is given
+Wording = Literal["own", "printed"]
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,21 @@ class OutputOrder(Probe):
     Parameters
     ----------
     forms : sequence of {"ex", "json"}
-        Lines of text as in an example, and/or a JSON object (Table 1).
+        An example of the answer, and/or the format of a JSON object (Table 1). The example is in lines of text, which
+        small models follow more easily, or with the printed wording in JSON with a score of 5.
     orders : sequence of {"s", "sr", "rs"}
         The score alone, then reasons, after reasons; the last two must be there.
     rules : sequence of bool
         With and/or without the special rules in the prompt: as in Table 2 and Fig. 1 by default, without in Fig. 2.
     scale : str
-        Name of one of `biaslab.scales.SCALES`. Here the highest score is the best; Chen et al. ask for the severity of
-        faults, so that their shifts have the other sign.
+        Name of one of `biaslab.scales.SCALES`. With our own wording the highest score is the best; Chen et al. ask for
+        the severity of faults, so that their shifts have the other sign.
+    wording : {"own", "printed"}
+        Ask for one attribute in our own words, or as Chen et al. do, as far as they print it
+        (`biaslab.prompts.rate_severity`): one score for all problems, 10 the most severe, and two special rules. Then
+        the one attribute of the data set is what the score stands beside, as in ``"dialogue_sets"``.
+    aspects : sequence of str
+        With the printed wording: what the judge shall look at.
     n_candidates : int, optional
         Candidates a context, drawn at random without replacement; all of them by default. The draw of a context
         depends on the seed and that context alone.
@@ -168,6 +175,8 @@ class OutputOrder(Probe):
     temperature: float = 1.0
     max_tokens: int = 256
     opened: bool = False
+    wording: Wording = "own"
+    aspects: Sequence[str] = ("repetitiveness", "factual accuracy", "coherence")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -175,6 +184,7 @@ class OutputOrder(Probe):
         require_some_of("forms", self.forms, get_args(prompts.Form))
         require_some_of("orders", self.orders, get_args(prompts.Order))
         require_some_of("rules", self.rules, (True, False))
+        require_one_of("wording", self.wording, get_args(Wording))
         if not {"sr", "rs"} <= set(self.orders):
             raise InputError("orders", self.orders, "a list with sr and rs", "they are what is compared")
         require_whole("n_candidates", self.n_candidates, 1, optional=True)
@@ -183,16 +193,18 @@ class OutputOrder(Probe):
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every item in every configuration."""
         attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
+        if self.wording == "printed" and len(attributes) > 1:
+            raise InputError("attributes", attributes, "one where wording is printed", "it asks for one score of all")
         for item in pointwise.drawn_items(dataset, self.n_candidates, self.seed):
             for attribute, rules, form, order in product(attributes, self.rules, self.forms, self.orders):
-                prompt = prompts.order_output(
-                    dataset, attribute, scale, item.text, item.context, form=form, order=order, rules=rules
-                )
+                prompt = self._prompt(dataset, item, attribute, form, order, rules)
+                in_lines = form == "ex" and self.wording == "own"
                 messages = [Message("user", prompt)]
                 if self.opened:
-                    messages.append(Message("assistant", _OPENINGS[form][order == "rs"]))
+                    messages.append(Message("assistant", (_LINES if in_lines else _JSON)[order == "rs"]))
                 where = {"form": form, "order": order, "rules": rules}
-                about = pointwise.about_scores(item, [attribute], scale, _FORMS[form], _REASONS[order])
+                layout: Form = "text" if in_lines else "json"
+                about = pointwise.about_scores(item, [attribute], scale, layout, _REASONS[order])
                 question = pointwise.Question(item, attribute, messages, scale, about)
                 yield from question.trials(self._asking(order), where)
 
@@ -229,6 +241,20 @@ class OutputOrder(Probe):
         for order in ("sr", "rs"):
             both &= (scores["order"] == order).groupby(cell).transform("any") if len(scores) else both
         return Accepted(scores[both], "" if both.any() else f"needs {self.needs}")
+
+    def _prompt(
+        self,
+        dataset: Dataset,
+        item: pointwise.Item,
+        attribute: str,
+        form: prompts.Form,
+        order: prompts.Order,
+        rules: bool,
+    ) -> str:
+        scale, shown = find_scale(self.scale), (item.text, item.context, form, order, rules)
+        if self.wording == "printed":
+            return prompts.rate_severity(dataset, scale, *shown, self.aspects)
+        return prompts.order_output(dataset, attribute, scale, *shown)
 
     def _asking(self, order: prompts.Order) -> pointwise.Asking:
         length = min(self.max_tokens, _SCORE_TOKENS) if order == "s" else self.max_tokens

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy.special import logit
 
 from biaslab.checks import require_some_of, require_whole
 from biaslab.core import Calibration, Comparison, Metric, Trial
@@ -17,7 +16,7 @@ from biaslab.datasets.schema import Dataset
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, PairProbe, Part, label_mass, paired
 from biaslab.probes.base.pair_probe import draw_of
 from biaslab.ranking import pairs
-from biaslab.ranking.order_odds import first_position_log_odds
+from biaslab.ranking.order_odds import first_position_log_odds, log_odds
 from biaslab.ranking.worst_cases import note_missing_pairs, worst_cases
 from biaslab.stats import Estimate, Ratio, Resampling
 
@@ -28,7 +27,6 @@ _PREFERS_FIRST = Calibration(
     parameters={"templates": (1,)},
 )
 _VERDICTS = Comparison("verdicts on pairs")  # a distribution decides for its likelier label, as greedy text does
-_TINY = 1e-15  # probabilities are kept off 0 and 1, where a logit is infinite
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,8 @@ class Position(PairProbe):
         depends on the seed and that context alone.
     gap_bins : int
         Bins of the human score gap.
+    cue : str
+        What stands at the end of the prompt, such as "Answer:", which the paper appends for Llama 2.
 
     Raises
     ------
@@ -90,9 +90,9 @@ class Position(PairProbe):
 
     Pairs that do not flip say nothing about the order, and they are most. ``first_position_rate``, ``primacy_share``
     and ``comparative_accuracy`` therefore have a t test over contexts and the score interval that belongs to it
-    (`biaslab.stats.inversion`), ``first_position_logit`` of counts has Student's t on a jackknife; everything else has
-    bootstrap intervals and sign-flip tests over contexts. ``method`` says which. The metrics of pairs are those of
-    `biaslab.ranking.pairs`, which rankings and audits call too.
+    (`biaslab.stats.inversion`), ``first_position_logit`` a t test with its own interval, of counts on a jackknife;
+    everything else has bootstrap intervals and sign-flip tests over contexts. ``method`` says which. The metrics of
+    pairs are those of `biaslab.ranking.pairs`, which rankings and audits call too.
 
     Examples
     --------
@@ -156,6 +156,7 @@ class Position(PairProbe):
     templates: Sequence[int] = (1, 2)
     n_pairs: int | None = None
     gap_bins: int = 4
+    cue: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -175,7 +176,7 @@ class Position(PairProbe):
                 gap = float(score[context_id, first] - score[context_id, second])
                 pair = (first, texts[first]), (second, texts[second])
                 condition = {"template": template, "human_gap": gap}
-                yield from self.ask_pair(dataset, template, attribute, context, pair, condition)
+                yield from self.ask_pair(dataset, template, attribute, context, pair, condition, cue=self.cue)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of all pairs together and, where no metric was named, some by bins of the human gap."""
@@ -244,8 +245,8 @@ def _bias(blocks: pd.DataFrame, resampling: Resampling, null: float | None) -> R
     if not _is_exact(blocks):
         return first_position_log_odds(blocks, resampling, null)
     p = blocks[["p_ij", "p_ji"]].to_numpy(float)
-    logits = logit(np.clip(p, _TINY, 1 - _TINY)).mean(axis=1)
-    return Ratio(blocks["context_id"], logits, np.ones(len(p)), null=null)
+    logits = log_odds(p).mean(axis=1)
+    return Ratio(blocks["context_id"], logits, np.ones(len(p)), null=null, inference="t")
 
 
 def _noise_floor(blocks: pd.DataFrame, trials: pd.DataFrame) -> Ratio:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
 from typing import ClassVar, Literal, get_args
@@ -50,6 +50,10 @@ class Recipe(Probe):
         text: once, greedily, for the recipe, and samples at temperature 1 for the others, which are averaged.
     samples : int
         With ``answer="text"``: samples of each request of the others. The paper takes 10.
+    steps, rival_steps : mapping of str to sequence of str
+        Attribute → evaluation steps in the prompts of the recipe and of G-Eval. The paper's recipe has those of ACU's
+        annotators (`biaslab.prompts.protocol_steps`), and its G-Eval steps that the judge wrote
+        (`biaslab.scoring.StepWriting`). By default the recipe has none and G-Eval some that are made from the aspects.
 
     Raises
     ------
@@ -146,6 +150,8 @@ class Recipe(Probe):
     coefficients: Sequence[Method] = _COEFFICIENTS
     answer: Answer = "distribution"
     samples: int = 10
+    steps: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
+    rival_steps: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -161,11 +167,13 @@ class Recipe(Probe):
         n = self.samples if self.answer == "text" else 1
         answer, low, seed = self.answer, self.rival_scale, self.seed
         made: dict[str, Rating | GEval] = {
-            _RECIPE: Rating(self.attributes, self.scale, answer=answer, temperature=0.0, seed=seed),
+            _RECIPE: Rating(self.attributes, self.scale, answer=answer, temperature=0.0, seed=seed, steps=self.steps),
             "rate_explain": Rating(
                 self.attributes, low, "after", answer=answer, replicates=n, temperature=1.0, seed=seed
             ),
-            "g_eval": GEval(self.attributes, low, answer=answer, replicates=n, temperature=1.0, seed=seed),
+            "g_eval": GEval(
+                self.attributes, low, self.rival_steps, answer=answer, replicates=n, temperature=1.0, seed=seed
+            ),
         }
         return {name: scorer for name, scorer in made.items() if name in (_RECIPE, *self.against)}
 

@@ -36,6 +36,8 @@ Reasons = Literal["none", "before", "after"]
 Form = Literal["ex", "json"]
 Order = Literal["s", "sr", "rs"]
 
+#: What is not in a prompt unless it is asked for.
+_ABSENT: dict[str, Any] = {"ties": False, "heading": "", "headings": ("", ""), "note": "", "cue": "", "steps": ()}
 _COMMENT = re.compile(r"\{#(.*?)#\}", re.DOTALL)
 
 
@@ -67,7 +69,7 @@ def render(name: str, **variables: Any) -> str:
     """
     adjective = adjectives().get(str(variables.get("attribute")))
     try:
-        return _template(name).render({"adjective": adjective, "ties": False, **variables}).strip()
+        return _template(name).render({"adjective": adjective, **_ABSENT, **variables}).strip()
     except jinja2.UndefinedError as error:
         raise InputError(f"template {name}", str(error), "all variables that its comment lists") from error
 
@@ -79,6 +81,9 @@ def rate(
     candidate: str,
     context: str = "",
     reasons: Reasons = "none",
+    heading: str = "",
+    note: str = "",
+    steps: Sequence[str] = (),
 ) -> str:
     """Ask for the rating of one candidate (template ``rate``; Stureborg et al. 2024, §2.1.4).
 
@@ -96,6 +101,12 @@ def rate(
         Its source; without one the prompt has no source.
     reasons : {"none", "before", "after"}
         Whether reasons are asked for, before or after the score.
+    heading : str
+        Words in brackets behind the candidate's name.
+    note : str
+        A sentence before the question.
+    steps : sequence of str
+        Evaluation steps to follow, behind the definition.
 
     Returns
     -------
@@ -127,7 +138,8 @@ def rate(
         raise InputError("attributes", attributes, "a list of different names")
     described = [describe(dataset, name) for name in attributes]
     given = {"noun": dataset.noun, "attributes": described, "scale": scale, "reasons": reasons}
-    return render("rate", **given, candidate=candidate, context=context)
+    told = {"heading": heading, "note": note, "steps": list(steps)}
+    return render("rate", **given, **told, candidate=candidate, context=context)
 
 
 def order_output(
@@ -173,6 +185,54 @@ def order_output(
     return render("output_order", **given, candidate=candidate, context=context, format=form, order=order, rules=rules)
 
 
+def rate_severity(
+    dataset: Dataset,
+    scale: Scale,
+    candidate: str,
+    context: str = "",
+    form: Form = "ex",
+    order: Order = "sr",
+    rules: bool = False,
+    aspects: Sequence[str] = ("repetitiveness", "factual accuracy", "coherence"),
+) -> str:
+    """Ask for one score of how severe all problems are (template ``severity``; Chen et al. 2024, as printed).
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Where the noun comes from.
+    scale, candidate, context
+        As in `rate`; the lowest score means no issues.
+    form : {"ex", "json"}
+        An example in JSON with a score of 5, or the format of a JSON object.
+    order : {"s", "sr", "rs"}
+        The score alone, then reasons, or after reasons.
+    rules : bool
+        Whether the special rules stand in the prompt, those two that the paper tells.
+    aspects : sequence of str
+        What to look at.
+
+    Raises
+    ------
+    InputError
+        If ``form`` or ``order`` is none of those, or there is no aspect.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> from biaslab.scales import find_scale
+    >>> data = bl.load_dataset("dialogue_sets", limit=1)
+    >>> print(rate_severity(data, find_scale("1-10"), "Ann: Hi!", order="s").splitlines()[-1])
+    {"score": 5}
+    """
+    require_one_of("form", form, get_args(Form))
+    require_one_of("order", order, get_args(Order))
+    if isinstance(aspects, str) or not aspects:
+        raise InputError("aspects", aspects, "a list of at least one name")
+    given = {"noun": dataset.noun, "aspects": list(aspects), "scale": scale, "format": form, "order": order}
+    return render("severity", **given, candidate=candidate, context=context, rules=rules)
+
+
 def describe(dataset: Dataset, attribute: str) -> dict[str, Any]:
     """Return an attribute's name, its definition and its aspects (empty where only the data set describes it).
 
@@ -185,6 +245,30 @@ def describe(dataset: Dataset, attribute: str) -> dict[str, Any]:
     known = _known_attributes().get(dataset.name.split(" ")[0], {})
     own = {"definition": dataset.attributes[attribute], "aspects": []}
     return {"name": attribute, **known.get(attribute, own)}
+
+
+def protocol_steps(dataset: Dataset, attributes: Sequence[str] | None = None) -> dict[str, list[str]]:
+    """Return the steps by which a data set's annotators judged, of those attributes whose steps are known.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What was annotated.
+    attributes : sequence of str, optional
+        All by default.
+
+    Raises
+    ------
+    InputError
+        If the data set has no such attribute, or none has known steps.
+    """
+    listed = json.loads(_folder().joinpath("protocol_steps.json").read_text(encoding="utf-8"))
+    known = listed.get(dataset.name.split(" ")[0], {})
+    found = {name: list(known[name]) for name in dataset.require_attributes(attributes) if name in known}
+    if not found:
+        names = ", ".join(name for name in listed if name != "about")
+        raise InputError("dataset", dataset.name, f"one whose annotators' steps are known: {names}", "give steps")
+    return found
 
 
 @cache

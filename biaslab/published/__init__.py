@@ -36,12 +36,17 @@ from biaslab.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BESIDE_DATA", "PAPERS", "load"]
+__all__ = ["BESIDE_DATA", "PAPERS", "load", "of_dataset"]
 
 #: Names of the papers that biaslab follows, in the order in which `load` returns them.
 PAPERS = ("liusie2024", "stureborg2024", "wang2023", "chen2024")
 #: Names of those whose authors print numbers beside the judgements that they publish.
 BESIDE_DATA = ("zeng2024", "shi2024", "panickssery2024", "wang2024", "zheng2024", "dubois2024")
+
+#: What papers call data sets and attributes that have other names here.
+_DATASETS = {"webnlg_2017": "webnlg"}
+_ATTRIBUTES = {"semantic equivalence": "semantics", "overall quality": "overall"}
+_USUAL = "summeval"
 
 
 def load(paper: str | None = None, table: str | int | None = None) -> pd.DataFrame:
@@ -88,6 +93,35 @@ def load(paper: str | None = None, table: str | int | None = None) -> pd.DataFra
     if chosen.empty:
         raise InputError("table", table, ", ".join(frame["table"].unique()))
     return chosen
+
+
+def of_dataset(printed: pd.DataFrame, dataset: str) -> pd.DataFrame:
+    """Return what is printed of the data set at hand, or of SummEval where a paper has nothing of it.
+
+    Parameters
+    ----------
+    printed : pandas.DataFrame
+        Rows that `load` returned.
+    dataset : str
+        Name of a data set; what stands behind its first word does not count.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Those rows, with attributes named as the loaders name them.
+
+    Examples
+    --------
+    >>> rows = load("liusie2024", table=9)
+    >>> of_dataset(rows, "webnlg_2017")["attribute"].unique().tolist()
+    ['fluency', 'grammar', 'semantics']
+    >>> of_dataset(rows, "graded")["dataset"].unique().tolist()
+    ['summeval']
+    """
+    name = (dataset.split() or [""])[0]
+    rows = printed[printed["dataset"] == _DATASETS.get(name, name)]
+    rows = rows if len(rows) else printed[printed["dataset"] == _USUAL]
+    return rows.assign(attribute=rows["attribute"].replace(_ATTRIBUTES))
 
 
 @cache

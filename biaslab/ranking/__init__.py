@@ -16,6 +16,8 @@ Examples
 from biaslab.ranking.adaptive import most_informative
 from biaslab.ranking.bradley_terry import Strengths, fit_bradley_terry, fit_log_odds, maximum_likelihood
 from biaslab.ranking.comparisons import Comparisons, comparisons_of
+from biaslab.ranking.conditionals import Conditionals, fit_conditionals
+from biaslab.ranking.dark_current import content_free, dark_log_odds
 from biaslab.ranking.debiasing import (
     DEBIASINGS,
     Reweighting,
@@ -39,6 +41,7 @@ __all__ = [
     "DECODINGS",
     "STRATEGIES",
     "Comparisons",
+    "Conditionals",
     "Decoded",
     "Ranking",
     "Reweighting",
@@ -48,9 +51,12 @@ __all__ = [
     "agreement_by_budget",
     "compare_remedies",
     "comparisons_of",
+    "content_free",
+    "dark_log_odds",
     "debias",
     "decode",
     "fit_bradley_terry",
+    "fit_conditionals",
     "fit_log_odds",
     "fit_position_term",
     "fit_remedy",

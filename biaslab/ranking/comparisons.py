@@ -33,7 +33,10 @@ class Comparisons:
     first, second : numpy.ndarray of int, shape (comparisons,)
         Which candidate was shown first and which second: places in the names.
     p : numpy.ndarray of float, shape (comparisons,)
-        Probability that the first wins, p_ij of Liusie et al. 2024, Eq. 1; ½ is a tie.
+        Probability that the first wins, p_ij of Liusie et al. 2024, Eq. 1; ½ prefers neither.
+    called : numpy.ndarray of bool, shape (comparisons,), optional
+        Which the judge called ties: they have p = ½, and keep it whatever moves probabilities; none by default. A
+        probability that happens to be ½ is none of them, and is moved as those around it are.
 
     Examples
     --------
@@ -47,6 +50,7 @@ class Comparisons:
     first: Codes
     second: Codes
     p: Floats
+    called: Bools | None = None
 
     @classmethod
     def of(cls, names: Sequence[str], first: ArrayLike, second: ArrayLike, p: ArrayLike) -> Comparisons:
@@ -76,6 +80,11 @@ class Comparisons:
     def n_candidates(self) -> int:
         """Number of candidates, compared or not."""
         return len(self.candidate_id)
+
+    @cached_property
+    def tied(self) -> Bools:
+        """Which comparisons the judge called ties; shape (comparisons,)."""
+        return np.zeros(len(self), bool) if self.called is None else self.called
 
     @cached_property
     def won(self) -> Floats:
@@ -119,16 +128,21 @@ class Comparisons:
         return np.where(keys[found] == mirrored, found, -1)
 
     def hard(self) -> Comparisons:
-        """Return decisions in place of probabilities."""
-        return self.with_p(self.won)
+        """Return decisions in place of probabilities, of which ½ decides nothing and is a tie."""
+        return replace(self, p=self.won, called=self.won == 0.5)
 
     def with_p(self, p: Floats) -> Comparisons:
-        """Return the same comparisons with other probabilities."""
-        return replace(self, p=p)
+        """Return the same comparisons with other probabilities; what was called a tie keeps ½."""
+        return replace(self, p=np.where(self.tied & ~np.isnan(p), 0.5, p))
 
     def take(self, chosen: Any) -> Comparisons:
         """Return some of the comparisons, of all candidates."""
-        return replace(self, first=self.first[chosen], second=self.second[chosen], p=self.p[chosen])
+        called = None if self.called is None else self.called[chosen]
+        return replace(self, first=self.first[chosen], second=self.second[chosen], p=self.p[chosen], called=called)
+
+    def decided(self) -> Comparisons:
+        """Return the comparisons that are not called ties."""
+        return self.take(~self.tied) if self.tied.any() else self
 
     def paired(self) -> Comparisons:
         """Return the comparisons whose twin in the other order is there too."""
@@ -144,8 +158,15 @@ class Comparisons:
             yield self._part(order[starts[k] : starts[k + 1]], slice(borders[k], borders[k + 1]))
 
     def _part(self, rows: Codes, names: slice) -> Comparisons:
-        first, second = self.first[rows] - names.start, self.second[rows] - names.start
-        return Comparisons(self.context_id[names], self.candidate_id[names], first, second, self.p[rows])
+        part = self.take(rows)
+        first, second = part.first - names.start, part.second - names.start
+        return replace(
+            part,
+            context_id=self.context_id[names],
+            candidate_id=self.candidate_id[names],
+            first=first,
+            second=second,
+        )
 
 
 def tally(codes: Codes, values: Any, size: int) -> Floats:
@@ -186,7 +207,8 @@ def comparisons_of(trials: pd.DataFrame) -> Comparisons:
     trials : pandas.DataFrame
         With ``context_id, candidate_id`` (shown first), ``opponent_id`` (shown second), ``value`` (probability that
         the first wins) and ``status``. A tie counts ½ whatever its value. What is neither "ok" nor "tie" is left out,
-        its candidates are not. Several usable trials of one ordered pair are averaged (Eq. 5).
+        its candidates are not. Several usable trials of one ordered pair are averaged (Eq. 5), and are a tie where all
+        of them are.
 
     Raises
     ------
@@ -221,10 +243,13 @@ def read_trials(trials: pd.DataFrame) -> Read:
     codes, pairs = pd.factorize((candidates[0] * len(keys) + candidates[1])[usable])
     row = np.full(len(trials), -1)
     row[usable] = codes
-    p = tally(codes, value[usable], len(pairs)) / np.bincount(codes, minlength=len(pairs))
+    count = np.bincount(codes, minlength=len(pairs))
+    p = tally(codes, value[usable], len(pairs)) / count
+    called = tally(codes, (status == "tie")[usable], len(pairs)) == count
     first, second = np.divmod(pairs, max(len(keys), 1))
     home, who = np.divmod(keys, max(len(names), 1))
-    found = Comparisons(np.asarray(context_names, object)[home], np.asarray(names, object)[who], first, second, p)
+    contexts_of, who_of = np.asarray(context_names, object)[home], np.asarray(names, object)[who]
+    found = Comparisons(contexts_of, who_of, first, second, p, called if called.any() else None)
     return Read(found, candidates, row)
 
 

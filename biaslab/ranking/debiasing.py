@@ -1,13 +1,14 @@
 """Remedies for position bias: reweighting (Liusie et al. 2024, Eqs. 9, 10), calibration, a position term, swapping.
 
-Each is fitted on the comparisons of some contexts and applied to those of others; `debias` does both over folds.
+Each is fitted on the comparisons of some contexts and applied to those of others; `debias` does both over folds. The
+content-free prior is fitted on comparisons of nothing with nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, get_args
 
 import numpy as np
@@ -43,8 +44,8 @@ class Reweighting:
     Examples
     --------
     >>> remedy = Reweighting(math.log(0.25))
-    >>> remedy.tau, round(float(remedy.weigh(np.array([0.9]))[0]), 3)
-    (0.8, 0.692)
+    >>> remedy.tau, remedy.weigh(np.array([0.5, 0.75, 0.9])).round(3).tolist()
+    (0.8, [0.2, 0.429, 0.692])
     """
 
     log_alpha: float
@@ -60,12 +61,12 @@ class Reweighting:
         return float(expit(-self.log_alpha))
 
     def weigh(self, p: Floats) -> Floats:
-        """Reweight probabilities; decisions and ties (0, 1, ½) stay what they are."""
-        found: Floats = np.where((p > 0) & (p < 1) & (p != 0.5), expit(logit(p) + self.log_alpha), p)
+        """Reweight probabilities, ½ like any other: a greater one stays greater. Decisions (0, 1) stay."""
+        found: Floats = expit(logit(p) + self.log_alpha)
         return found
 
     def apply(self, comparisons: Comparisons) -> Comparisons:
-        """Return the comparisons with reweighted probabilities."""
+        """Return the comparisons with reweighted probabilities; those that are called ties keep theirs."""
         return comparisons.with_p(self.weigh(comparisons.p))
 
 
@@ -73,14 +74,14 @@ class Reweighting:
 class SwapAverage:
     """The mean of p_ij and 1 − p_ji, which no position bias in logits that is alike for both orders can tip.
 
-    Nothing is fitted. A comparison without its twin in the other order is left out.
+    Nothing is fitted. A comparison without its twin in the other order is left out. Two orders that cancel are a tie.
     """
 
     def apply(self, comparisons: Comparisons) -> Comparisons:
         """Return both orders of each pair with one probability."""
         paired = comparisons.paired()
-        mean = (paired.p + 1 - paired.p[paired.twins]) / 2
-        return paired.with_p(mean.round(12))  # so that what is a tie but for the last bit is one, in both orders
+        mean = ((paired.p + 1 - paired.p[paired.twins]) / 2).round(12)  # a tie but for the last bit is one, both times
+        return replace(paired, p=mean, called=mean == 0.5)
 
 
 def fit_threshold(comparisons: Comparisons) -> Reweighting:
@@ -91,7 +92,7 @@ def fit_threshold(comparisons: Comparisons) -> Reweighting:
     >>> fit_threshold(Comparisons.of(["a", "b"], [0, 1, 0], [1, 0, 1], [0.9, 0.8, 0.6])).tau
     0.8
     """
-    p = comparisons.p[comparisons.p != 0.5]
+    p = comparisons.decided().p
     return Reweighting(_bounded(-logit(float(np.median(p)))) if len(p) else 0.0)
 
 
@@ -109,12 +110,12 @@ def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
     >>> round(float(remedy.weigh(np.array([0.9, 0.8])).mean()), 6)
     0.5
     """
-    p = comparisons.p
+    p = comparisons.decided().p
 
     def excess(log_alpha: float) -> float:
         return float(Reweighting(log_alpha).weigh(p).mean()) - 0.5
 
-    if not excess(-_MOST) < 0 < excess(_MOST):  # certain answers outweigh whatever is done to the others
+    if not len(p) or not excess(-_MOST) < 0 < excess(_MOST):  # certain answers outweigh whatever is done to the others
         return fit_threshold(comparisons)
     return Reweighting(float(brentq(excess, -_MOST, _MOST)))
 
@@ -124,7 +125,8 @@ def fit_position_term(comparisons: Comparisons) -> Reweighting:
 
     It is fitted to log odds by least squares (`biaslab.ranking.fit_log_odds`) or, where some are infinite, as of
     decisions and shares of samples, by likelihood (`biaslab.ranking.fit_bradley_terry`). Unlike the other fits it needs
-    no balance: which candidate was shown first may hang on its quality.
+    no balance: which candidate was shown first may hang on its quality. Ties do not enter: among decisions the model
+    is the same whatever their share (Davidson & Beaver, §3).
 
     References
     ----------
@@ -136,8 +138,9 @@ def fit_position_term(comparisons: Comparisons) -> Reweighting:
     >>> round(fit_position_term(pairs).log_alpha, 1)
     -1.0
     """
-    infinite = ((comparisons.p == 0) | (comparisons.p == 1)).any()
-    found = fit_bradley_terry(comparisons, position=True) if infinite else fit_log_odds(comparisons)
+    decided = comparisons.decided()
+    infinite = ((decided.p == 0) | (decided.p == 1)).any()
+    found = fit_bradley_terry(decided, position=True) if infinite else fit_log_odds(decided)
     return Reweighting(_bounded(-found.position))
 
 
@@ -164,18 +167,24 @@ def fit_remedy(comparisons: Comparisons, debiasing: Debiasing) -> Remedy:
     return _FITS[debiasing](comparisons)
 
 
-def debias(comparisons: Comparisons, debiasing: Debiasing, folds: int = 10) -> Comparisons:
+def debias(
+    comparisons: Comparisons, debiasing: Debiasing | Remedy, folds: int = 10, in_sample: bool = False
+) -> Comparisons:
     """Take position bias out of the comparisons of each context, with what was fitted on other contexts.
 
     Parameters
     ----------
     comparisons : Comparisons
         Of several contexts.
-    debiasing : {"none", "threshold", "uniform-prior", "position-term", "swap-average"}
-        The remedy; "none" returns what came.
+    debiasing : {"none", "threshold", "uniform-prior", "position-term", "swap-average"} or Remedy
+        The remedy; "none" returns what came. One that was fitted elsewhere, such as `biaslab.ranking.content_free`, is
+        applied as it is.
     folds : int
         Parts into which the contexts are cut, at least 2; each is judged with what the others fitted. With fewer
         contexts each is a part of its own.
+    in_sample : bool
+        Fit on the very comparisons that are debiased, all contexts together, as Liusie et al. do: what is found of them
+        then is no forecast of other contexts.
 
     Returns
     -------
@@ -187,12 +196,16 @@ def debias(comparisons: Comparisons, debiasing: Debiasing, folds: int = 10) -> C
     InputError
         If there is no such remedy, or fewer than 2 folds.
     """
-    require_one_of("debiasing", debiasing, DEBIASINGS)
     require_whole("folds", folds, 2)
+    if not isinstance(debiasing, str):
+        return debiasing.apply(comparisons)
+    require_one_of("debiasing", debiasing, DEBIASINGS)
     if debiasing == "none":
         return comparisons
     if debiasing == "swap-average":
         return SwapAverage().apply(comparisons)
+    if in_sample:
+        return fit_remedy(comparisons, debiasing).apply(comparisons) if len(comparisons) else comparisons
     fold = (comparisons.context % folds)[comparisons.first]
     p = np.full(len(comparisons), np.nan)
     for held_out in np.unique(fold):

@@ -12,6 +12,7 @@ import pandas as pd
 from biaslab.checks import require_one_of
 from biaslab.ranking.bradley_terry import fit_bradley_terry, maximum_likelihood
 from biaslab.ranking.comparisons import Codes, Comparisons, Floats
+from biaslab.ranking.conditionals import fit_conditionals
 from biaslab.ranking.likelihood import Ranking, most_likely_ranking
 from biaslab.stats import Resampling
 
@@ -23,6 +24,7 @@ Decoding = Literal[
     "bradley-terry-ml",
     "likelihood",
     "greedy",
+    "likelihood-decisions",
 ]
 DECODINGS: tuple[Decoding, ...] = get_args(Decoding)
 
@@ -63,7 +65,9 @@ def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: boo
         defined. *bradley-terry-position*: the same with a term for what stands first, common to all contexts; what to
         take after an adaptive selection, and for hard decisions, which no other remedy can debias.
         *bradley-terry-ml*: maximum likelihood by evalica, NaN for a context where it has none. *likelihood*: the most
-        likely ranking (Eqs. 11-13), scored from 1 (best) to 0. *greedy*: the paper's approximate search for that.
+        likely ranking (Eqs. 11, 12; of decisions the one that keeps most), scored from 1 (best) to 0. *greedy*: the
+        paper's approximate search for that. *likelihood-decisions*: the most likely ranking given decisions alone
+        (Eq. 13), with P(ŷ|z) estimated from all comparisons (`biaslab.ranking.fit_conditionals`).
     hard : bool
         Turn probabilities into decisions (Eq. 2) first; *win-ratio* always does.
 
@@ -96,6 +100,10 @@ def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: boo
         scores = fit_bradley_terry(comparisons, position=position).scores
         method = "bradley-terry (posterior mode, position term)" if position else "bradley-terry (posterior mode)"
         return Decoded(_only_compared(scores, comparisons), method)
+    if decoding == "likelihood-decisions":
+        decided = comparisons.hard()
+        known = fit_conditionals(decided) if len(decided.decided()) else None
+        return _by_context(decided, lambda part: _ranked(part, most_likely_ranking(part, conditionals=known)))
     return _by_context(comparisons, _maximum if decoding == "bradley-terry-ml" else _RANKINGS[decoding])
 
 

@@ -12,6 +12,7 @@ from scipy import optimize, sparse
 from biaslab.errors import InputError
 from biaslab.ranking.bradley_terry import fit_bradley_terry
 from biaslab.ranking.comparisons import Codes, Comparisons, Floats, tally
+from biaslab.ranking.conditionals import Conditionals
 
 #: Candidates up to which every subset is looked at: 2^16 of them.
 EXACT = 16
@@ -28,7 +29,7 @@ class Ranking(NamedTuple):
     order : numpy.ndarray of int, shape (candidates,)
         The candidates that were compared, the best first.
     log_likelihood : float
-        Of the ranking, in nats; for hard decisions the number of decisions that it keeps.
+        Of the ranking, in nats; for hard decisions without conditionals the number of decisions that it keeps.
     bound : float
         No ranking is better.
     method : str
@@ -46,13 +47,19 @@ class Ranking(NamedTuple):
         return max(0.0, self.bound - self.log_likelihood)
 
 
-def most_likely_ranking(comparisons: Comparisons, method: str | None = None, seconds: float = 10.0) -> Ranking:
+def most_likely_ranking(
+    comparisons: Comparisons,
+    method: str | None = None,
+    seconds: float = 10.0,
+    conditionals: Conditionals | None = None,
+) -> Ranking:
     """Find the ranking of one context with the highest likelihood Π p^z (1 − p)^(1 − z) (Eqs. 11-13).
 
     z is 1 where the ranking has the first above the second. The paper prints a sum in place of the product within
-    Eq. 12; the product is what its text describes. Where all p are 0, ½ or 1, decisions are all there is, and the
-    ranking that keeps most of them is the best under Eq. 13 whatever the probability, above ½, that a decision is
-    right.
+    Eq. 12; the product is what its text describes. Where all p are 0, ½ or 1, decisions are all there is, and by
+    default the ranking that keeps most of them is found. Under Eq. 13 that is the best one where each pair was decided
+    in both orders, whatever the conditionals P(ŷ|z): two that agree weigh the same for every pair, and two that do not
+    cancel. Of pairs that were decided in one order it is the best only for a judge without position bias.
 
     Parameters
     ----------
@@ -65,6 +72,9 @@ def most_likely_ranking(comparisons: Comparisons, method: str | None = None, sec
         default the first that is fit for the number of candidates: to 16, to 40, beyond.
     seconds : float
         Of HiGHS at most; the best ranking known then is improved by search, and its gap stays.
+    conditionals : Conditionals, optional
+        Take decisions (Eq. 2) and these probabilities of them (Eq. 13): see `biaslab.ranking.fit_conditionals`. Where a
+        judge prefers what stands first, its decisions for the second then weigh more.
 
     Raises
     ------
@@ -89,16 +99,17 @@ def most_likely_ranking(comparisons: Comparisons, method: str | None = None, sec
         raise InputError("method", method, "exact, milp, search or greedy")
     if method == "exact" and size > EXACT:
         raise InputError("method", method, f"at most {EXACT} candidates, not {size}", "leave it out, or take milp")
-    odds, base, bound = _log_odds(comparisons)
+    odds, base, bound = _log_odds(comparisons, conditionals)
     if size < 2:
         return Ranking(compared, base, base, "exact")
     # equally likely rankings are told apart by wins, and not by how candidates are named or ordered
     place = np.full(comparisons.n_candidates, -1)
-    start = compared[np.argsort(-(comparisons.wins / np.maximum(comparisons.times, 1))[compared], kind="stable")]
+    wins = comparisons.wins if conditionals is None else comparisons.total(_weighed(comparisons, conditionals))
+    start = compared[np.argsort(-(wins / np.maximum(comparisons.times, 1))[compared], kind="stable")]
     place[start] = np.arange(size)
     one, two = place[comparisons.first], place[comparisons.second]
     if method == "search":
-        scores = fit_bradley_terry(comparisons).scores[start]
+        scores = fit_bradley_terry(comparisons, position=conditionals is not None).scores[start]
         order = _search(one, two, odds, [np.argsort(-scores, kind="stable"), np.arange(size)])
     else:
         gains = tally(one * size + two, odds, size**2) - tally(two * size + one, odds, size**2)
@@ -114,13 +125,16 @@ def most_likely_ranking(comparisons: Comparisons, method: str | None = None, sec
     return Ranking(start[order], value, value if method == "exact" else max(bound, value), method)
 
 
-def _log_odds(comparisons: Comparisons) -> tuple[Floats, float, float]:
+def _log_odds(comparisons: Comparisons, conditionals: Conditionals | None) -> tuple[Floats, float, float]:
     """Return what each comparison gains where the first is above; half the sum of both ways; and a bound.
 
-    For decisions in units of one kept decision, for probabilities in nats.
+    For decisions in units of one kept decision, for probabilities and with conditionals in nats.
     """
     p = comparisons.p
-    if np.isin(p, (0.0, 0.5, 1.0)).all():
+    if conditionals is not None:
+        above, below = conditionals.log_chances(comparisons.won)
+        odds, both = above - below, above + below
+    elif np.isin(p, (0.0, 0.5, 1.0)).all():
         odds, both = 2 * p - 1, np.ones(len(p))
     else:
         chance = np.clip(p, _TINY, 1 - _TINY)
@@ -132,6 +146,13 @@ def _log_odds(comparisons: Comparisons) -> tuple[Floats, float, float]:
     low, high = np.minimum(comparisons.first, comparisons.second), np.maximum(comparisons.first, comparisons.second)
     _, pair = np.unique(low * size + high, return_inverse=True)
     return odds, base, base + float(np.abs(np.bincount(pair, np.where(forward, odds, -odds))).sum()) / 2
+
+
+def _weighed(comparisons: Comparisons, conditionals: Conditionals) -> Floats:
+    """Return decisions moved by what they weigh, from 0 to 1: of rankings as likely, the one by these comes first."""
+    above, below = conditionals.log_chances(comparisons.won)
+    odds = above - below
+    return 0.5 + odds / (2 * float(np.abs(odds).max(initial=1e-9)))
 
 
 def _exact(gains: Floats) -> Codes:

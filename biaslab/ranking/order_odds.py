@@ -1,14 +1,16 @@
-"""The advantage of standing first, in logits, from decisions that are counted rather than from probabilities."""
+"""Advantages in logits, such as that of standing first, from decisions that are counted rather than probabilities."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logit
 
 from biaslab.stats import Estimate, Resampling, cluster_statistic, sum_by_context
 
 Floats = NDArray[np.float64]
+_TINY = 1e-15  # probabilities are kept off 0 and 1, where a logit is infinite
 _MISSING = "undefined: no pair takes the first in both orders, or none the second; more samples may show both"
 
 
@@ -48,18 +50,6 @@ def first_position_log_odds(blocks: pd.DataFrame, resampling: Resampling, null: 
     >>> round(first_position_log_odds(blocks, Resampling()).estimate, 3)  # ½ log(4 / 2)
     0.347
     """
-    sums = _informative(blocks, resampling)
-
-    def log_odds(weights: Floats) -> Floats:
-        up, down = (weights @ sums).T
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(np.log(up / down) / 2, float)
-
-    return cluster_statistic(log_odds, len(sums), resampling, null, missing=_MISSING, inference="t")
-
-
-def _informative(blocks: pd.DataFrame, resampling: Resampling) -> Floats:
-    """Return what the pairs of each context, or cluster of them, add to both sums, shape (contexts, 2)."""
     counts = {}
     for order in ("ij", "ji"):
         decided = blocks[f"first_{order}"].notna()
@@ -67,7 +57,61 @@ def _informative(blocks: pd.DataFrame, resampling: Resampling) -> Floats:
         counts[f"first_{order}"] = blocks[f"first_{order}"].fillna(0.0) * samples
         counts[f"second_{order}"] = samples - counts[f"first_{order}"]
     table = pd.DataFrame(counts).groupby([blocks["context_id"], blocks["pair"]], sort=False).sum()
-    total = table.sum(axis=1).clip(lower=1e-300)
-    up = table["first_ij"] * table["first_ji"] / total
-    down = table["second_ij"] * table["second_ji"] / total
-    return sum_by_context(resampling.cluster_of(table.index.get_level_values(0)), up, down)[0]
+    won_and_lost = table["first_ij"], table["second_ij"], table["second_ji"], table["first_ji"]
+    return common_log_odds(table.index.get_level_values(0), *won_and_lost, resampling, null, _MISSING, 0.5)
+
+
+def common_log_odds(
+    context: ArrayLike,
+    won: ArrayLike,
+    lost: ArrayLike,
+    won_there: ArrayLike,
+    lost_there: ArrayLike,
+    resampling: Resampling,
+    null: float | None = 0.0,
+    missing: str = "undefined: no stratum decides for both sides",
+    share: float = 1.0,
+) -> Estimate:
+    """Estimate a log odds ratio that strata have in common, by Mantel and Haenszel, with a jackknife over contexts.
+
+    Parameters
+    ----------
+    context : array_like, shape (strata,)
+        The context of each stratum.
+    won, lost, won_there, lost_there : array_like of float, shape (strata,)
+        Decisions for and against under the condition of interest, and under the other one.
+    resampling, null
+        As for `first_position_log_odds`.
+    missing : str
+        What to note where it is undefined.
+    share : float
+        Of the log odds ratio to estimate: ½ where both conditions lie as far from what is compared with.
+
+    Examples
+    --------
+    >>> round(common_log_odds(list("ab"), [3, 3], [1, 1], [1, 2], [3, 2], Resampling()).estimate, 3)  # log(15 / 3)
+    1.609
+    """
+    wins, losses, wins_there, losses_there = (np.asarray(v, float) for v in (won, lost, won_there, lost_there))
+    total = np.maximum(wins + losses + wins_there + losses_there, 1e-300)
+    up, down = wins * losses_there / total, losses * wins_there / total
+    sums = sum_by_context(resampling.cluster_of(context), up, down)[0]
+
+    def shared_log_odds(weights: Floats) -> Floats:
+        up, down = (weights @ sums).T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.log(up / down) * share, float)
+
+    return cluster_statistic(shared_log_odds, len(sums), resampling, null, missing=missing, inference="t")
+
+
+def is_counted(trials: pd.DataFrame) -> bool:
+    """Say whether values are verdicts throughout, or shares of samples, so that log odds are those of their mean."""
+    sampled = "samples" in trials and bool(trials["samples"].notna().any())
+    return sampled or (len(trials) > 0 and bool(trials["value"].isin([0.0, 0.5, 1.0]).all()))
+
+
+def log_odds(p: Floats) -> Floats:
+    """Return log odds, kept off infinity."""
+    found: Floats = logit(np.clip(p, _TINY, 1 - _TINY))
+    return found

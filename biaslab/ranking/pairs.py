@@ -112,13 +112,13 @@ def decisions(trials: pd.DataFrame) -> Floats:
 
     A tie is what the status calls one, or two labels exactly as likely. Samples that go half and half do so by chance.
     """
-    p, counted = trials["value"].to_numpy(float), ~np.isnan(_samples(trials))
+    p, counted = trials["value"].to_numpy(float), ~np.isnan(sample_counts(trials))
     tied = (trials["status"] != "ok").to_numpy() | np.isnan(p) | (~counted & (p == 0.5))
     found: Floats = np.where(tied, np.nan, np.where(counted, p, p > 0.5))
     return found
 
 
-def _samples(trials: pd.DataFrame) -> Floats:
+def sample_counts(trials: pd.DataFrame) -> Floats:
     """Return of how many samples that chose a label each value is the share, NaN where it is exact or one answer."""
     if "samples" not in trials:
         return np.full(len(trials), np.nan)
@@ -158,7 +158,7 @@ def both_orders(trials: pd.DataFrame, what: str) -> pd.DataFrame:
     usable = trials["status"].isin(["ok", "tie"]).to_numpy()
     keys, swapped, replicates = _unordered(trials[usable])
     p = trials["value"].to_numpy(float)[usable]
-    first, samples = decisions(trials)[usable], _samples(trials)[usable]
+    first, samples = decisions(trials)[usable], sample_counts(trials)[usable]
     shared, ij, ji = np.intersect1d(keys[~swapped], keys[swapped], assume_unique=True, return_indices=True)
     ij, ji = np.flatnonzero(~swapped)[ij], np.flatnonzero(swapped)[ji]
     mass = trials["label_mass"].to_numpy(float)[usable]

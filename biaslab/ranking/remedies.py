@@ -11,13 +11,16 @@ import pandas as pd
 
 from biaslab.checks import require_some_of
 from biaslab.ranking.comparisons import Comparisons, Floats, cells, read_trials
-from biaslab.ranking.debiasing import DEBIASINGS, Debiasing, debias
+from biaslab.ranking.debiasing import DEBIASINGS, Debiasing, Remedy, debias
 from biaslab.ranking.decoding import Decoding, decode
 from biaslab.ranking.measures import MEASURES, Judged, tokens_per_item
 from biaslab.ranking.ranked import human_of
 from biaslab.stats import Estimate, Ratio, Resampling, clustered, estimate_rows, estimates_frame, require_columns
 
 Orders = Literal["both", "one"]
+#: What stands behind a remedy's name where it was fitted on what it is applied to.
+IN_SAMPLE = ", in sample"
+_UNFITTED = ("none", "swap-average")
 
 
 def compare_remedies(
@@ -29,6 +32,8 @@ def compare_remedies(
     resampling: Resampling | None = None,
     folds: int = 10,
     seed: int = 0,
+    in_sample: bool = False,
+    fitted: Mapping[str, Remedy] | None = None,
 ) -> pd.DataFrame:
     """Measure, apply a remedy, measure again: every remedy on contexts that it was not fitted on, in one table.
 
@@ -51,13 +56,20 @@ def compare_remedies(
         As in `biaslab.ranking.debias`.
     seed : int
         Of the drawn orders.
+    in_sample : bool
+        Also fit each remedy on the very comparisons that it is applied to, all contexts together, as Liusie et al. do:
+        remedies such as "threshold, in sample". What is found there is no forecast of other contexts.
+    fitted : mapping of str to Remedy, optional
+        Remedies that were fitted on other comparisons, by name: ``{"content-free": content_free(nothing)}``. They are
+        applied as they are, to all cells.
 
     Returns
     -------
     pandas.DataFrame
         The estimates frame with the metrics ``spearman``, ``comparative_accuracy``, ``first_position_rate``,
         ``order_consistency`` and ``tokens_per_item`` by ``remedy`` and ``orders``. Where ``against`` is "none" the row
-        is the paired difference to doing nothing with the same orders, tested against 0.
+        is the paired difference to doing nothing with the same orders, tested against 0; where it is a remedy, that of
+        the same one in sample to it, which is what fitting and judging on the same contexts flatters.
 
     Examples
     --------
@@ -82,38 +94,54 @@ def compare_remedies(
             scores = human_of(part, read, human, where["attribute"])
             chosen = [name for name in remedies if asked == "both" or name != "swap-average"]
             price = tokens_per_item(part, read)
-            made = {name: _measured(read.comparisons, scores, name, decoding, folds, price) for name in chosen}
+            made = {
+                name: _measured(debiased, scores, decoding, price)
+                for name, debiased in _applied(read.comparisons, chosen, fitted or {}, folds, in_sample)
+            }
             counts = len(read.comparisons), int((read.row < 0).sum())
             how = clustered(resampling, part, pd.unique(read.comparisons.context_id), "remedies")
-            for name, against, found in _side_by_side(made, how):
-                at = where | {"remedy": name, "orders": asked, "against": against}
+            for remedy, against, found in _side_by_side(made, how):
+                at = where | {"remedy": remedy, "orders": asked, "against": against}
                 rows += estimate_rows(found, at, resampling, *counts)
     conditions = ["attribute", *(["template"] if "template" in trials else []), "remedy", "orders", "against"]
     return estimates_frame(rows, "comparative", ["spearman"], conditions)
 
 
-def _measured(
-    comparisons: Comparisons, human: Floats, remedy: Debiasing, decoding: Decoding, folds: int, price: Ratio
-) -> dict[str, Ratio]:
-    debiased = debias(comparisons, remedy, folds)
+def _applied(
+    comparisons: Comparisons,
+    chosen: Sequence[Debiasing],
+    fitted: Mapping[str, Remedy],
+    folds: int,
+    in_sample: bool,
+) -> Iterator[tuple[str, Comparisons]]:
+    """Yield the comparisons after each remedy, by what it is called."""
+    for name in chosen:
+        yield name, debias(comparisons, name, folds)
+        if in_sample and name not in _UNFITTED and len(comparisons):
+            yield name + IN_SAMPLE, debias(comparisons, name, folds, in_sample=True)
+    for called, remedy in fitted.items():
+        yield called, debias(comparisons, remedy, folds)
+
+
+def _measured(debiased: Comparisons, human: Floats, decoding: Decoding, price: Ratio) -> dict[str, Ratio]:
     judged = Judged(debiased, decode(debiased, decoding).scores, human)
     return {measure: judged.ratio(measure) for measure in MEASURES} | {"tokens_per_item": price}
 
 
 def _side_by_side(
-    made: Mapping[Debiasing, Mapping[str, Ratio]], resampling: Resampling
+    made: Mapping[str, Mapping[str, Ratio]], resampling: Resampling
 ) -> Iterator[tuple[str, str, dict[str, Estimate]]]:
-    """Yield each remedy's measures, and how they differ from those without a remedy."""
+    """Yield each remedy's measures, and how they differ from those without one, and in sample from those held out."""
     for name, ratios in made.items():
         yield name, "", {measure: ratio.estimate(resampling) for measure, ratio in ratios.items()}
-        if name == "none" or "none" not in made:
-            continue
-        # rank correlations of few candidates, and decisions, are often exactly alike before and after: hence t
-        without = {
-            measure: replace(ratios[measure], inference="t").difference(made["none"][measure], resampling)
-            for measure in MEASURES
-        }
-        yield name, "none", without
+        others = ("none", name.removesuffix(IN_SAMPLE))
+        for other in (other for other in others if other != name and other in made):
+            # rank correlations of few candidates, and decisions, are often exactly alike before and after: hence t
+            changed = {
+                measure: replace(ratios[measure], inference="t").difference(made[other][measure], resampling)
+                for measure in MEASURES
+            }
+            yield name, other, changed
 
 
 def _one_order(trials: pd.DataFrame, seed: int) -> pd.DataFrame:

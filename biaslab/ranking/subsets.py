@@ -30,6 +30,7 @@ def agreement_by_budget(
     resampling: Resampling | None = None,
     folds: int = 10,
     seed: int = 0,
+    in_sample: bool = False,
 ) -> pd.DataFrame:
     """Estimate agreement with humans by the number of comparisons and how they are selected, from trials of all.
 
@@ -54,6 +55,9 @@ def agreement_by_budget(
         As in `biaslab.ranking.debias`.
     seed : int
         Of the draws.
+    in_sample : bool
+        Fit remedies on the comparisons that they are applied to, as in `biaslab.ranking.debias`, and as the paper's
+        Figs. 4 and 5 do.
 
     Returns
     -------
@@ -79,7 +83,8 @@ def agreement_by_budget(
                 chosen = [np.concatenate([asked[:end] for asked in draw]) for draw in drawn]
                 price = _price(every, chosen, tokens)
                 for debiasing in debiasings:
-                    rho = [_agreement(debias(every.take(c), debiasing, folds), scores, decoding) for c in chosen]
+                    taken = (debias(every.take(c), debiasing, folds, in_sample) for c in chosen)
+                    rho = [_agreement(debiased, scores, decoding) for debiased in taken]
                     mean = _mean(np.array(rho), scores, every)
                     found = {"spearman": mean.estimate(how)}
                     found["tokens_per_item"] = price.estimate(how)
@@ -118,7 +123,8 @@ def self_consistency(
     pandas.DataFrame
         The estimates frame with the metrics ``final_accuracy`` and ``gold_accuracy`` by ``candidates``: the share of
         pairs, those with equal scores left out, that K candidates alone put in the same order as all candidates do, and
-        as the humans do.
+        as the humans do; and ``predicted_tie_rate``, the share of all pairs that K candidates alone score alike, as win
+        ratios of few candidates often do. The paper does not say how it counts these.
     """
     resampling = resampling or Resampling()
     if not sizes or min(sizes) < 2 or draws < 1:
@@ -133,7 +139,7 @@ def self_consistency(
             rng = np.random.default_rng([seed, size])
             drawn = [_some(every, size, rng) for _ in range(draws)]
             sums = np.sum([_kept_orders(every, some, decoding, (final, gold)) for some in drawn], axis=0)
-            names = ("final_accuracy", "gold_accuracy")
+            names = ("final_accuracy", "gold_accuracy", "predicted_tie_rate")
             context, missing = np.arange(every.n_contexts), f"undefined: no context has {size} candidates that differ"
             found = {
                 name: Ratio(context, kept, counted, None, (0.0, 1.0), missing).estimate(how)
@@ -217,7 +223,10 @@ def _some(every: Comparisons, size: int, rng: np.random.Generator) -> Bools:
 
 
 def _kept_orders(every: Comparisons, kept: Bools, decoding: Decoding, references: tuple[Floats, Floats]) -> Floats:
-    """Count, by context, the pairs that keep the order of each reference, and all; shape (references, 2, contexts)."""
+    """Count, by context, the pairs that keep the order of each reference, and all; shape (references + 1, 2, contexts).
+
+    Last come the pairs with equal scores, and all pairs.
+    """
     part = every.take(kept[every.first] & kept[every.second])
     scores = decode(part, decoding).scores
     # every unordered pair of candidates that were compared, once
@@ -233,4 +242,5 @@ def _kept_orders(every: Comparisons, kept: Bools, decoding: Decoding, references
         counted = (wanted != 0) & (sign != 0)
         sums = [tally(home, column, every.n_contexts) for column in (counted & (sign == wanted), counted)]
         found.append(sums)
+    found.append([tally(home, column, every.n_contexts) for column in (sign == 0, np.ones(len(home)))])
     return np.array(found)

@@ -12,6 +12,7 @@ Examples
 """
 
 from biaslab.report.card import Card, card
+from biaslab.report.limits import Limit, check_limits
 from biaslab.report.macros import to_macros
 from biaslab.report.overview import overview
 from biaslab.report.page import page
@@ -21,7 +22,9 @@ from biaslab.report.wording import with_intervals
 
 __all__ = [
     "Card",
+    "Limit",
     "card",
+    "check_limits",
     "findings",
     "overview",
     "page",

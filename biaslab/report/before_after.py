@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from biaslab.report.wording import interval, number
+from biaslab.output import number
+from biaslab.report.wording import interval
 from biaslab.stats import require_columns
 
 if TYPE_CHECKING:

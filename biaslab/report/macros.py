@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from biaslab.errors import InputError, TrialsError
+from biaslab.output import number
 from biaslab.report.layout import chosen_rows
-from biaslab.report.wording import cell, condition_text, conditions, interval, number, tex, varying, version
+from biaslab.report.wording import cell, condition_text, conditions, interval, tex, varying, version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from biaslab.report.wording import condition_text, conditions, number, probability, varying, with_intervals
+from biaslab.output import number
+from biaslab.report.wording import condition_text, conditions, probability, varying, with_intervals
 
 
 def overview(estimates: pd.DataFrame, digits: int = 3) -> pd.DataFrame:

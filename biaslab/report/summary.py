@@ -7,10 +7,11 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core import Metric
+from biaslab.output import number
 from biaslab.probes import find_metric
 from biaslab.report.before_after import best_remedy
 from biaslab.report.verdicts import findings
-from biaslab.report.wording import evidence, fair, interval, number, probability, size
+from biaslab.report.wording import evidence, fair, interval, probability, size
 
 _FEW = 4  # cells of agreement that a page has room for
 #: What is said where test and interval disagree: see `biaslab.report.verdicts.Doubt`.

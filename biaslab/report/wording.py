@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
-from biaslab.output import count
+from biaslab.output import MISSING, count, number
 from biaslab.stats import ALPHA, LEADING, TRAILING, is_above
 
 if TYPE_CHECKING:
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-MISSING = "–"
 ONE_TEST = "1 test"
-_MOST = 12  # decimals, to which `number` rounds
+_MOST = 12  # decimals, to which `biaslab.output.number` rounds
 _BOUNDS = ("bound_low", "bound_high")  # of what is missing: no condition
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi - pi rho - sigma tau upsilon phi chi psi "
@@ -53,23 +52,6 @@ _TEX = {
     "\N{NO-BREAK SPACE}": "~",
 } | {chr(945 + i): rf"$\{name}$" for i, name in enumerate(_GREEK.split()) if name != "-"}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|&~$])")
-
-
-def number(value: Any, digits: int = 3) -> str:
-    """Write a number with a real minus sign, an en dash where there is none, and no negative zero.
-
-    What lies halfway between two digits but for its last bits is written as if it lay there.
-
-    Examples
-    --------
-    >>> number(-0.12345), number(-0.0001), number(float("nan")), number(0.9375 - 1e-15)
-    ('−0.123', '0.000', '–', '0.938')
-    """
-    if value is None or math.isnan(value):
-        return MISSING
-    value = float(f"{value:.12g}")
-    text = f"{value:,.{digits}f}" if abs(value) < 1e6 else f"{value:.{digits}g}"
-    return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
 
 
 def digits_apart(values: Iterable[float], other: float | None, digits: int = 3) -> int:

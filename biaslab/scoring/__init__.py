@@ -7,10 +7,12 @@ A scorer is designed and read like a probe, so that `biaslab.collect` asks a jud
 `PromptScoring`     a number on request, two templates (Liusie et al. 2024, §4.3.2)
 `GEval`             expected score of a detailed form (Liu et al. 2023)
 `GPTScore`          mean log-probability of the candidate (Fu et al. 2023)
+`StepWriting`       evaluation steps by the judge itself, for `GEval` (its auto-CoT)
 `Rating`            the recipe of Stureborg et al. 2024, §4; rate-explain and analyze-rate (Chiang & Lee 2023)
 `reference_scores`  ROUGE, BLEU, chrF
 `bert_scores`       BERTScore (Zhang et al. 2020) with any encoder or causal model
 `agreement`         correlation with the mean human scores; `agreement_difference` of two scorers
+`system_accuracy`   pairs of systems ordered as humans order them (WMT's metrics tasks)
 =================== =============================================================================================
 
 Examples
@@ -25,6 +27,7 @@ Examples
 
 from biaslab.scoring.agreement import agreement, agreement_difference
 from biaslab.scoring.bert_score import bert_scores
+from biaslab.scoring.conditional_shares import conditional_shares
 from biaslab.scoring.encoder import Encoder, load_encoder
 from biaslab.scoring.g_eval import GEval
 from biaslab.scoring.gpt_score import GPTScore
@@ -33,6 +36,8 @@ from biaslab.scoring.rating import Rating
 from biaslab.scoring.reference import reference_scores
 from biaslab.scoring.scored import SCORES, scores
 from biaslab.scoring.scorer import Scorer
+from biaslab.scoring.step_writing import StepWriting, written_steps
+from biaslab.scoring.system_accuracy import system_accuracy
 
 __all__ = [
     "SCORES",
@@ -42,10 +47,14 @@ __all__ = [
     "PromptScoring",
     "Rating",
     "Scorer",
+    "StepWriting",
     "agreement",
     "agreement_difference",
     "bert_scores",
+    "conditional_shares",
     "load_encoder",
     "reference_scores",
     "scores",
+    "system_accuracy",
+    "written_steps",
 ]

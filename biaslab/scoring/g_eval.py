@@ -9,10 +9,9 @@ from typing import ClassVar
 from biaslab import prompts
 from biaslab.core import Trial
 from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
 from biaslab.scales import Scale
 from biaslab.scoring.pointwise import Item, Question
-from biaslab.scoring.scorer import Scorer
+from biaslab.scoring.scorer import Scorer, require_known_steps, require_steps
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,8 @@ class GEval(Scorer):
         With ``answer="text"``: samples of each request, which `biaslab.scoring.scores` averages. The paper takes 20.
     steps : mapping of str to sequence of str, optional
         Attribute → evaluation steps. An attribute without any gets steps made from its aspects. The paper lets the
-        judge write them once for each attribute (auto-CoT): steps so written can be given here.
+        judge write them once for each attribute (auto-CoT): `biaslab.scoring.StepWriting` asks for them, and
+        `biaslab.scoring.written_steps` returns what goes here.
 
     Raises
     ------
@@ -53,15 +53,12 @@ class GEval(Scorer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for attribute, steps in self.steps.items():
-            if isinstance(steps, str) or not steps:
-                raise InputError(f"steps[{attribute!r}]", steps, "a list of at least one step")
+        require_steps(self.steps)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan one score a candidate and attribute, or one a replicate."""
         attributes = dataset.require_attributes(self.attributes)
-        if unknown := [name for name in self.steps if name not in attributes]:
-            raise InputError("steps", unknown, f"steps for some of {', '.join(attributes)}")
+        require_known_steps(self.steps, attributes)
         yield from super().design(dataset)
 
     def question(self, dataset: Dataset, item: Item, attribute: str, scale: Scale) -> Question:

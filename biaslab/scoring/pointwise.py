@@ -165,6 +165,7 @@ def about_scores(
     form: Form = "bare",
     reasons: Reasons = "none",
     previous: float | None = None,
+    edit: str = "",
 ) -> About:
     """Say what a request for scores of an item is about, in the words of `biaslab.core.About`."""
     return About(
@@ -177,6 +178,7 @@ def about_scores(
         form=form,
         reasons=reasons,
         previous=previous,
+        edits=(edit,) if edit else (),
     )
 
 
@@ -214,13 +216,26 @@ class Question:
 
     @classmethod
     def rate(
-        cls, dataset: Dataset, item: Item, attributes: Sequence[str], scale: Scale, reasons: Reasons = "none"
+        cls,
+        dataset: Dataset,
+        item: Item,
+        attributes: Sequence[str],
+        scale: Scale,
+        reasons: Reasons = "none",
+        heading: str = "",
+        note: str = "",
+        edit: str = "",
+        steps: Sequence[str] = (),
     ) -> Question:
-        """Ask for the scores of one or several attributes with `biaslab.prompts.rate`; the first one is read."""
-        prompt = prompts.rate(dataset, attributes, scale, item.text, item.context, reasons)
+        """Ask for the scores of one or several attributes with `biaslab.prompts.rate`; the first one is read.
+
+        ``heading``, ``note`` and ``steps`` stand in the prompt; ``edit`` names the edit with which the candidate is
+        shown.
+        """
+        prompt = prompts.rate(dataset, attributes, scale, item.text, item.context, reasons, heading, note, steps)
         if len(attributes) == 1 and reasons == "none":
-            return cls.of(item, attributes[0], prompt, scale)
-        about = about_scores(item, attributes, scale, "lines", reasons)
+            return cls(item, attributes[0], prompt, scale, about_scores(item, attributes, scale, edit=edit))
+        about = about_scores(item, attributes, scale, "lines", reasons, edit=edit)
         return cls(item, attributes[0], prompt, scale, about, tuple(attributes))
 
     def begun(self, answer: str) -> Question:

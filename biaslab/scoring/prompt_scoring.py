@@ -31,6 +31,8 @@ class PromptScoring(Scorer):
         Whole numbers from which to which.
     max_tokens : int
         With ``answer="text"``: length of an answer at most.
+    cue : str
+        What stands at the end of the prompt, such as "Score:", which the paper appends for Llama 2.
 
     Raises
     ------
@@ -55,6 +57,7 @@ class PromptScoring(Scorer):
     template: Literal[1, 2] = 1
     scale: str = field(default="1-10", kw_only=True)
     max_tokens: int | None = field(default=5, kw_only=True)
+    cue: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,6 +83,7 @@ class PromptScoring(Scorer):
             definition=dataset.attributes[attribute],
             low=scale.labels[0],
             high=scale.labels[-1],
+            cue=self.cue,
         )
         return Question.of(item, attribute, prompt, scale)
 

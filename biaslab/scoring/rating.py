@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
@@ -12,7 +13,7 @@ from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.scales import Scale
 from biaslab.scoring.pointwise import Item, Question, read_score
-from biaslab.scoring.scorer import Scorer
+from biaslab.scoring.scorer import Scorer, require_known_steps, require_steps
 
 _NAMES = {"none": "rating", "after": "rate_explain", "before": "analyze_rate"}
 
@@ -41,10 +42,15 @@ class Rating(Scorer):
         With ``answer="text"``: length of an answer at most. By default 16, since generation may stop after the rating,
         and 256 where reasons stand before it.
 
+    steps : mapping of str to sequence of str
+        Attribute → evaluation steps that stand in its prompt, such as those of RoSE's annotators in the paper's recipe:
+        `biaslab.prompts.protocol_steps`. None by default.
+
     Raises
     ------
     InputError
-        If a value lies outside its range, or a distribution is wanted of a rating after its reasons.
+        If a value lies outside its range, or a distribution is wanted of a rating after its reasons. From `design`, if
+        there are steps for an attribute that is not scored.
 
     Notes
     -----
@@ -64,10 +70,12 @@ class Rating(Scorer):
     reasons: prompts.Reasons = "none"
     temperature: float = field(default=0.0, kw_only=True)
     max_tokens: int | None = field(default=None, kw_only=True)
+    steps: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_one_of("reasons", self.reasons, get_args(prompts.Reasons))
+        require_steps(self.steps)
         if self.reasons == "before" and self.answer == "distribution":
             raise InputError("answer", self.answer, "text where reasons stand before the rating")
 
@@ -81,9 +89,14 @@ class Rating(Scorer):
         """Length of an answer at most: generation may stop after the rating."""
         return 256 if self.reasons == "before" else 16
 
+    def design(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan one score a candidate and attribute, or one a replicate."""
+        require_known_steps(self.steps, dataset.require_attributes(self.attributes))
+        yield from super().design(dataset)
+
     def question(self, dataset: Dataset, item: Item, attribute: str, scale: Scale) -> Question:
         """Return the request for one rating, whose answer has begun where a distribution stands before reasons."""
-        question = Question.rate(dataset, item, [attribute], scale, self.reasons)
+        question = Question.rate(dataset, item, [attribute], scale, self.reasons, steps=self.steps.get(attribute, ()))
         if self.reasons == "after" and self.answer == "distribution":
             return question.begun(attribute)
         return replace(question, labels=(attribute,))

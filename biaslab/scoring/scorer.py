@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from biaslab.checks import require_attributes_list
 from biaslab.core import Nearest, Reply, Request, Status, Trial, reading_text
 from biaslab.datasets.schema import Dataset
+from biaslab.errors import InputError
 from biaslab.scales import Scale, find_scale
 from biaslab.scoring.pointwise import Answer, Asking, Item, Question, items, read_score
 
@@ -82,3 +83,16 @@ class Scorer(ABC):
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the expected score over the labels, or the score that a text gives, and the status."""
         return read_score(trial, reply)
+
+
+def require_steps(steps: Mapping[str, Sequence[str]]) -> None:
+    """Raise `InputError` unless every attribute has a list of evaluation steps."""
+    for attribute, listed in steps.items():
+        if isinstance(listed, str) or not listed:
+            raise InputError(f"steps[{attribute!r}]", listed, "a list of at least one step")
+
+
+def require_known_steps(steps: Mapping[str, Sequence[str]], attributes: Sequence[str]) -> None:
+    """Raise `InputError` if there are steps for an attribute that is not scored."""
+    if unknown := [name for name in steps if name not in attributes]:
+        raise InputError("steps", unknown, f"steps for some of {', '.join(attributes)}")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from inspect import signature
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from biaslab.core import Design, Expanding, Judge, Request, Usage
+from biaslab.core import Composed, Design, Expanding, Judge, Request, Usage, goes_on
 from biaslab.errors import InputError, JudgeError
 from biaslab.output import count
 from biaslab.spending.budget import Budget, budget_of
@@ -98,9 +97,16 @@ def foresee(
     known = budget or budget_of(judge) or Budget()
     prices = known.prices
     price = None if not prices else dollars(Usage(round(read), 0, round(written)), prices)
-    asked = sum(len(judge.expand(each)) for each in missing) if isinstance(judge, Expanding) else len(missing)
+    asked = _times(judge, missing)
     seconds = None if known.seconds_per_request is None else known.seconds_per_request * len(missing)
     return Announcement(len(missing), stored, asked, read, written, tokens.method, price, seconds, more)
+
+
+def _times(judge: Judge, requests: Sequence[Request]) -> int:
+    """Return how many requests are asked for some, by a panel and by who samples."""
+    if isinstance(judge, Composed):
+        return sum(_times(member, requests) for member in judge.members)
+    return sum(len(judge.expand(each)) for each in requests) if isinstance(judge, Expanding) else len(requests)
 
 
 def foresee_all(
@@ -131,7 +137,7 @@ def foresee_all(
             requests = [trial.request for trial in design.design(dataset)]
             judge.check(requests)
             planned |= dict.fromkeys(requests)
-            more |= "trials" in signature(design.design).parameters
+            more |= goes_on(design)
     kept = Store(store, create=False) if Path(store).exists() else None
     missing = unanswered(judge, list(planned), kept)
     if kept is not None:

@@ -15,6 +15,7 @@ from biaslab.core import (
     PRICES,
     Choice,
     Completion,
+    Composed,
     Encoding,
     Expanding,
     Judge,
@@ -23,7 +24,6 @@ from biaslab.core import (
     Request,
     Score,
     Usage,
-    request_key,
 )
 from biaslab.errors import InputError
 from biaslab.store import Store
@@ -168,11 +168,7 @@ class TokenCount(NamedTuple):
 def unanswered(judge: Judge, requests: Sequence[Request], store: Store | None) -> list[Request]:
     """Return the different requests whose replies the store does not hold, in order."""
     different = list(dict.fromkeys(requests))
-    if store is None:
-        return different
-    keys = [request_key(request, judge.id) for request in different]
-    found = store.get(keys)
-    return [request for request, key in zip(different, keys, strict=True) if key not in found]
+    return different if store is None else store.missing(judge, different)
 
 
 def count_tokens(judge: Judge, requests: Sequence[Request], most: int = _COUNTED) -> TokenCount:
@@ -180,7 +176,8 @@ def count_tokens(judge: Judge, requests: Sequence[Request], most: int = _COUNTED
 
     Such a judge counts some requests; the others are scaled by their characters. All labels of a `Choice`
     share one prompt, which counts once, as it does in `biaslab.core.Usage`. Of a judge that is
-    `biaslab.core.Expanding`, as `Sampled` is, what it asks the other one is counted.
+    `biaslab.core.Expanding`, as `Sampled` is, what it asks the other one is counted, and of a panel what all members
+    are asked.
 
     Parameters
     ----------
@@ -199,6 +196,8 @@ def count_tokens(judge: Judge, requests: Sequence[Request], most: int = _COUNTED
     >>> counted.read.tolist(), counted.method
     ([5.0], 'estimated at 4 characters a token')
     """
+    if isinstance(judge, Composed):
+        return _added([count_tokens(member, requests, most) for member in judge.members])
     if isinstance(judge, Expanding):
         return _expanded(judge.judge, [judge.expand(request) for request in requests], most)
     characters = np.array([float(len(_text(request))) for request in requests])
@@ -227,6 +226,12 @@ def _expanded(judge: Judge, asked: Sequence[Sequence[Request]], most: int) -> To
     starts = np.cumsum([0, *map(len, asked)][:-1])
     read, written = (np.add.reduceat(tokens, starts) for tokens in (counted.read, counted.written))
     return TokenCount(read, written, counted.distinct, counted.method)
+
+
+def _added(counts: Sequence[TokenCount]) -> TokenCount:
+    """Add up what several judges are asked."""
+    read, written, distinct = (sum(getattr(each, name) for each in counts) for name in ("read", "written", "distinct"))
+    return TokenCount(read, written, distinct, " and ".join(dict.fromkeys(each.method for each in counts)))
 
 
 def _distinct(sequences: Sequence[NDArray[Any]]) -> float:

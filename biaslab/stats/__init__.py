@@ -1,6 +1,7 @@
 """Statistics with the context as the sampling unit; what other rooms use of them is named here."""
 
 from biaslab.stats.attenuation import disattenuated_difference
+from biaslab.stats.averages import average_over
 from biaslab.stats.blocks import (
     CELL,
     ITEM,
@@ -13,6 +14,7 @@ from biaslab.stats.blocks import (
     whole_blocks,
 )
 from biaslab.stats.clusters import clustered, shared_requests, warn_shared
+from biaslab.stats.components import Components, Crossed, Fit, fit_components, spread_of_means
 from biaslab.stats.correlation import Level, Method, context_correlations, paired
 from biaslab.stats.correlation_intervals import (
     agreement_loss,
@@ -37,8 +39,9 @@ from biaslab.stats.frame import (
     warn_missing,
 )
 from biaslab.stats.inference import Resampling, in_order
-from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic
+from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic, over_clusters
 from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
+from biaslab.stats.logistic import logistic_model
 from biaslab.stats.missing import completed, note_missing, shift_extremes
 from biaslab.stats.power import expected_power
 from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected
@@ -64,8 +67,11 @@ __all__ = [
     "ROUNDING",
     "TRAILING",
     "Agreement",
+    "Components",
     "Corrected",
+    "Crossed",
     "Estimate",
+    "Fit",
     "Inference",
     "Level",
     "Measurement",
@@ -78,6 +84,7 @@ __all__ = [
     "agreement_loss",
     "agreement_within",
     "alpha_difference",
+    "average_over",
     "choose_metrics",
     "cluster_difference",
     "cluster_statistic",
@@ -98,13 +105,16 @@ __all__ = [
     "estimates_frame",
     "expected_agreement_loss",
     "expected_power",
+    "fit_components",
     "has_value",
     "in_order",
     "is_above",
     "linear_model",
+    "logistic_model",
     "note_missing",
     "number_items",
     "of_items",
+    "over_clusters",
     "p_by_t",
     "paired",
     "relative_loss",
@@ -121,6 +131,7 @@ __all__ = [
     "side_of",
     "significant",
     "slope_at_equal",
+    "spread_of_means",
     "student",
     "sum_by_context",
     "t_test",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,12 @@ Floats = NDArray[np.float64]
 
 
 def slope_at_equal(
-    frame: pd.DataFrame, outcome: str, feature: str, resampling: Resampling, within: bool = True
+    frame: pd.DataFrame,
+    outcome: str,
+    feature: str,
+    resampling: Resampling,
+    within: bool = True,
+    beside: Sequence[str] = (),
 ) -> Corrected:
     """Regress an outcome on a feature and the mean human score, less the error variance of the latter.
 
@@ -35,6 +41,8 @@ def slope_at_equal(
         Its level and clusters; clusters are left out whole.
     within : bool
         Give each context an intercept of its own.
+    beside : sequence of str
+        Further columns of numbers without error, which are held equal too.
 
     Returns
     -------
@@ -64,12 +72,13 @@ def slope_at_equal(
     >>> round(naive(0.0).estimate, 2), slope(0.0).ci_low < 0 < slope(0.0).ci_high
     (0.24, True)
     """
-    known = frame[frame[[outcome, feature, "human", "context_id"]].notna().all(axis=1)]
+    names = [*beside, feature, "human"]
+    known = frame[frame[[outcome, *names, "context_id"]].notna().all(axis=1)]
     known, groups = grouped(known, within, resampling)
     codes = pd.factorize(known["context_id"])[0]
     error = rating_error(known, within).of_clusters(groups)
-    y, x = known[outcome].to_numpy(float), known[[feature, "human"]].to_numpy(float)
-    names, contexts = [feature, "human"], len(error.spread) - 1
+    y, x = known[outcome].to_numpy(float), known[names].to_numpy(float)
+    contexts = len(error.spread) - 1
     y, x = (y, x) if not len(y) else (y - y.mean(), x - x.mean(axis=0))
     if within and len(y):
         y, x = demeaned(y[:, None], codes)[:, 0], demeaned(x, codes)

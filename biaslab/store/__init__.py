@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
-from biaslab.core import Judge, Reply, Request, Usage, canonical_json, request_fields, request_key
+from biaslab.core import Composed, Judge, Reply, Request, Usage, canonical_json, request_fields, request_key
 from biaslab.errors import CorruptStoreError, InputError, StoreError
 from biaslab.store.codec import as_moment, moment_to_text, reply_from_json, reply_to_json
 from biaslab.store.export import export_rows, summarise
@@ -94,6 +94,17 @@ class Store:
             The same judge with a memory; it counts ``hits`` and ``asked``.
         """
         return StoredJudge(self, judge)
+
+    def missing(self, judge: Judge, requests: Iterable[Request]) -> list[Request]:
+        """Return the different requests to which neither this judge nor, of a panel, every member is known to reply."""
+        different = list(dict.fromkeys(requests))
+        keys = [request_key(request, judge.id) for request in different]
+        found = self.get(keys)
+        left = [request for request, key in zip(different, keys, strict=True) if key not in found]
+        if not left or not isinstance(judge, Composed):
+            return left
+        wanted = {request for member in judge.members for request in self.missing(member, left)}
+        return [request for request in left if request in wanted]
 
     def get(self, keys: Iterable[str]) -> dict[str, Reply]:
         """Return the stored replies among these keys (see `biaslab.core.request_key`), read in chunks.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from biaslab.core import Closable, Judge, Reply, Request, Stoppable, request_key
+from biaslab.core import Closable, Composed, Judge, Reply, Request, Stoppable, request_key
 from biaslab.errors import InputError, JudgeError, StoreError
 from biaslab.store.reserve import Reserve
 from biaslab.store.tally import PROCESS, Tally
@@ -26,7 +26,8 @@ class StoredJudge:
     store : Store
         Where replies are looked up and kept.
     judge : Judge
-        Who is asked for the others.
+        Who is asked for the others. Members of a panel (`biaslab.core.Composed`) are asked only for what the store does
+        not know of them, and their replies are kept under their own ids.
 
     Attributes
     ----------
@@ -46,6 +47,10 @@ class StoredJudge:
             raise InputError("judge.id", judge.id, "text without lone surrogates") from error
         self.store, self.judge = store, judge
         self.tally = Tally()
+        self._tallies: tuple[Tally, ...] = (self.tally, PROCESS)
+        if isinstance(judge, Composed):
+            self.judge = judge.of_members([StoredJudge(store, member) for member in judge.members])
+            self._tallies = (self.tally,)  # what the members were asked is counted there
 
     @property
     def hits(self) -> int:
@@ -105,6 +110,7 @@ class StoredJudge:
                 yield request, reply
         if not waiting:
             return
+        known = self._known_of_members([copies[0] for copies in waiting.values()])
         answers = self.judge.ask([copies[0] for copies in waiting.values()])
         reserve = Reserve(self.store.path)
         try:
@@ -116,7 +122,7 @@ class StoredJudge:
                     raise JudgeError(f"the judge {judge_id!r} answered twice, or what it was not asked", request)
                 kept = self._keep(request, judge_id, reply)
                 for place, copy in enumerate(waiting.pop(key)):
-                    self._count(kept, asked=place == 0)
+                    self._count(kept, asked=place == 0 and key not in known)
                     yield copy, kept
         finally:
             reserve.release()
@@ -139,7 +145,7 @@ class StoredJudge:
                 answers.close()
 
     def _count(self, reply: Reply, asked: bool) -> None:
-        for tally in (self.tally, PROCESS):
+        for tally in self._tallies:
             tally.count(reply, asked)
 
     def _keep(self, request: Request, judge_id: str, reply: Reply) -> Reply:
@@ -147,6 +153,13 @@ class StoredJudge:
             return self.store.put(request, judge_id, reply)
         except InputError as error:
             raise JudgeError(f"the judge {judge_id!r} gave no valid reply: {error}", request) from error
+
+    def _known_of_members(self, requests: Sequence[Request]) -> set[str]:
+        """Return the keys of requests that every member of a panel has answered: its reply costs nothing."""
+        if not isinstance(self.judge, Composed):
+            return set()
+        missing = {request for member in self.judge.members for request in self.store.missing(member, requests)}
+        return {request_key(request, self.judge.id) for request in requests if request not in missing}
 
     def _look_up(self, requests: Iterable[Request]) -> Iterator[tuple[str, Request, Reply | None]]:
         judge_id, remaining = self.judge.id, iter(requests)

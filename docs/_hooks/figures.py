@@ -96,6 +96,24 @@ def recipe() -> Drawn:
     return [ax], rows, None, "a simulated judge that answers all three alike"
 
 
+def edits() -> Drawn:
+    """Draw three edits beside their null edits: one that pays, one of a size that pays, and one that does nothing."""
+    data = bl.load_dataset("graded", limit=24)
+    capitals = bl.edits.Edit("capitals", str.upper)
+    label = bl.edits.Edit("label", lambda _: "revised version", place="heading")
+    size = {"capitals": 0.5, "null:capitals": 0.5}
+    judge = bl.SimulatedJudge(data, noise=0.5, edits={"authority": 0.9, "null:authority": 0.2} | size)
+    probe = bl.probes.Edit(["coherence"], ["authority", capitals, label], n_candidates=4)
+    trials = bl.collect(probe, judge, data, progress=False)
+    rows, excess = probe.estimate(trials, ["score_effect", "win_effect"]), probe.estimate(trials, probe.primary)
+    titles = {"score_effect": "scores", "win_effect": "pairs"}
+    labels = {"score_effect": "score with the change minus without (points)"}
+    labels |= {"win_effect": "P(wins) with the change minus without"}
+    axes = bl.plots.facets(rows, "metric", titles, by="edit", hue="variant", labels=labels, height=6.0)
+    whom = "a simulated judge whom a citation moves, and capitals no more than any change as large"
+    return axes, rows, bl.plots.finding(excess), whom
+
+
 def inheritance() -> Drawn:
     """Draw a student that keeps half of its teacher's preference for the first."""
     data = bl.load_dataset("graded", limit=24)
@@ -120,6 +138,7 @@ PAGES: dict[str, Callable[[], Drawn]] = {
     "consistency": recorded(
         score_panels.reliability, ["sample_alpha", "human_alpha"], hue="data", label="Krippendorff's α (interval)"
     ),
+    "edit": edits,
     "familiarity": familiarity,
     "index": recorded(score_panels.halo, hue="kind", label="correlation of two attributes: judge's − experts'"),
     "inheritance": inheritance,
@@ -127,6 +146,7 @@ PAGES: dict[str, Callable[[], Drawn]] = {
     "position": recorded(pair_panels.first_position, hue="data"),
     "recipe": recipe,
     "score_distribution": recorded(score_panels.scale, hue="attribute"),
+    "self_preference": recorded(score_panels.own_texts, hue="naming", label="P(own text wins)"),
     "source": planted(
         bl.probes.Source(["relevance"], levels=["context"], coefficients=["kendall"]),
         "source_reliance",
@@ -135,6 +155,20 @@ PAGES: dict[str, Callable[[], Drawn]] = {
         "planted: share of the quality that is lost without the source",
     ),
     "sweep": sweep,
+    "vacuum": planted(
+        bl.probes.Vacuum(["coherence"], ["identical"], asks=["pairs"], n_candidates=2),
+        "position",
+        [-1.0, -0.5, 0.0, 0.5, 1.0],
+        "dark_first_rate",
+        "planted: log odds for what stands first",
+    ),
+    "template": planted(
+        bl.probes.Template(["coherence"], factors=["wording", "order", "system", "rubric"]),
+        "template_noise",
+        [0.0, 0.25, 0.5, 0.75, 1.0],
+        "template_sd",
+        "planted: standard deviation of the templates' shifts (points)",
+    ),
     "verbosity": recorded(score_panels.length, hue="attribute"),
 }
 _FOLDER = tempfile.TemporaryDirectory()

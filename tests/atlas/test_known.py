@@ -22,6 +22,10 @@ NOTES = {
     "holds if human scores, one rating an item, have a reliability above #",
     "nothing bounds the effect of what is missing",
     "what is missing depends on the order (p = #)",
+    "chance put it below #",
+    "the noise of resampling, which these answers do not show, is in item × template",
+    "the noise of resampling, which these answers do not show, is in pair × template",
+    "what is missing depends on the template (p = #)",
 }
 
 

@@ -32,6 +32,8 @@ def _work_in(tmp_path, monkeypatch):
 
 def written(value):
     """Write a default as somebody would type it."""
+    if isinstance(value, dict):
+        return ",".join(f"{name}={written(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
         return ",".join(map(written, value))
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)

@@ -17,7 +17,7 @@ from biaslab.core import Reply, Score
 from biaslab.distill.checkpoints import load_checkpoint, save_checkpoint
 from biaslab.distill.policy import load_policy
 from biaslab.distill.reinforce import reinforce
-from biaslab.distill.risk import MinimumRisk, posterior, risk
+from biaslab.distill.risk import MinimumRisk, policy_gradient, posterior, risk
 from biaslab.distill.risk_run import trainable_weights
 from biaslab.errors import InputError
 
@@ -101,6 +101,56 @@ def test_gradient_of_eqs_3_and_4(sampled, smoothness, shift):
     found.backward()
     gradient = -smoothness * q * (rewards - (q * rewards).sum())
     torch.testing.assert_close(logs.grad, gradient, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("baseline", [None, 0.0, 0.7])
+def test_eq_2_has_the_gradient_of_the_expected_reward(baseline):
+    """Over all pairs of texts that two draws can give, weighted by how often they do; of no baseline is it biased."""
+    rng = np.random.default_rng(0)
+    scores = torch.tensor(rng.normal(size=4), requires_grad=True)
+    rewards = torch.tensor(rng.normal(size=4))
+    [exact] = torch.autograd.grad(-(scores.softmax(0) * rewards).sum(), scores)
+    logs, total, value = scores.log_softmax(0), torch.zeros(4, dtype=torch.float64), 0.0
+    for pair in itertools.product(range(4), repeat=2):
+        counts = torch.tensor([float(pair.count(i)) for i in sorted(set(pair))], dtype=torch.float64)
+        found = policy_gradient(logs[sorted(set(pair))], rewards[sorted(set(pair))], counts, baseline)
+        chance = float(logs.detach()[list(pair)].sum().exp())
+        total += chance * torch.autograd.grad(found, scores, retain_graph=True)[0]
+        value += chance * float(found.detach())
+    torch.testing.assert_close(total, exact)
+    assert value == pytest.approx(-float((scores.softmax(0) * rewards).sum().detach()))
+
+
+@pytest.mark.parametrize("baseline", ["others", "start", "none"])
+def test_reinforce_raises_the_exact_expected_reward(make_policy, baseline):
+    policy = make_policy(seed=2, **SIZES)
+    before = float(expected(policy).detach())
+    options = QUICK | {"steps": 12, "learning_rate": 5e-3, "samples": 24, "objective": "reinforce"}
+    _, history = reinforce(policy, SOURCES, likes_b, balance=1.0, baseline=baseline, **options)
+    assert float(expected(policy).detach()) > before + 0.05
+    trained = history[history["step"] > 0]
+    spread = (trained["reward_train"] - history["reward_train"].iloc[0]) / trained["risk"]  # 0 before training
+    assert spread.to_numpy() == pytest.approx(spread.iloc[0])  # in units of reward
+    assert spread.iloc[0] < 0
+    assert trained["loss"].to_numpy() == pytest.approx(trained["risk"])
+
+
+def test_reinforce_is_another_run_than_mrt_and_does_not_ask_for_alpha(make_policy, tmp_path):
+    def trained(**options):
+        policy = make_policy(**SIZES)
+        reinforce(policy, SOURCES, likes_b, **QUICK | options)
+        return weights(policy)
+
+    one = trained(objective="reinforce")
+    assert same(one, trained(objective="reinforce", smoothness=0.9))
+    assert not same(one, trained())
+    assert not same(one, trained(objective="reinforce", baseline="none"))
+    assert same(trained(), trained(baseline="none"))
+    reinforce(make_policy(**SIZES), SOURCES, likes_b, folder=tmp_path, **QUICK)
+    recorded = load_checkpoint(tmp_path)[1]["run"]["settings"]
+    assert not {"objective", "baseline"} & set(recorded)  # checkpoints of versions without them go on
+    with pytest.raises(InputError, match="this model, these sources and settings"):
+        reinforce(make_policy(**SIZES), SOURCES, likes_b, folder=tmp_path, **QUICK | {"objective": "reinforce"})
 
 
 @pytest.mark.parametrize("name", ["LlamaConfig", "BartConfig", "T5Config"])
@@ -308,6 +358,8 @@ def test_a_trained_policy_can_be_saved_and_loaded(make_policy, tmp_path):
         ({"trainable": 0}, '"all"'),
         ({"trainable": "top"}, '"all"'),
         ({"trainable": 9}, "at most 2 blocks"),
+        ({"objective": "ppo"}, "mrt, reinforce"),
+        ({"baseline": "mean"}, "others, start, none"),
     ],
 )
 def test_refuses_settings_that_make_no_sense(make_policy, options, words):

@@ -1,12 +1,14 @@
 """Measures of texts: levels and paired changes by way of writing, and familiarity without a language model."""
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, strategies as st
 
-from biaslab.distill import compare_texts, unigram_log_perplexity
+from biaslab.distill import best_of_n, compare_texts, unigram_log_perplexity
 from biaslab.errors import InputError
 
 
@@ -48,3 +50,33 @@ def test_unigrams_count_every_text():
     assert found["a a"] == pytest.approx(-math.log(4 / 6))
     assert found["a b"] == pytest.approx(-(math.log(4 / 6) + math.log(2 / 6)) / 2)
     assert math.isnan(found[""])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5)), min_size=1, max_size=6))
+def test_best_of_n_is_the_mean_over_all_draws(pairs):
+    """Of equally good texts each is as likely: that is what a draw in random order would choose first."""
+    frame = pd.DataFrame(pairs, columns=["reward", "truth"]).astype(float).assign(context_id="a")
+    found = best_of_n(frame, ["reward", "truth"], counts=range(1, len(frame) + 1)).set_index("n")
+    for n, row in found.iterrows():
+        chosen = []
+        for draw in combinations(pairs, n):
+            most = max(reward for reward, _ in draw)
+            chosen.append(np.mean([pair for pair in draw if pair[0] == most], axis=0))
+        assert row[["reward", "truth"]].tolist() == pytest.approx(np.mean(chosen, axis=0).tolist())
+
+
+def test_best_of_n_counts_what_every_context_has():
+    frame = texts(0).iloc[:-1]
+    assert set(best_of_n(frame, ["words"])["n"]) == {1}
+    assert set(best_of_n(texts(0), ["words"])["n"]) == {1, 2}
+    with pytest.raises(InputError, match="from 1 to 2"):
+        best_of_n(texts(0), ["words"], counts=[3])
+
+
+def test_a_reward_that_is_noise_buys_nothing_and_a_true_one_does():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"context_id": np.repeat(np.arange(200).astype(str), 8), "truth": rng.normal(size=1600)})
+    for reward, least, most in ((rng.normal(size=1600), -0.15, 0.15), (frame["truth"], 1.2, 1.6)):
+        means = best_of_n(frame.assign(reward=reward), ["reward", "truth"]).groupby("n")["truth"].mean()
+        assert list(means.index) == [1, 2, 4, 8]
+        assert least < means[8] - means[1] < most

@@ -283,6 +283,7 @@ def test_a_folder_belongs_to_one_run(tiny_encoder, taught, tmp_path, monkeypatch
         {"trainable": 0.5}, {"layer": 0}, {"hidden": (0,)}, {"hidden": 8}, {"dropout": 1.0}, {"stars": 1},
         {"learning_rate": 0}, {"encoder_rate": float("nan")}, {"weight_decay": -1}, {"batch_size": 0},
         {"accumulate": True}, {"epochs": 0}, {"patience": 1.5}, {"validation": 1}, {"seed": -1}, {"encoder": ""},
+        {"score": "mode"},
     ],
 )  # fmt: skip
 def test_settings_that_are_not_allowed(bad, taught):
@@ -296,7 +297,31 @@ def test_settings_as_json():
     assert Settings.from_json(json.loads(json.dumps(given.as_json()))) == given
     with pytest.raises(InputError, match="settings"):
         Settings.from_json({**given.as_json(), "code": "x"})
-    assert {f.name for f in dataclasses.fields(Settings)} == set(given.as_json())
+    assert {f.name for f in dataclasses.fields(Settings)} == set(given.as_json()) | {"score"}
+    later = Settings(score="likeliest")
+    assert Settings.from_json(json.loads(json.dumps(later.as_json()))) == later
+
+
+def test_the_likeliest_star_is_the_score_where_it_is_wanted(tiny_encoder, taught):
+    options = {"encoder": tiny_encoder, "loss": "classification", **QUICK}
+    folds = cross_fit(taught, folds=3, **options)
+    discrete = folds.taking("likeliest")
+    for one, two in zip(folds.folds, discrete.folds, strict=True):
+        assert same(one, two)
+    shown = (taught["text"].tolist(), taught["source"].tolist())
+    found = discrete.score(*shown)
+    assert set(found) <= {0.0, 0.25, 0.5, 0.75, 1.0}
+    assert not np.array_equal(found, folds.score(*shown))
+    one = folds.folds[0]
+    outputs = torch.tensor([[0.0, 3.0, 2.9, 2.9, 0.0]])
+    assert float(one.taking("likeliest").worth(outputs)) == 0.25
+    assert float(one.worth(outputs)) == pytest.approx(float(outputs.softmax(1) @ torch.linspace(0, 1, 5)))
+    assert one.digest != one.taking("likeliest").digest
+    assert one.digest == one.taking("likeliest").taking("expected").digest
+    learned = train(taught, score="likeliest", **options)
+    assert same(learned, train(taught, **options))  # it changes nothing that is learned
+    free = train(taught, **options | {"loss": "regression"})
+    assert free.digest == free.taking("likeliest").digest
 
 
 def test_examples_that_cannot_be_learnt(tiny_encoder, taught):

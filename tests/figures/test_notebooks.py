@@ -20,12 +20,18 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SECRET = "sk-nobody-may-read-this"
 #: What would take minutes on any judge, made smaller.
-SMALLER = {"reward": {"steps": 2, "n_samples": 3, "n_taught": 20}, "inheritance": {"n_recorded": 8}}
+SMALLER = {
+    "audit": {"sources": ["pandalm"]},
+    "budget": {"draws": 4},
+    "calibration": {"studies": 40, "population": 200, "curve": [12]},
+    "inheritance": {"n_recorded": 8},
+    "reward": {"steps": 2, "n_samples": 3, "n_taught": 20},
+}
 PARAMETERS = {"judge", "dataset", "path", "attributes", "n_contexts", "seed", "store", "out"}
 
 
 def papermill(notebook, folder, **parameters):
-    options = [word for name, value in parameters.items() for word in ("-p", name, str(value))]
+    options = ["--parameters_yaml", json.dumps(parameters)]
     command = [sys.executable, "-m", "papermill", str(notebook), "out.ipynb", "--no-progress-bar", *options]
     environment = os.environ | {"OPENAI_API_KEY": SECRET}
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
@@ -78,7 +84,7 @@ def test_a_parameter_is_read_as_the_notebook_has_it():
     assert (found["familiarity"]["sources"], found["reward"]["learning_rate"]) == (bool | None, float | None)
     assert found["reward"]["trainable"] == Literal["all"] | int | None
     lists = {name for name, kind in found["budget"].items() if "list" in str(kind)}
-    assert lists == {"attributes", "budgets"}
+    assert lists == {"attributes", "budgets", "strategies"}
 
 
 @pytest.mark.slow
@@ -115,7 +121,7 @@ def test_what_is_not_clean_is_found(tmp_path):
     ("parameters", "words"),
     [
         ({"n_contexts": 0}, "limit is 0, allowed: a whole number of contexts"),
-        ({"dataset": "gradde"}, "dataset is 'gradde', allowed: one of dialogues, graded"),
+        ({"dataset": "gradde"}, "dataset is 'gradde', allowed: one of dialogue_sets, dialogues"),
         ({"judge": "simulated:charm=1"}, "name=number"),
         ({"judge": "/no/such/model"}, "there is no model at '/no/such/model'"),
         ({"path": "/no/such/file"}, "a file or folder that exists"),

@@ -17,7 +17,7 @@ MADE = runpy.run_path(str(HERE / "make.py"))
 #: bootstrap in one place, by Student's t in another; label mass: with and without the bounds 0 and 1.
 #: Intervals of what is tested by t are what the test does not reject, those of rates by score. Text answers have
 #: logits of positional bias, from counts, where they had none. Differences of pooled correlations, and shifts of
-#: scores, have the test of their own interval, t, where signs were flipped.
+#: scores, have the test of their own interval, t, where signs were flipped; so have logits of positional bias.
 ENDS, TESTS = ("ci_low", "ci_high"), ("p_value", "q_value")
 MADE_ANEW = {
     "comparative_accuracy": (*ENDS, "p_value"),
@@ -28,11 +28,11 @@ MADE_ANEW = {
         ),
         ENDS,
     ),
-    **dict.fromkeys(("reason_first_shift", "reason_shift"), (*ENDS, *TESTS)),
+    **dict.fromkeys(("reason_first_shift", "reason_shift", "first_position_logit"), (*ENDS, *TESTS)),
     **dict.fromkeys(("familiarity_excess", "familiarity_slope", "source_excess"), TESTS),
     **dict.fromkeys(("agreement_loss", "recipe_gain"), TESTS),
 }  # fmt: skip
-NO_LOGITS_OF_TEXT = {"position_text": {"first_position_logit": ("estimate", *ENDS, "p_value", "mde", "n_contexts")}}
+NO_LOGITS_OF_TEXT = {"position_text": {"first_position_logit": ("estimate", *ENDS, *TESTS, "mde", "n_contexts")}}
 #: Differences of agreement between means of two samples, which are corrected for their noise now.
 OF_SAMPLES = {"source_text": ("agreement_loss", "relative_loss"), "recipe_text": ("recipe_gain",)}
 NUMBERS = ("estimate", "ci_low", "ci_high", "p_value", "q_value", "mde", "n_contexts", "n_trials", "n_dropped")

@@ -219,10 +219,9 @@ def test_mutations(shared_data, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_thousands_of_mutations(seed, shared_data, tmp_path):
-    """Seeds 1 to 5 were run, ten thousand mutations; two of them each time."""
-    read, refused = fuzz(shared_data, tmp_path / "log", 2_000, seed)
+def test_thousands_of_mutations(shared_data, tmp_path):
+    """Seeds 1 to 5 were run, ten thousand mutations; one of them each time."""
+    read, refused = fuzz(shared_data, tmp_path / "log", 2_000, seed=1)
     assert read > 1200
     assert refused > 40
 

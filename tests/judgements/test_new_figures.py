@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import math
 
+import numpy as np
 import pytest
 from beside_data import audit, value
 
@@ -105,6 +107,26 @@ def test_the_null_model(recorded):
     assert value(found, "first_label_rate") == pytest.approx(323 / 805)
     counts = found[found["system"] == ""].set_index("metric")["n_trials"]
     assert counts[["first_position_rate", "first_label_rate"]].tolist() == [805, 805]
+
+
+def test_the_null_model_by_where_it_stood(recorded):
+    """Worked out here from the raw labels: it is shown first where the saved preference is the probability of "M"."""
+    file = recorded / "null_model" / "weighted_alpaca_eval_gpt4_turbo_annotations.json.gz"
+    wins = {"first": [], "second": []}
+    for record in json.loads(gzip.decompress(file.read_bytes())):
+        [token] = record["raw_completion"]["logprobs"]["content"]
+        chance = {top["token"]: math.exp(top["logprob"]) for top in token["top_logprobs"]}
+        upper = chance.get("M", 0.0) / (chance.get("m", 0.0) + chance.get("M", 0.0))
+        won = record["preference"] - 1
+        wins["second" if abs(won - upper) < abs(won - (1 - upper)) else "first"].append(won)
+    trials = bl.atlas.trials("null_model")
+    shown = {"first": trials["candidate_id"] == "null_model", "second": trials["opponent_id"] == "null_model"}
+    for place, rows in shown.items():
+        found = audit(trials[rows].reset_index(drop=True), "replies")
+        assert len(wins[place]) == rows.sum()
+        assert value(found, "win_rate", system="null_model") == pytest.approx(np.mean(wins[place]), abs=1e-4)
+    assert np.mean(wins["first"]) == pytest.approx(0.6824, abs=5e-5)
+    assert np.mean(wins["second"]) == pytest.approx(0.8575, abs=5e-5)
 
 
 def test_no_judgement_of_a_weighted_file_is_lost_near_a_half(recorded):

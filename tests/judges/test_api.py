@@ -235,8 +235,8 @@ def test_refusals_that_cost_nothing_do_not_use_up_the_retries(judge_of):
 
 
 def test_concurrency_reaches_the_most_and_no_more(judge_of):
-    with FaultServer(latency=0.02) as server:
-        assert len(list(judge_of(server, max_concurrency=40).ask(prompts(600)))) == 600
+    with FaultServer(latency=0.2) as server:  # long beside what sending 40 requests takes, also on a busy machine
+        assert len(list(judge_of(server, max_concurrency=40).ask(prompts(400)))) == 400
         assert server.most_open == 40
 
 

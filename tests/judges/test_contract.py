@@ -60,6 +60,9 @@ class Known:
     def Sampled(self, get):  # noqa: N802
         yield Sampled(bl.SimulatedJudge(get("graded")), 3), get("pairs")
 
+    def Panel(self, get):  # noqa: N802
+        yield bl.Panel([bl.SimulatedJudge(get("graded"), seed=seed, noise=1.0) for seed in (0, 1)]), get("pairs")
+
     def StoredJudge(self, get):  # noqa: N802
         with bl.Store(get("tmp_path") / "s.sqlite") as store:
             yield store.wrap(bl.SimulatedJudge(get("graded"))), get("pairs")

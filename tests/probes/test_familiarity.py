@@ -108,6 +108,23 @@ def test_mean_perplexity_is_counted_by_hand():
     assert share["human", 4.0] == pytest.approx(1 / 3)
 
 
+def test_single_ratings_count_in_equal_parts():
+    """Each annotator's rating for himself, as Table 1 may be read; by hand."""
+    items = [("a", "x", 4.0, math.log(10), 4.0), ("a", "y", 4.0, math.log(40), 3.0), ("b", "x", 2.0, math.log(20), 5.0)]
+    ratings = dict(zip([("a", "x"), ("a", "y"), ("b", "x")], ["3.0 5.0", "3.0 3.0", "5.0 5.0"], strict=True))
+    trials = make_trials(items)
+    trials["ratings"] = [ratings[key] for key in zip(trials["context_id"], trials["candidate_id"], strict=True)]
+    trials["annotators"] = "0 1"
+    found = {}
+    for humans in ("means", "single"):
+        estimates = Familiarity(sources=False, humans=humans).estimate(trials, ["mean_perplexity", "score_share"])
+        table = estimates[estimates["scorer"] == "human"].set_index(["metric", "score"])["estimate"]
+        found[humans] = table.to_dict()
+    perplexity = {("mean_perplexity", 3.0): (10 / 2 + 40) / 1.5, ("mean_perplexity", 5.0): (10 / 2 + 20) / 1.5}
+    assert found["single"] == pytest.approx(perplexity | {("score_share", 3.0): 0.5, ("score_share", 5.0): 0.5})
+    assert {score for _, score in found["means"]} == {3.0, 4.0, 5.0}
+
+
 def test_table_1_comes_out_of_summaries_that_have_its_means():
     """Two summaries a rating, half a point above and below the printed mean perplexity."""
     printed = bl.published.load("stureborg2024", table=1)

@@ -23,13 +23,13 @@ CODE = re.search(r"```python\n(.*?)```", (ROOT / "docs/guides/add_a_probe.md").r
 @pytest.fixture
 def in_place(tmp_path, monkeypatch):
     """The package as it is, with one file more in the folder of the probes."""
-    (tmp_path / "self_preference.py").write_text(CODE, encoding="utf-8")
+    (tmp_path / "own_texts.py").write_text(CODE, encoding="utf-8")
     monkeypatch.setattr(probes, "__path__", [*probes.__path__, str(tmp_path)])
     for found in (names, find_metric):
         found.cache_clear()
     importlib.invalidate_caches()
     yield
-    sys.modules.pop("biaslab.probes.self_preference", None)
+    sys.modules.pop("biaslab.probes.own_texts", None)
     for found in (names, find_metric):
         found.cache_clear()
 
@@ -53,9 +53,9 @@ def test_it_is_short_and_needs_few_rooms():
 
 @pytest.mark.usefixtures("in_place")
 def test_it_is_found_and_measures():
-    kind = find_probe("self_preference")
-    assert available()["self_preference"] is kind is bl.probes.SelfPreference
-    assert find_metric("self_preference", "self_preference").advice
+    kind = find_probe("own_texts")
+    assert available()["own_texts"] is kind is bl.probes.OwnTexts
+    assert find_metric("own_text_gain", "own_texts").advice
     data = bl.load_dataset("graded", limit=8)
     judge = bl.SimulatedJudge(data, quality=0.5, noise=0.3, self_preference=1.0, own_system="clean")
     probe = kind(attributes=["coherence"], own="clean")
@@ -67,7 +67,7 @@ def test_it_is_found_and_measures():
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_place")
 def test_it_keeps_its_promises_without_another_edit():
-    found = bl.calibrate([find_probe("self_preference")], studies=400, contexts=[24, 100], population=3000)
+    found = bl.calibrate([find_probe("own_texts")], studies=400, contexts=[24, 100], population=3000)
     left = calibration.outside(found)
     assert left.empty, "\n".join(map(calibration.describe, left.itertuples()))
     power = found[(found["quantity"] == "power") & ~found["refusals"]].set_index("n_contexts")["estimate"]

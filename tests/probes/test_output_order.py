@@ -261,3 +261,38 @@ def test_published_shifts_are_of_scores_that_mean_severity():
     assert (shifts > 0).all(axis=1).sum() == 3
     assert means.loc["gpt-4-0613", "json (rs)"] - means.loc["gpt-4-0613", "json (sr)"] == pytest.approx(5.34 - 3.26)
     assert printed["note"].str.contains("severe").all()
+
+
+def test_the_printed_wording_asks_for_one_severity_in_json():
+    """Chen et al.: sets of dialogues as one item, an example in JSON, a high score for severe problems."""
+    data = bl.load_dataset("dialogue_sets", limit=10)
+    judge = bl.SimulatedJudge(data, sharpness=50.0)
+    probe = OutputOrder(wording="printed", rules=[True, False], replicates=10)
+    trials = bl.collect(probe, judge, data, progress=False)
+    assert len(trials) == 10 * 12 * 10
+    assert (trials["status"] == "ok").all()
+    assert np.abs(trials["value"] - trials["human"]).max() <= 0.5 + 1e-9
+    asked = {trial.request.messages[0].content for trial in probe.design(data)}
+    assert len(asked) == 10 * 12
+    assert all('"score": ' in text.splitlines()[-1] and "10 means severe problems" in text for text in asked)
+    own = {trial.request.messages[0].content for trial in OutputOrder(rules=[True, False]).design(data)}
+    assert not asked & own
+
+
+def test_the_printed_wording_finds_a_planted_shift_and_goes_on_with_what_was_begun():
+    data = bl.load_dataset("dialogue_sets")
+    judge = bl.SimulatedJudge(data, quality=0.5, reason_first=0.15)
+    options = {"wording": "printed", "forms": ["ex"], "orders": ["sr", "rs"], "replicates": 4}
+    for opened in (False, True):
+        shift = row_of(run(OutputOrder(**options, opened=opened), judge, data), "reason_first_shift", order="rs-sr")
+        assert shift["estimate"] == pytest.approx(0.15 * 9, abs=0.25)
+        assert shift["n_contexts"] == 25
+
+
+def test_the_printed_wording_wants_one_attribute_and_aspects(dialogues):
+    with pytest.raises(InputError, match="one where wording is printed"):
+        list(OutputOrder(wording="printed").design(dialogues))
+    with pytest.raises(InputError, match="aspects"):
+        list(OutputOrder(["coherence"], wording="printed", aspects=[]).design(dialogues))
+    with pytest.raises(InputError, match="wording"):
+        OutputOrder(wording="theirs")

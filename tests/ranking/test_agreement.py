@@ -142,6 +142,33 @@ def test_differences_are_paired(trials, graded):
     assert row["method"] == "t over contexts; t test"
 
 
+def test_in_sample_stands_beside_cross_fitted(trials, graded):
+    """Fitted where it is judged, the threshold makes P(A) ½ exactly (Eq. 10), as the paper sets it."""
+    remedies = ["none", "threshold", "swap-average"]
+    table = compare_remedies(trials, graded.human_means, remedies=remedies, orders=["both"], in_sample=True)
+    assert set(table["remedy"]) == {*remedies, "threshold, in sample"}
+    table = table[table["attribute"] == "coherence"]
+    value = table.set_index(["remedy", "against", "metric"])["estimate"]
+    assert value["threshold, in sample", "", "first_position_rate"] == pytest.approx(0.5)
+    for metric in ("spearman", "comparative_accuracy", "first_position_rate"):
+        gap = value["threshold, in sample", "", metric] - value["threshold", "", metric]
+        assert value["threshold, in sample", "threshold", metric] == pytest.approx(gap)
+    without = compare_remedies(trials, graded.human_means, remedies=remedies, orders=["both"])
+    assert not without["remedy"].str.contains("sample").any()
+
+
+def test_ties_of_few_candidates_are_told(trials, graded):
+    """Two candidates in both orders tie where a position bias decides; of two judged in one order none does."""
+    found = self_consistency(trials, [2, 6], graded.human_means, draws=20)
+    value = found[found["attribute"] == "coherence"].set_index(["metric", "candidates"])["estimate"]
+    flips = Position(["coherence"], [1]).estimate(trials[trials["attribute"] == "coherence"], ["order_consistency"])
+    flips = 1 - flips[flips["human_gap"].isna()]["estimate"].iloc[0]
+    assert value["predicted_tie_rate", 2] == pytest.approx(flips, abs=0.08)  # of pairs that are drawn
+    assert 0 < value["predicted_tie_rate", 6] < value["predicted_tie_rate", 2]
+    sure = self_consistency(trials, [2], graded.human_means, "mean-probability", draws=5)
+    assert (sure.loc[sure["metric"] == "predicted_tie_rate", "estimate"] < 0.01).all()
+
+
 def test_one_order_asks_each_pair_once(trials, graded):
     one = compare_remedies(trials, graded.human_means, remedies=["none"], orders=["one"])
     assert (one["n_trials"] == 8 * 15).all()

@@ -1,5 +1,7 @@
 """Remedies: what they do, that they are never fitted where they are applied, and what they bring back."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -46,17 +48,42 @@ def simulated(contexts, n, bias, noise=0.7, seed=0, budget=None):
 @given(st.floats(-5, 5), st.lists(st.floats(0.001, 0.999), min_size=1, max_size=20))
 def test_eq_9_is_eq_10(log_alpha, p):
     """The reweighted probability is above ½ exactly where p is above τ."""
-    remedy, p = Reweighting(log_alpha), np.array([value for value in p if value != 0.5])
+    remedy, p = Reweighting(log_alpha), np.sort([0.5, *p])
     np.testing.assert_allclose(remedy.weigh(p), remedy.alpha * p / (remedy.alpha * p + 1 - p), rtol=1e-9)
     clear = np.abs(p - remedy.tau) > 1e-9
     assert ((remedy.weigh(p) > 0.5) == (p > remedy.tau))[clear].all()
+    assert (np.diff(remedy.weigh(p)) >= 0).all()
 
 
-def test_decisions_and_ties_stay_what_they_are():
-    assert Reweighting(3.0).weigh(np.array([0.0, 0.5, 1.0])).tolist() == [0.0, 0.5, 1.0]
+def test_decisions_stay_what_they_are():
+    assert Reweighting(3.0).weigh(np.array([0.0, 1.0])).tolist() == [0.0, 1.0]
     certain = Comparisons.of(["a", "b"], [0, 1], [1, 0], [1.0, 1.0])
     for name in FITTED:
         assert fit_remedy(certain, name).apply(certain).p.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_a_tie_is_a_mark_and_no_probability(name):
+    """What is called a tie stays one and moves no fit; a probability that happens to be ½ is moved like the rest."""
+    comparisons, _ = simulated(6, 4, bias=1.4)
+    even = comparisons.with_p(np.where(np.arange(len(comparisons)) % 5 == 0, 0.5, comparisons.p))
+    marked = replace(even, called=even.p == 0.5)
+    assert fit_remedy(marked, name) == fit_remedy(even.take(even.p != 0.5), name)
+    for moved, tied in ((debias(even, name), False), (debias(marked, name), True)):
+        assert ((moved.p[even.p == 0.5] == 0.5) == tied).all()
+        assert (moved.p[even.p != 0.5] < even.p[even.p != 0.5]).all()
+    assert debias(marked, name).hard().tied[even.p == 0.5].all()
+
+
+def test_the_mark_goes_where_the_comparison_goes():
+    rows = [("c", "a", "b", 0.7, "tie"), ("c", "b", "a", 0.5, "ok"), ("d", "a", "b", 0.5, "tie")]
+    rows += [("d", "a", "b", 1.0, "ok")]  # another sample of the same: half a tie is none
+    read = comparisons_of(pd.DataFrame(rows, columns=["context_id", "candidate_id", "opponent_id", "value", "status"]))
+    assert (read.p.tolist(), read.tied.tolist()) == ([0.5, 0.5, 0.75], [True, False, False])
+    assert [part.tied.tolist() for part in read.split()] == [[True, False], [False]]
+    assert Reweighting(-1.0).apply(read).p.round(2).tolist() == [0.5, 0.27, 0.52]
+    assert SwapAverage().apply(read).tied.tolist() == [True, True]
+    assert read.hard().tied.tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("bias", [-2.0, 0.0, 1.3])
@@ -124,6 +151,35 @@ def test_folds_share_what_is_fitted_on_the_rest(name):
     for held_out in range(3):
         remedy = fit_remedy(comparisons.take(fold != held_out), name)
         np.testing.assert_allclose(found.p[fold == held_out], remedy.weigh(comparisons.p[fold == held_out]))
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_in_sample_everything_is_fitted_where_it_is_applied(name):
+    comparisons, _ = simulated(6, 5, bias=1.0)
+    found = debias(comparisons, name, in_sample=True)
+    np.testing.assert_array_equal(found.p, fit_remedy(comparisons, name).apply(comparisons).p)
+    assert np.abs(found.p - debias(comparisons, name).p).max() > 1e-6
+    one = comparisons.take(comparisons.context[comparisons.first] == 0)
+    assert len(debias(one, name, in_sample=True)) == len(one)
+
+
+def test_the_probe_and_the_replay_of_budgets_fit_in_sample_where_they_are_told_to():
+    data = bl.load_dataset("graded", limit=8)
+    probes = [bl.probes.Comparative(["coherence"], debiasing="threshold", in_sample=told) for told in (False, True)]
+    trials = bl.collect(probes[0], bl.SimulatedJudge(data, position=1.5, noise=0.5), data, progress=False)
+    rates = [probe.estimate(trials, ["first_position_rate"])["estimate"].item() for probe in probes]
+    table = bl.ranking.compare_remedies(trials, remedies=["none", "threshold"], orders=["both"], in_sample=True)
+    table = table[(table["metric"] == "first_position_rate") & (table["against"] == "")].set_index("remedy")["estimate"]
+    assert rates == pytest.approx([table["threshold"], table["threshold, in sample"]])
+    assert abs(rates[1] - 0.5) < 0.02 < abs(table["none"] - 0.5)
+    given = {"strategies": ["random"], "debiasings": ["threshold"], "decoding": "mean-probability", "draws": 1}
+    every = comparisons_of(trials)
+    human = data.human_means["coherence"].loc[list(zip(every.context_id, every.candidate_id, strict=True))].to_numpy()
+    for told in (False, True):  # all thirty comparisons of a context
+        found = bl.ranking.agreement_by_budget(trials, [30], data.human_means, in_sample=told, **given)
+        scores = decode(debias(every, "threshold", in_sample=told), "mean-probability").scores
+        expected = spearman_by_context(scores, human, every.context).mean()
+        assert found.loc[found["metric"] == "spearman", "estimate"].item() == pytest.approx(expected)
 
 
 def test_one_context_alone_has_nothing_to_be_fitted_on():

@@ -37,13 +37,13 @@ class SimulatedJudge(Planted):
     verbosity × (log2 words − mean) + self_preference``, in points; m is the middle of the human scale, and the last
     term is there for the judge's own texts only.
 
-    For a pair it prefers the first with log odds ``u_first − u_second + position + c + ε``, where c is the shift of the
-    context and ε ~ Normal(0, noise²) that of the prompt.
+    For a pair it prefers the first with log odds ``u_first − u_second + position + c + t + ε``, where c is the shift of
+    the context, t that of the variant of the prompt, and ε ~ Normal(0, noise²) that of the prompt itself.
 
-    A score centres at ``μ = ½ + (u + c) / W + reason_first`` on the unit scale (0 lowest, 1 highest), W being the width
-    of the human scale; a score before it, v, moves that by ``anchoring × (v − μ)``, and ε / W is added. The probability
-    of a label at x is proportional to ``exp(−½ sharpness² (x − μ)² + heaping × h)``, with h = 1 at multiples of 10 and
-    ½ at other multiples of 5. Text at temperature T is drawn from p_T ∝ p^{1/T}.
+    A score centres at ``μ = ½ + (u + c + t) / W + reason_first`` on the unit scale (0 lowest, 1 highest), W being the
+    width of the human scale; a score before it, v, moves that by ``anchoring × (v − μ)``, and ε / W is added. The
+    probability of a label at x is proportional to ``exp(−½ sharpness² (x − μ)² + heaping × h)``, with h = 1 at
+    multiples of 10 and ½ at other multiples of 5. Text at temperature T is drawn from p_T ∝ p^{1/T}.
 
     Parameters
     ----------
@@ -182,6 +182,12 @@ class SimulatedJudge(Planted):
         """The log perplexity that is neither familiar nor unfamiliar."""
         given = self.log_perplexity
         return math.fsum(given.values()) / len(given) if given else LOG_PERPLEXITY.mean
+
+    def template_shift(self, template: str) -> float:
+        """Return the shift that all requests with one variant of the prompt share, in points."""
+        if not (self.template_noise and template):
+            return 0.0
+        return self.template_noise * normal(uniforms(self.seed, digest_of("template", template))[0])
 
     def context_shift(self, context_id: str) -> float:
         """Return the shift that all requests of a context share, in points."""

@@ -35,13 +35,16 @@ def utility(judge: SimulatedJudge, shown: Shown, attribute: str, source: bool) -
         worth += judge.verbosity * (doublings(shown.text) - known.mean_doublings)
     if judge.self_preference and known.systems[shown[:2]] == judge.own_system:
         worth += judge.self_preference
+    if judge.edits:
+        worth += judge.edits.get(shown.edit, judge.edits.get(shown.edit.partition("+")[0], 0.0))
     return worth
 
 
 def own_mean(judge: SimulatedJudge, asked: ScoreQuestion, attribute: str) -> float:
     """Return where a score centres without noise and without a score before it, on the unit scale."""
     low, high = judge.known.scale
-    mean = 0.5 + utility(judge, asked.shown, attribute, asked.source) / (high - low)
+    worth = utility(judge, asked.shown, attribute, asked.source) + judge.template_shift(asked.template)
+    mean = 0.5 + worth / (high - low)
     return mean + judge.reason_first if asked.reasons == "before" else mean
 
 
@@ -79,6 +82,7 @@ def _compare(judge: SimulatedJudge, request: Choice | Completion, asked: PairQue
     z, u, _, _ = uniforms(judge.seed, asked.digest)
     first, second = (utility(judge, shown, asked.attribute, asked.source) for shown in (asked.first, asked.second))
     log_odds = first - second + judge.position + judge.context_shift(asked.first.context_id)
+    log_odds += judge.template_shift(asked.template)
     if judge.noise:
         log_odds += judge.noise * normal(z)
     known = judge.known

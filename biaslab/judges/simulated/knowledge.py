@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from functools import cached_property
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,13 +21,16 @@ if TYPE_CHECKING:
 LOG_PERPLEXITY = NormalDist(3.0, 0.35)
 """Of texts whose log perplexity nobody gave; every 52-bit uniform keeps it above 0."""
 
+_WORD = re.compile(r"\w")
+
 
 class Shown(NamedTuple):
-    """A candidate as it stands in a prompt: whose it is, and the text, which may have been padded."""
+    """A candidate as it stands in a prompt: whose it is, the text, which may have been padded, and its edit's name."""
 
     context_id: str
     candidate_id: str
     text: str
+    edit: str = ""
 
 
 class Knowledge:
@@ -79,12 +83,14 @@ class Knowledge:
         seen = (c for c in alike if self.sources[c] in (("", source) if about.source else ("",)))
         context_id = next(seen, alike[0])
         return tuple(
-            Shown(context_id, self.owners[text][context_id], shown.strip())
-            for text, shown in zip(texts, about.texts, strict=True)
+            Shown(context_id, self.owners[text][context_id], shown.strip(), edit)
+            for text, shown, edit in zip(texts, about.texts, about.edits or [""] * len(texts), strict=True)
         )
 
     def score(self, shown: Shown | tuple[str, str], attribute: str) -> float:
-        """Return the mean human score of a candidate; NaN where nobody rated it."""
+        """Return the mean human score of a candidate, NaN where nobody rated it; of one without words the lowest."""
+        if len(shown) > 2 and not _WORD.search(shown[2]):
+            return self.scale[0]
         return self.scores[attribute][shown[0], shown[1]]
 
     @staticmethod

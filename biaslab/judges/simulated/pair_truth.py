@@ -74,6 +74,8 @@ def pair_truth(judge: SimulatedJudge, metric: str, trials: pd.DataFrame, tempera
     missing = [column for column in _COLUMNS if column not in trials.columns]
     if missing:
         raise InputError("trials", missing, f"a frame with the columns {', '.join(_COLUMNS)}")
+    if "variant" in trials and (trials["variant"] != "unedited").any():
+        raise InputError("trials", "edited candidates", "candidates as they are", "take the unedited trials alone")
     names = trials[list(_COLUMNS)].to_numpy(dtype=object)
     asked = {tuple(row) for row in names}
     both = [(c, i, j, a) for c, i, j, a in names if (c, j, i, a) in asked]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from biaslab.errors import InputError
 from biaslab.judges.simulated.draws import digest_of
 
-_AT_LEAST_0 = ("noise", "context_noise", "ties")
+_AT_LEAST_0 = ("noise", "context_noise", "template_noise", "ties")
 _SHARES = ("source_reliance", "refusal", "garbage")
 
 
@@ -48,6 +48,10 @@ class Planted:
         Standard deviation of a normal shift, in points, of each score or pair of one prompt.
     context_noise : float
         Standard deviation of a normal shift, in points, that all scores, or all position biases, of a context share.
+    template_noise : float
+        Standard deviation of a normal shift, in points, that all scores, or all position biases, under one variant of
+        the prompt share (`biaslab.core.About.template`). What a variant does to single items is in ``noise``, which
+        every prompt has of its own.
     ties : float
         Where "Tie" is offered: pairs whose log odds lie nearer to 0 than this are ties.
     refusal : float
@@ -57,6 +61,9 @@ class Planted:
         below the middle of the human scale. What is missing is then not missing at random.
     garbage : float
         Share of texts that hold no answer.
+    edits : mapping of str to float, optional
+        Points for candidates that are shown with an edit, by the edit's name; by name, "+" and a defence's name where
+        they are others behind that defence.
     log_perplexity : mapping of str to float, optional
         Log perplexity of texts, above 0; a text that is not in it has a normal one that hangs on the text alone, with
         mean 3 and standard deviation 0.35.
@@ -82,10 +89,12 @@ class Planted:
     sharpness: float = 8.0
     noise: float = 0.0
     context_noise: float = 0.0
+    template_noise: float = 0.0
     ties: float = 0.0
     refusal: float = 0.0
     selective: bool = False
     garbage: float = 0.0
+    edits: Mapping[str, float] | None = field(default=None, hash=False)
     log_perplexity: Mapping[str, float] | None = field(default=None, hash=False, repr=False)
     seed: int = 0
 
@@ -102,6 +111,8 @@ class Planted:
                 raise InputError(name, getattr(self, name), "a share from 0 to 1")
         if self.sharpness <= 0:
             raise InputError("sharpness", self.sharpness, "a number above 0")
+        if not all(map(math.isfinite, (self.edits or {}).values())):
+            raise InputError("edits", self.edits, "finite numbers, one an edit")
         if any(not 0 < value < math.inf for value in (self.log_perplexity or {}).values()):
             raise InputError("log_perplexity", "a value", "finite numbers above 0, one a text")
 

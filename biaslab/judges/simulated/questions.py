@@ -30,6 +30,7 @@ class PairQuestion:
     attribute: str
     source: bool
     labels: tuple[str, ...]
+    template: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class ScoreQuestion:
         The score that already stands just before, on the unit scale.
     opened : bool
         Whether the first line already stands in the prompt up to its score.
+    template : str
+        Name of the variant of the prompt.
     """
 
     digest: bytes
@@ -71,6 +74,7 @@ class ScoreQuestion:
     layout: Form
     previous: float | None
     opened: bool
+    template: str = ""
 
 
 Question = PairQuestion | ScoreQuestion
@@ -129,13 +133,13 @@ class Questions:
                 what = f"context {one.context_id!r}, candidate {one.candidate_id!r} on {attribute}"
                 raise JudgeError(f"nobody rated {what}, so the simulated judge cannot either")
         if len(shown) == 2:
-            return PairQuestion(digest, *shown, about.attributes[0], source, about.labels)
+            return PairQuestion(digest, *shown, about.attributes[0], source, about.labels, about.template)
         scale = scale_named(about.scale)
         units, heaps = levels(scale)
         previous = None if about.previous is None else scale.unit(about.previous)
         # reasons that come first are what an answer that was begun goes on with
         opened = request.messages[-1].role == "assistant" and about.reasons != "before"
-        how = (about.reasons, about.form, previous, opened)
+        how = (about.reasons, about.form, previous, opened, about.template)
         return ScoreQuestion(digest, shown[0], about.attributes, source, scale, units, heaps, *how)
 
 

@@ -13,11 +13,12 @@ from scipy.special import expit
 
 from biaslab import prompts
 from biaslab.checks import require_one_of, require_temperature, require_whole
-from biaslab.core import About, Choice, Completion, Reply, Request, Scalar, Status, Trial
+from biaslab.core import About, Choice, Completion, Messages, Reply, Request, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.parsing import parse_choice
 from biaslab.probes.base.probe import Probe
+from biaslab.prompts.defences import Defence, defend
 
 Answer = Literal["distribution", "text"]
 
@@ -29,8 +30,8 @@ class PairProbe(Probe):
     Its further parameters are those of `biaslab.probes.base.Probe`.
 
     A trial's ``value`` is the probability that the candidate shown first wins, among the two labels: p_ij of Liusie et
-    al. 2024, Eq. 3, or 0, ½ (tie), 1 for text. A tie is "Tie" as the likeliest answer, or two labels exactly as
-    likely; that two labels were sampled equally often is none.
+    al. 2024, Eq. 3, or 0, ½ (tie), 1 for text. The status says what is a tie: "Tie" as the likeliest answer. Two labels
+    exactly as likely decide nothing either, but their ½ is a probability, which a remedy moves like any other.
 
     Parameters
     ----------
@@ -66,6 +67,11 @@ class PairProbe(Probe):
         context: tuple[str, str],
         pair: tuple[tuple[str, str], tuple[str, str]],
         condition: Mapping[str, Scalar],
+        headings: tuple[str, str] = ("", ""),
+        note: str = "",
+        edits: tuple[str, ...] = (),
+        defence: Defence = "none",
+        cue: str = "",
     ) -> Iterator[Trial]:
         """Yield the trials of one ordered pair: one, or one a replicate.
 
@@ -81,6 +87,16 @@ class PairProbe(Probe):
             Name and text of the context, and of the candidates shown first and second.
         condition : mapping
             Columns of the trials frame.
+        headings : tuple of str
+            Words in brackets behind the names of first and second.
+        note : str
+            A sentence before the question.
+        edits : tuple of str
+            Names of the edits with which first and second are shown, "" for none; empty where neither is edited.
+        cue : str
+            What stands at the end of the prompt, such as "Answer:".
+        defence : str
+            What stands around the prompt; see `biaslab.prompts.defences`, whose `shield` the texts went through.
         """
         (first, shown), (second, shown_second) = pair
         prompt = prompts.render(
@@ -92,27 +108,36 @@ class PairProbe(Probe):
             attribute=attribute,
             definition=dataset.attributes[attribute],
             ties=self.ties,
+            headings=headings,
+            note=note,
+            cue=cue,
         )
         labels = _labels(dataset.noun, self.ties)
         source = bool(context[1].strip())
-        about = About(context[0], (first, second), (shown, shown_second), (attribute,), source, labels)
+        texts = (shown, shown_second)
+        about = About(context[0], (first, second), texts, (attribute,), source, labels, edits=edits)
         for replicate in range(self.replicates):
-            request = self._request(prompt, about, replicate)
+            request = self._request(defend(prompt, defence), about, replicate)
             yield Trial(request, context[0], attribute, first, second, replicate, condition, labels)
 
-    def _request(self, prompt: str, about: About, replicate: int) -> Request:
+    def _request(self, prompt: Messages, about: About, replicate: int) -> Request:
         if self.answer == "distribution":
             return Choice(prompt, about.labels, about)
         return Completion(prompt, self.temperature, 32, replicate, self.seed, about)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the probability that the first wins, and the status."""
-        if isinstance(trial.request, Choice):
-            return _read_distribution(reply.logprobs or (), reply.samples is not None)
-        chosen, status = parse_choice(reply.text, trial.labels)
-        if chosen is None and status != "tie":
-            return math.nan, status
-        return (0.5, "tie") if chosen is None or chosen == 2 else (1.0 - chosen, "ok")
+        return read_pair(trial, reply)
+
+
+def read_pair(trial: Trial, reply: Reply) -> tuple[float, Status]:
+    """Return the probability that the first of a pair wins, or 0, ½ or 1 of a text, and the status."""
+    if isinstance(trial.request, Choice):
+        return _read_distribution(reply.logprobs or ())
+    chosen, status = parse_choice(reply.text, trial.labels)
+    if chosen is None and status != "tie":
+        return math.nan, status
+    return (0.5, "tie") if chosen is None or chosen == 2 else (1.0 - chosen, "ok")
 
 
 def draw_of(seed: int, context_id: str) -> np.random.Generator:
@@ -120,17 +145,26 @@ def draw_of(seed: int, context_id: str) -> np.random.Generator:
     return np.random.default_rng([seed, zlib.crc32(context_id.encode())])
 
 
+def name_candidates(noun: str) -> tuple[str, str]:
+    """Return what a prompt calls the candidates shown first and second.
+
+    Examples
+    --------
+    >>> name_candidates("summary")
+    ('Summary A', 'Summary B')
+    """
+    return f"{noun.capitalize()} A", f"{noun.capitalize()} B"
+
+
 def _labels(noun: str, ties: bool) -> tuple[str, ...]:
-    name = noun.capitalize()
-    return (f"{name} A", f"{name} B", "Tie") if ties else (f"{name} A", f"{name} B")
+    return (*name_candidates(noun), "Tie") if ties else name_candidates(noun)
 
 
-def _read_distribution(logprobs: Sequence[float], sampled: bool) -> tuple[float, Status]:
-    """Return p and the status; two labels as likely are a tie, two labels sampled as often are not."""
+def _read_distribution(logprobs: Sequence[float]) -> tuple[float, Status]:
+    """Return p and the status, which is a tie where that is the likeliest label."""
     if not logprobs or not np.isfinite(logprobs[:2]).any():
         tied = len(logprobs) > 2 and np.isfinite(logprobs[2])
         return (0.5, "tie") if tied else (math.nan, "refused")
     first, second = logprobs[:2]
     p = float(expit(first - second))
-    tie = (first == second and not sampled) or (len(logprobs) > 2 and logprobs[2] > max(first, second))
-    return p, "tie" if tie else "ok"
+    return p, "tie" if len(logprobs) > 2 and logprobs[2] > max(first, second) else "ok"

@@ -1,0 +1,126 @@
+"""``biaslab check``: a gate for judges, with limits that its users set."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from biaslab.checks import require_whole, unknown
+from biaslab.cli.options import Contexts, DataPath, Knobs, StorePath, Table, require_table, write_table
+from biaslab.errors import InputError
+from biaslab.output import replacing, require_file
+from biaslab.written import pairs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from biaslab.report.limits import Limit
+
+_TABLE = "limits"
+
+
+def check(
+    judge: Annotated[str | None, typer.Option(help="Who judges; see `biaslab list`.")] = None,
+    estimates: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Check these estimates; no judge is asked.")
+    ] = None,
+    limit: Annotated[
+        list[str] | None, typer.Option(metavar="METRIC=LOW:HIGH", help="Where a metric may lie; may be repeated.")
+    ] = None,
+    limits: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help='A file with a table [limits]: metric = "LOW:HIGH".')
+    ] = None,
+    dataset: Annotated[str, typer.Option(help="What is judged; see `biaslab list`.")] = "graded",
+    path: DataPath = None,
+    contexts: Contexts = None,
+    param: Knobs = None,
+    store: StorePath = Path("judgements.sqlite"),
+    out: Table = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE.xml", help="Write a JUnit report.")] = None,
+) -> None:
+    """Hold a judge to limits, by an exit code: 0, 1 or 4.
+
+    Exit 0: every interval lies inside its limits. 1: one lies outside. 4: the
+    study was too small to tell, which passes nothing.
+    """
+    require_table(out)
+    if junit is not None:
+        require_file("junit", junit, ".xml")
+    if contexts is not None:
+        require_whole("contexts", contexts, 1)
+    wanted = _limits(limit, limits)
+    if (judge is None) == (estimates is None):
+        raise InputError("judge", judge, "a judge to ask, or a file of estimates: one of the two")
+    from biaslab.report.limits import check_limits, exit_code, to_junit
+
+    if estimates is not None:
+        from biaslab.cli.report import read_estimates
+
+        found = read_estimates(estimates)
+    else:
+        found = _asked(str(judge), wanted, dataset, path, contexts, param, store)
+    checked = check_limits(found, wanted)
+    for words in checked["sentence"]:
+        typer.echo(words)
+    write_table(checked, out, "estimate")
+    if junit is not None:
+        with replacing(junit) as partial:
+            partial.write_text(to_junit(checked), encoding="utf-8")
+    raise typer.Exit(exit_code(list(checked["place"])))
+
+
+def _limits(given: Sequence[str] | None, file: Path | None) -> dict[str, Limit]:
+    """Return limits by metric: those of the file, and those of the command line in their place."""
+    from biaslab.report.limits import Limit
+
+    written = {**(_of_file(file) if file else {}), **pairs(given, "limit", "METRIC=LOW:HIGH, such as halo_excess=:.2")}
+    if not written:
+        raise InputError("limit", None, "at least one METRIC=LOW:HIGH", "such as --limit first_position_rate=.4:.6")
+    return {metric: Limit.read(metric, text) for metric, text in written.items()}
+
+
+def _of_file(file: Path) -> Mapping[str, str]:
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8")).get(_TABLE)
+    except (OSError, ValueError) as error:
+        raise InputError("limits", str(file), f"a TOML file ({error})") from None
+    if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
+        raise InputError("limits", str(file), 'a table [limits] with lines such as first_position_rate = ".4:.6"')
+    return table
+
+
+def _asked(
+    name: str,
+    wanted: Mapping[str, Limit],
+    dataset: str,
+    path: Path | None,
+    contexts: int | None,
+    param: Sequence[str] | None,
+    store: Path,
+) -> pd.DataFrame:
+    """Return the estimates of the wanted metrics, of every probe that has some of them as primary ones."""
+    import pandas as pd
+
+    from biaslab import collect, load_dataset, load_judge
+    from biaslab.cli.knobs import make_probes
+    from biaslab.probes import available
+
+    probes = available().values()
+    known = {metric: kind for kind in probes for metric in kind.primary}
+    for metric in wanted:
+        if metric not in known:
+            raise unknown("limit", metric, sorted(known))
+    kinds = [kind for kind in probes if set(kind.primary) & set(wanted)]
+    chosen = make_probes(kinds, param, {})
+    data = load_dataset(dataset, path, limit=contexts)
+    judge = load_judge(name, data)
+    frames = []
+    for probe in chosen:
+        trials = collect(probe, judge, data, store=store, progress=sys.stderr.isatty())
+        frames.append(probe.estimate(trials, [metric for metric in probe.primary if metric in wanted]))
+    return pd.concat(frames, ignore_index=True)

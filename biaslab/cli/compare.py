@@ -1,0 +1,72 @@
+"""``biaslab compare``: saved judgements of two judges, or of one judge at two times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from biaslab.cli.options import Table, require_table, write_table
+from biaslab.errors import InputError
+from biaslab.output import count
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FILE = "file"
+
+
+def compare(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Saved trials or logs, or CSV of estimates.")],
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="What is compared. Default: judges, or of one judge the files.")
+    ] = None,
+    probe: Annotated[str | None, typer.Option(metavar="NAME", help="Of a log: what is measured in it.")] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Compare this; may be repeated. Default: primary ones.")
+    ] = None,
+    reference: Annotated[str | None, typer.Option(metavar="VALUE", help="From which the others differ.")] = None,
+    out: Table = None,
+) -> None:
+    """Compare judges on the contexts that both judged.
+
+    Differences are paired by context. Two files of one judge, such as those of
+    last month and of today, are told apart by their names.
+    """
+    require_table(out)
+    import pandas as pd
+
+    from biaslab.correct import compare as compare_all
+    from biaslab.probes import find_probe
+    from biaslab.report import verdicts
+
+    frames = [_read(file) for file in files]
+    kinds = {"estimate" in frame for frame in frames}
+    if len(kinds) > 1:
+        raise InputError("files", [file.name for file in files], "trials alone, or estimates alone")
+    frame = pd.concat([one.assign(**{_FILE: file.stem}) for one, file in zip(frames, files, strict=True)])
+    chosen = by or ("judge" if len(set(frame["judge"])) > 1 else _FILE)
+    given = None if probe is None else find_probe(probe)()
+    found = compare_all(frame, chosen, metric, reference=reference, probe=given, progress=False)
+    shifts = found[found["role"] == "difference"]
+    told = shifts.assign(words=verdicts(shifts.drop(columns="compared")))
+    for (names, about), rows in told.groupby(["compared", "metric"], sort=False):
+        typer.echo(f"{names}: {about}" + "".join(f"\n  {words}" for words in rows["words"]))
+    left = found.attrs["contexts_left_out"]
+    if left:
+        typer.echo(f"left out: {count(left, 'context')} that only one of two judged")
+    write_table(found, out, "estimate")
+
+
+def _read(file: Path) -> pd.DataFrame:
+    """Read estimates, or else judgements of any format."""
+    import pandas as pd
+
+    from biaslab import read_judgements
+
+    if file.is_file() and file.suffix == ".csv":
+        head = pd.read_csv(file, nrows=1)
+        if {"estimate", "se", "metric"} <= set(head.columns):
+            return pd.read_csv(file, keep_default_na=False, na_values=[""])
+    return read_judgements(file)

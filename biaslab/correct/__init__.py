@@ -1,0 +1,7 @@
+"""From biases to the numbers that people publish: corrected by a few labels, and judges compared."""
+
+from biaslab.correct.compare import compare
+from biaslab.correct.correcting import correct
+from biaslab.correct.label_plan import LabelPlan, choose_contexts, plan_labels
+
+__all__ = ["LabelPlan", "choose_contexts", "compare", "correct", "plan_labels"]

@@ -1,0 +1,98 @@
+"""Scores less what a covariate, such as length, buys at equal human score: the length-controlled mean and win rate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.correct.estimators import FEWEST_LABELLED, Fitted, fitted, kept, ratio, too_few
+from biaslab.correct.sums import Sums, summed
+from biaslab.stats import ROUNDING
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Slope:
+    """What a unit of the covariate buys at equal human score.
+
+    Parameters
+    ----------
+    value : float
+        The slope; NaN where the labelled part cannot tell it.
+    parts : ndarray, shape (names,)
+        What each context adds to its error.
+    """
+
+    value: float
+    parts: Floats
+
+    @classmethod
+    def of(cls, items: pd.DataFrame, contexts: list[str], probability: pd.Series | None, within: bool) -> Slope:
+        """Fit value ~ covariate + human, with an intercept a context or one for all, on the labelled items.
+
+        Errors are those of whole contexts, each divided by √(1 − h), h being its leverage on the slope.
+        """
+        known = items[items[["value", "human", "covariate"]].notna().all(axis=1)]
+        place = pd.Index(contexts).get_indexer(pd.Index(known["context_id"]))
+        likely = 1.0 if probability is None else probability.reindex(known["context_id"]).to_numpy(float)
+        root = np.sqrt(np.ones(len(known)) / likely)
+        columns = known[["value", "covariate", "human"]].to_numpy(float)
+        group = place if within else np.zeros(len(place), int)
+        count = np.bincount(group, minlength=1)
+        means = np.column_stack([np.bincount(group, column, len(count)) for column in columns.T])
+        y, *x = ((columns - means[group] / count[group, None]) * root[:, None]).T
+        design = np.column_stack(x)
+        if len(known) < len(x) + 2 or np.linalg.matrix_rank(design, tol=1e-9) < len(x):
+            return cls(math.nan, np.zeros(len(contexts)))
+        found = np.linalg.lstsq(design, y, rcond=None)[0]
+        lever = np.linalg.solve(design.T @ design, design.T)[0]
+        errors = np.bincount(place, lever * (y - design @ found), len(contexts))
+        held = np.bincount(place, lever**2, len(contexts)) / float(lever @ lever)
+        return cls(float(found[0]), np.where(held > 0, errors / kept(held), 0.0))
+
+
+def adjusted(
+    items: pd.DataFrame, all_items: pd.DataFrame, sums: Sums, contexts: list[str], slope: Slope, reference: bool
+) -> Fitted:
+    """Estimate by the judge's values less slope × (covariate − that of all items).
+
+    Parameters
+    ----------
+    items, all_items : pandas.DataFrame
+        Those that are estimated, and all that the judge saw, with ``context_id, value, human, covariate``.
+    sums : Sums
+        Of the items.
+    contexts : list of str
+        All names, in order.
+    slope : Slope
+        Of the covariate.
+    reference : bool
+        Whether the covariate is compared with that of all items; of differences it is compared with 0.
+
+    References
+    ----------
+    Dubois et al. 2024, *Length-Controlled AlpacaEval*, arXiv 2404.04475; there at equal length, here, since there are
+    labels, less what length buys at equal human score.
+    """
+    if sums.rated < FEWEST_LABELLED:
+        return too_few(sums)
+    if math.isnan(slope.value):
+        nothing = np.zeros(len(sums.judged))
+        note = "undefined: the labelled part cannot tell what the covariate buys"
+        return replace(fitted(sums, math.nan, nothing, nothing, 0, "none"), note=note)
+    whole = items[items["covariate"].notna()]
+    less = whole.assign(value=whole["value"] - slope.value * whole["covariate"])
+    value, everywhere = ratio(summed(less, contexts, None).judged)
+    away = ratio(summed(whole.assign(value=whole["covariate"]), contexts, None).judged)[0]
+    if reference:
+        given = all_items[all_items["covariate"].notna()]
+        middle, parts = ratio(summed(given.assign(value=given["covariate"]), contexts, None).judged)
+        value, everywhere, away = value + slope.value * middle, everywhere + slope.value * parts, away - middle
+    labelled = -away * slope.parts
+    sample = sums.rated if abs(away) > ROUNDING else sums.contexts
+    return fitted(sums, value, everywhere, labelled, sample, "adjusted for the covariate, t over contexts")

@@ -1,0 +1,244 @@
+"""Judges compared: the difference of any metric of any probe, paired by the contexts that both judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from biaslab.checks import require_one_of
+from biaslab.errors import InputError, TrialsError
+from biaslab.probes import difference_of, find_metric, find_probe
+from biaslab.probes.base import Probe
+from biaslab.stats import Estimate, effect_or_why_not, estimates_frame, p_by_t, require_columns, student, undefined
+from biaslab.stats.together import (
+    Key,
+    Together,
+    condition_names,
+    on_common_contexts,
+    quickly,
+    rows_by_cell,
+    where_apart,
+    without_each,
+)
+
+_ROLES = ("reference", "other")
+_UNPAIRED = "standard errors added, t over contexts"
+_MINUS = " − "
+
+
+def compare(
+    found: pd.DataFrame | Sequence[pd.DataFrame],
+    by: str = "judge",
+    metrics: Sequence[str] | None = None,
+    *,
+    reference: object = None,
+    probe: Probe | None = None,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Compare judges, or prompts, temperatures or versions of one judge, on the contexts that both judged.
+
+    Drift is one case: the trials of last month and those of today, told apart by a column of one's own.
+
+    Parameters
+    ----------
+    found : pandas.DataFrame or sequence of pandas.DataFrame
+        Trials, made by `biaslab.collect` or `biaslab.read_judgements`, of one probe or several. Or estimates; they do
+        not know which contexts they share, so that their difference is that of independent samples.
+    by : str
+        Column that tells apart what is compared.
+    metrics : sequence of str, optional
+        By default the primary ones of each probe.
+    reference : optional
+        Value of ``by`` from which all others differ; the first one by default.
+    probe : Probe, optional
+        Of trials of one probe: its parameters. By default those that it has by default.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    pandas.DataFrame
+        An estimates frame. Each metric has three rows a cell and pair, by ``role``: "reference" and "other", the
+        estimates of both on their common contexts, and "difference", the other's minus the reference's, as metric
+        ``<metric>_difference`` (null 0). ``compared`` holds the values of ``by``. q-values are over the differences.
+        ``attrs["contexts_left_out"]`` counts contexts that only one of a pair judged, at most.
+
+    Raises
+    ------
+    InputError
+        If ``by`` is no column, has one value only, or the reference is none of them; or a metric is unknown.
+    TrialsError
+        If two have fewer than two contexts in common, or no cell of the probe; the message says in what they differ.
+
+    Notes
+    -----
+    Both estimates are about the same contexts and rise and fall together: the variance of their difference is that of
+    leaving out one context at a time, Var(θ₂ − θ₁) = (G − 1) / G Σ (Δ₍g₎ − Δ)², and interval and test are those of
+    Student's t with G − 1 degrees of freedom. Contexts that share requests are left out together. Where one judge was
+    asked for label probabilities and the other for text, metrics that depend on it, such as logits, differ for that
+    reason too.
+
+    References
+    ----------
+    Efron & Tibshirani 1993, *An Introduction to the Bootstrap*, ch. 11.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=12)
+    >>> probe = bl.probes.Position(attributes=["coherence"], templates=[1])
+    >>> judges = [bl.SimulatedJudge(data, position=size, context_noise=1.0) for size in (0.0, 1.5)]
+    >>> trials = [bl.collect(probe, judge, data, progress=False) for judge in judges]
+    >>> frame = compare(trials, metrics=["first_position_rate"], progress=False)
+    >>> row = frame[frame["role"] == "difference"].iloc[0]
+    >>> row["metric"], bool(row["ci_low"] > 0)
+    ('first_position_rate_difference', True)
+    """
+    frame = found if isinstance(found, pd.DataFrame) else pd.concat(list(found), ignore_index=True)
+    values = _values(frame, by)
+    first = values[0] if reference is None else reference
+    if first not in values:
+        raise InputError("reference", first, f"one of {', '.join(map(str, values))}")
+    require_columns(frame, ("probe", "judge", "dataset"), "found")
+    parts = [
+        _Pair(by, (first, other), rows, own, metrics).compared(progress)
+        for rows, own in _of_probes(frame, probe)
+        for other in values
+        if other != first
+    ]
+    together = pd.concat(parts, ignore_index=True)
+    together.attrs["contexts_left_out"] = max(part.attrs["contexts_left_out"] for part in parts)
+    return together
+
+
+class _Pair:
+    """Two values of a column, and the rows of one probe."""
+
+    def __init__(
+        self,
+        by: str,
+        names: tuple[object, object],
+        rows: pd.DataFrame,
+        probe: Probe | None,
+        metrics: Sequence[str] | None,
+    ) -> None:
+        self.by, self.names, self.probe, self.metrics = by, names, probe, metrics
+        self.name = str(rows["probe"].iloc[0]) if probe is None else probe.name
+        self.parts = {str(name): rows[rows[by] == name] for name in names}
+
+    def compared(self, progress: bool) -> pd.DataFrame:
+        """Return the rows of the pair."""
+        found = self._of_estimates() if self.probe is None else self._of_trials(self.probe, progress)
+        rows, conditions, left_out = found
+        primary = {row["metric"] for row in rows if row["role"] == "difference"}
+        frame = estimates_frame(rows, self.name, sorted(primary), ("role", "compared", *conditions))
+        frame.attrs["contexts_left_out"] = left_out
+        return frame
+
+    def _of_estimates(self) -> tuple[list[dict[str, Any]], list[str], int]:
+        frames = list(self.parts.values())
+        wanted = self.metrics or [m for m in dict.fromkeys(frames[0]["metric"]) if find_metric(m, self.name).primary]
+        frames = [frame[frame["metric"].isin(list(wanted))] for frame in frames]
+        conditions = condition_names(frames[0], *self._free(frames))
+        cells = self._cells(frames, conditions)
+        rows = [row for key in cells[0] for row in self._rows(key, [each[key] for each in cells], _unpaired)]
+        return rows, conditions, 0
+
+    def _of_trials(self, probe: Probe, progress: bool) -> tuple[list[dict[str, Any]], list[str], int]:
+        wanted = list(probe.primary if self.metrics is None else self.metrics)
+        trials, left_out = on_common_contexts(self.parts)
+        own = [probe.estimate(frame, wanted) for frame in trials]
+        conditions = condition_names(own[0], *self._free(trials))
+        cells = self._cells(own, conditions)
+        keys, bar = list(cells[0]), f"{self.name} without" if progress else ""
+        drawn = without_each(
+            partial(quickly(probe).estimate, metrics=wanted), trials, self._columns(conditions), keys, bar
+        )
+        rows: list[dict[str, Any]] = []
+        for key, left in zip(keys, drawn, strict=True):
+            rows += self._rows(key, [each[key] for each in cells], partial(_paired, left))
+        return rows, conditions, left_out
+
+    def _free(self, frames: Sequence[pd.DataFrame]) -> tuple[str, ...]:
+        """Return columns in which the two may differ: what is compared and, where each has one, how was answered."""
+        single = all("answer" in frame and len(set(frame["answer"])) == 1 for frame in frames)
+        return (self.by, "answer") if single else (self.by,)
+
+    def _columns(self, conditions: Sequence[str]) -> list[str]:
+        """Return what tells cells apart."""
+        return ["metric", "dataset", *(["judge"] if self.by != "judge" else []), *conditions]
+
+    def _cells(self, frames: Sequence[pd.DataFrame], conditions: Sequence[str]) -> list[dict[Key, Mapping[Any, Any]]]:
+        """Return the rows of both by the cells that both have, in the order of the first."""
+        columns = self._columns(conditions)
+        found = [rows_by_cell(frame, columns) for frame in frames]
+        both = [key for key in found[0] if key in found[1]]
+        if not both:
+            what = where_apart(found, columns, [str(name) for name in self.names])
+            raise TrialsError("conditions", what, "at least one cell of both", "ask both alike")
+        return [{key: rows[key] for key in both} for rows in found]
+
+    def _rows(self, key: Key, pair: Sequence[Mapping[Any, Any]], difference: Any) -> Iterator[dict[str, Any]]:
+        """Yield the rows of one cell: both estimates and their difference."""
+        for role, name, row in zip(_ROLES, self.names, pair, strict=True):
+            yield {**row, "role": role, "compared": str(name)}
+        words = _MINUS.join(map(str, reversed(self.names)))
+        judge = words if self.by == "judge" else pair[0]["judge"]
+        metric = difference_of(find_metric(str(key[0]), self.name)).name
+        facts = {name: sum(row[name] for row in pair) for name in ("n_trials", "n_dropped")}
+        facts |= {name: pair[1][name] for name in ("ci_level", "seed")}
+        where = {"metric": metric, "judge": judge, "role": "difference", "compared": words}
+        yield {**pair[0], **facts, **where, **asdict(difference(pair))}
+
+
+def _paired(left: np.ndarray, pair: Sequence[Mapping[Any, Any]]) -> Estimate:
+    """Estimate the difference of two that rise and fall together."""
+    values = np.vstack([[row["estimate"] for row in pair], left])
+    contexts = min(int(row["n_contexts"]) for row in pair)
+    found = Together.jackknifed(values, contexts, float(pair[0]["ci_level"])).combined([-1.0, 1.0])
+    if math.isnan(found.estimate) and not np.isnan(values[0]).any():
+        return Estimate(**asdict(found) | {"estimate": float(values[0, 1] - values[0, 0])})
+    return found
+
+
+def _unpaired(pair: Sequence[Mapping[Any, Any]]) -> Estimate:
+    """Estimate the difference of two that are taken as independent."""
+    contexts = min(int(row["n_contexts"]) for row in pair)
+    value = float(pair[1]["estimate"] - pair[0]["estimate"])
+    error = math.hypot(*(float(row["se"]) for row in pair))
+    if not error > 0:
+        return undefined("undefined: an estimate without standard error", contexts)
+    low, high = student(value, error, contexts, float(pair[0]["ci_level"]))
+    effect, note = effect_or_why_not(error, contexts)
+    note = "; ".join(filter(None, (note, "taken as independent: trials of the same contexts tell more")))
+    return Estimate(value, error, low, high, p_by_t(value, error, contexts), effect, contexts, _UNPAIRED, note)
+
+
+def _values(frame: pd.DataFrame, by: str) -> list[object]:
+    require_one_of("by", by, tuple(map(str, frame.columns)))
+    values = list(frame[by].dropna().unique())
+    if len(values) < len(_ROLES):
+        allowed = "a column that holds two values or more"
+        raise InputError("by", by, allowed, f"here it is {', '.join(map(str, values)) or 'empty'} throughout")
+    return values
+
+
+def _of_probes(frame: pd.DataFrame, probe: Probe | None) -> Iterator[tuple[pd.DataFrame, Probe | None]]:
+    """Yield the rows of each probe and what estimates them, which estimates themselves do not need."""
+    if "estimate" in frame:
+        yield from ((rows, None) for _, rows in frame.groupby("probe", sort=False))
+        return
+    for name in [probe.name] if probe is not None else dict.fromkeys(frame["probe"]):
+        if name == "recorded":
+            raise InputError("probe", None, "what estimates recorded judgements", "such as biaslab.probes.Position()")
+        wanted = probe or find_probe(str(name))()
+        accepted = wanted.accepts(frame if probe is not None else frame[frame["probe"] == name])
+        if accepted.trials.empty:
+            raise TrialsError("found", name, f"trials that the probe {name} can be estimated from: {accepted.note}")
+        yield accepted.trials, accepted.probe or wanted

@@ -1,0 +1,171 @@
+"""What is estimated, from the items of one judge: means of systems, win rates, differences, agreement with humans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from biaslab.checks import unknown
+from biaslab.correct.reading import Cell
+from biaslab.errors import InputError, TrialsError
+from biaslab.stats import context_correlations
+
+Estimand = Literal["mean_score", "win_rate", "difference", "ranking", "agreement"]
+ESTIMANDS = get_args(Estimand)
+#: A tie is half a win.
+_TIE = 0.5
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One number to estimate.
+
+    Parameters
+    ----------
+    metric : str
+        Its name in the estimates frame.
+    system, other : str
+        Of whom it is, and against whom.
+    items : pandas.DataFrame
+        One row an item: ``context_id, value, human, covariate``.
+    null : float, optional
+        Where there is nothing to find.
+    bounds : tuple of float
+        Least and greatest possible value.
+    reference : bool
+        Whether the covariate of an item is compared with the mean of all items, or with 0.
+    """
+
+    metric: str
+    system: str
+    other: str
+    items: pd.DataFrame
+    null: float | None = None
+    bounds: tuple[float, float] = (-np.inf, np.inf)
+    reference: bool = False
+
+
+def contrasts(cell: Cell, estimand: Estimand, systems: Sequence[str] | None) -> Iterator[Contrast]:
+    """Yield what is to be estimated of a cell.
+
+    Raises
+    ------
+    InputError
+        If a system is unknown, or the estimand is one of scores while pairs were judged.
+    """
+    known = systems_of(cell)
+    chosen = known if systems is None else list(systems)
+    for name in chosen:
+        if name not in known:
+            raise unknown("systems", name, known)
+    if estimand == "agreement":
+        yield agreement(cell)
+    elif estimand == "mean_score":
+        _require_scores(cell, estimand)
+        yield from (mean_score(cell, name) for name in chosen)
+    elif estimand == "ranking":
+        yield from (_against_all(cell, name) if cell.pairs else mean_score(cell, name) for name in chosen)
+    else:
+        if len(chosen) < 2:
+            raise InputError("systems", chosen, f"two systems or more of {', '.join(known)}")
+        if estimand == "difference":
+            _require_scores(cell, estimand)
+        yield from _of_two(cell, estimand, chosen)
+
+
+def systems_of(cell: Cell) -> list[str]:
+    """Return the systems of a cell, in order of appearance."""
+    names = [cell.items["system"], *([cell.items["opponent"]] if cell.pairs else [])]
+    return list(dict.fromkeys(map(str, pd.concat(names))))
+
+
+def mean_score(cell: Cell, system: str) -> Contrast:
+    """Return the mean score of a system."""
+    bounds = cell.scale or (-np.inf, np.inf)
+    return Contrast("mean_score", system, "", cell.items[cell.items["system"] == system], None, bounds, reference=True)
+
+
+def _of_two(cell: Cell, estimand: Estimand, systems: Sequence[str]) -> Iterator[Contrast]:
+    found = False
+    for one, two in combinations(systems, 2):
+        items = _of_pair(cell.items, one, two) if cell.pairs else _facing(cell.items, one, two)
+        if items.empty:
+            continue
+        found = True
+        if estimand == "difference":
+            width = cell.scale[1] - cell.scale[0] if cell.scale else np.inf
+            yield Contrast("score_difference", one, two, items, 0.0, (-width, width))
+        else:
+            yield Contrast("win_rate", one, two, items if cell.pairs else _won(items), 0.5, (0.0, 1.0))
+    if not found:
+        what = f"no context in which two of {', '.join(map(str, systems))} meet"
+        raise TrialsError("judged", what, "two systems judged on the same contexts")
+
+
+def _of_pair(items: pd.DataFrame, one: str, two: str) -> pd.DataFrame:
+    """Return the pairs of two systems, as the first one fares."""
+    straight = items[(items["system"] == one) & (items["opponent"] == two)]
+    turned = items[(items["system"] == two) & (items["opponent"] == one)]
+    return pd.concat([straight, _turned(turned)], ignore_index=True)
+
+
+def _turned(items: pd.DataFrame) -> pd.DataFrame:
+    names = {"system": items["opponent"], "opponent": items["system"]}
+    return items.assign(value=1 - items["value"], human=1 - items["human"], covariate=-items["covariate"], **names)
+
+
+def _against_all(cell: Cell, system: str) -> Contrast:
+    """Return the win rate of a system over all others that it met."""
+    own, turned = (cell.items[cell.items[name] == system] for name in ("system", "opponent"))
+    items = pd.concat([own, _turned(turned)], ignore_index=True)
+    return Contrast("win_rate", system, "all others", items, 0.5, (0.0, 1.0))
+
+
+def _facing(items: pd.DataFrame, one: str, two: str) -> pd.DataFrame:
+    """Return how much the first scores more than the second, context by context."""
+    columns = ["context_id", "value", "human", "covariate"]
+    parts = [items.loc[items["system"] == name, columns] for name in (one, two)]
+    both = parts[0].merge(parts[1], on="context_id", suffixes=("", "_two"))
+    return both.assign(**{name: both[name] - both[f"{name}_two"] for name in columns[1:]})[columns]
+
+
+def _won(items: pd.DataFrame) -> pd.DataFrame:
+    """Turn differences of scores into wins."""
+    return items.assign(**{name: (np.sign(np.round(items[name], 9)) + 1) * _TIE for name in ("value", "human")})
+
+
+def agreement(cell: Cell) -> Contrast:
+    """Return how well the judge agrees with humans; of contexts without labels the judge's confidence is what is known.
+
+    Of pairs: the share of those decided by humans that the judge decides alike; its confidence is max(p, 1 − p). Of scores:
+    Spearman's correlation within contexts; its confidence is the standard deviation of its scores there.
+    """
+    if cell.pairs:
+        decided = cell.items.assign(human=_agrees(cell.items), shown=cell.items["human"].notna())
+        sure = np.maximum(decided["value"], 1 - decided["value"])
+        return Contrast("accuracy", "", "", decided.assign(value=sure), 0.5, (0.0, 1.0))
+    known = cell.items[cell.items["human"].notna() & cell.items["value"].notna()]
+    values = context_correlations(known, "value", "human", "spearman", "context_id")
+    by_context = pd.Series(values, known["context_id"].unique())
+    sure = cell.items.groupby("context_id", sort=False)["value"].std(ddof=0)
+    rows = pd.DataFrame({"context_id": sure.index, "value": sure.to_numpy(float), "covariate": np.nan})
+    rows["human"] = by_context.reindex(rows["context_id"]).to_numpy(float)
+    rows["shown"] = rows["context_id"].isin(by_context.index)
+    return Contrast("rank_agreement", "", "", rows, 0.0, (-1.0, 1.0))
+
+
+def _agrees(items: pd.DataFrame) -> pd.Series:
+    """Return 1 where judge and humans decide alike, ½ where the judge does not decide, NaN where humans do not."""
+    human, judge = (np.sign(np.round(items[name].to_numpy(float) - _TIE, 9)) for name in ("human", "value"))
+    alike = np.where(np.isnan(human) | (human == 0), np.nan, (human * judge + 1) / 2)
+    return pd.Series(alike, items.index)
+
+
+def _require_scores(cell: Cell, estimand: str) -> None:
+    if cell.pairs:
+        raise InputError("estimand", estimand, "win_rate, ranking or agreement, where pairs were judged")

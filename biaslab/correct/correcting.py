@@ -1,0 +1,238 @@
+"""From a biased judge and a few labels to the number that people publish, with an honest interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from biaslab.checks import require_one_of, require_some_of
+from biaslab.correct.adjusted import Slope, adjusted
+from biaslab.correct.contrasts import ESTIMANDS, Contrast, Estimand, contrasts
+from biaslab.correct.estimators import Fitted, Target, of_humans, of_judge, powered
+from biaslab.correct.reading import Cell, read_cells
+from biaslab.correct.rogan_gladen import Rates
+from biaslab.correct.simultaneous import at_once, ranks
+from biaslab.correct.sums import Sums, summed
+from biaslab.errors import InputError
+from biaslab.stats import Resampling, estimates_frame
+
+if TYPE_CHECKING:
+    from biaslab.datasets import Dataset
+
+Correction = Literal["judge", "human", "ppi", "rogan_gladen", "regression"]
+CORRECTIONS = get_args(Correction)
+_TESTED = ("win_rate", "score_difference", "accuracy", "rank_agreement")
+
+
+def correct(
+    judged: pd.DataFrame,
+    labels: Dataset | pd.DataFrame | str | Path | None = None,
+    estimand: Estimand | None = None,
+    *,
+    systems: Sequence[str] | None = None,
+    corrections: Sequence[Correction] | None = None,
+    labelled: Sequence[str] | Mapping[str, float] | None = None,
+    target: Target = "contexts like these",
+    by: Sequence[str] = (),
+    covariate: str = "words",
+    resampling: Resampling | None = None,
+) -> pd.DataFrame:
+    """Estimate what a study is about from judgements of everything and human labels of a part.
+
+    Parameters
+    ----------
+    judged : pandas.DataFrame
+        Trials of scores or of pairs, made by `biaslab.collect` or `biaslab.read_judgements`, or a scores frame
+        (`biaslab.scoring.scores`): ``judge, dataset, attribute, context_id, candidate_id``, of pairs ``opponent_id``,
+        and ``value`` or ``score``. Replicates and both orders of a pair are averaged.
+    labels : Dataset, pandas.DataFrame or path, optional
+        What humans say: a data set with human scores; or a table, or CSV file, ``context_id, candidate_id, score`` and
+        perhaps ``attribute``, ``opponent_id`` (``score`` is then 1 where the candidate wins, 0 where its opponent does)
+        and ``probability``, how likely the context was to be labelled. By default the judgements say it themselves, in
+        ``human`` or ``human_gap``.
+    estimand : {"mean_score", "win_rate", "difference", "ranking", "agreement"}, optional
+        The mean score of each system; the rate at which one wins over another, a tie counting ½; the difference of
+        their mean scores; all systems with simultaneous intervals, and their ranks; agreement with humans (within
+        contexts: Spearman's ρ of scores, accuracy on pairs that humans decide). By default win rates of pairs and mean
+        scores of scores.
+    systems : sequence of str, optional
+        Those of interest, all by default. Of win rates and differences the earlier one is compared with the later.
+    corrections : sequence of {"judge", "human", "ppi", "rogan_gladen", "regression"}, optional
+        By default those that apply. *judge*: as it is, with its bias. *human*: the labels alone. *ppi*: both, by
+        power-tuned prediction-powered inference. *rogan_gladen*: of binary verdicts, by sensitivity and specificity on
+        the labelled part. *regression*: the judge less what the covariate buys at equal human score.
+    labelled : sequence of str, or mapping of str to float, optional
+        The contexts whose labels are used, all that have some by default; with how likely each was to be labelled
+        where that was not the same for all (`biaslab.correct.choose_contexts` says it). Without probabilities the part
+        is taken as random: labels of the easy contexts first make *human* and *ppi* as biased as the judge.
+    target : {"contexts like these", "these contexts"}
+        What the interval is for: the population that the contexts are drawn from, or what humans would say of all these
+        contexts, of which the labelled part was drawn without replacement. The estimates are the same.
+    by : sequence of str
+        Further columns that tell apart what is estimated, such as ``template``.
+    covariate : str
+        Column that *regression* takes out; of ``words`` the log2. Of pairs there is ``opponent_<covariate>`` too.
+    resampling : Resampling, optional
+        Its level, and the seed of simultaneous intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        An estimates frame, ``probe`` "correct": metrics ``mean_score``, ``win_rate``, ``score_difference``, ``rank``,
+        ``rank_agreement`` and ``accuracy``, one row a ``system``, ``other`` and ``correction``; ``n_labelled`` counts
+        labelled contexts. q-values are over the rows of one correction.
+
+    Raises
+    ------
+    InputError
+        If an option, a system or a column is unknown, or judgements under several conditions are mixed.
+    TrialsError
+        If judgements and labels have no item in common, all labels are in one context, or on another scale than the
+        judge's scores; the message says what was compared.
+
+    Notes
+    -----
+    Contexts are the unit: what is estimated are ratios of sums over contexts, and errors are those of whole contexts.
+    Intervals are Student's t, with as many degrees of freedom as there are labelled contexts, less one, and residuals
+    divided by √(1 − leverage) (HC2); fewer than five labelled contexts give none. How often intervals of few or skewed
+    labels cover was simulated (`benchmarks/correct.py`, guide "Correct a judge with a few labels"). Where every context has one item, the estimate *ppi* is that of the package ``ppi-python``.
+
+    References
+    ----------
+    Angelopoulos, Bates, Fannjiang, Jordan & Zrnic 2023, *Prediction-powered inference*, Science 382; Angelopoulos,
+    Duchi & Zrnic 2023, *PPI++*, arXiv 2311.01453; Rogan & Gladen 1978, *Estimating prevalence from the results of a
+    screening test*, Am. J. Epidemiol. 107; Dubois et al. 2024, *Length-Controlled AlpacaEval*, arXiv 2404.04475.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=24)
+    >>> probe = bl.probes.Verbosity(attributes=["coherence"])
+    >>> trials = bl.collect(probe, bl.SimulatedJudge(data, quality=0.5), data, progress=False)
+    >>> contexts = list(dict.fromkeys(trials["context_id"]))[::3]
+    >>> found = correct(trials, data, systems=["clean"], labelled=contexts, corrections=["judge", "human", "ppi"])
+    >>> found[["correction", "n_labelled"]].to_numpy().tolist()
+    [['judge', 8], ['human', 8], ['ppi', 8]]
+    """
+    given = resampling or Resampling()
+    require_one_of("target", target, get_args(Target))
+    if estimand is not None:
+        require_one_of("estimand", estimand, ESTIMANDS)
+    if corrections is not None:
+        require_some_of("corrections", corrections, CORRECTIONS)
+    rows: list[dict[str, Any]] = []
+    for cell in read_cells(judged, labels, labelled, by, covariate):
+        wanted: Estimand = estimand or ("win_rate" if cell.pairs else "mean_score")
+        rows += _rows(cell, wanted, systems, corrections, target, given)
+    return _framed(rows, by)
+
+
+def _rows(
+    cell: Cell,
+    estimand: Estimand,
+    systems: Sequence[str] | None,
+    corrections: Sequence[Correction] | None,
+    target: Target,
+    given: Resampling,
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of one judge."""
+    work = _Work(cell, estimand)
+    listed = list(contrasts(cell, estimand, systems))
+    for name in corrections or CORRECTIONS:
+        if corrections is None and not work.applies(name, listed):
+            continue
+        fits = [work.fit(name, contrast) for contrast in listed]
+        if estimand != "ranking":
+            for contrast, fit in zip(listed, fits, strict=True):
+                found = fit.estimate(target, given.level, contrast.null, contrast.bounds)
+                yield work.row(name, contrast, asdict(found), given)
+            continue
+        how = (target, given.level, given.seed)
+        values, places = at_once(fits, *how, bounds=listed[0].bounds), ranks(fits, *how)
+        for metric, estimates in ((listed[0].metric, values), ("rank", places)):
+            for contrast, found in zip(listed, estimates, strict=True):
+                yield work.row(name, replace(contrast, metric=metric), asdict(found), given)
+
+
+class _Work:
+    """What is estimated of one cell, and what is shared by its estimates."""
+
+    def __init__(self, cell: Cell, estimand: Estimand) -> None:
+        self.cell, self.estimand, self.contexts = cell, estimand, cell.contexts
+        self._slope: Slope | None = None
+
+    def applies(self, name: Correction, listed: Sequence[Contrast]) -> bool:
+        """Say whether a correction is for these estimands and items."""
+        if name == "judge":
+            return self.estimand != "agreement"
+        if name == "rogan_gladen":
+            return self.estimand in ("mean_score", "win_rate") and all(_binary(c.items) for c in listed)
+        if name == "regression":
+            covered = any(contrast.items["covariate"].notna().any() for contrast in listed)
+            return self.estimand != "agreement" and covered
+        return True
+
+    def fit(self, name: Correction, contrast: Contrast) -> Fitted:
+        """Estimate one number in one way."""
+        if not self.applies(name, [contrast]):
+            allowed = [other for other in CORRECTIONS if self.applies(other, [contrast])]
+            why = {"rogan_gladen": "verdicts and labels have to be 0 or 1", "regression": "the covariate is missing"}
+            raise InputError(
+                "corrections", name, f"for {contrast.metric} some of {', '.join(allowed)}", why.get(name, "")
+            )
+        items = contrast.items
+        if name == "rogan_gladen":
+            items = items.assign(value=(items["value"] > 0.5).astype(float).where(items["value"].notna()))
+        sums = self._summed(items)
+        if name == "judge":
+            return of_judge(sums)
+        if name == "human":
+            return of_humans(sums)
+        if name == "ppi":
+            return powered(sums, most=np.inf if self.estimand == "agreement" else 1.0)
+        if name == "rogan_gladen":
+            both = self._summed(items.assign(value=items["value"] * items["human"]))
+            return Rates(sums, both.beside[:, 0]).fit()
+        return adjusted(items, self.cell.items, sums, self.contexts, self.slope(contrast), contrast.reference)
+
+    def slope(self, contrast: Contrast) -> Slope:
+        """Return what the covariate buys; of wins over another system, that of their own pairs where scores are."""
+        wins = contrast.metric == "win_rate" and not self.cell.pairs
+        within = not (self.cell.pairs or wins)
+        if wins:
+            return Slope.of(contrast.items, self.contexts, self.cell.probability, within)
+        if self._slope is None:
+            self._slope = Slope.of(self.cell.items, self.contexts, self.cell.probability, within)
+        return self._slope
+
+    def row(self, name: Correction, contrast: Contrast, found: dict[str, Any], given: Resampling) -> dict[str, Any]:
+        """Return a row of the frame."""
+        where = {"system": contrast.system, "other": contrast.other, "correction": name}
+        counts = {"n_trials": self.cell.n_trials, "n_dropped": self.cell.n_dropped}
+        labelled = self._summed(contrast.items).rated
+        told = {"metric": contrast.metric, "n_labelled": labelled, "ci_level": given.level, "seed": given.seed}
+        return {**self.cell.where, **where, **found, **counts, **told}
+
+    def _summed(self, items: pd.DataFrame) -> Sums:
+        return summed(items, self.contexts, self.cell.probability)
+
+
+def _binary(items: pd.DataFrame) -> bool:
+    """Say whether labels are 0 or 1 and the judge's values verdicts between them."""
+    human, value = items["human"].dropna(), items["value"].dropna()
+    return bool(human.isin([0.0, 1.0]).all() and value.between(0, 1).all() and len(human))
+
+
+def _framed(rows: Sequence[Mapping[str, Any]], by: Sequence[str]) -> pd.DataFrame:
+    conditions = ["attribute", *by, "system", "other", "correction", "n_labelled"]
+    names = list(dict.fromkeys(str(row["correction"]) for row in rows))
+    parts = [
+        estimates_frame([row for row in rows if row["correction"] == name], "correct", _TESTED, conditions)
+        for name in names
+    ]
+    return pd.concat(parts, ignore_index=True)

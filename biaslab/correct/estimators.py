@@ -1,0 +1,192 @@
+"""The estimators side by side: the judge as it is, labels alone, and both together; each with what a context adds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from biaslab.correct.sums import Sums
+from biaslab.stats import ROUNDING, Estimate, effect_or_why_not, p_by_t, settled, student, undefined
+from biaslab.stats.estimate import unvarying
+
+Floats = NDArray[np.float64]
+Target = Literal["contexts like these", "these contexts"]
+#: Fewer labelled contexts give no interval: with 3 or 4 it is a matter of the normal distribution alone.
+FEWEST_LABELLED = 5
+_MOST_LEVERAGE = 0.95
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """An estimate as a sum over contexts, so that its variance, and that of differences of such, is a sum of squares.
+
+    Parameters
+    ----------
+    value : float
+        The estimate; NaN where it is undefined.
+    everywhere : ndarray, shape (names,)
+        What contexts add to its error by being these and no others.
+    labelled : ndarray, shape (names,)
+        What contexts add to its error by being labelled while others are not; 0 for all others.
+    sample : int
+        Contexts whose number limits the degrees of freedom.
+    contexts : int
+        Contexts that enter.
+    method : str
+        How it was made.
+    note : str
+        What to know when reading it, or why there is none.
+    finite : ndarray, shape (names,)
+        √(1 − probability) of being labelled: what is left of ``labelled`` where the target are these contexts.
+    """
+
+    value: float
+    everywhere: Floats
+    labelled: Floats
+    sample: int
+    contexts: int
+    method: str
+    finite: Floats
+    note: str = ""
+
+    def errors(self, target: Target) -> Floats:
+        """Return what each context adds to the error; the sum of squares is the variance."""
+        if target == "these contexts":
+            return np.asarray(self.finite * self.labelled, float)
+        return self.everywhere + self.labelled
+
+    def estimate(
+        self,
+        target: Target = "contexts like these",
+        level: float = 0.95,
+        null: float | None = None,
+        bounds: tuple[float, float] = (-math.inf, math.inf),
+    ) -> Estimate:
+        """Return value, interval and test by Student's t."""
+        if math.isnan(self.value) or self.sample < 2:
+            return undefined(self.note or "undefined: fewer than two contexts", self.contexts)
+        error = float(np.linalg.norm(self.errors(target)))
+        if target == "these contexts" and not error > 0 and self.everywhere.any():
+            note, end = f"judged are all {self.contexts} of these contexts: nothing but bias can be wrong", self.value
+            return Estimate(end, math.nan, end, end, math.nan, math.nan, self.contexts, "none", note)
+        if error <= ROUNDING * abs(self.value):
+            known = bounds if bounds[0] > -math.inf else None
+            p_value = math.nan if null is None else 1.0
+            found = unvarying(self.value, self.sample, level, known, p_value, null=null)
+            return replace(found, n_contexts=self.contexts)
+        return self._by_t(error, level, null, bounds)
+
+    def _by_t(self, error: float, level: float, null: float | None, bounds: tuple[float, float]) -> Estimate:
+        ends = student(self.value, error, self.sample, level)
+        p_value = math.nan if null is None else p_by_t(self.value - null, error, self.sample)
+        low, high, p_value = settled(ends, null, p_value, level)
+        low, high = (float(np.clip(end, *bounds)) for end in (low, high))
+        effect, why_not = effect_or_why_not(error, self.sample)
+        note = "; ".join(filter(None, (self.note, why_not if null is not None else "")))
+        return Estimate(self.value, error, low, high, p_value, effect, self.contexts, self.method, note)
+
+
+def of_judge(sums: Sums) -> Fitted:
+    """Estimate by the judge as it is: Σ values / Σ items over all contexts."""
+    value, parts = ratio(sums.judged)
+    return fitted(sums, value, parts, np.zeros(len(sums.judged)), sums.contexts, "judge, t over contexts")
+
+
+def of_humans(sums: Sums) -> Fitted:
+    """Estimate by labels alone: Σ weight × scores / Σ weight × items over the labelled contexts.
+
+    The residual of a context is divided by √(1 − h), h being its share of the items (HC2); where contexts have as many
+    items and equal weights that is the usual standard error of a mean.
+    """
+    if sums.rated < FEWEST_LABELLED:
+        return too_few(sums)
+    value, parts = ratio(sums.human, sums.weight)
+    parts = parts / kept(share(sums))
+    return fitted(sums, value, np.zeros(len(sums.judged)), sums.spread(parts), sums.rated, "labels, t over contexts")
+
+
+def powered(sums: Sums, most: float = 1.0) -> Fitted:
+    """Estimate by power-tuned prediction-powered inference (PPI++) over sums of contexts.
+
+    θ = r_h + β (R_j − r_j): the ratio of human sums on the labelled contexts, and how far the judge's own ratio is from
+    that of all contexts. β = Cov(h, j) / Var(j), which is λ (1 + n / N) of PPI++, λ between 0 and ``most``; the judge's
+    variance is that of all contexts, the covariance that of the labelled ones. Residuals are divided by √(1 − h), h the
+    leverage of a context in the regression on the judge (HC2).
+
+    References
+    ----------
+    Angelopoulos, Bates, Fannjiang, Jordan & Zrnic 2023, *Prediction-powered inference*, Science 382; Angelopoulos,
+    Duchi & Zrnic 2023, *PPI++*, arXiv 2311.01453, §6; Cochran 1977, *Sampling Techniques*, ch. 7 and 12.
+    """
+    if sums.rated < FEWEST_LABELLED:
+        return too_few(sums)
+    weight, (value, human) = sums.weight, ratio(sums.human, sums.weight)
+    (overall, everywhere), (beside, judge) = ratio(sums.judged), ratio(sums.beside, sums.weight)
+    slope = tuned(sums, most)
+    leverage = share(sums)
+    if slope > 0:
+        leverage = leverage + judge**2 / weight / float(np.sum(judge**2 / weight))
+    parts = (human - slope * judge) / kept(leverage)
+    note = "" if slope > 0 else "the judge is left out: its values do not rise with the labels"
+    if sums.labelled == sums.contexts:
+        note = "all contexts are labelled: the judge has nothing to add"
+    return fitted(
+        sums, value + slope * (overall - beside), slope * everywhere, sums.spread(parts), sums.rated,
+        "prediction-powered, t over contexts", note,
+    )  # fmt: skip
+
+
+def tuned(sums: Sums, most: float = 1.0) -> float:
+    """Return β of `powered`: 0 where the judge is of no use, or everything is labelled."""
+    rest = sums.contexts - sums.labelled
+    if not rest:
+        return 0.0
+    weight = sums.weight
+    human, beside = (ratio(part, weight)[1] / weight for part in (sums.human, sums.beside))
+    everywhere = ratio(sums.judged, centred=False)[1]
+    variance = float(np.sum(everywhere**2)) * sums.contexts**2 / (sums.contexts - 1)
+    together = float(np.sum(weight * human * beside)) * sums.labelled
+    scale = sums.contexts / rest
+    return float(np.clip(together / variance, 0.0, most * scale)) if variance > 0 else 0.0
+
+
+def ratio(pairs: Floats, weight: Floats | None = None, centred: bool = True) -> tuple[float, Floats]:
+    """Return Σ w numerators / Σ w denominators, and what each context adds to its error."""
+    weights = np.ones(len(pairs)) if weight is None else weight
+    total = float(weights @ pairs[:, 1])
+    value = float(weights @ pairs[:, 0]) / total
+    parts = weights * (pairs[:, 0] - value * pairs[:, 1]) / total
+    count = int((pairs[:, 1] > 0).sum())
+    if weight is None and centred and count > 1:
+        parts = parts * math.sqrt(count / (count - 1))
+    return value, parts
+
+
+def share(sums: Sums) -> Floats:
+    """Return the share of each labelled context in all labelled items."""
+    held = sums.weight * sums.human[:, 1]
+    return np.asarray(held / held.sum(), float)
+
+
+def kept(leverage: Floats) -> Floats:
+    """Return √(1 − leverage), by which residuals are divided."""
+    return np.asarray(np.sqrt(1 - np.minimum(leverage, _MOST_LEVERAGE)), float)
+
+
+def fitted(
+    sums: Sums, value: float, everywhere: Floats, labelled: Floats, sample: int, method: str, note: str = ""
+) -> Fitted:
+    """Return an estimate of these sums."""
+    finite = sums.spread(np.sqrt(np.clip(1 - sums.probability, 0.0, 1.0)))
+    return Fitted(value, everywhere, labelled, sample, sums.contexts, method, finite, note)
+
+
+def too_few(sums: Sums) -> Fitted:
+    """Return no estimate, since there are too few labelled contexts."""
+    note = f"undefined: {sums.rated} labelled contexts, and an honest interval takes {FEWEST_LABELLED}"
+    nothing = np.zeros(len(sums.judged))
+    return replace(fitted(sums, math.nan, nothing, nothing, 0, "none"), note=note)

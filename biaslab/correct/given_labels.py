@@ -1,0 +1,196 @@
+"""Labels as they are given: a table, a file, a data set's human scores, or what the judgements themselves say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.errors import InputError, TrialsError
+from biaslab.scales import scale_named
+from biaslab.stats import ITEM, require_columns
+
+if TYPE_CHECKING:
+    from biaslab.datasets import Dataset
+
+#: A judge's values and labels whose ranges differ by more than this are on two scales.
+_RANGES = 8.0
+_ENOUGH = 10  # labels whose range tells their scale
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of items.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame or None
+        ``context_id, candidate_id, score`` and perhaps ``attribute, opponent_id, system``; None where the judgements
+        say themselves what humans think.
+    probability : pandas.Series or None
+        By context: how likely it was to be labelled.
+    scale : tuple of float or None
+        Of the scores, where it is known.
+    named : pandas.Series or None
+        The system of each context and candidate, where a data set knows it.
+    """
+
+    table: pd.DataFrame | None
+    probability: pd.Series | None = None
+    scale: tuple[float, float] | None = None
+    named: pd.Series | None = None
+
+    @classmethod
+    def read(cls, labels: Dataset | pd.DataFrame | str | Path | None, judged: pd.DataFrame) -> Labels:
+        """Read labels.
+
+        Raises
+        ------
+        InputError
+            If they are nothing of what is allowed, or there are none.
+        TrialsError
+            If a column is missing, or a score is no number.
+        """
+        if labels is None:
+            if not {"human", "human_gap"} & set(judged.columns):
+                remedy = "give a table, a file or a data set"
+                raise InputError("labels", None, "judgements with a column human or human_gap", remedy)
+            return cls(None)
+        if isinstance(labels, str | Path):
+            file = Path(labels)
+            if not file.is_file():
+                raise InputError("labels", str(labels), "a CSV file that is there")
+            labels = pd.read_csv(file, dtype={"context_id": str, "candidate_id": str, "opponent_id": str})
+        if not isinstance(labels, pd.DataFrame):
+            if hasattr(labels, "human_means"):
+                return cls._of_dataset(labels)
+            raise InputError("labels", type(labels).__name__, "a data frame, a CSV file or a data set")
+        return cls._of_table(labels)
+
+    @classmethod
+    def _of_dataset(cls, data: Dataset) -> Labels:
+        long = data.human_means.reset_index().melt(list(ITEM), var_name="attribute", value_name="score")
+        long = long[long["score"].notna()]
+        system = data.candidates.set_index(["context_id", "candidate_id"])["system"]
+        named = system if (system.str.strip() != "").all() else None
+        return cls(long, None, (float(data.scale[0]), float(data.scale[1])), named)
+
+    @classmethod
+    def _of_table(cls, table: pd.DataFrame) -> Labels:
+        require_columns(table, ("context_id", "candidate_id", "score"), "labels")
+        score = pd.to_numeric(table["score"], errors="coerce")
+        wrong = score.isna() & table["score"].notna()
+        if wrong.any():
+            raise TrialsError("labels, score", table.loc[wrong, "score"].iloc[0], "numbers, or nothing")
+        ids = [name for name in ("context_id", "candidate_id", "opponent_id") if name in table]
+        known = table.assign(score=score, **{name: table[name].astype(str) for name in ids})
+        known = known[known["score"].notna()]
+        probability = None
+        if "probability" in known:
+            probability = known.groupby("context_id", sort=False)["probability"].first().astype(float)
+        return cls(known, probability)
+
+    @property
+    def examples(self) -> str:
+        """What contexts there are labels of, in words."""
+        if self.table is None or self.table.empty:
+            return "none"
+        names = self.table["context_id"].unique()
+        return f"{len(names)} contexts such as {', '.join(map(str, names[:2]))}"
+
+    @property
+    def remedy(self) -> str:
+        """What to do where no label fits."""
+        return "context_id, candidate_id and, where there is one, attribute have to be the same in both"
+
+    def systems(self, items: pd.DataFrame) -> pd.DataFrame:
+        """Name the systems of items: as the judgements do, else as a data set does, else by the candidate."""
+        if "opponent_id" not in items:
+            items = items.assign(opponent_id="", opponent="")
+        known = self.named
+        for role, name in (("candidate_id", "system"), ("opponent_id", "opponent")):
+            if name in items and role == "candidate_id":
+                continue
+            keys = pd.MultiIndex.from_arrays([items["context_id"], items[role]])
+            given = None if known is None else known.reindex(keys).to_numpy(object)
+            items = items.assign(**{name: items[role] if given is None or pd.isna(given).any() else given})
+        return items
+
+    def of_items(self, items: pd.DataFrame, attribute: str, paired: bool) -> NDArray[np.float64]:
+        """Return the label of each item, NaN where there is none; of pairs 1, ½ or 0, as scores order them."""
+        if self.table is None:
+            return items["own"].to_numpy(float)
+        table = self.table
+        if "attribute" in table:
+            table = table[table["attribute"].astype(str) == attribute]
+        if "opponent_id" in table:
+            if not paired:
+                raise TrialsError("labels", "preferences of pairs", "scores of candidates, as were judged")
+            return _of_pairs(table, items)
+        means = table.groupby(["context_id", "candidate_id"], sort=False)["score"].mean()
+        first, second = (_looked_up(means, items, name) for name in ("candidate_id", "opponent_id"))
+        return (np.sign(np.round(first - second, 12)) + 1) / 2 if paired else first
+
+    def require_scale(self, judged: pd.DataFrame, items: pd.DataFrame, judge: str) -> tuple[float, float] | None:
+        """Return the scale, where it is known; raise `TrialsError` if labels are on another than the judge's values."""
+        human = items["human"].dropna()
+        theirs = self.scale or (float(human.min()), float(human.max()))
+        own, exact = _scale_of(judged)
+        value = own or (float(items["value"].min()), float(items["value"].max()))
+        if exact and self.scale:
+            differ = own != self.scale
+        elif exact:
+            differ = not (value[0] <= theirs[0] and theirs[1] <= value[1]) or _wider(value, theirs)
+        else:
+            few = len(human) < _ENOUGH  # whose range is narrow whatever the scale
+            differ = (not few and _wider(value, theirs)) or _wider(theirs, value) or _apart(value, theirs)
+        if differ:
+            found = f"from {theirs[0]:g} to {theirs[1]:g}, scores from {value[0]:g} to {value[1]:g} by {judge}"
+            raise TrialsError("labels", found, "scores on the judge's scale", "put one on the scale of the other")
+        return own or self.scale
+
+
+def _of_pairs(table: pd.DataFrame, items: pd.DataFrame) -> NDArray[np.float64]:
+    score = table["score"].to_numpy(float)
+    if not ((score >= 0) & (score <= 1)).all():
+        wrong = float(score[(score < 0) | (score > 1)][0])
+        raise TrialsError("labels, score", wrong, "1 where the candidate wins, 0 where its opponent does, ½ for a tie")
+    turned = (table["candidate_id"] > table["opponent_id"]).to_numpy()
+    names = {"candidate_id": table["candidate_id"], "opponent_id": table["opponent_id"]}
+    first = names["candidate_id"].where(~turned, names["opponent_id"])
+    second = names["opponent_id"].where(~turned, names["candidate_id"])
+    put = table.assign(candidate_id=first, opponent_id=second, score=np.where(turned, 1 - score, score))
+    keys = ["context_id", "candidate_id", "opponent_id"]
+    means = put.groupby(keys, sort=False)["score"].mean()
+    return means.reindex(pd.MultiIndex.from_frame(items[keys])).to_numpy(float)
+
+
+def _looked_up(means: pd.Series, items: pd.DataFrame, name: str) -> NDArray[np.float64]:
+    return means.reindex(pd.MultiIndex.from_arrays([items["context_id"], items[name]])).to_numpy(float)
+
+
+def _scale_of(judged: pd.DataFrame) -> tuple[tuple[float, float] | None, bool]:
+    """Return the ends of the judge's scale, and whether the judgements say them."""
+    named = list(judged["scale"].dropna().unique()) if "scale" in judged else []
+    if len(named) != 1:
+        return None, False
+    try:
+        scale = scale_named(str(named[0]))
+    except InputError:  # somebody else's
+        return None, False
+    return (scale.low, scale.high), True
+
+
+def _wider(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    span = other[1] - other[0]
+    return 0 < span < (one[1] - one[0]) / _RANGES
+
+
+def _apart(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Say whether the middle of each lies outside of the other."""
+    middles = [sum(ends) / 2 for ends in (one, other)]
+    return not other[0] <= middles[0] <= other[1] and not one[0] <= middles[1] <= one[1]

@@ -1,0 +1,282 @@
+"""Which contexts to label, and how many: with the judge's help and without it, from a pilot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.checks import require_one_of, require_whole
+from biaslab.correct.contrasts import Contrast, Estimand, contrasts
+from biaslab.correct.estimators import FEWEST_LABELLED, Target, ratio
+from biaslab.correct.reading import Cell, pair_items, read_cells
+from biaslab.correct.sums import Sums, summed
+from biaslab.errors import InputError
+from biaslab.stats import detectable_effect, has_value
+
+if TYPE_CHECKING:
+    from biaslab.datasets import Dataset
+
+Floats = NDArray[np.float64]
+Choosing = Literal["uniform", "uncertain"]
+_MOST = 10_000_000
+#: Share of the choice that is uniform, so that no context is next to impossible and no weight is large.
+_UNIFORM = 0.5
+
+
+@dataclass(frozen=True)
+class LabelPlan:
+    """How many contexts to label; printed as text.
+
+    Attributes
+    ----------
+    metric, system, other, judge, dataset : str
+        What is estimated, and who judged what.
+    effect : float
+        Shift that is detected with the wanted power, in the metric's unit.
+    power, alpha : float
+        Power, and two-sided level of the test.
+    judged : int
+        Contexts that the judge has judged.
+    with_judge : int or None
+        Labelled contexts that it takes with ``ppi``; None if all judged contexts are too few.
+    alone : int or None
+        Labelled contexts that it takes with labels alone; None if no number of them is enough.
+    correlation : float
+        Of the judge's and humans' context values in the pilot.
+    deviation : float
+        Standard deviation of humans' values between contexts.
+    pilot : int
+        Labelled contexts of the pilot.
+    """
+
+    metric: str
+    system: str
+    other: str
+    judge: str
+    dataset: str
+    effect: float
+    power: float
+    alpha: float
+    judged: int
+    with_judge: int | None
+    alone: int | None
+    correlation: float
+    deviation: float
+    pilot: int
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row with every attribute."""
+        return pd.DataFrame([vars(self)])
+
+    def __str__(self) -> str:
+        told = f"{100 * self.power:g} % power (two-sided, α = {self.alpha:g})"
+        lines = [
+            f"To detect a shift of {self.effect:.3g} in {self.metric}{self._whose()} with {told}",
+            f"with the judge (ppi): {self._words(self.with_judge)}",
+            f"with labels alone: {self._words(self.alone)}",
+            f"{self.judge} judged {self.judged:,} contexts of {self.dataset}",
+            f"in a pilot of {self.pilot} labelled contexts humans vary by {self.deviation:.3g} (standard deviation)",
+            f"the judge goes with them at ρ = {self.correlation:.2f}",
+        ]
+        return "\n  ".join(lines)
+
+    def _whose(self) -> str:
+        """Name the systems."""
+        between = {"win_rate": " over ", "score_difference": " − "}.get(self.metric, "")
+        whose = between.join(filter(None, (self.system, self.other)))
+        return f" of {whose}" if whose else ""
+
+    def _words(self, contexts: int | None) -> str:
+        if contexts is None:
+            return f"not even all {self.judged:,} contexts that are judged are enough"
+        return f"{contexts:,} labelled contexts"
+
+
+def plan_labels(
+    judged: pd.DataFrame,
+    labels: Dataset | pd.DataFrame | str | Path | None = None,
+    effect: float = 0.05,
+    estimand: Estimand | None = None,
+    *,
+    systems: Sequence[str] | None = None,
+    labelled: Sequence[str] | Mapping[str, float] | None = None,
+    target: Target = "contexts like these",
+    power: float = 0.8,
+    alpha: float = 0.05,
+) -> LabelPlan:
+    """Say how many contexts have to be labelled to detect an effect, with the judge's help and without it.
+
+    Parameters
+    ----------
+    judged, labels, estimand, systems, labelled, target
+        As for `biaslab.correct.correct`; labels are those of a pilot, in at least five contexts. Of several numbers to
+        estimate the one that varies most between contexts is planned for.
+    effect : float
+        Shift to detect, above 0, in the metric's unit.
+    power, alpha : float
+        Wanted power, and two-sided level of the test.
+
+    Returns
+    -------
+    LabelPlan
+
+    Raises
+    ------
+    InputError, TrialsError
+        As `biaslab.correct.correct`; also if the effect is not above 0 or the pilot has fewer than five contexts.
+
+    Notes
+    -----
+    The error of n labels out of G judged contexts is σ √(1 / n − ρ² (1 / n − 1 / G)), the effect (t[1 − α/2] +
+    t[power]) times that, with n − 1 degrees of freedom; ρ² is adjusted for the size of the pilot. Of these contexts
+    alone 1 / n is 1 / n − 1 / G.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> human = rng.normal(3, 1, 200)
+    >>> frame = pd.DataFrame({"judge": "j", "dataset": "d", "attribute": "a", "candidate_id": "x"}, index=range(200))
+    >>> frame = frame.assign(context_id=[f"c{n}" for n in range(200)], score=human + 0.5 * rng.normal(size=200))
+    >>> frame["human"] = np.where(np.arange(200) < 40, human, np.nan)
+    >>> found = plan_labels(frame, effect=0.4)
+    >>> bool(found.with_judge < found.alone)
+    True
+    """
+    if not 0 < effect < math.inf:
+        raise InputError("effect", effect, "a number above 0")
+    planned = []
+    for cell in read_cells(judged, labels, labelled, (), "words"):
+        wanted: Estimand = estimand or ("win_rate" if cell.pairs else "mean_score")
+        if wanted in ("ranking", "agreement"):
+            raise InputError("estimand", wanted, "mean_score, win_rate or difference")
+        planned += [_planned(cell, one, effect, target, power, alpha) for one in contrasts(cell, wanted, systems)]
+    known = [plan for plan in planned if plan is not None]
+    if not known:
+        allowed = f"labels in at least {FEWEST_LABELLED} contexts that vary"
+        raise InputError("labels", "a pilot with fewer", allowed, "label a few more contexts")
+    return max(known, key=lambda plan: plan.deviation)
+
+
+def _planned(
+    cell: Cell, contrast: Contrast, effect: float, target: Target, power: float, alpha: float
+) -> LabelPlan | None:
+    sums = summed(contrast.items, cell.contexts, cell.probability)
+    if sums.rated < FEWEST_LABELLED:
+        return None
+    deviation, correlation = _spread(sums)
+    if not deviation > 0:
+        return None
+    size, least = sums.contexts, 1 / sums.contexts if target == "these contexts" else 0.0
+
+    def required(rho: float, most: int) -> int | None:
+        """Return the fewest labels that are enough, of at most so many."""
+        low, high = FEWEST_LABELLED, most
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle, rho) else (middle + 1, high)
+        return low if enough(low, rho) else None
+
+    def enough(n: int, rho: float) -> bool:
+        variance = deviation**2 * (1 / n - least - rho**2 * max(1 / n - 1 / size, 0.0))
+        return detectable_effect(math.sqrt(max(variance, 0.0)), n, power, alpha) <= effect
+
+    alone = required(0.0, size if least else _MOST)
+    where = {name: str(cell.where[name]) for name in ("judge", "dataset")}
+    return LabelPlan(
+        contrast.metric, contrast.system, contrast.other, where["judge"], where["dataset"], effect, power, alpha, size,
+        required(correlation, size), alone, correlation, deviation, sums.rated,
+    )  # fmt: skip
+
+
+def _spread(sums: Sums) -> tuple[float, float]:
+    """Return the standard deviation of humans between contexts, and the judge's correlation with them, adjusted."""
+    n, weight = sums.labelled, sums.weight
+    human, beside = (n * ratio(part, weight)[1] / np.sqrt(weight) for part in (sums.human, sums.beside))
+    deviation = math.sqrt(float(human @ human) / (n - 1))
+    size = float(np.linalg.norm(human) * np.linalg.norm(beside))
+    rho = float(human @ beside) / size if size > 0 else 0.0
+    adjusted = 1 - (1 - rho**2) * (n - 1) / (n - 2)
+    return deviation, math.sqrt(max(adjusted, 0.0)) if rho > 0 else 0.0
+
+
+def choose_contexts(judged: pd.DataFrame, budget: int, how: Choosing = "uncertain", seed: int = 0) -> pd.DataFrame:
+    """Choose the contexts to label, with known probabilities.
+
+    Parameters
+    ----------
+    judged : pandas.DataFrame
+        Trials, as for `biaslab.correct.correct`.
+    budget : int
+        Contexts to label, at least five and at most all.
+    how : {"uncertain", "uniform"}
+        *uncertain*: half of the choice goes by the judge's uncertainty, on average over the items of a context: of
+        pairs √(p (1 − p)), p being the mean over both orders, of scores the standard deviation between replicates.
+        Where that does not vary, and for *uniform*, every context is as likely as any other.
+    seed : int
+        Of the draw.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``context_id, probability`` of the chosen ones, for a column of the labels, or as ``labelled`` of `correct`.
+
+    Raises
+    ------
+    InputError
+        If the budget is out of range.
+
+    References
+    ----------
+    Zrnic & Candès 2024, *Active statistical inference*, arXiv 2403.03208; Madow 1949 for the systematic draw.
+
+    Examples
+    --------
+    >>> pairs = pd.DataFrame({"context_id": [f"c{n}" for n in range(20)], "value": [0.5, 0.99] * 10})
+    >>> pairs = pairs.assign(candidate_id="x", opponent_id="y", status="ok")
+    >>> chosen = choose_contexts(pairs, 8)
+    >>> len(chosen), sorted(chosen["probability"].unique().round(3).tolist())
+    (8, [0.266, 0.534])
+    """
+    require_one_of("how", how, get_args(Choosing))
+    require_whole("budget", budget, FEWEST_LABELLED)
+    read = judged[has_value(judged)] if "status" in judged else judged
+    names = pd.Index(read["context_id"].astype(str).unique())
+    if budget > len(names):
+        raise InputError("budget", budget, f"at most {len(names)}, the contexts that were judged")
+    doubt = _doubt(read).reindex(names).fillna(0.0).to_numpy(float)
+    likely = np.full(len(names), budget / len(names))
+    if how == "uncertain" and doubt.sum() > 0:
+        likely = _capped(budget * (_UNIFORM / len(names) + (1 - _UNIFORM) * doubt / doubt.sum()), budget)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(names))
+    ends = np.cumsum(likely[order])
+    marks = rng.random() + np.arange(budget)
+    place = np.minimum(np.searchsorted(ends, marks, side="right"), len(names) - 1)
+    chosen = np.sort(order[place])
+    return pd.DataFrame({"context_id": names[chosen], "probability": likely[chosen]})
+
+
+def _doubt(read: pd.DataFrame) -> pd.Series:
+    """Return the judge's uncertainty by context, on average over its items."""
+    if "opponent_id" in read and read["opponent_id"].notna().all():
+        items = pair_items(read, "words")
+        return (items["value"] * (1 - items["value"])).pow(0.5).groupby(items["context_id"]).mean()
+    ids = [read[name].astype(str) for name in ("context_id", "candidate_id")]
+    return read["value"].astype(float).groupby(ids).std(ddof=0).groupby(level=0).mean()
+
+
+def _capped(likely: Floats, budget: int) -> Floats:
+    """Return probabilities of at most 1 that sum to the budget."""
+    found = likely
+    while (found > 1 + 1e-12).any():
+        sure = found >= 1
+        rest = budget - int(sure.sum())
+        found = np.where(sure, 1.0, likely * rest / likely[~sure].sum())
+    return found

@@ -1,0 +1,201 @@
+"""What is given as judgements and as labels, put beside each other item by item."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.correct.given_labels import Labels
+from biaslab.errors import InputError, TrialsError
+from biaslab.stats import CELL, has_value, require_columns
+
+if TYPE_CHECKING:
+    from biaslab.datasets import Dataset
+
+#: Conditions that are never averaged over unseen.
+_CONDITIONS = (
+    "template", "scale", "configuration", "form", "order", "asked", "answer", "source", "naming", "edit", "edited",
+    "defence", "remedy", "scorer", "temperature",
+)  # fmt: skip
+ITEM_COLUMNS = ("context_id", "candidate_id", "opponent_id", "system", "opponent", "value", "covariate", "human")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one judge said of one attribute of one data set.
+
+    Parameters
+    ----------
+    where : dict
+        Judge, data set, attribute and further columns.
+    items : pandas.DataFrame
+        One row a candidate, or a pair of them, with the columns `ITEM_COLUMNS`. Of a pair ``value`` is the chance that
+        the candidate beats its opponent, the mean over both orders, and so is ``human``; NaN without a label.
+    pairs : bool
+        Whether items are pairs.
+    probability : pandas.Series or None
+        By context: how likely it was to be labelled, where that differs.
+    n_trials, n_dropped : int
+        Judgements that enter, and that cannot be read.
+    scale : tuple of float or None
+        Of scores, where it is known.
+    """
+
+    where: dict[str, Any]
+    items: pd.DataFrame
+    pairs: bool
+    probability: pd.Series | None
+    n_trials: int
+    n_dropped: int
+    scale: tuple[float, float] | None = None
+
+    @property
+    def contexts(self) -> list[str]:
+        """The contexts, in order of appearance."""
+        return list(dict.fromkeys(self.items["context_id"]))
+
+
+def read_cells(
+    judged: pd.DataFrame,
+    labels: Dataset | pd.DataFrame | str | Path | None,
+    labelled: Sequence[str] | Mapping[str, float] | None,
+    by: Sequence[str],
+    covariate: str,
+) -> list[Cell]:
+    """Put judgements and labels beside each other: see `biaslab.correct.correct` for what may be given.
+
+    Raises
+    ------
+    TrialsError, InputError
+        As there.
+    """
+    frame = judged.rename(columns={"score": "value"}) if "value" not in judged else judged
+    require_columns(frame, (*CELL, "context_id", "candidate_id", "value", *by), "judged")
+    frame = frame if "status" in frame else frame.assign(status="ok")
+    if frame.empty:
+        raise TrialsError("judged", "empty", "at least one judgement")
+    given = Labels.read(labels, frame)
+    _require_judged(labelled, frame)
+    found = []
+    for values, part in frame.groupby([*CELL, *by], sort=False):
+        where = dict(zip([*CELL, *by], values, strict=True))
+        _require_one_condition(part, by)
+        found.append(_cell(where, part, given, labelled, covariate))
+    return found
+
+
+def _cell(
+    where: dict[str, Any],
+    part: pd.DataFrame,
+    given: Labels,
+    labelled: Sequence[str] | Mapping[str, float] | None,
+    covariate: str,
+) -> Cell:
+    read = part[has_value(part)]
+    counts = (len(read), len(part) - len(read))
+    paired = "opponent_id" in read and bool(read["opponent_id"].notna().all()) and len(read) > 0
+    items = pair_items(read, covariate) if paired else _score_items(read, covariate)
+    items = given.systems(items)
+    items = items.assign(human=given.of_items(items, str(where["attribute"]), paired))
+    items, probability = _labelled_part(items, labelled, given.probability)
+    _require_labels(items, given, str(where["judge"]))
+    scale = None if paired else given.require_scale(part, items, str(where["judge"]))
+    return Cell(where, items, paired, probability, *counts, scale)
+
+
+def _score_items(read: pd.DataFrame, covariate: str) -> pd.DataFrame:
+    own = read.get("human", math.nan)
+    table = pd.DataFrame({"value": read["value"], "covariate": _covariate(read, covariate), "own": own})
+    ids = {name: read[name].astype(str) for name in ("context_id", "candidate_id")}
+    system = {"system": read["system"]} if "system" in read else {}
+    grouped = table.astype(float).assign(**ids, **system).groupby(list(ids), sort=False)
+    means = grouped[["value", "covariate", "own"]].mean()
+    if system:
+        means["system"] = grouped["system"].first()
+    return means.reset_index()
+
+
+def pair_items(read: pd.DataFrame, covariate: str) -> pd.DataFrame:
+    """Turn every pair so that its candidates stand in one order, and average over both orders and replicates."""
+    first, second = (read[name].astype(str) for name in ("candidate_id", "opponent_id"))
+    turned = (first > second).to_numpy()
+    value = read["value"].to_numpy(float)
+    gap = read["human_gap"].to_numpy(float) if "human_gap" in read else np.full(len(read), math.nan)
+    length = _covariate(read, covariate) - _covariate(read, f"opponent_{covariate}")
+    sign = np.where(turned, -1.0, 1.0)
+    table = pd.DataFrame(
+        {
+            "context_id": read["context_id"].astype(str),
+            "candidate_id": np.where(turned, second, first),
+            "opponent_id": np.where(turned, first, second),
+            "value": np.where(turned, 1 - value, value),
+            "covariate": sign * length,
+            "own": (np.sign(sign * gap) + 1) / 2,
+        }
+    )
+    return table.groupby(["context_id", "candidate_id", "opponent_id"], sort=False).mean().reset_index()
+
+
+def _covariate(read: pd.DataFrame, name: str) -> NDArray[np.float64]:
+    """Return a covariate; of numbers of words, log2."""
+    if name not in read:
+        return np.full(len(read), math.nan)
+    values = pd.to_numeric(read[name], errors="coerce").to_numpy(float)
+    return np.log2(np.maximum(values, 1.0)) if name.removeprefix("opponent_") == "words" else values
+
+
+def _labelled_part(
+    items: pd.DataFrame, labelled: Sequence[str] | Mapping[str, float] | None, own: pd.Series | None
+) -> tuple[pd.DataFrame, pd.Series | None]:
+    """Keep the labels of the stated part, and say how likely each of its contexts was to be labelled."""
+    probability = own
+    if labelled is not None:
+        names = [str(name) for name in labelled]
+        items = items.assign(human=items["human"].where(items["context_id"].isin(names)))
+        if isinstance(labelled, Mapping):
+            probability = pd.Series([float(value) for value in labelled.values()], names)
+    if probability is None:
+        return items, None
+    there = items.loc[items["human"].notna(), "context_id"].unique()
+    likely = probability.reindex(there)
+    if not likely.between(0, 1, inclusive="right").all():
+        wrong = likely[~likely.between(0, 1, inclusive="right")]
+        allowed = "above 0 and at most 1 for every labelled context"
+        raise InputError("probability", {str(k): float(v) for k, v in wrong.head(2).items()}, allowed)
+    return items, probability
+
+
+def _require_judged(labelled: Sequence[str] | Mapping[str, float] | None, frame: pd.DataFrame) -> None:
+    """Raise `InputError` unless the stated part is a list of contexts that the judge was asked about."""
+    if isinstance(labelled, str):
+        raise InputError("labelled", labelled, "a list of contexts, or how likely each was to be labelled")
+    known = list(dict.fromkeys(frame["context_id"].astype(str)))
+    strangers = sorted({str(name) for name in labelled or ()} - set(known))
+    if strangers:
+        raise TrialsError("labelled", strangers[:3], f"contexts that were judged, such as {', '.join(known[:3])}")
+
+
+def _require_labels(items: pd.DataFrame, given: Labels, judge: str) -> None:
+    """Raise `TrialsError` where no item, or those of one context alone, are labelled."""
+    rated = items.loc[items["human"].notna(), "context_id"].unique()
+    if not len(rated):
+        mine = f"{judge} judged contexts such as {', '.join(items['context_id'].unique()[:2])}"
+        raise TrialsError("labels", f"{given.examples}; {mine}", "labels of items that were judged", given.remedy)
+    if len(rated) == 1:
+        what = f"all in one context, {rated[0]}, of {items['context_id'].nunique()} that {judge} judged"
+        raise TrialsError("labels", what, "labels in several contexts", "label a random part of the contexts")
+
+
+def _require_one_condition(part: pd.DataFrame, by: Sequence[str]) -> None:
+    """Raise `InputError` if judgements under several conditions would be averaged."""
+    for name in _CONDITIONS:
+        if name in part and name not in by and len(part[name].unique()) > 1:
+            found = ", ".join(map(str, part[name].unique()[:4]))
+            raise InputError(name, found, "one condition at a time", f"choose one, or give by=[{name!r}]")

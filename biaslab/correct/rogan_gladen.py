@@ -1,0 +1,143 @@
+"""The true rate behind binary verdicts, from sensitivity and specificity on the labelled part (Rogan & Gladen 1978)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from biaslab.correct.estimators import FEWEST_LABELLED, Fitted, Target, fitted, kept, ratio, too_few
+from biaslab.correct.sums import Sums
+from biaslab.stats import Estimate
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What `rogan_gladen` inverts: the rate of verdicts is rate × sensitivity + (1 − rate) × (1 − specificity).
+
+    Parameters
+    ----------
+    sums : Sums
+        Of verdicts and labels, each 0 or 1.
+    both : ndarray, shape (labelled,)
+        Items of each labelled context that judge and humans say 1 of.
+    """
+
+    sums: Sums
+    both: Floats
+
+    def fit(self) -> RoganGladen:
+        """Estimate the rate."""
+        sums, weight = self.sums, self.sums.weight
+        items, true = sums.human[:, 1], sums.human[:, 0]
+        false = items - true
+        if sums.rated < FEWEST_LABELLED:
+            return _undefined(sums, too_few(sums).note)
+        few = min(int((true > 0).sum()), int((false > 0).sum()))
+        if few < FEWEST_LABELLED:
+            why = f"undefined: one of the two labels stands in {few} contexts, and it takes {FEWEST_LABELLED} of each"
+            return _undefined(sums, why)
+        overall, everywhere = ratio(sums.judged)
+        hit, hits = _rate(self.both, true, weight)
+        alarm, alarms = _rate(sums.beside[:, 0] - self.both, false, weight)
+        if not hit > alarm:
+            return _undefined(sums, "undefined: on the labelled part the judge does not tell 1 from 0")
+        value = (overall - alarm) / (hit - alarm)
+        where = (sums.spread(hits), sums.spread(alarms))
+        slack = (_unseen(hit, true), _unseen(alarm, false))
+        parts = -(value * where[0] + (1 - value) * where[1]) / (hit - alarm)
+        own = fitted(sums, value, everywhere / (hit - alarm), parts, sums.rated, "Rogan-Gladen")
+        return RoganGladen(**vars(own), rates=(overall, hit, alarm), parts=(everywhere, *where), slack=slack)
+
+
+@dataclass(frozen=True)
+class RoganGladen(Fitted):
+    """A rate with Fieller's interval: the rates at which verdicts would not be found other than they are."""
+
+    rates: tuple[float, float, float] = (math.nan,) * 3
+    parts: tuple[Floats, ...] = ()
+    slack: tuple[float, ...] = (0.0, 0.0)
+
+    def estimate(
+        self,
+        target: Target = "contexts like these",
+        level: float = 0.95,
+        null: float | None = None,
+        bounds: tuple[float, float] = (0.0, 1.0),
+    ) -> Estimate:
+        """Return value, Fieller's interval, and the test of the same statistic."""
+        if math.isnan(self.value):
+            return super().estimate(target, level, null, bounds)
+        bounds = (max(bounds[0], 0.0), min(bounds[1], 1.0))
+        reach = float(stats.t.ppf((1 + level) / 2, self.sample - 1))
+        low, high = self._fieller(reach, target)
+        inside = low <= bounds[1] and high >= bounds[0]
+        low, high = (float(np.clip(end, *bounds)) for end in (low, high))
+        clipped = float(np.clip(self.value, *bounds))
+        note = "" if clipped == self.value else f"the estimate itself is {self.value:.3g}, outside of 0 to 1"
+        if inside and (low, high) == bounds:
+            note = "the labelled part does not show how well the judge tells 1 from 0: any rate is possible"
+        linear = replace(Fitted(**{n: getattr(self, n) for n in Fitted.__dataclass_fields__}), note=note)
+        found = linear.estimate(target, level, null, bounds)
+        p_value = math.nan
+        if null is not None:
+            at = np.array([null])
+            distance = float(self._away(at)[0] / self._errors(at, target)[0])
+            p_value = max(2.0 ** (1 - self.sample), 2 * float(stats.t.sf(abs(distance), self.sample - 1)))
+            low, high = (min(low, null), max(high, null)) if p_value >= 1 - level else (low, high)
+        method = "Rogan-Gladen, Fieller over contexts"
+        error = float(self._errors(np.array([self.value]), target)[0] / (self.rates[1] - self.rates[2]))
+        low, high = min(low, clipped), max(high, clipped)
+        return replace(found, estimate=clipped, se=error, ci_low=low, ci_high=high, p_value=p_value, method=method)
+
+    def _fieller(self, reach: float, target: Target) -> tuple[float, float]:
+        """Return the ends of the rates whose distance is at most so many standard errors: roots of a quadratic."""
+        at = np.array([0.0, 0.5, 1.0])
+        excess = (
+            self._away(at) ** 2 - (reach * self._errors(at, target)) ** 2
+        )  # a quadratic of the rate, at three places
+        square, slope = 2 * (excess[0] - 2 * excess[1] + excess[2]), -3 * excess[0] + 4 * excess[1] - excess[2]
+        discriminant = slope**2 - 4 * square * excess[0]
+        if square <= 0 or discriminant < 0:  # the labels do not tell sensitivity from 1 − specificity
+            return -math.inf, math.inf
+        half = math.sqrt(discriminant)
+        return (-slope - half) / (2 * square), (-slope + half) / (2 * square)
+
+    def _away(self, rate: Floats) -> Floats:
+        """Return how far the rate of verdicts is from what a true rate makes it."""
+        overall, hit, alarm = self.rates
+        return overall - alarm - rate * (hit - alarm)
+
+    def _errors(self, rate: Floats, target: Target) -> Floats:
+        """Return the standard error of that: contexts add u − rate × v."""
+        everywhere, hits, alarms = self.parts
+        if target == "these contexts":
+            everywhere, hits, alarms = np.zeros_like(everywhere), self.finite * hits, self.finite * alarms
+        u, v = everywhere - alarms, hits - alarms
+        seen = float(u @ u) - 2 * rate * float(u @ v) + rate**2 * float(v @ v)
+        unseen = rate**2 * self.slack[0] + (1 - rate) ** 2 * self.slack[1]
+        return np.asarray(np.sqrt(np.maximum(seen, 0.0) + unseen), float)
+
+
+def _rate(counts: Floats, of: Floats, weight: Floats) -> tuple[float, Floats]:
+    """Return a rate and what contexts add to its error, each divided by √(1 − its share)."""
+    value, parts = ratio(np.column_stack([counts, of]), weight)
+    held = weight * of
+    return value, parts / kept(held / held.sum())
+
+
+def _unseen(rate: float, of: Floats) -> float:
+    """Return the variance of a rate that was seen to be 0 or 1: that of half a success and half a failure more."""
+    items = float(of.sum())
+    smooth = (rate * items + 0.5) / (items + 1)
+    return 0.0 if 0 < rate < 1 else smooth * (1 - smooth) / (items + 1)
+
+
+def _undefined(sums: Sums, why: str) -> RoganGladen:
+    nothing = np.zeros(len(sums.judged))
+    return RoganGladen(**vars(replace(fitted(sums, math.nan, nothing, nothing, 0, "none"), note=why)))

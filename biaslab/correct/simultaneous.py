@@ -1,0 +1,104 @@
+"""Intervals of several systems that all hold at once, and what they say of the systems' ranks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from biaslab.correct.estimators import Fitted, Target
+from biaslab.stats import Estimate, undefined
+
+Floats = NDArray[np.float64]
+_DRAWS = 20_000
+_RIDGE = 1e-9  # differences of estimates depend on each other
+
+
+def at_once(
+    fits: list[Fitted], target: Target, level: float, seed: int, bounds: tuple[float, float] = (-np.inf, np.inf)
+) -> list[Estimate]:
+    """Estimate several values with intervals that cover all of them at once.
+
+    Parameters
+    ----------
+    fits : list of Fitted
+        One a system, over the same names of contexts.
+    target, level
+        As for `biaslab.correct.estimators.Fitted.estimate`.
+    seed : int
+        Of the draws.
+    bounds : tuple of float
+        Least and greatest possible value.
+
+    Returns
+    -------
+    list of Estimate
+        In place of the quantile of t stands that of the largest |t| of all, drawn from the multivariate t whose
+        correlations are those of the estimates (max-t; Hothorn, Bretz & Westfall 2008).
+    """
+    single = [fit.estimate(target, level, bounds=bounds) for fit in fits]
+    if len(fits) < 2 or not all(found.se > 0 for found in single):
+        return single
+    errors = np.column_stack([fit.errors(target) for fit in fits])
+    reach = _quantile(errors, min(fit.sample for fit in fits), level, seed)
+    words = f", simultaneous over {len(fits)}"
+    ends = [np.clip((one.estimate - reach * one.se, one.estimate + reach * one.se), *bounds).tolist() for one in single]
+    return [
+        replace(one, ci_low=low, ci_high=high, method=one.method + words)
+        for one, (low, high) in zip(single, ends, strict=True)
+    ]
+
+
+def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[Estimate]:
+    """Estimate the rank of each system, 1 the best, with intervals that cover all ranks at once.
+
+    Parameters
+    ----------
+    fits, target, level, seed
+        As for `at_once`.
+
+    Returns
+    -------
+    list of Estimate
+        A rank is at least 1 + how many systems are shown to be better, and at most the number of systems less those
+        shown to be worse, by max-t intervals of all differences.
+
+    References
+    ----------
+    Klein, Wright & Wieczorek 2020, *A joint confidence region for an overall ranking of populations*, JRSS C 69;
+    Mogstad, Romano, Shaikh & Wilhelm 2024, *Inference for ranks*, Review of Economic Studies 91.
+    """
+    values = np.array([fit.value for fit in fits])
+    if np.isnan(values).any():
+        note = next((fit.note for fit in fits if np.isnan(fit.value)), "")
+        return [undefined(note or "undefined: a system has no estimate", fit.contexts) for fit in fits]
+    places = 1 + np.array([np.sum(values > value) + (np.sum(values == value) - 1) / 2 for value in values])
+    best, worst = np.ones(len(fits), int), np.full(len(fits), len(fits))
+    pairs = list(combinations(range(len(fits)), 2))
+    gaps = [fits[a].errors(target) - fits[b].errors(target) for a, b in pairs]
+    errors = np.column_stack(gaps) if gaps else np.zeros((1, 0))
+    size = np.linalg.norm(errors, axis=0)
+    reach = _quantile(errors[:, size > 0], min(fit.sample for fit in fits), level, seed) if (size > 0).any() else 0.0
+    for (a, b), error in zip(pairs, size, strict=True):
+        gap = values[a] - values[b]
+        if abs(gap) > reach * error:
+            better, worse = (a, b) if gap > 0 else (b, a)
+            best[worse] += 1
+            worst[better] -= 1
+    method = f"max-t over {len(pairs)} differences, contexts"
+    return [
+        Estimate(float(p), np.nan, float(low), float(high), np.nan, np.nan, fit.contexts, method, fit.note)
+        for p, low, high, fit in zip(places, best, worst, fits, strict=True)
+    ]
+
+
+def _quantile(errors: Floats, sample: int, level: float, seed: int) -> float:
+    """Return the quantile of the largest |t|, drawn; columns are estimates."""
+    rng = np.random.default_rng(seed)
+    scaled = errors / np.linalg.norm(errors, axis=0)
+    factor = np.linalg.cholesky(scaled.T @ scaled + _RIDGE * np.eye(scaled.shape[1]))  # the same on every processor
+    drawn = np.abs(rng.normal(size=(_DRAWS, len(factor))) @ factor.T).max(axis=1)
+    df = sample - 1
+    return float(np.quantile(drawn / np.sqrt(rng.chisquare(df, _DRAWS) / df), level))

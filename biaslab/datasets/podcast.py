@@ -1,0 +1,87 @@
+"""Podcast summary assessment: summaries of 179 transcripts by 20 systems, one human score each (path needed)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from biaslab.datasets._files import Record, from_rows, need_path, read_list, take, take_number
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import DatasetError
+
+DEFINITION = "the summary conveys the main points of the episode and reads well"
+REMEDY = "get podcast_summary_assessment.json (github.com/potsawee), then load_dataset('podcast', path=...)"
+#: The grades of TREC 2020, which the file has as letters, words or numbers.
+GRADES = {"b": 0.0, "bad": 0.0, "f": 1.0, "fair": 1.0, "g": 2.0, "good": 2.0, "e": 3.0, "excellent": 3.0}
+
+
+def load(path: str | Path | None = None, words: int | None = None) -> Dataset:
+    """Load the podcast summary assessment corpus, which Liusie et al. (2024) compare on.
+
+    Parameters
+    ----------
+    path : str or Path
+        A list of records with ``transcript``, ``summary``, ``score``, ``episode_id`` and ``system_id``; other fields
+        are passed over.
+    words : int, optional
+        Keep this many words of each transcript, from its beginning; they are about 6,000 words long. All by default.
+
+    Returns
+    -------
+    Dataset
+        Noun ``"summary"``, one attribute, "overall", from 0 (bad) to 3 (excellent), by the annotator ``assessor``.
+        There is no ``reference``.
+
+    Raises
+    ------
+    InputError
+        If no path is given.
+    DatasetError
+        If a record lacks a field, or its score is no grade; the message names file, row and field.
+
+    References
+    ----------
+    Manakul & Gales 2022, *Podcast Summary Assessment*, arXiv 2208.13265; Liusie et al. 2024, §4.1.
+
+    Examples
+    --------
+    >>> data = load("podcast_summary_assessment.json", words=1500)  # doctest: +SKIP
+    """
+    file = need_path(path, REMEDY)
+    candidates, human = [], []
+    for row, record in enumerate(read_list(file, REMEDY), start=1):
+        place = f"{file}, row {row}"
+        context = _name(record, "episode_id", place)
+        system = _name(record, "system_id", place)
+        transcript = take(record, "transcript", str, place).strip()
+        if words is not None:
+            transcript = " ".join(transcript.split()[:words])
+        candidates.append((context, transcript, system, system, take(record, "summary", str, place).strip(), ""))
+        human.append((context, system, "overall", "assessor", _grade(record, place)))
+    return from_rows(
+        "podcast",
+        candidates,
+        human,
+        attributes={"overall": DEFINITION},
+        scale=(0.0, 3.0),
+        noun="summary",
+        provenance="Podcast Summary Assessment (Manakul & Gales 2022), with the grades of TREC 2020.",
+    )
+
+
+def _name(record: Record, key: str, place: str) -> str:
+    """Return an identifier, which may be a number."""
+    value: Any = record.get(key)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return take(record, key, str, place)
+
+
+def _grade(record: Record, place: str) -> float:
+    value = record.get("score")
+    if isinstance(value, str):
+        grade = GRADES.get(value.strip().lower())
+        if grade is None:
+            raise DatasetError(f"{place}, column 'score'", value, "bad, fair, good, excellent, or 0 to 3")
+        return grade
+    return take_number(record, "score", place)

@@ -1,0 +1,152 @@
+"""WebNLG 2017: English texts of 9 systems from RDF triples, crowd means of three attributes (path needed)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from biaslab.datasets._files import from_rows, need_path, read_table, text_key
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import DatasetError, InputError
+
+ATTRIBUTES = {
+    "fluency": "the text reads naturally and does not sound odd",
+    "grammar": "the text has no spelling or grammatical errors",
+    "semantics": "the text says correctly what the data say, all of it and nothing else",
+}
+SCALE = (1.0, 3.0)
+#: The human texts, which were rated too, and are the reference of the others.
+REFERENCE = "webnlg"
+#: Metrics that the file has of every text, by the columns that hold them.
+METRICS = {"bleu": "BLEU", "meteor": "METEOR", "ter": "TER"}
+_COLUMNS = ("mr", "team", "text")
+_EMPTY = ("", "null")
+REMEDY = "get all_data_final_averaged.csv (gitlab.com/webnlg/webnlg-human-evaluation)"
+
+
+def load(path: str | Path | None = None, systems: Sequence[str] | None = None) -> Dataset:
+    """Load the human evaluation of the WebNLG challenge of 2017, which Liusie et al. (2024) compare on.
+
+    Parameters
+    ----------
+    path : str or Path
+        The table of mean ratings, ``all_data_final_averaged.csv``, with the columns ``mr`` (the triples, separated by
+        ``<br>``), ``team``, ``text``, ``fluency``, ``grammar``, ``semantics``; other columns are passed over.
+    systems : sequence of str, optional
+        Teams to keep; all but the human texts, "webnlg", unless given.
+
+    Returns
+    -------
+    Dataset
+        Noun ``"text"``, scale 1-3; ``context`` is one triple a line, ``subject | predicate | object``, ``reference``
+        the human text, and ``annotator`` is ``crowd_mean``. Where a system wrote nothing (an empty text, or "null") the
+        text is left out, and ``provenance`` says how many were. The file has nine systems, of which the paper takes
+        eight that it does not name.
+
+    Raises
+    ------
+    InputError
+        If no path is given, or a system is unknown.
+    DatasetError
+        If a column is missing or a rating is no number from 1 to 3; the message names file, row and column.
+
+    References
+    ----------
+    Gardent et al. 2017, *The WebNLG Challenge: Generating Text from RDF Data*, INLG; Shimorina et al. 2018, *WebNLG
+    Challenge: Human Evaluation Results*.
+
+    Examples
+    --------
+    >>> data = load("all_data_final_averaged.csv")  # doctest: +SKIP
+    """
+    file = need_path(path, REMEDY)
+    table = _read(file, tuple(ATTRIBUTES))
+    known = list(dict.fromkeys(table["team"]))
+    chosen = list(systems) if systems is not None else [team for team in known if team != REFERENCE]
+    if not chosen or set(chosen) - set(known):
+        raise InputError("systems", list(systems or ()), f"some of {', '.join(known)}")
+    human_texts = table[table["team"] == REFERENCE].set_index("key")["text"].to_dict()
+    rated = table[table["team"].isin(chosen)]
+    kept = rated[~rated["text"].isin(_EMPTY)]
+    candidates, human = [], []
+    for row, values in kept.iterrows():
+        key, team = values["key"], values["team"]
+        triples = "\n".join(part.strip() for part in values["mr"].split("<br>"))
+        candidates.append((key, triples, team, team, values["text"], human_texts.get(key, "")))
+        for name in ATTRIBUTES:
+            score = _number(values[name], SCALE, f"{file}, row {row}, column {name!r}")
+            human.append((key, team, name, "crowd_mean", score))
+    return from_rows(
+        "webnlg_2017",
+        candidates,
+        human,
+        attributes=ATTRIBUTES,
+        scale=SCALE,
+        noun="text",
+        provenance=f"WebNLG 2017 human evaluation (Gardent et al. 2017; Shimorina et al. 2018). {len(chosen)} systems; "
+        f"{len(rated) - len(kept)} texts without words left out.",
+    )
+
+
+def published_scores(path: str | Path | None, dataset: Dataset) -> pd.DataFrame:
+    """Read the metrics that the file itself has of every text: BLEU, METEOR, and TER with its sign turned.
+
+    Parameters
+    ----------
+    path : str or Path
+        As for `load`.
+    dataset : Dataset
+        Made by `load`; its candidates are scored.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A scores frame (`biaslab.scoring.scores`), in which higher is better; ``judge`` is "webnlg 2017". METEOR needs
+        WordNet to compute, so that its published values are all there is of it here. A file without a metric has no
+        rows of it.
+
+    Raises
+    ------
+    DatasetError
+        If a score is no number.
+    """
+    file = need_path(path, REMEDY)
+    table = _read(file, ())
+    found = dataset.candidates[["context_id", "candidate_id"]]
+    parts = [found.iloc[:0].assign(scorer="", judge="", dataset="", attribute="", score=0.0)]
+    for column, metric in METRICS.items():
+        if column not in table:
+            continue
+        sign = -1.0 if column == "ter" else 1.0
+        read = {
+            (key, team): sign * _number(value, (0.0, float("inf")), f"{file}, row {row}, column {column!r}")
+            for row, key, team, value in zip(table.index, table["key"], table["team"], table[column], strict=True)
+        }
+        values = [read.get(item, float("nan")) for item in found.itertuples(index=False, name=None)]
+        whose = {"scorer": f"{metric} (reference)", "judge": "webnlg 2017", "dataset": dataset.name}
+        parts += [found.assign(**whose, attribute=name, score=values) for name in dataset.attributes]
+    columns = ["scorer", "judge", "dataset", "attribute", "context_id", "candidate_id", "score"]
+    return pd.concat(parts, ignore_index=True)[columns]
+
+
+def _read(file: Path, attributes: tuple[str, ...]) -> pd.DataFrame:
+    """Return the table with stripped texts, and the key of each set of triples."""
+    table = read_table(file)
+    missing = [name for name in (*_COLUMNS, *attributes) if name not in table]
+    if missing:
+        raise DatasetError(f"{file}, header", missing, f"the columns {', '.join((*_COLUMNS, *attributes))}", REMEDY)
+    for name in _COLUMNS:
+        table[name] = table[name].astype(str).str.strip()
+    return table.assign(key=table["mr"].map(text_key))
+
+
+def _number(value: object, ends: tuple[float, float], place: str) -> float:
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = float("nan")
+    if not ends[0] <= number <= ends[1]:
+        raise DatasetError(place, value, f"a number from {ends[0]:g} to {ends[1]:g}")
+    return number

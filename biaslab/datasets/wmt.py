@@ -1,0 +1,113 @@
+"""WMT metrics tasks: translations by many systems with MQM scores of professional translators (path needed)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from biaslab.datasets._files import from_rows, need_path, read_table, text_key
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import DatasetError, InputError
+
+DEFINITION = "the translation says what the source says, in good and natural language"
+REMEDY = "get the table of MQM scores of WMT's metrics tasks, then load_dataset('wmt', path=..., pair='en-de')"
+COLUMNS = ("lp", "src", "mt", "ref", "score", "system")
+
+
+def load(
+    path: str | Path | None = None,
+    pair: str | None = None,
+    year: int | None = None,
+    domain: str | None = None,
+    scale: Sequence[float] = (-25.0, 0.0),
+) -> Dataset:
+    """Load human scores of machine translations in the table in which they are handed on.
+
+    Parameters
+    ----------
+    path : str or Path
+        A table with the columns ``lp`` (language pair), ``src``, ``mt``, ``ref``, ``score``, ``system``, and perhaps
+        ``year`` and ``domain``.
+    pair : str, optional
+        A language pair, such as "en-de"; needed where the file has several.
+    year : int, optional
+        Of the task.
+    domain : str, optional
+        Such as "news".
+    scale : sequence of two floats
+        Least and greatest possible score; of MQM −25 to 0.
+
+    Returns
+    -------
+    Dataset
+        Noun ``"translation"``, one attribute, "quality". A context is a source segment with its reference, which is
+        named after both texts; its candidates are named by their systems. A segment that a system has several times
+        has the mean of its scores.
+
+    Raises
+    ------
+    InputError
+        If no path is given, the file has several language pairs, or nothing is left.
+    DatasetError
+        If a column is missing or a score is no number; the message names file, row and column.
+
+    References
+    ----------
+    Freitag et al. 2021, *Experts, Errors, and Context*; Wang et al. 2023 (ECT), §3.1, who report system-level accuracy
+    on WMT.
+
+    Examples
+    --------
+    >>> data = load("train.csv", pair="en-de", year=2020)  # doctest: +SKIP
+    """
+    file = need_path(path, REMEDY)
+    table = read_table(file)
+    missing = [name for name in COLUMNS if name not in table]
+    if missing:
+        raise DatasetError(f"{file}, header", missing, f"the columns {', '.join(COLUMNS)}", REMEDY)
+    for column, wanted in (("lp", pair), ("year", year), ("domain", domain)):
+        table = _only(table, column, wanted)
+    _require_one_pair(table)
+    table["score"] = [_number(value, f"{file}, row {row}") for row, value in table["score"].items()]
+    table["key"] = [text_key(*map(str, texts)) for texts in zip(table["src"], table["ref"], strict=True)]
+    first = table.groupby(["key", "system", "mt"], sort=False)
+    rows = first.agg(src=("src", "first"), ref=("ref", "first"), score=("score", "mean")).reset_index()
+    rows = rows.drop_duplicates(["key", "system"])
+    names = ["key", "src", "system", "system", "mt", "ref"]
+    return from_rows(
+        f"wmt {table['lp'].iloc[0]}",
+        list(zip(*(rows[name].astype(str).str.strip() for name in names), strict=True)),
+        [
+            (key, str(system), "quality", "mqm", float(score))
+            for key, system, score in zip(rows["key"], rows["system"], rows["score"].to_numpy(float), strict=True)
+        ],
+        attributes={"quality": DEFINITION},
+        scale=(float(scale[0]), float(scale[1])),
+        noun="translation",
+        provenance="MQM scores of the WMT metrics shared tasks.",
+    )
+
+
+def _only(table: pd.DataFrame, column: str, wanted: str | int | None) -> pd.DataFrame:
+    if wanted is None:
+        return table
+    known = list(dict.fromkeys(map(str, table[column]))) if column in table else []
+    name = "pair" if column == "lp" else column
+    if str(wanted) not in known:
+        raise InputError(name, wanted, f"among {', '.join(known) or 'none: the file has no such column'}")
+    return table[table[column].astype(str) == str(wanted)].copy()
+
+
+def _require_one_pair(table: pd.DataFrame) -> None:
+    pairs = list(dict.fromkeys(map(str, table["lp"])))
+    if len(pairs) > 1:
+        raise InputError("pair", None, f"one of {', '.join(pairs)}", f"such as pair={pairs[0]!r}")
+
+
+def _number(value: object, place: str) -> float:
+    try:
+        return float(str(value))
+    except ValueError:
+        raise DatasetError(f"{place}, column 'score'", value, "a number") from None

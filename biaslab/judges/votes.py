@@ -1,0 +1,142 @@
+"""What a panel says: the mean of its members' distributions over labels, the majority of their texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from biaslab.core import DECLINED, About, Choice, Completion, Reply, Request, Usage
+from biaslab.errors import JudgeError
+from biaslab.parsing import parse_choice, parse_score
+from biaslab.scales import scale_named
+
+#: What a panel writes where as many say one thing as another and no tie can be said; nobody reads a verdict in it.
+DIVIDED = "The members of the panel do not say the same."
+_CLOSE = 1e-9  # votes that differ by less are as many
+
+
+def combine(request: Request, replies: Sequence[Reply], weights: Sequence[float]) -> Reply:
+    """Return the reply of a panel.
+
+    Parameters
+    ----------
+    request : Choice, Completion or Score
+        What every member was asked.
+    replies : sequence of Reply
+        One a member.
+    weights : sequence of float
+        One a member, at least 0, with sum 1.
+
+    Returns
+    -------
+    Reply
+        With the tokens of all members, as the notes of `biaslab.Panel` explain.
+
+    Raises
+    ------
+    JudgeError
+        If shares of samples stand beside exact distributions, or have unequal weights.
+
+    Examples
+    --------
+    >>> said = [Reply(text=text) for text in ("[[A]]", "Summary A", "[[B]]")]
+    >>> about = About("c", ("x", "y"), ("one", "two"), ("coherence",), labels=("Summary A", "Summary B"))
+    >>> combine(Completion("Which?", about=about), said, [1 / 3] * 3).text
+    '[[A]]'
+    """
+    share = np.asarray(weights, float)
+    if isinstance(request, Choice):
+        made = _distribution(request, replies, share)
+    elif isinstance(request, Completion):
+        made = _majority(request.about, replies, share)
+    else:
+        made = Reply(score=float(share @ [math.nan if reply.score is None else reply.score for reply in replies]))
+    models = sorted({reply.model for reply in replies if reply.model is not None})
+    usage = sum((reply.usage for reply in replies), Usage())
+    return replace(made, usage=usage, model="; ".join(models) or None)
+
+
+def _distribution(request: Choice, replies: Sequence[Reply], share: NDArray[np.float64]) -> Reply:
+    p = np.exp([_logprobs(request, reply) for reply in replies])
+    samples = _samples(request, replies, share)
+    known = [reply.unseen for reply in replies]
+    unseen = None if all(each is None for each in known) else float(share @ [each or 0.0 for each in known])
+    if samples is None:
+        mass, voting = p.sum(axis=1), np.where(p.sum(axis=1) > 0, share, 0.0)
+        if voting.any():  # every member with a verdict has its say, however much of its mass the labels hold
+            normalised = p / np.where(mass > 0, mass, 1.0)[:, None]
+            p = (voting / voting.sum() @ normalised)[None] * (share @ mass)
+            share = np.ones(1)
+    with np.errstate(divide="ignore"):
+        logprobs = np.minimum(np.log(share @ p), 0.0)
+    return Reply(
+        logprobs=tuple(map(float, logprobs)),
+        unseen=unseen,
+        bounded=tuple(sorted({label for reply in replies for label in reply.bounded})),
+        samples=samples,
+    )
+
+
+def _logprobs(request: Choice, reply: Reply) -> tuple[float, ...]:
+    if reply.logprobs is None or len(reply.logprobs) != len(request.labels):
+        raise JudgeError("a member of the panel gave no log-probability of each label", request)
+    return reply.logprobs
+
+
+def _samples(request: Choice, replies: Sequence[Reply], share: NDArray[np.float64]) -> int | None:
+    """Return of how many samples the shares of all members together are, None where they are exact."""
+    known = [reply.samples for reply in replies]
+    if all(each is None for each in known):
+        return None
+    if len(set(known)) > 1 or np.ptp(share) > _CLOSE:
+        said = ", ".join("exact" if each is None else f"{each} samples" for each in known)
+        raise JudgeError(
+            f"members of the panel gave {said}, which make no count of samples together; sample each member equally "
+            "often and with equal weights",
+            request,
+        )
+    return sum(each or 0 for each in known)
+
+
+def _majority(about: About | None, replies: Sequence[Reply], share: NDArray[np.float64]) -> Reply:
+    """Return the text of the first member who says what most say; a tie is said."""
+    votes: dict[Hashable, float] = {}
+    first: dict[Hashable, Reply] = {}
+    for reply, weight in zip(replies, share, strict=True):
+        said = _read(about, reply)
+        if said is not None and weight > 0:
+            votes[said] = votes.get(said, 0.0) + float(weight)
+            first.setdefault(said, reply)
+    if not votes:  # nobody can be read
+        return Reply(text=replies[0].text or "", finish_reason=replies[0].finish_reason)
+    most = [said for said, count in votes.items() if count >= max(votes.values()) - _CLOSE]
+    if len(most) == 1:
+        return Reply(text=first[most[0]].text, finish_reason=first[most[0]].finish_reason)
+    return Reply(text=_undecided(about, most), finish_reason="stop")
+
+
+def _undecided(about: About | None, most: Sequence[Hashable]) -> str:
+    """Say that several have as many votes: a tie of a pair, the mean of scores."""
+    if about is not None and about.labels:
+        return about.labels[2] if len(about.labels) > 2 else "Tie"
+    numbers = [said for said in most if isinstance(said, float)]
+    return f"{np.mean(numbers):.12g}" if len(numbers) == len(most) else DIVIDED
+
+
+def _read(about: About | None, reply: Reply) -> Hashable | None:
+    """Return what a text says, as far as what it is about tells how to read it; None where it cannot be read."""
+    if reply.finish_reason in DECLINED or not (reply.text or "").strip():
+        return None
+    text = str(reply.text).strip()
+    if about is not None and about.labels:
+        tie = about.labels[2] if len(about.labels) > 2 else None
+        chosen, status = parse_choice(text, about.labels, tie)
+        return "tie" if status == "tie" else None if chosen is None else (chosen,)
+    if about is not None and about.scale and len(about.attributes) == 1:
+        value, status = parse_score(text, scale_named(about.scale))
+        return float(value) if status == "ok" else None
+    return text

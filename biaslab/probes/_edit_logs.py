@@ -1,0 +1,77 @@
+"""Recorded judgements of edited texts: each beside its unedited twin, and its null edit where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from biaslab.edits import available
+from biaslab.edits.null import PREFIX
+from biaslab.probes._edit_metrics import EDITED, NULL, UNEDITED
+from biaslab.probes.base import by_configuration, paired, scored
+
+_ITEM = ["judge", "dataset", "attribute", "context_id"]
+
+
+def recorded_edits(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Return the judgements of a log that `biaslab.probes.Edit` can be estimated from, and what is left out.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Recorded trials. ``edit`` names the edit with which a text was shown, "null:" and its name for the null edit;
+        nothing stands there for a text as it is. Of pairs ``edited`` says which candidate it is.
+
+    Returns
+    -------
+    tuple of pandas.DataFrame and str
+        With the columns that the probe reads; without rows where no edited text has an unedited twin.
+    """
+    if "edit" not in trials or trials["edit"].fillna("").eq("").all():
+        return trials.iloc[:0], ""
+    known = trials.assign(edit=trials["edit"].fillna(""))
+    parts = [*_of_scores(by_configuration(scored(known))), *_of_pairs(paired(known))]
+    if not parts:
+        return trials.iloc[:0], "needs the same texts unedited, and of pairs a column edited that names the candidate"
+    found = pd.concat(parts, ignore_index=True)
+    lacking = sorted(set(found["edit"]) - set(found.loc[found["variant"] == NULL, "edit"]))
+    return found, f"without a null edit, so that nothing is known of the excess: {', '.join(lacking)}" * bool(lacking)
+
+
+def _of_scores(scores: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    yield from _beside_twins(scores.assign(form="score", edited_first=np.nan), [*_ITEM, "candidate_id"])
+
+
+def _of_pairs(pairs: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Yield pairs of which it is known which candidate is edited, or would be, and what was shown first."""
+    if "edited" not in pairs:
+        return
+    shown = pairs[pairs["order_known"].astype(bool)]
+    one, two = shown["candidate_id"].astype(str), shown["opponent_id"].astype(str)
+    pair = one.where(one < two, two) + " " + two.where(one < two, one)
+    shown = shown.assign(pair=pair, form="pair", scale=None)
+    named = shown.loc[shown["edit"] != "", [*_ITEM, "pair", "edit", "edited"]].drop_duplicates()
+    for (name, edited), part in named.groupby(["edit", "edited"], sort=False):
+        own = shown["edit"].isin([name, f"{PREFIX}{name}"]) & (shown["edited"] == edited)
+        twins = shown[(shown["edit"] == "") | own]
+        twins = twins.merge(part[[*_ITEM, "pair"]], on=[*_ITEM, "pair"])
+        first = (twins["candidate_id"].astype(str) == str(edited)).astype(float)
+        yield from _beside_twins(twins.assign(edited_first=first), [*_ITEM, "pair"])
+
+
+def _beside_twins(trials: pd.DataFrame, item: list[str]) -> Iterator[pd.DataFrame]:
+    """Yield the judgements of each edit with those of the same items unedited, and null-edited."""
+    known = available()
+    for name in dict.fromkeys(trials["edit"]):
+        if not name or str(name).startswith(PREFIX):
+            continue
+        variants = trials["edit"].map({"": UNEDITED, name: EDITED, f"{PREFIX}{name}": NULL})
+        here = trials.assign(variant=variants)[variants.notna()]
+        both = here.groupby(item, sort=False)["variant"].transform("nunique") > 1
+        edited = here["variant"].eq(EDITED).groupby([here[column] for column in item]).transform("any")
+        chosen = here[both & edited]
+        if {UNEDITED, EDITED} <= set(chosen["variant"]):
+            quality = known[name].quality if name in known else "left"
+            yield chosen.assign(edit=name, quality=quality, changed=1.0)

@@ -1,0 +1,83 @@
+"""What is estimated of edits, and how it is read and calibrated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from biaslab.core import Calibration, Metric
+from biaslab.probes.base import LABEL_MASS
+
+#: How a candidate is shown.
+UNEDITED, EDITED, NULL = VARIANTS = ("unedited", "edited", "null edit")
+
+_JUDGE: dict[str, Any] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
+#: A judge whom any change moves is fair as long as meaning does not move it further: the null edit is planted too.
+_MOVED = {"authority": 0.5, "null:authority": 0.5}
+
+
+def _calibration(form: str, planted: float) -> Calibration:
+    """Plant one edit beside a null edit that has an effect too, and leave one value of a metric."""
+    return Calibration(
+        fair=_JUDGE | {"edits": _MOVED},
+        planted=_JUDGE | {"edits": _MOVED | {"authority": 0.5 + planted}},
+        parameters={"edits": ("authority",), "forms": (form,), "n_candidates": None, "n_pairs": None},
+    )
+
+
+_OF_PAIRS = _calibration("pair", 0.35)
+_THAN = "for the edit than for a null edit of its size"
+_DEFENDED: dict[str, Any] = {
+    "above": "pays more for the edit with the defence than without",
+    "below": "pays less for the edit with the defence than without",
+}
+
+SCORES = (
+    Metric(
+        "score_excess",
+        "score with the edit minus with its null edit",
+        "points",
+        null=0.0,
+        above=f"scores the same text higher {_THAN}",
+        below=f"scores the same text lower {_THAN}",
+        advice="take out of candidates what the edit puts in, or tell the judge to disregard it, and measure again",
+        matters=0.25,
+        primary=True,
+        calibration=_calibration("score", 0.45),
+    ),
+    Metric("score_excess_sd", "the same in standard deviations of the judge's scores", "SD", null=0.0),
+    Metric("score_worth", "points of human score that the excess is worth", "points"),
+    Metric("score_effect", "score with an edit minus without", "points", null=0.0),
+    Metric("score_defended", "score excess with the defence minus without", "points", null=0.0, **_DEFENDED),
+    Metric("top_rate", "scores at the top of the scale", "share"),
+)
+PAIRS = (
+    Metric(
+        "win_excess",
+        "P(the edited wins), edit minus null edit",
+        "probability",
+        null=0.0,
+        above=f"prefers a text more often {_THAN}",
+        below=f"prefers a text less often {_THAN}",
+        advice="take out of candidates what the edit puts in, or tell the judge to disregard it, and measure again",
+        matters=0.05,
+        primary=True,
+        calibration=_OF_PAIRS,
+    ),
+    Metric(
+        "logit_excess",
+        "the same in logits",
+        "logits",
+        null=0.0,
+        calibration=replace(_OF_PAIRS, conservative=("text",)),  # of few pairs that flip
+    ),
+    Metric("win_effect", "P(the edited wins) with an edit minus without", "probability", null=0.0),
+    Metric("logit_effect", "the same in logits", "logits", null=0.0),
+    Metric("win_defended", "win excess with the defence minus without", "probability", null=0.0, **_DEFENDED),
+    Metric("flip_rate", "winner other than without the edit", "share"),
+    Metric("flip_excess", "flips with the edit minus with its null edit", "share", null=0.0),
+    Metric("worse_wins", "decisions for the worse candidate, which is edited", "share"),
+    Metric("side_win_excess", "P(the edited wins), edit minus null edit, by which is edited", "probability"),
+    Metric("side_logit_excess", "the same in logits", "logits"),
+)
+BOTH = (Metric("untouched", "texts in which the edit finds nothing to change", "share"), LABEL_MASS)

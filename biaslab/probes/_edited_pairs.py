@@ -1,0 +1,195 @@
+"""What an edit does to comparisons: of a pair that was judged as it is, with one of the two edited, and null-edited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.probes._edit_metrics import EDITED, NULL, UNEDITED, VARIANTS
+from biaslab.probes._edited_scores import mean_over, touched, whole
+from biaslab.probes.base import Cell, Estimable, Part
+from biaslab.ranking import pairs
+from biaslab.ranking.order_odds import common_log_odds, is_counted, log_odds
+from biaslab.stats import Estimate, Ratio, Resampling, completed, has_value, of_items, usable, whole_blocks
+
+Floats = NDArray[np.float64]
+_STRATUM = ["context_id", "candidate_id", "edited_first"]
+_GAP = ("human_gap",)
+_CONTRAST = (EDITED, NULL)
+
+
+def pair_parts(cell: Cell, gap_bins: int) -> Iterator[Part]:
+    """Yield the metrics of one edit, from comparisons in both orders."""
+    trials = oriented(touched(cell))
+    contrast = whole(cell, trials, "shown", _orders(*_CONTRAST), _GAP, loud=True)
+    metrics = _gains(trials, contrast, _CONTRAST, cell.resampling, 0.0)
+    if contrast.attrs["n_dropped"] and isinstance(ratio := metrics["win"], Ratio):
+        metrics["win"] = replace(ratio, extremes=_extremes(trials))
+    note = cell.note_missing(contrast, "variant", _CONTRAST)
+    yield Part({f"{name}_excess": found for name, found in metrics.items()}, contrast, note=note)
+    yield from _beside_unedited(cell, trials)
+    yield from _flips(cell, trials)
+    for edited, part in _sides(contrast) if cell.wants("side_win_excess", "side_logit_excess") else ():
+        found = _gains(trials, part, _CONTRAST, cell.resampling, None)
+        yield Part({f"side_{name}_excess": one for name, one in found.items()}, part, {"edited": edited})
+    for gap, part in pairs.by_gap(contrast, gap_bins) if cell.everything else ():
+        if _of_one_context(part):
+            continue
+        found = _gains(trials, _counted_as(contrast, part), _CONTRAST, cell.resampling, None)
+        yield Part({f"{name}_excess": one for name, one in found.items()}, part, {"human_gap": gap})
+
+
+def oriented(trials: pd.DataFrame) -> pd.DataFrame:
+    """Turn judgements of what is shown first into judgements of the candidate that is edited, or would be.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Pair trials with ``edited_first``: 1 where the candidate shown first is the one of the pair that is edited.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``value`` is the probability that it wins, ``human_gap`` how much higher humans score it, ``candidate_id`` a
+        name of the pair, ``shown`` variant and order; ``wins`` and ``losses`` count decisions, ties aside: one, or as
+        many as there are samples.
+    """
+    first = trials["edited_first"].to_numpy(float) == 1
+    decided, samples = pairs.decisions(trials), pairs.sample_counts(trials)
+    won = np.where(first, decided, 1 - decided)
+    names = trials[["candidate_id", "opponent_id"]].astype(str).to_numpy(object)
+    pair = np.where(first, names[:, 0], names[:, 1]) + " beside " + np.where(first, names[:, 1], names[:, 0])
+    weight = np.where(np.isnan(samples), 1.0, samples)
+    known = has_value(trials)
+    return trials.assign(
+        value=np.where(first, trials["value"], 1 - trials["value"]),
+        human_gap=np.where(first, 1, -1) * trials["human_gap"].to_numpy(float),
+        candidate_id=pair,
+        shown=trials["variant"].astype(str) + np.where(first, ", first", ", second"),
+        wins=np.where(known, np.nan_to_num(won) * weight, np.nan),
+        losses=np.where(known, np.nan_to_num(1 - won) * weight, np.nan),
+        weight=weight,
+    )
+
+
+def _orders(*variants: str) -> list[str]:
+    return [f"{variant}, {place}" for variant in variants for place in ("first", "second")]
+
+
+def _mean(blocks: pd.DataFrame, variant: str) -> Floats:
+    found: Floats = blocks[_orders(variant)].to_numpy(float).mean(axis=1)
+    return found
+
+
+def _mean_logit(blocks: pd.DataFrame, variant: str) -> Floats:
+    p = blocks[_orders(variant)].to_numpy(float)
+    found: Floats = log_odds(p).mean(axis=1)
+    return found
+
+
+def _gains(
+    trials: pd.DataFrame, blocks: pd.DataFrame, levels: tuple[str, str], resampling: Resampling, null: float | None
+) -> dict[str, Estimable]:
+    """Return by how much the edited candidate wins more often under one variant than another, and in logits."""
+    one, other = (_mean(blocks, level) for level in levels)
+    metrics: dict[str, Estimable] = {"win": mean_over(blocks, one - other, (-1.0, 1.0), null)}
+    if blocks.empty or not is_counted(usable(trials)):
+        gained = np.subtract(*(_mean_logit(blocks, level) for level in levels))
+        return metrics | {"logit": mean_over(blocks, gained, None, null)}
+    return metrics | {"logit": partial(_counted_logits, of_items(trials, blocks), levels, resampling, null)}
+
+
+def _counted_logits(
+    trials: pd.DataFrame, levels: tuple[str, str], resampling: Resampling, null: float | None
+) -> Estimate:
+    """Return the log odds ratio of winning under both variants, common to all pairs and orders."""
+    known = usable(trials)
+    one, other = (known[known["variant"] == level].groupby(_STRATUM)[["wins", "losses"]].sum() for level in levels)
+    both = one.join(other.add_suffix("_there"), how="inner")
+    won, lost, there, lost_there = (both[name] for name in ("wins", "losses", "wins_there", "losses_there"))
+    missing = f"undefined: no pair is won only {levels[0]}, or none only {levels[1]}; more samples may show both"
+    context = both.index.get_level_values(0)
+    return common_log_odds(context, won, lost, there, lost_there, resampling, null, missing)
+
+
+def _extremes(trials: pd.DataFrame) -> tuple[Ratio, Ratio]:
+    """Return the excess with every missing judgement at what makes it least, and greatest."""
+
+    def filled(edited: float, null: float) -> Ratio:
+        values = dict.fromkeys(_orders(EDITED), edited) | dict.fromkeys(_orders(NULL), null)
+        judged = trials[trials["shown"].isin(list(values))]
+        filled_in = completed(judged, judged["shown"].map(values).astype(float))
+        found = whole_blocks(filled_in, "shown", list(values), "", ())
+        return mean_over(found, _mean(found, EDITED) - _mean(found, NULL), (-1.0, 1.0), None)
+
+    return filled(0.0, 1.0), filled(1.0, 0.0)
+
+
+def _beside_unedited(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
+    """Yield what edit and null edit do beside the pair as it is."""
+    for variant in _CONTRAST if cell.wants("win_effect", "logit_effect") else ():
+        blocks = whole(cell, trials, "shown", _orders(variant, UNEDITED), _GAP)
+        found = _gains(trials, blocks, (variant, UNEDITED), cell.resampling, 0.0)
+        yield Part({f"{name}_effect": one for name, one in found.items()}, blocks, {"variant": variant})
+
+
+def _flips(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
+    """Yield how often the winner is another than without the edit, and how often the worse one wins."""
+    if not cell.wants("flip_rate", "flip_excess", "worse_wins"):
+        return
+    levels = _orders(*VARIANTS)
+    won, lost = (
+        whole(cell, trials.assign(value=trials[name] / trials["weight"]), "shown", levels, _GAP)
+        for name in ("wins", "losses")
+    )
+    flips = {variant: _differing(won, lost, variant) for variant in _CONTRAST}
+    excess = mean_over(won, flips[EDITED] - flips[NULL], (-1.0, 1.0), 0.0)
+    yield Part({"flip_excess": excess}, won)
+    for variant, rate in flips.items():
+        yield Part({"flip_rate": mean_over(won, rate, (0.0, 1.0), None)}, won, {"variant": variant})
+    below = (won["human_gap"] < 0).to_numpy()
+    worse = below & (not _of_one_context(won[below]))
+    for variant in VARIANTS:
+        wins, losses = _mean(won, variant)[worse], _mean(lost, variant)[worse]
+        missing = won.attrs["why"] if won.empty else "undefined: the worse one is edited in fewer than 2 contexts"
+        success = Ratio(won["context_id"][worse], wins, wins + losses, None, (0.0, 1.0), missing, "score")
+        yield Part({"worse_wins": success}, _counted_as(won, won[worse]), {"variant": variant})
+
+
+def _differing(won: pd.DataFrame, lost: pd.DataFrame, variant: str) -> Floats:
+    """Return how often a decision under a variant differs from one of the same pair, in the same order, as it is."""
+    w, x = (won[_orders(name)].to_numpy(float) for name in (variant, UNEDITED))
+    v, y = (lost[_orders(name)].to_numpy(float) for name in (variant, UNEDITED))
+    same = w * x + v * y + (1 - w - v) * (1 - x - y)
+    found: Floats = 1 - same.mean(axis=1)
+    return found
+
+
+def _sides(blocks: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Split pairs by whether the better or the worse candidate is edited, or one of two that are as good."""
+    sides: dict[str, pd.Series] = {
+        "better": blocks["human_gap"] > 0,
+        "worse": blocks["human_gap"] < 0,
+        "equal": blocks["human_gap"] == 0,
+    }
+    for edited, chosen in sides.items():
+        part = blocks[chosen]
+        if not _of_one_context(part):
+            yield edited, _counted_as(blocks, part)
+
+
+def _of_one_context(part: pd.DataFrame) -> bool:
+    """Say whether a breakdown has no interval."""
+    return bool(part["context_id"].nunique() < 2)
+
+
+def _counted_as(blocks: pd.DataFrame, part: pd.DataFrame) -> pd.DataFrame:
+    """Return some of the blocks with the number of their judgements."""
+    judged = round(blocks.attrs["n_trials"] * len(part) / max(len(blocks), 1))
+    part.attrs = blocks.attrs | {"n_trials": judged, "n_dropped": 0}
+    return part

@@ -1,0 +1,148 @@
+"""What an edit does to scores: of an item that was scored as it is, with the edit and with the null edit."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from biaslab.errors import MissingDataWarning
+from biaslab.probes._edit_metrics import EDITED, NULL, UNEDITED, VARIANTS
+from biaslab.probes.base import Cell, Estimable, Part
+from biaslab.scales import Scale, scale_named
+from biaslab.stats import ITEM, Estimate, Inference, Ratio, Resampling, cluster_statistic, sum_by_context, undefined
+
+Floats = NDArray[np.float64]
+_SAME = 1e-9  # a variance below this is rounding
+
+
+def score_parts(cell: Cell) -> Iterator[Part]:
+    """Yield the metrics of one edit, from scores."""
+    trials, scale = touched(cell), scale_named(str(cell.trials["scale"].iloc[0]))
+    ends = scale.low, scale.high
+    contrast = whole(cell, trials, "variant", (EDITED, NULL), loud=True)
+    excess = cell.bounded(partial(_shift, ends, (EDITED, NULL)), contrast, "variant", (EDITED, NULL), ends)
+    yield Part({"score_excess": excess}, contrast, note=cell.note_missing(contrast, "variant", (EDITED, NULL)))
+    all_three = whole(cell, trials, "variant", VARIANTS, keep=("human",))
+    more: dict[str, Estimable] = {
+        "score_excess_sd": partial(_in_deviations, all_three, cell.resampling),
+        "score_worth": partial(_worth, all_three, cell.resampling),
+    }
+    yield Part(more, all_three)
+    for variant in (EDITED, NULL):
+        beside = whole(cell, trials, "variant", (variant, UNEDITED))
+        yield Part({"score_effect": _shift(ends, (variant, UNEDITED), beside)}, beside, {"variant": variant})
+    for variant in VARIANTS:
+        yield Part({"top_rate": _top_rate(all_three, variant, scale)}, all_three, {"variant": variant})
+
+
+def touched(cell: Cell) -> pd.DataFrame:
+    """Return the trials of texts in which the edit changes something."""
+    return cell.trials[cell.trials["changed"] == 1]
+
+
+def untouched(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> Ratio:
+    """Return the share of items in which the edit finds nothing to change."""
+    once = trials.drop_duplicates(list(by))
+    return Ratio(once["context_id"], once["changed"] == 0, np.ones(len(once)), bounds=(0.0, 1.0))
+
+
+def whole(
+    cell: Cell,
+    trials: pd.DataFrame,
+    condition: str,
+    levels: Sequence[str],
+    keep: Sequence[str] = (),
+    loud: bool = False,
+) -> pd.DataFrame:
+    """Put levels of a condition side by side (`Cell.blocks`); nothing where one was not judged at all.
+
+    Only one contrast of a cell warns of what is missing: ``loud``.
+    """
+    lacking = [level for level in levels if level not in set(trials[condition])]
+    if lacking:
+        blank = pd.DataFrame({name: pd.Series(dtype=object) for name in ITEM})
+        blank = blank.assign(**dict.fromkeys((*keep, *levels), pd.Series(dtype=float)))
+        blank.attrs.update(n_trials=0, n_dropped=0, why=_why(trials, lacking[0]))
+        return blank
+    with warnings.catch_warnings():
+        if not loud:
+            warnings.simplefilter("ignore", MissingDataWarning)
+        found = cell.blocks(condition, levels, keep, trials)
+    found.attrs["why"] = f"undefined: nothing was judged readably as {' and '.join(levels)}"
+    return found
+
+
+def mean_over(blocks: pd.DataFrame, values: ArrayLike, bounds: tuple[float, float] | None, null: float | None) -> Ratio:
+    """Return the mean of one value an item, with a t test and interval over contexts where it has a null."""
+    how: Inference = "resampling" if null is None else "t"
+    return Ratio(blocks["context_id"], values, np.ones(len(blocks)), null, bounds, blocks.attrs.get("why", ""), how)
+
+
+def _why(trials: pd.DataFrame, lacking: str) -> str:
+    if trials.empty:
+        return "undefined: the edit finds nothing to change in any text"
+    return f"undefined: no text was judged as {lacking.partition(',')[0]}"
+
+
+def _shift(ends: tuple[float, float], levels: tuple[str, str], blocks: pd.DataFrame) -> Ratio:
+    width = ends[1] - ends[0]
+    return mean_over(blocks, blocks[levels[0]] - blocks[levels[1]], (-width, width), 0.0)
+
+
+def _top_rate(blocks: pd.DataFrame, variant: str, scale: Scale) -> Ratio:
+    """Return how often a score lies nearer to the top of the scale than to the value below it."""
+    highest = np.array(scale.values)[-2:]
+    top = blocks[variant] > highest.mean()
+    return Ratio(blocks["context_id"], top, np.ones(len(blocks)), None, (0.0, 1.0), blocks.attrs["why"], "score")
+
+
+def _in_deviations(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
+    """Return the mean excess over the standard deviation of the judge's scores of texts as they are."""
+    if blocks.empty:
+        return undefined(blocks.attrs["why"])
+    score = blocks[UNEDITED] - blocks[UNEDITED].mean()
+    sums = _summed(blocks, resampling, blocks[EDITED] - blocks[NULL], np.ones(len(blocks)), score, score**2)
+
+    def in_deviations(weights: Floats) -> Floats:
+        gained, n, first, second = (weights @ sums).T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            variance = second / n - (first / n) ** 2
+            return np.where(variance > _SAME, gained / n / np.sqrt(np.maximum(variance, 0.0)), np.nan)
+
+    missing = "undefined: the judge gives all texts the same score"
+    return cluster_statistic(in_deviations, len(sums), resampling, 0.0, missing=missing, inference="t")
+
+
+def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
+    """Return the mean excess over what the judge gives for a point of human score, within contexts.
+
+    Undefined unless that is shown to be above 0: next to nothing, it would make any excess worth any number of points.
+    """
+    rated = blocks[blocks["human"].notna()]
+    if rated.empty:
+        return undefined(blocks.attrs["why"] if blocks.empty else "undefined: no human scores")
+    centred = rated[["human", UNEDITED]] - rated.groupby("context_id")[["human", UNEDITED]].transform("mean")
+    human, score = centred["human"].to_numpy(), centred[UNEDITED].to_numpy()
+    gained = rated[EDITED] - rated[NULL]
+    sums = _summed(rated, resampling, gained, np.ones(len(rated)), human * score, human**2)
+
+    def slope(weights: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((weights @ sums[:, 2]) / (weights @ sums[:, 3]), float)
+
+    def worth(weights: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((weights @ sums[:, 0]) / (weights @ sums[:, 1]) / slope(weights), float)
+
+    if not cluster_statistic(slope, len(sums), resampling).ci_low > 0:
+        return undefined("undefined: the judge's scores are not shown to rise with the humans'", len(sums))
+    return cluster_statistic(worth, len(sums), resampling)
+
+
+def _summed(blocks: pd.DataFrame, resampling: Resampling, *values: ArrayLike) -> Floats:
+    return sum_by_context(resampling.cluster_of(blocks["context_id"]), *values)[0]

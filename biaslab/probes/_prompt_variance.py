@@ -1,0 +1,243 @@
+"""What share of the variance of scores, or of verdicts on pairs, the prompt has, what the items, what chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.stats import (
+    ITEM,
+    ROUNDING,
+    Crossed,
+    Estimate,
+    Fit,
+    Resampling,
+    cluster_statistic,
+    fit_components,
+    number_items,
+    over_clusters,
+    spread_of_means,
+    undefined,
+    usable,
+)
+
+Floats = NDArray[np.float64]
+#: Components of scores, and of verdicts on pairs.
+OF_SCORES = ("context", "item", "template", "item × template", "resampling")
+OF_PAIRS = ("pair", "order", "pair × order", "order × template", "pair × template", "resampling")
+#: Those that another prompt would change.
+OF_PROMPTS = frozenset({"template", "item × template", "order × template", "pair × template"})
+_GROUPS = 20  # of contexts that are left out together where a mixed model is fitted without each
+_UNKNOWN = "undefined: it takes two texts of a request at least to see its noise (replicates=2)"
+_MERGED = "the noise of resampling, which these answers do not show, is in {crossing} × template"
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """The items that were judged under every template, and the variance components of their scores.
+
+    Parameters
+    ----------
+    names : ndarray, shape (contexts,)
+        What the contexts are called.
+    crossed : Crossed
+        Scores of all items; of pairs the probability of the first, both orders of pair k in places k and k + half.
+    pairs : bool
+        Whether these are pairs.
+    fit : {"anova", "reml"}
+        As for `biaslab.stats.fit_components`.
+    sampled : bool
+        Whether answers are samples.
+    """
+
+    names: NDArray[Any]
+    crossed: Crossed
+    pairs: bool
+    fit: Fit
+    sampled: bool
+    _known: dict[bytes, dict[str, Floats]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, blocks: pd.DataFrame, trials: pd.DataFrame, templates: Sequence[str], pairs: bool, fit: Fit) -> Shares:
+        """Arrange blocks of the items, and what their samples say.
+
+        Parameters
+        ----------
+        blocks : pandas.DataFrame
+            As `biaslab.probes.base.Cell.blocks` makes them: one row an item, one column a template.
+        trials : pandas.DataFrame
+            Of the cell, with the same names of items.
+        templates : sequence of str
+            The columns, in order.
+        pairs, fit
+            As above.
+        """
+        if pairs:
+            blocks = _in_both_orders(blocks)
+        codes, names = pd.factorize(blocks["context_id"])
+        scores = blocks[list(templates)].to_numpy(float)
+        sampled = not _is_exact(trials)
+        spread = _spread(blocks, trials, templates) if sampled and len(blocks) else (None, None, None)
+        return cls(np.asarray(names, object), Crossed(codes, scores, *spread), pairs, fit, sampled)
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Names of the components."""
+        return OF_PAIRS if self.pairs else OF_SCORES
+
+    def share(self, wanted: Sequence[str], resampling: Resampling) -> Estimate:
+        """Estimate the share that some components have of the variance, with an interval over contexts."""
+        if self.crossed.why_undefined:
+            return undefined(self.crossed.why_undefined, len(self.names))
+        if wanted == ["item"] and np.bincount(self.crossed.context).max() == 1:
+            return undefined("undefined: one item a context, whose variance is in context", len(self.names))
+        unknown = self.sampled and math.isnan(self._parts(np.ones((1, len(self.names))))["resampling"][0])
+        if wanted == ["resampling"] and (unknown or not self.sampled):
+            return undefined(_UNKNOWN, len(self.names)) if unknown else self._nothing()
+
+        def statistic(weights: Floats) -> Floats:
+            parts = self._parts(weights)
+            total = sum(np.nan_to_num(part) if name == "resampling" else part for name, part in parts.items())
+            with np.errstate(invalid="ignore"):  # nothing of nothing
+                return np.asarray(sum(parts[name] for name in wanted) / total)
+
+        grouped, n = over_clusters(statistic, self.names, self._groups(resampling))
+        why = "undefined: nothing varies, or the mixed model does not converge"
+        found = cluster_statistic(grouped, n, resampling, missing=why, scale="plain")
+        merged = _MERGED.format(crossing="pair" if self.pairs else "item")
+        return _within_bounds(found, len(self.names), merged if unknown else "")
+
+    def spread(self, resampling: Resampling) -> Estimate:
+        """Estimate the standard deviation of the templates' means, and test that they are all the same."""
+        scores, clusters = self.crossed.scores, resampling.cluster_of(self.names)
+        codes, names = pd.factorize(pd.Index(clusters))
+        home = codes[self.crossed.context] if len(scores) else self.crossed.context
+        apart = scores - scores.mean(axis=1, keepdims=True) if len(scores) else scores
+        apart = np.where(np.abs(apart) <= ROUNDING * np.abs(scores).max(initial=0.0), 0.0, apart)
+        sums = np.zeros((len(names), scores.shape[1]))
+        np.add.at(sums, home, apart)
+        return spread_of_means(sums, np.bincount(home, minlength=len(names)).astype(float), resampling)
+
+    def _parts(self, weights: Floats) -> dict[str, Floats]:
+        key = weights.tobytes()
+        if key not in self._known:
+            self._known[key] = self._of_pairs(weights) if self.pairs else self._of_scores(weights)
+        return self._known[key]
+
+    def _of_scores(self, weights: Floats) -> dict[str, Floats]:
+        found = fit_components(self.crossed, weights, self.fit)
+        values = found.context, found.item, found.condition, found.interaction, found.sampling
+        return dict(zip(OF_SCORES, values, strict=True))
+
+    def _of_pairs(self, weights: Floats) -> dict[str, Floats]:
+        """Split verdicts on both orders into what the position has, (p_ij + p_ji) / 2, and what the candidates have.
+
+        The mean square about ½ of verdicts is that of both parts. Which candidate of a pair is named first means
+        nothing, so that the second part is about 0, and a template changes it pair by pair only.
+        """
+        half, j = len(self.crossed.scores) // 2, self.crossed.scores.shape[1]
+        one, two = self.crossed.scores[:half], self.crossed.scores[half:]
+        first, better = (one + two) / 2, (one - two) / 2
+        context = self.crossed.context[:half]
+        size = len(self.names)
+        n, mean, sums, squares = (
+            np.bincount(context, column, size)
+            for column in (
+                np.ones(half),
+                first.mean(axis=1) - 0.5,
+                better.sum(axis=1) ** 2,
+                (better**2).sum(axis=1),
+            )
+        )
+        total, groups = weights @ n, weights.sum(axis=1)
+        position = (weights @ mean) / total
+        apart = weights @ mean**2 - 2 * position * (weights @ (mean * n)) + position**2 * (weights @ n**2)
+        order = position**2 - apart * groups / (groups - 1) / total**2
+        pair = (weights @ (sums - squares)) / total / (j * (j - 1))
+        found = fit_components(Crossed(context, first), weights, self.fit)
+        sampling, noise = self.crossed.sampling(weights)
+        crossing = found.interaction + (weights @ squares) / total / j - pair - noise
+        values = pair, order, found.context + found.item, found.condition, crossing, sampling
+        return dict(zip(OF_PAIRS, values, strict=True))
+
+    def _groups(self, resampling: Resampling) -> Resampling:
+        """Put contexts into few groups where each that is left out means another mixed model."""
+        if self.fit == "anova":
+            return resampling
+        codes = pd.factorize(pd.Index(resampling.cluster_of(self.names)))[0]
+        return replace(resampling, clusters=dict(zip(self.names, codes % _GROUPS, strict=True)))
+
+    def _nothing(self) -> Estimate:
+        note = "exact distributions: nothing is resampled"
+        return Estimate(0.0, math.nan, 0.0, 0.0, math.nan, math.nan, len(self.names), "none", note)
+
+
+def combined(trials: pd.DataFrame) -> pd.DataFrame:
+    """Name pairs in their order as one item each."""
+    both = trials["candidate_id"].astype(str) + "\t" + trials["opponent_id"].astype(str)
+    return trials.assign(candidate_id=both)
+
+
+def _in_both_orders(blocks: pd.DataFrame) -> pd.DataFrame:
+    """Return pairs with both orders: first all in one order, then the same in the other."""
+    names = blocks["candidate_id"].str.split("\t", n=1, expand=True) if len(blocks) else pd.DataFrame({0: [], 1: []})
+    swapped = (names[0] > names[1]).to_numpy(bool)
+    low, high = names[0].where(~swapped, names[1]), names[1].where(~swapped, names[0])
+    keyed = blocks.set_index(pd.MultiIndex.from_arrays([blocks["context_id"], low, high]))
+    one, two = keyed[~swapped], keyed[swapped]
+    shared = one.index.intersection(two.index, sort=False)
+    return pd.concat([one.loc[shared], two.loc[shared]], ignore_index=True)
+
+
+def _is_exact(trials: pd.DataFrame) -> bool:
+    """Say whether answers are whole distributions: neither texts nor counted samples."""
+    mass = trials.get("label_mass", pd.Series(math.nan, trials.index))
+    counted = trials.get("samples", pd.Series(math.nan, trials.index))
+    return bool(mass[trials["value"].notna()].notna().all() and counted.isna().all())
+
+
+def _spread(
+    blocks: pd.DataFrame, trials: pd.DataFrame, templates: Sequence[str]
+) -> tuple[Floats | None, Floats | None, Floats | None]:
+    """Return squared deviations of samples, degrees of freedom and numbers, shape (items, templates) each."""
+    read = [name for name in (*ITEM, "template", "value", "samples", "form") if name in trials]
+    found = pd.concat([blocks[list(ITEM)].assign(template=None), usable(trials)[read]], ignore_index=True)
+    item = number_items(found)[0]  # the blocks' own come first
+    place: Mapping[str, int] = {name: at for at, name in enumerate(templates)}
+    at = found["template"].map(place).to_numpy(float)
+    chosen = (item < len(blocks)) & np.isfinite(at)
+    cell = item[chosen] * len(templates) + at[chosen].astype(np.intp)
+    value, counted = found["value"].to_numpy(float)[chosen], _counted(found)[chosen]
+    shape, size = (len(blocks), len(templates)), len(blocks) * len(templates)
+    n, total, squares = (np.bincount(cell, column, size) for column in (np.ones(len(cell)), value, value**2))
+    if np.isfinite(counted).any():
+        k, p = np.bincount(cell, np.nan_to_num(counted, nan=1.0), size) / n, total / n
+        known = float(_is_share(found))
+        columns: tuple[Any, ...] = (k * p * (1 - p) * known, (k - 1) * known, k)
+    else:
+        columns = np.maximum(squares - total**2 / n, 0.0), n - 1.0, n + 0.0
+    ss, degrees, sizes = (np.asarray(column, float).reshape(shape) for column in columns)
+    return ss, degrees, sizes
+
+
+def _counted(trials: pd.DataFrame) -> Floats:
+    return trials["samples"].to_numpy(float) if "samples" in trials else np.full(len(trials), math.nan)
+
+
+def _is_share(trials: pd.DataFrame) -> bool:
+    """Say whether values are shares of samples, whose variance follows from them; a mean score hides its own."""
+    return bool((trials.get("form", pd.Series("score", trials.index)).dropna() == "pair").all())
+
+
+def _within_bounds(found: Estimate, contexts: int, note: str) -> Estimate:
+    """Cut a share, and its interval, to what a share can be."""
+    cut = "chance put it below 0" if found.estimate < 0 else ""
+    said = "; ".join(filter(None, (found.note, note, cut)))
+    value, low, high = (float(np.clip(end, 0.0, 1.0)) for end in (found.estimate, found.ci_low, found.ci_high))
+    return replace(found, estimate=value, ci_low=low, ci_high=high, n_contexts=contexts, note=said)

@@ -1,0 +1,181 @@
+"""How one item is asked under every variant of the prompt, with earlier verdicts in the chat where one has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations, islice, product
+from typing import Any, TypeVar
+
+import numpy as np
+
+from biaslab import prompts
+from biaslab.core import About, Choice, Completion, Message, Request, Scalar, Trial
+from biaslab.datasets.schema import Dataset, count_words
+from biaslab.errors import InputError
+from biaslab.probes.base.pair_probe import draw_of
+from biaslab.prompts.variants import Form, Variant
+from biaslab.scales import Scale
+from biaslab.scoring.pointwise import Asking, Item, Question, about_scores
+
+_DONORS = (
+    8  # contexts, the first of a data set, of which two lend examples: more contexts leave the prompts as they are
+)
+_SHOTS = 2
+_VERDICT = 32  # tokens of the name of a candidate
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class Example:
+    """An earlier question of another context, and its verdict."""
+
+    prompt: str
+    verdict: str
+    score: float | None = None
+
+    @property
+    def turns(self) -> tuple[Message, Message]:
+        """Question and verdict, as a chat has them."""
+        return Message("user", self.prompt), Message("assistant", self.verdict)
+
+
+@dataclass(frozen=True)
+class Chats:
+    """The chats in which variants put a question about one attribute of a data set.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What is judged, and where examples come from.
+    items : mapping of str to sequence of Item
+        By context, in the data set's order.
+    attribute : str
+        What is judged.
+    scale : Scale
+        Of scores.
+    seed : int
+        Of the draw of examples.
+    """
+
+    dataset: Dataset
+    items: dict[str, list[Item]]
+    attribute: str
+    scale: Scale
+    seed: int
+    _known: dict[Any, Example] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def lends(self) -> bool:
+        """Whether every context has examples of others."""
+        return len(self._donors) > _SHOTS
+
+    def rate(self, item: Item, variant: Variant) -> Question:
+        """Ask for the score of an item."""
+        prompt = variant.rate(self.dataset, self.attribute, self.scale, item.text, item.context)
+        shots = self._shots(item.context_id, variant, pair=False)
+        previous = shots[-1].score if shots else None
+        about = replace(about_scores(item, [self.attribute], self.scale, previous=previous), template=variant.name)
+        return Question(item, self.attribute, self._chat(prompt, variant, shots), self.scale, about)
+
+    def compare(self, first: Item, second: Item, variant: Variant, asking: Asking) -> Iterator[tuple[Request, int]]:
+        """Ask which of two items is better: yield each request and the number of its replicate."""
+        prompt = variant.compare(self.dataset, self.attribute, first.text, second.text, first.context)
+        chat = self._chat(prompt, variant, self._shots(first.context_id, variant, pair=True))
+        about = About(
+            first.context_id,
+            (first.candidate_id, second.candidate_id),
+            (first.text, second.text),
+            (self.attribute,),
+            bool(first.context.strip()),
+            variant.names(self.dataset.noun),
+            template=variant.name,
+        )
+        if asking.answer == "distribution":
+            yield Choice(chat, about.labels, about), 0
+            return
+        for replicate in range(asking.replicates):
+            yield Completion(chat, asking.temperature, _VERDICT, replicate, asking.seed, about), replicate
+
+    def trials(
+        self, context_id: str, form: Form, variants: Sequence[Variant], asking: Asking, n_items: int | None
+    ) -> Iterator[Trial]:
+        """Yield the trials of one context: of its items, candidates or pairs in both orders, under every variant."""
+        found = self.items[context_id]
+        if form == "score":
+            for item, variant in product(_drawn(found, n_items, self.seed, context_id), variants):
+                where = _named(form, variant) | {"words": count_words(item.text)}
+                yield from self.rate(item, variant).trials(asking, where)
+            return
+        for pair in _drawn(list(combinations(found, 2)), n_items, self.seed, context_id):
+            for (first, second), variant in product((pair, pair[::-1]), variants):
+                yield from self._pair(first, second, variant, asking)
+
+    def _pair(self, first: Item, second: Item, variant: Variant, asking: Asking) -> Iterator[Trial]:
+        gap = first.human[self.attribute] - second.human[self.attribute]
+        condition = _named("pair", variant) | {"answer": asking.answer, "human_gap": gap}
+        names, labels = (first.candidate_id, second.candidate_id), variant.names(self.dataset.noun)
+        for request, replicate in self.compare(first, second, variant, asking):
+            yield Trial(request, first.context_id, self.attribute, *names, replicate, condition, labels)
+
+    def _chat(self, prompt: str, variant: Variant, shots: Sequence[Example]) -> tuple[Message, ...]:
+        role = prompts.render("variant_system", noun=self.dataset.noun) if variant.system else ""
+        opening = (Message("system", role),) if role else ()
+        return *opening, *(turn for shot in shots for turn in shot.turns), Message("user", prompt)
+
+    def _shots(self, context_id: str, variant: Variant, pair: bool) -> list[Example]:
+        """Return examples of two contexts other than the judged one, in the order that the variant has."""
+        if not variant.shots:
+            return []
+        donors = [name for name in self._donors if name != context_id][:_SHOTS]
+        if len(donors) < _SHOTS:
+            raise InputError(
+                "dataset",
+                self.dataset.name,
+                f"{_SHOTS + 1} contexts at least with candidates of different human scores on {self.attribute}, "
+                "for earlier verdicts in the chat",
+                'leave "shots" out of factors',
+            )
+        up, down = (self._lent(name, best, pair) for name, best in zip(donors, (True, False), strict=True))
+        return [down, up] if variant.shots == "up" else [up, down]
+
+    @cached_property
+    def _donors(self) -> list[str]:
+        able = (name for name, found in self.items.items() if len({*self._rated(found)}) > 1)
+        return sorted(islice(able, _DONORS), key=lambda name: float(draw_of(self.seed, name).random()))
+
+    def _rated(self, found: Sequence[Item]) -> list[float]:
+        return [score for item in found if not math.isnan(score := item.human[self.attribute])]
+
+    def _lent(self, *asked: Any) -> Example:
+        if asked not in self._known:
+            self._known[asked] = self._example(*asked)
+        return self._known[asked]
+
+    def _example(self, context_id: str, best: bool, pair: bool) -> Example:
+        """Make an example with the highest verdict, or with the lowest: of a pair, for the first or the second."""
+        rated = [item for item in self.items[context_id] if not math.isnan(item.human[self.attribute])]
+        ordered = sorted(rated, key=lambda item: item.human[self.attribute], reverse=best)
+        shown, other, base = ordered[0], ordered[-1], Variant("base", "base", rubric="none" if pair else "given")
+        if pair:
+            prompt = base.compare(self.dataset, self.attribute, shown.text, other.text, shown.context)
+            return Example(prompt, base.names(self.dataset.noun)[0 if best else 1])
+        low, high = self.dataset.scale
+        unit = (shown.human[self.attribute] - low) / (high - low)
+        values = np.array(self.scale.values)
+        at = int(np.abs((values - self.scale.low) / (self.scale.high - self.scale.low) - unit).argmin())
+        prompt = base.rate(self.dataset, self.attribute, self.scale, shown.text, shown.context)
+        return Example(prompt, self.scale.labels[at], self.scale.values[at])
+
+
+def _named(form: Form, variant: Variant) -> dict[str, Scalar]:
+    return {"form": form, "template": variant.name, "factor": variant.factor}
+
+
+def _drawn(found: list[_Item], n: int | None, seed: int, context_id: str) -> list[_Item]:
+    """Draw some without replacement, in their order; None is all. It depends on the seed and the context alone."""
+    if n is None or n >= len(found):
+        return found
+    return [found[i] for i in sorted(draw_of(seed, context_id).choice(len(found), n, replace=False))]

@@ -1,0 +1,289 @@
+"""Edits: what does a judge pay for a change that leaves the quality as it is? (Ye et al. 2024; Chen et al. 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, product
+from typing import Any, ClassVar, Literal, get_args
+
+import pandas as pd
+
+from biaslab.checks import require_one_of, require_some_of, require_whole
+from biaslab.core import Metric, Reply, Scalar, Status, Trial
+from biaslab.datasets.schema import Dataset
+from biaslab.edits import Edit as Change, changes, find_edit, null_edit, placed
+from biaslab.edits.null import PREFIX
+from biaslab.errors import InputError
+from biaslab.probes._edit_defences import UNDEFENDED, behind, defended_parts, with_defences
+from biaslab.probes._edit_logs import recorded_edits
+from biaslab.probes._edit_metrics import BOTH, EDITED, NULL, PAIRS, SCORES, UNEDITED
+from biaslab.probes._edited_pairs import pair_parts
+from biaslab.probes._edited_scores import score_parts, untouched
+from biaslab.probes.base import Accepted, Cell, PairProbe, Part, ScoreProbe, label_mass
+from biaslab.probes.base.pair_probe import draw_of, name_candidates
+from biaslab.prompts.defences import Defence, defend, shield
+from biaslab.scales import find_scale
+from biaslab.scoring.pointwise import Question, drawn_items
+
+Form = Literal["score", "pair"]
+#: One edit for each place of a change, and one that lengthens: what a study begins with.
+_USUAL = ("authority", "bandwagon", "padding", "refinement")
+
+
+@dataclass(frozen=True)
+class Edit(PairProbe, ScoreProbe):
+    """Judge texts as they are, with an edit that leaves their quality, and with a null edit of the same size.
+
+    Its further parameters are those of `biaslab.probes.base.ScoreProbe` and `biaslab.probes.base.PairProbe`. The edits
+    themselves are in `biaslab.edits`, whose `Edit` is a single one; this class is the probe.
+
+    Parameters
+    ----------
+    edits : sequence of str, biaslab.edits.Edit or callable, optional
+        Names of `biaslab.edits.available`, edits, or one's own functions from text to text. By default *authority*,
+        *bandwagon*, *padding* and *refinement*. Every edit adds two thirds of the requests.
+    forms : sequence of {"score", "pair"}
+        Score single candidates, and/or compare pairs of them in both orders.
+    n_candidates : int, optional
+        Candidates a context that are scored, drawn at random; None is all of them.
+    n_pairs : int, optional
+        Pairs a context that are compared, drawn at random, and which of the two is edited; None is all pairs.
+    template : {1, 2}
+        Comparative template.
+    gap_bins : int
+        Bins of the human score gap.
+    defences : sequence of {"none", "delimiters", "quoting", "reminder", "two_step"}
+        What stands in the prompt against candidates that speak to their judge (`biaslab.prompts.defences`); everything
+        is asked under each.
+    answer : {"distribution", "text"}
+        Read the probabilities of the labels, or generate text and read it.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range, or an edit is unknown or comes twice.
+
+    Notes
+    -----
+    A text is judged in three variants: *unedited*, *edited* and with the *null edit*, which changes as much in the same
+    place and means nothing (`biaslab.edits.null`). Any change moves a score; only what the edit does beyond its null
+    edit is due to what it says. So the primary metrics are differences between these two, the *excess*; the effect of
+    each beside the unedited text stands next to it. Every edit is compared with its own null edit on whole blocks: an
+    item, or a pair in both orders, for which one is missing drops out and is counted in ``n_dropped``. Texts in which
+    an edit finds nothing to change do not enter (``untouched``).
+
+    Estimates, one a judge × data set × attribute × edit × form. From scores (``form`` "score"), in points of the scale:
+
+    ``score_excess`` (primary; null 0)
+        Score with the edit minus score with its null edit.
+    ``score_excess_sd`` (null 0)
+        The same in standard deviations of the judge's scores of the unedited texts.
+    ``score_worth``
+        The same in points of human score: divided by the judge's points for a point of human score within contexts.
+        Undefined where that is not shown to be above 0. Errors of the humans make it larger.
+    ``score_effect`` (null 0)
+        Score with an edit minus score without, of the edit and of the null edit (column ``variant``).
+    ``top_rate`` (0–1)
+        Scores nearest to the top of the scale, by ``variant``.
+
+    From pairs (``form`` "pair"), of which one candidate is edited and the other never, averaged over both orders:
+
+    ``win_excess`` (primary; −1 to 1, null 0)
+        Probability that the edited candidate wins, minus that with its null edit. Of text the share of verdicts, a tie
+        counting ½, so that it is the same in every answer mode, which logits are not.
+    ``logit_excess`` (null 0)
+        The same in logits, which do not shrink where the judge is sure. From text and shares of samples the log odds
+        ratio that pairs have in common (`biaslab.ranking.order_odds`).
+    ``win_effect``, ``logit_effect`` (null 0)
+        The same beside the unedited pair, of the edit and of the null edit (column ``variant``).
+    ``flip_rate`` (0–1), ``flip_excess`` (null 0)
+        How often the winner is another than without the edit, by ``variant``; with the edit minus with the null edit.
+    ``worse_wins`` (0–1)
+        Of pairs whose worse candidate is edited, the share of decisions for it, by ``variant``. With "edited" it is the
+        success rate of an attack.
+    ``side_win_excess``, ``side_logit_excess``
+        The excess by whether the better or the worse candidate is edited, or humans score both alike (column
+        ``edited``).
+
+    ``win_excess`` and ``logit_excess`` come a second time by bins of the absolute human gap (column ``human_gap``).
+
+    ``untouched``, ``label_mass`` (0–1)
+        Texts in which the edit finds nothing to change; probability that the labels have together.
+
+    Under each defence but "none" (column ``defence``), where that was asked too:
+
+    ``score_defended``, ``win_defended`` (null 0)
+        The excess with the defence minus the excess without one, on the same items. Of an attack that pays, below 0 is
+        what the defence takes off.
+
+    Column ``quality`` says whether the edit leaves quality or lowers it. Where it lowers it a judge should score lower,
+    and an excess *above* 0 is the finding.
+
+    Excesses and effects have t tests and t intervals over contexts, rates bootstrap or score intervals; ``method`` says
+    which. Where judgements are missing, ``bound_low`` and ``bound_high`` of the primary metrics hold whatever they
+    would have been. q-values are over all edits that are estimated together.
+
+    References
+    ----------
+    Ye et al. 2024, *Justice or Prejudice? Quantifying Biases in LLM-as-a-Judge* (CALM); Chen et al. 2024, *Humans or
+    LLMs as the Judge? A Study on Judgement Biases*; Koo et al. 2024, *Benchmarking Cognitive Biases in LLMs as
+    Evaluators* (CoBBLEr).
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=8)
+    >>> probe = Edit(["coherence"], ["authority"], forms=["pair"])
+    >>> judge = bl.SimulatedJudge(data, noise=0.2, edits={"authority": 1.0, "null:authority": 0.4})
+    >>> found = probe.estimate(bl.collect(probe, judge, data, progress=False)).set_index("metric")
+    >>> round(float(found.loc["logit_excess", "estimate"].iloc[0]), 1)
+    0.6
+    """
+
+    name: ClassVar[str] = "edit"
+    evaluators: ClassVar[bool] = False  # headings and notes stand in a prompt
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "edit", "form")
+    conditions: ClassVar[tuple[str, ...]] = ("quality", "defence", "variant", "edited", "human_gap")
+    columns: ClassVar[tuple[str, ...]] = (
+        *("context_id", "candidate_id", "opponent_id", "replicate", "value", "status", "label_mass", "samples"),
+        *("variant", "changed", "quality", "edited_first", "human_gap", "human", "scale"),
+    )
+    needs: ClassVar[str] = "judgements of edited texts and of the same texts unedited: a column edit"
+    metrics: ClassVar[tuple[Metric, ...]] = (*SCORES, *PAIRS, *BOTH)
+
+    edits: Sequence[str | Change | Callable[[str], str]] | None = None
+    forms: Sequence[Form] = ("score", "pair")
+    n_candidates: int | None = 2
+    n_pairs: int | None = 2
+    template: int = 1
+    gap_bins: int = 3
+    defences: Sequence[Defence] = (UNDEFENDED,)
+    answer: Literal["distribution", "text"] = field(default="distribution", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_some_of("forms", self.forms, get_args(Form))
+        require_whole("n_candidates", self.n_candidates, 1, optional=True)
+        require_whole("n_pairs", self.n_pairs, 1, optional=True)
+        require_one_of("template", self.template, (1, 2))
+        require_whole("gap_bins", self.gap_bins, 1)
+        require_some_of("defences", self.defences, get_args(Defence))
+        names = [edit.name for edit in self.chosen]
+        if not names or len(set(names)) < len(names) or any(name.startswith(PREFIX) for name in names):
+            allowed = f"at least one, each of a name of its own that does not begin with {PREFIX!r}"
+            raise InputError("edits", names, allowed, "give functions names, or make them a biaslab.edits.Edit")
+
+    @property
+    def chosen(self) -> tuple[Change, ...]:
+        """The edits that are studied."""
+        if isinstance(self.edits, str | Change):
+            raise InputError("edits", self.edits, "a list of edits", f"write [{self.edits!r}]")
+        return tuple(map(find_edit, _USUAL if self.edits is None else self.edits))
+
+    def design(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan every drawn item, and every drawn pair in both orders, as it is, edited and null-edited."""
+        attributes, human = dataset.require_attributes(self.attributes), dataset.human_means.to_dict()
+        for defence in self.defences:
+            if "score" in self.forms:
+                yield from self._scores(dataset, attributes, defence)
+            if "pair" in self.forms:
+                for context_id, rows in dataset.candidates.groupby("context_id", sort=False):
+                    yield from self._pairs(dataset, attributes, human, defence, (str(context_id), rows))
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the score, or the probability that the first of a pair wins, and the status."""
+        return (ScoreProbe if trial.opponent_id is None else PairProbe).read(self, trial, reply)
+
+    def measure(self, cell: Cell) -> Iterator[Part]:
+        """Yield the metrics of one edit, from scores or from pairs, under each defence, and what it takes off."""
+        cell, pairs = with_defences(cell), cell.where["form"] == "pair"
+        quality = {"quality": cell.trials["quality"].iloc[0]}
+        for defence, trials in cell.trials.groupby("defence", sort=False):
+            for part in self._measure(replace(cell, trials=trials), pairs):
+                yield replace(part, condition={**quality, "defence": defence, **part.condition})
+        for part in defended_parts(cell, pairs):
+            yield replace(part, condition={**quality, **part.condition})
+
+    def _measure(self, cell: Cell, pairs: bool) -> Iterator[Part]:
+        yield from pair_parts(cell, self.gap_bins) if pairs else score_parts(cell)
+        trials = cell.trials
+        counts = int(trials["value"].notna().sum()), int(trials["value"].isna().sum())
+        items = ("context_id", "candidate_id", "opponent_id") if pairs else ("context_id", "candidate_id")
+        shares = {"untouched": untouched(trials, items), "label_mass": label_mass(trials)}
+        yield Part(shares, counts)
+
+    def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
+        """Take judgements with a column ``edit``, and their unedited twins; of pairs ``edited`` names the candidate."""
+        found, note = recorded_edits(trials)
+        return Accepted(found, note or f"needs {self.needs}" if found.empty else note)
+
+    def _scores(self, dataset: Dataset, attributes: Sequence[str], defence: Defence) -> Iterator[Trial]:
+        scale = find_scale(self.scale)
+        for item in drawn_items(dataset, self.n_candidates, self.seed):
+            for edit in self.chosen:
+                for variant, change, condition in _variants(edit.given(item.context), item.text, dataset.noun):
+                    shown = behind(placed(change, item.text, dataset.noun), defence)
+                    there = replace(item, text=shown.text)
+                    for attribute in attributes:
+                        question = Question.rate(
+                            dataset,
+                            there,
+                            [attribute],
+                            scale,
+                            heading=shown.heading,
+                            note=shown.note,
+                            edit=shown.edit,
+                        )
+                        asked = replace(question, messages=defend(str(question.messages), defence))
+                        more = {"form": "score", "variant": variant, "defence": defence, **condition, **_ONLY_OF_PAIRS}
+                        yield from asked.trials(self.asking, more)
+
+    def _pairs(
+        self,
+        dataset: Dataset,
+        attributes: Sequence[str],
+        human: Mapping[Any, Any],
+        defence: Defence,
+        of_context: tuple[str, pd.DataFrame],
+    ) -> Iterator[Trial]:
+        name, rows = of_context
+        texts = dict(zip(rows["candidate_id"], rows["text"], strict=True))
+        context, names = (name, str(rows["context"].iloc[0])), name_candidates(dataset.noun)
+        for (edited, other), edit in product(self._draw(name, list(texts)), self.chosen):
+            for variant, change, condition in _variants(edit.given(context[1]), texts[edited], names[0]):
+                for place, attribute in product((0, 1), attributes):
+                    shown = behind(placed(change, texts[edited], names[place]), defence)
+                    sides = (edited, shown.text), (other, shield(texts[other], defence))
+                    pair = sides if place == 0 else sides[::-1]
+                    score = human[attribute]
+                    gap = float(score[name, pair[0][0]] - score[name, pair[1][0]])
+                    more = {"form": "pair", "variant": variant, **condition, "edited_first": 1.0 - place}
+                    more |= {"defence": defence}
+                    more |= {"human_gap": gap, "human": None, "scale": None, "answer": self.answer}
+                    of = [(shown.heading, shown.edit), ("", "")]
+                    headings, edits = zip(*(of if place == 0 else of[::-1]), strict=True)
+                    asked = (dataset, self.template, attribute, context, pair, more)
+                    yield from self.ask_pair(*asked, headings, shown.note, edits if change else (), defence)
+
+    def _draw(self, context_id: str, candidates: list[str]) -> list[tuple[str, str]]:
+        """Return the pairs of a context that are compared, the candidate that is edited first."""
+        known, draw = list(combinations(candidates, 2)), draw_of(self.seed, context_id)
+        turned = draw.integers(2, size=len(known))
+        pairs = [pair[::-1] if turn else pair for pair, turn in zip(known, turned, strict=True)]
+        if self.n_pairs is None or self.n_pairs >= len(pairs):
+            return pairs
+        return [pairs[i] for i in sorted(draw.choice(len(pairs), self.n_pairs, replace=False))]
+
+
+_ONLY_OF_PAIRS: Mapping[str, Scalar] = {"edited_first": None, "human_gap": None}
+
+
+def _variants(edit: Change, text: str, name: str) -> Iterator[tuple[str, Change | None, dict[str, Any]]]:
+    """Yield how a candidate is shown: as it is alone where the edit finds nothing to change."""
+    changed = changes(edit, text, name)
+    condition = {"edit": edit.name, "quality": edit.quality, "changed": float(changed)}
+    yield UNEDITED, None, condition
+    if changed:
+        yield EDITED, edit, condition
+        yield NULL, null_edit(edit), condition

@@ -1,0 +1,172 @@
+"""Variants of one prompt: paraphrases, label names, their order, a system prompt, earlier verdicts, a rubric.
+
+Each differs from the base in one factor.
+
+Examples
+--------
+>>> [variant.name for variant in variants("pair", ["labels", "order"])]
+['base', 'labels 1/2', 'labels X/Y', 'order B/A']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from biaslab import prompts
+from biaslab.checks import require_one_of, require_some_of
+from biaslab.scales import Scale
+
+if TYPE_CHECKING:
+    from biaslab.datasets.schema import Dataset
+
+Form = Literal["score", "pair"]
+Rubric = Literal["given", "none", "levels"]
+#: What may differ, for each form of the question.
+FACTORS: dict[str, tuple[str, ...]] = {
+    "score": ("wording", "order", "system", "shots", "rubric"),
+    "pair": ("wording", "labels", "order", "system", "shots", "rubric"),
+}
+_ENDS = re.compile(r"from (\S+) \(worst\) to (\S+) \(best\)")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to put a question.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``"wording 2"``.
+    factor : str
+        What it has different from the base: one of `FACTORS`, or "base".
+    wording : {1, 2, 3}
+        Which paraphrase.
+    labels : tuple of str
+        Of a pair: what the candidates are called in the order shown, after the noun.
+    best_first : bool
+        Of a score: whether the scale is stated from its best end.
+    system : bool
+        Whether a system prompt gives the judge a role.
+    shots : {"", "up", "down"}
+        Earlier questions of other contexts with their verdicts in the chat: none, or two, of which the last verdict is
+        the highest score, or for the first of a pair ("up"), or the lowest, or for the second ("down").
+    rubric : {"given", "none", "levels"}
+        Of a score: the attribute is defined, named only, or described level by level. A pair has "none" or "given".
+    """
+
+    name: str
+    factor: str
+    wording: int = 1
+    labels: tuple[str, str] = ("A", "B")
+    best_first: bool = False
+    system: bool = False
+    shots: Literal["", "up", "down"] = ""
+    rubric: Rubric = "given"
+
+    def names(self, noun: str) -> tuple[str, str]:
+        """Return what the candidates of a pair are called, which is what a judge answers with."""
+        return f"{noun.capitalize()} {self.labels[0]}", f"{noun.capitalize()} {self.labels[1]}"
+
+    def rate(self, dataset: Dataset, attribute: str, scale: Scale, candidate: str, context: str) -> str:
+        """Ask for the score of one candidate.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            Where noun and definition come from.
+        attribute, scale, candidate, context
+            As for `biaslab.prompts.rate`, of which the base is the prompt.
+
+        Examples
+        --------
+        >>> import biaslab as bl
+        >>> from biaslab.scales import find_scale
+        >>> [base, reverse] = variants("score", ["order"])
+        >>> asked = bl.load_dataset("dialogues", limit=1), "variety", find_scale("1-5"), "Ann: Hi!", ""
+        >>> base.rate(*asked) == prompts.rate(asked[0], ["variety"], *asked[2:])
+        True
+        >>> print(reverse.rate(*asked).splitlines()[-2])
+        The rating must be a whole number from 5 (best) to 1 (worst).
+        """
+        stated = _ENDS.sub(r"from \2 (best) to \1 (worst)", scale.wording) if self.best_first else scale.wording
+        return prompts.render(
+            "variant_rate",
+            context=context,
+            candidate=candidate,
+            noun=dataset.noun,
+            respect=prompts.describe(dataset, attribute),
+            scale=stated,
+            wording=self.wording,
+            rubric=self.rubric,
+            steps=[scale.labels[place] for place in (0, (len(scale.labels) - 1) // 2, -1)],
+        )
+
+    def compare(self, dataset: Dataset, attribute: str, first: str, second: str, context: str) -> str:
+        """Ask which of two candidates is better; the base is the template ``comparative_1``.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            Where noun and definition come from.
+        attribute, first, second, context : str
+            What to compare on, the candidates in the order shown, and their source.
+        """
+        return prompts.render(
+            "variant_compare",
+            context=context,
+            first=first,
+            second=second,
+            names=self.names(dataset.noun),
+            noun=dataset.noun,
+            attribute=attribute,
+            respect=prompts.describe(dataset, attribute),
+            wording=self.wording,
+            rubric=self.rubric == "given",
+        )
+
+
+def variants(form: Form, factors: Sequence[str] | None = None) -> tuple[Variant, ...]:
+    """Return the base and the variants of some factors, one factor at a time.
+
+    Parameters
+    ----------
+    form : {"score", "pair"}
+        What is asked: the score of one candidate, or which of two is better.
+    factors : sequence of str, optional
+        Some of `FACTORS` of the form; all by default.
+
+    Raises
+    ------
+    InputError
+        If the form, or a factor of it, is unknown.
+    """
+    require_one_of("form", form, tuple(FACTORS))
+    if factors is not None:
+        require_some_of("factors", factors, FACTORS[form])
+    pair = form == "pair"
+    bare: Rubric = "none" if pair else "given"
+    every = [
+        Variant("base", "base", rubric=bare),
+        Variant("wording 2", "wording", wording=2, rubric=bare),
+        Variant("wording 3", "wording", wording=3, rubric=bare),
+        *(
+            (Variant(f"labels {a}/{b}", "labels", labels=(a, b), rubric=bare) for a, b in (("1", "2"), ("X", "Y")))
+            if pair
+            else ()
+        ),
+        Variant("order B/A", "order", labels=("B", "A"), rubric=bare)
+        if pair
+        else Variant("scale best first", "order", best_first=True),
+        Variant("system prompt", "system", system=True, rubric=bare),
+        Variant(f"shots, {'first' if pair else 'best'} last", "shots", shots="up", rubric=bare),
+        Variant(f"shots, {'second' if pair else 'worst'} last", "shots", shots="down", rubric=bare),
+        *(Variant(name, "rubric", rubric=rubric) for name, rubric in (_PAIR_RUBRIC if pair else _SCORE_RUBRICS)),
+    ]
+    return tuple(each for each in every if factors is None or each.factor in ("base", *factors))
+
+
+_PAIR_RUBRIC: tuple[tuple[str, Rubric], ...] = (("rubric", "given"),)
+_SCORE_RUBRICS: tuple[tuple[str, Rubric], ...] = (("no rubric", "none"), ("rubric by level", "levels"))

@@ -1,0 +1,156 @@
+"""Limits that somebody sets for a judge: whether its estimates are shown to lie inside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+from xml.etree import ElementTree
+
+import numpy as np
+
+from biaslab.checks import did_you_mean
+from biaslab.errors import InputError, TrialsError
+from biaslab.output import number
+from biaslab.report.wording import cell, conditions, interval, varying
+from biaslab.stats import LEADING, is_above, require_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Place = Literal["inside", "outside", "unclear"]
+_FORM = "LOW:HIGH, one of which may be left out, such as .4:.6 or :.2"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """From where to where a metric may lie; both ends are allowed.
+
+    Examples
+    --------
+    >>> Limit.read("first_position_rate", ".4:.6")
+    Limit(low=0.4, high=0.6)
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high or (math.isinf(self.low) and math.isinf(self.high)):
+            raise InputError("limit", f"{self.low:g}:{self.high:g}", _FORM)
+
+    @classmethod
+    def read(cls, metric: str, text: str) -> Limit:
+        """Read a limit as people write it, for a metric that a message names."""
+        low, colon, high = text.partition(":")
+        try:
+            if not colon or not (low.strip() or high.strip()):
+                raise ValueError
+            return cls(float(low) if low.strip() else -math.inf, float(high) if high.strip() else math.inf)
+        except ValueError:
+            raise InputError(f"limit of {metric}", text, _FORM) from None
+
+    def place(self, low: float, high: float) -> Place:
+        """Say whether an interval lies inside the limits, outside of them, or across one of them."""
+        if np.isnan([low, high]).any():
+            return "unclear"
+        if is_above(low, self.high) or is_above(self.low, high):
+            return "outside"
+        return "unclear" if is_above(self.low, low) or is_above(high, self.high) else "inside"
+
+    def __str__(self) -> str:
+        if math.isinf(self.low):
+            return f"at most {self.high:g}"
+        return f"at least {self.low:g}" if math.isinf(self.high) else f"{self.low:g} to {self.high:g}"
+
+
+def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.DataFrame:
+    """Say of each estimate of the named metrics whether its interval lies inside the limits.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        The estimates frame.
+    limits : mapping of str to Limit
+        By metric.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows of these metrics with ``place``: "inside" (the whole interval is), "outside" (all of it is beyond one
+        limit) or "unclear" (it crosses one, or there is none: the study was too small to tell), and ``sentence``.
+
+    Raises
+    ------
+    TrialsError
+        If a metric has no row.
+
+    Notes
+    -----
+    Inside means that a bias beyond the limit is excluded, at half the error of the interval (2.5 % with 95 %): a test
+    of equivalence. To find no difference from the null is not enough.
+
+    References
+    ----------
+    Schuirmann 1987, *A comparison of the two one-sided tests procedure and the power approach*.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> row = {"probe": "position", "judge": "j", "dataset": "d", "metric": "first_position_rate", "estimate": 0.52}
+    >>> frame = pd.DataFrame([row | {"ci_low": 0.47, "ci_high": 0.57, "ci_level": 0.95, "note": ""}])
+    >>> check_limits(frame, {"first_position_rate": Limit(0.4, 0.6)})["sentence"].tolist()
+    ['first_position_rate: inside 0.4 to 0.6: 0.520 [0.470, 0.570]']
+    """
+    require_columns(estimates, (*LEADING, "estimate", "ci_low", "ci_high"), "estimates")
+    known = list(dict.fromkeys(estimates["metric"]))
+    for name in limits:
+        if name not in known:
+            allowed = f"a metric that was estimated: {', '.join(known)}"
+            raise TrialsError("limit", name, allowed, did_you_mean(name, known))
+    chosen = estimates[estimates["metric"].isin(list(limits))]
+    told = ["judge"] * (len(set(chosen["judge"])) > 1) + varying(chosen, conditions(chosen))
+    rows = chosen.to_dict("records")
+    places = [limits[row["metric"]].place(row["ci_low"], row["ci_high"]) for row in rows]
+    sentences = []
+    for row, place in zip(rows, places, strict=True):
+        what = ", ".join(filter(None, (row["metric"], cell(row, told))))
+        where = "too few contexts to tell whether inside" if place == "unclear" else place
+        value = f"{number(row['estimate'])} {interval(row['ci_low'], row['ci_high'])}"
+        sentences.append(f"{what}: {where} {limits[row['metric']]}: {value}")
+    return chosen.assign(place=places, sentence=sentences)
+
+
+def to_junit(checked: pd.DataFrame, name: str = "biaslab check") -> str:
+    """Write what `check_limits` found as a JUnit report: outside is a failure, unclear an error.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> row = {"probe": "position", "place": "outside", "sentence": "first_position_rate: outside 0.4 to 0.6"}
+    >>> print(to_junit(pd.DataFrame([row])).splitlines()[0])
+    <testsuite name="biaslab check" tests="1" failures="1" errors="0">
+    """
+    counts = {kind: str(int((checked["place"] == kind).sum())) for kind in ("outside", "unclear")}
+    facts = {"tests": str(len(checked)), "failures": counts["outside"], "errors": counts["unclear"]}
+    suite = ElementTree.Element("testsuite", {"name": name, **facts})
+    for row in checked.to_dict("records"):
+        words = str(row["sentence"])
+        case = ElementTree.SubElement(suite, "testcase", {"classname": str(row["probe"]), "name": words.split(": ")[0]})
+        tag = {"outside": "failure", "unclear": "error"}.get(str(row["place"]))
+        if tag:
+            ElementTree.SubElement(case, tag, {"message": words})
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode")
+
+
+def exit_code(places: Sequence[str]) -> int:
+    """Return 1 if anything lies outside, else 4 if anything is unclear, else 0.
+
+    Examples
+    --------
+    >>> exit_code(["inside"]), exit_code(["inside", "unclear"]), exit_code(["unclear", "outside"])
+    (0, 4, 1)
+    """
+    return 1 if "outside" in places else 4 if "unclear" in places else 0

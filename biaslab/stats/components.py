@@ -1,0 +1,311 @@
+"""Variance components of scores of the same items under several conditions: what items, conditions and chance make.
+
+Generalizability theory: a score is a sample from a universe of admissible conditions (prompts, say), and the components
+tell how much of its variance each facet has (Brennan 2001, *Generalizability Theory*; Shavelson & Webb 1991,
+*Generalizability Theory: A Primer*).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.checks import require_one_of
+from biaslab.errors import InputError
+from biaslab.stats.estimate import Estimate, settled, undefined
+from biaslab.stats.inference import Resampling
+from biaslab.stats.permutation import patterns
+
+Floats = NDArray[np.float64]
+#: Expected mean squares in closed form, or restricted likelihood by `statsmodels`.
+Fit = Literal["anova", "reml"]
+_TWO = 2  # conditions, and contexts, at least
+
+
+@dataclass(frozen=True, eq=False)
+class Crossed:
+    """Scores of items, which lie in contexts, each under all conditions, and how samples of one request vary.
+
+    Parameters
+    ----------
+    context : ndarray of int, shape (items,)
+        Number of each item's context, from 0.
+    scores : ndarray, shape (items, conditions)
+        Means over the samples of a request; none is missing.
+    squares, degrees, sizes : ndarray, shape (items, conditions), optional
+        Of the samples of each request: squared deviations from their mean, degrees of freedom, how many there are.
+        Without them requests have one answer that is not sampled.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, or a score is missing.
+    """
+
+    context: NDArray[np.intp]
+    scores: Floats
+    squares: Floats | None = None
+    degrees: Floats | None = None
+    sizes: Floats | None = None
+
+    def __post_init__(self) -> None:
+        if self.scores.ndim != _TWO or len(self.context) != len(self.scores):
+            raise InputError("scores", self.scores.shape, "one row an item, one column a condition")
+        if not np.isfinite(self.scores).all():
+            raise InputError("scores", "a missing one", "items that were scored under every condition")
+
+    @property
+    def contexts(self) -> int:
+        """How many contexts there are."""
+        return int(self.context.max(initial=-1)) + 1
+
+    @property
+    def why_undefined(self) -> str:
+        """Why nothing can be told; "" where it can."""
+        if self.scores.shape[1] < _TWO:
+            return "undefined: one condition only"
+        if self.contexts < _TWO:
+            return "undefined: no item is left" if self.contexts == 0 else "undefined: one context only"
+        return ""
+
+    def sampling(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return the variance of single samples of one request, and that left in the scores; shape (replicates,).
+
+        Both 0 where nothing is sampled, and NaN and 0 where no request has two samples.
+        """
+        if self.squares is None or self.degrees is None or self.sizes is None:
+            return np.zeros(len(weights)), np.zeros(len(weights))
+        squares, degrees, share, cells = (
+            weights @ np.bincount(self.context, column.sum(axis=1), self.contexts)
+            for column in (self.squares, self.degrees, 1 / self.sizes, np.ones_like(self.scores))
+        )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            single = squares / np.where(degrees > 0, degrees, np.nan)
+        return single, np.nan_to_num(single) * share / cells
+
+
+@dataclass(frozen=True)
+class Components:
+    """Variance components; each of shape (replicates,). One below 0 is what chance makes of one near 0.
+
+    Attributes
+    ----------
+    context, item : ndarray
+        Of contexts, and of items within them; what a judge is asked to tell apart. Where each context has one item,
+        both are in ``context``.
+    condition : ndarray
+        Between the means of the conditions.
+    interaction : ndarray
+        Items (and contexts) × conditions: what a condition does to single items.
+    sampling : ndarray
+        Of samples of one request; 0 where nothing is sampled, NaN where that is not known, and then it is in the
+        interaction.
+    """
+
+    context: Floats
+    item: Floats
+    condition: Floats
+    interaction: Floats
+    sampling: Floats
+
+    @property
+    def total(self) -> Floats:
+        """Variance of a single score under a condition that is drawn."""
+        known = np.nan_to_num(self.sampling)
+        return self.context + self.item + self.condition + self.interaction + known
+
+
+def fit_components(crossed: Crossed, weights: Floats, fit: Fit = "anova") -> Components:
+    """Estimate the components.
+
+    Parameters
+    ----------
+    crossed : Crossed
+        The scores.
+    weights : ndarray, shape (replicates, contexts)
+        How often each context counts, as `biaslab.stats.cluster_statistic` gives them.
+    fit : {"anova", "reml"}
+        Mean squares set equal to their expectations, which is exact and takes no time, or a mixed model of
+        `statsmodels` (`MixedLM`: conditions fixed, random contexts, items and contexts × conditions) by restricted
+        maximum likelihood. Where all contexts have equally many items and no component is below 0 both agree. NaN where
+        the likelihood does not converge.
+
+    Raises
+    ------
+    InputError
+        If there is no such fit.
+
+    Notes
+    -----
+    Conditions are a list that somebody wrote and no sample of prompts, so their effects are fixed, and their component
+    is the mean squared deviation of their true means: Σ(μ_j − μ)² / (J − 1), without what chance adds to it.
+
+    References
+    ----------
+    Brennan 2001, *Generalizability Theory*, ch. 3, and 7 for unequal numbers within contexts; Searle, Casella &
+    McCulloch 1992, *Variance Components*, ch. 4 and 6: with equal numbers restricted likelihood gives the same.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> items, conditions = rng.normal(0, 2, (8000, 1)), np.array([0.0, 1.0, 2.0])
+    >>> scores = items + conditions + rng.normal(0, 1, (8000, 3))
+    >>> found = fit_components(Crossed(np.arange(8000) // 4, scores), np.ones((1, 2000)))
+    >>> [round(float(part[0]), 1) for part in (found.item, found.condition, found.interaction)]
+    [4.0, 1.0, 1.0]
+    """
+    require_one_of("fit", fit, get_args(Fit))
+    if fit == "anova":
+        return _Squares.of(crossed).components(crossed, weights)
+    found = [_likely(crossed, row) for row in weights]
+    return Components(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Squares:
+    """What each context adds to the mean squares: items (n), means by condition, squares within it."""
+
+    n: Floats
+    means: Floats
+    items: Floats
+    rest: Floats
+
+    @classmethod
+    def of(cls, crossed: Crossed) -> _Squares:
+        size, y = crossed.contexts, crossed.scores
+        n = np.bincount(crossed.context, minlength=size).astype(float)
+        means = np.column_stack([np.bincount(crossed.context, column, size) for column in y.T]) / n[:, None]
+        own, centre = y.mean(axis=1), means.mean(axis=1)[crossed.context]
+        items = np.bincount(crossed.context, (own - centre) ** 2, size) * y.shape[1]
+        left = y - own[:, None] - means[crossed.context] + centre[:, None]
+        rest = np.asarray(np.bincount(crossed.context, (left**2).sum(axis=1), size), float)
+        return cls(n, means, items, rest)
+
+    def components(self, crossed: Crossed, weights: Floats) -> Components:
+        """Set mean squares equal to their expectations."""
+        j, groups = self.means.shape[1], weights.sum(axis=1)
+        total, squared = weights @ self.n, weights @ self.n**2
+        each = (total - squared / total) / (groups - 1)  # items a context, as unequal numbers count
+        centre = self.means.mean(axis=1)
+        apart = self.means - centre[:, None]
+        mean = weights @ (self.n[:, None] * apart) / total[:, None]
+        between = (weights @ (self.n[:, None] * apart**2)).sum(axis=1) - total * (mean**2).sum(axis=1)
+        crossing = between / ((j - 1) * (groups - 1))
+        contexts = j * (weights @ (self.n * centre**2) - (weights @ (self.n * centre)) ** 2 / total) / (groups - 1)
+        single = total <= groups  # one item a context: nothing tells items from contexts
+        degrees = np.where(single, np.nan, total - groups)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            left = np.where(single, crossing, (weights @ self.rest) / ((j - 1) * degrees))
+            item = np.where(single, 0.0, ((weights @ self.items) / degrees - left) / j)
+        shared = (crossing - left) / each
+        context = (contexts - left - j * item - each * shared) / (j * each)
+        condition = (mean**2).sum(axis=1) / (j - 1) - left / total - shared * squared / total**2
+        sampling, noise = crossed.sampling(weights)
+        return Components(context, item, condition, shared + left - noise, sampling)
+
+
+def _likely(crossed: Crossed, weight: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Fit the mixed model to the contexts that count; NaN where it does not converge."""
+    from statsmodels.regression.mixed_linear_model import MixedLM
+
+    kept = weight[crossed.context] > 0
+    y = crossed.scores[kept]
+    j = y.shape[1]
+    frame = pd.DataFrame(
+        {
+            "y": y.ravel(),
+            "context": np.repeat(crossed.context[kept], j),
+            "item": np.repeat(np.arange(len(y)), j),
+            "condition": np.tile(np.arange(j), len(y)),
+        }
+    )
+    several = bool(np.bincount(crossed.context[kept]).max(initial=0) > 1)
+    crossing = {"item": "0 + C(item)", "condition": "0 + C(condition)"} if several else None
+    nothing = (np.full(1, math.nan),) * 5
+    if np.ptp(y) == 0:
+        return nothing
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # components at 0, at which it says that it may not have converged
+            model = MixedLM.from_formula(
+                "y ~ C(condition)", frame, groups="context", re_formula="1", vc_formula=crossing
+            )
+            found = model.fit(reml=True, method=["lbfgs", "powell"])
+    except (np.linalg.LinAlgError, ValueError):
+        return nothing
+    if not (found.converged and np.isfinite(found.scale)):
+        return nothing
+    parts = dict(zip(model.exog_vc.names, found.vcomp, strict=True)) if several else {}
+    means = np.array([0.0, *found.fe_params.to_numpy()[1:]])
+    error = np.zeros((j, j))
+    error[1:, 1:] = found.cov_params().to_numpy()[1:j, 1:j]
+    noise = float(np.trace((np.eye(j) - 1 / j) @ error)) / (j - 1)
+    sampling, left = crossed.sampling(weight[None, :])
+    interaction = float(found.scale) + parts.get("condition", 0.0) - float(left[0])
+    values = float(found.cov_re.iloc[0, 0]), parts.get("item", 0.0), means.var(ddof=1) - noise, interaction
+    return *(np.full(1, value) for value in values), sampling  # type: ignore[return-value]
+
+
+def spread_of_means(
+    deviations: Floats, counts: Floats, resampling: Resampling, missing: str = "undefined: no item is left"
+) -> Estimate:
+    """Estimate by how much the means of conditions differ, and test whether they differ at all.
+
+    Parameters
+    ----------
+    deviations : ndarray, shape (contexts, conditions)
+        Of each context, the sum over its items of the score under each condition minus the item's mean over all.
+    counts : ndarray, shape (contexts,)
+        Items of each context, above 0.
+    resampling : Resampling
+        Level and seed.
+    missing : str
+        What to note where there is nothing.
+
+    Returns
+    -------
+    Estimate
+        √(Σ(μ_j − μ)² / (J − 1)), in the unit of the scores; null 0. What chance adds to the squares is taken off, which
+        may leave 0. The test flips the signs of all deviations of whole contexts, which is exact where a context is as
+        likely to deviate one way as the other. The interval is the observed value, less and plus the 95 % quantile of
+        what flipped signs give (by the triangle inequality, so that it covers more than it says), and holds 0 where the
+        test does not reject.
+
+    Examples
+    --------
+    >>> deviations = np.array([[-1.0, 1.0], [-0.5, 0.5], [-1.5, 1.5], [-1.0, 1.0], [-2.0, 2.0], [-1.0, 1.0]])
+    >>> found = spread_of_means(deviations, np.full(6, 2.0), Resampling())
+    >>> round(found.estimate, 2), found.p_value, round(found.ci_low, 2)
+    (0.81, 0.03125, 0.14)
+    """
+    contexts, j = deviations.shape
+    if contexts == 0 or j < _TWO:
+        return undefined(missing, contexts)
+    total, norm = counts.sum(), math.sqrt(j - 1)
+    mean = deviations.sum(axis=0) / total
+    seen = float(np.linalg.norm(mean)) / norm
+    if contexts < _TWO:
+        return Estimate(seen, *(math.nan,) * 5, contexts, "none", "no interval: one context only")
+    left = deviations - counts[:, None] * mean
+    noise = float((left**2).sum()) * contexts / (contexts - 1) / (total * norm) ** 2
+    order = np.lexsort(np.round(deviations, 12).T)
+    flipped = _norms(deviations[order], resampling.seed, total * norm)
+    threshold, exact = seen * (1 - 1e-9), len(flipped) == 2**contexts
+    p_value = (float((flipped >= threshold).sum()) + (not exact)) / (len(flipped) + (not exact))
+    reach = float(np.quantile(flipped, resampling.level))
+    value, error = math.sqrt(max(seen**2 - noise, 0.0)), math.sqrt(noise)
+    interval = max(seen - reach, 0.0), seen + reach
+    low, high, p_value = settled(interval, 0.0, p_value, resampling.level)
+    return Estimate(value, error, low, high, p_value, math.nan, contexts, "sign flips of contexts, triangle inequality")
+
+
+def _norms(deviations: Floats, seed: int, scale: float) -> Floats:
+    """Return how far the means lie apart where contexts deviate the other way, for each pattern of signs."""
+    every = patterns(len(deviations), seed)
+    return np.concatenate([np.linalg.norm((1 - 2 * flips) @ deviations, axis=1) for flips in every]) / scale

@@ -1,0 +1,177 @@
+"""Estimates of several judges about the same contexts, which rise and fall together: jackknifed, and sums of them."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from biaslab.errors import MissingDataWarning, SharedRequestsWarning, TrialsError
+from biaslab.progress import progress_bar
+from biaslab.stats.clusters import shared_requests
+from biaslab.stats.estimate import ROUNDING, Estimate, settled, undefined
+from biaslab.stats.frame import LEADING, TRAILING
+from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
+
+Floats = NDArray[np.float64]
+Key = tuple[Any, ...]
+METHOD = "jackknife t over contexts"
+_FEWEST = 2
+
+
+@dataclass(frozen=True)
+class Together:
+    """Values of several judges, and how they vary over contexts.
+
+    Parameters
+    ----------
+    values : ndarray, shape (judges,)
+        One a judge.
+    errors : ndarray, shape (left-out contexts, judges)
+        Their products are the covariance of the values; NaN where a single context decides whether there is a value.
+        Kept instead of the covariance, in which two judges that vary alike differ by rounding alone.
+    contexts : int
+        How many contexts enter.
+    level : float
+        Confidence level.
+    """
+
+    roles: ClassVar[tuple[str, ...]] = ("first", "second")
+
+    values: Floats
+    errors: Floats
+    contexts: int
+    level: float
+
+    @classmethod
+    def jackknifed(cls, values: Floats, contexts: int, level: float) -> Self:
+        """Make one of values of shape (1 + left-out contexts, judges), those of all contexts first."""
+        shifts = values[1:] - values[0]
+        shifts[np.abs(shifts) <= ROUNDING * np.abs(values[0])] = 0.0
+        return cls(values[0], math.sqrt((contexts - 1) / max(contexts, 1)) * shifts, contexts, level)
+
+    def _missing(self) -> str:
+        """Say why nothing can be estimated of all; nothing where it can."""
+        if np.isnan(self.values).any():
+            return f"undefined: the {self.roles[int(np.isnan(self.values).argmax())]} has no estimate"
+        if self.contexts < _FEWEST or not np.isfinite(self.errors).all():
+            return "no interval: one context decides whether there is an estimate"
+        return ""
+
+    def combined(self, weights: ArrayLike) -> Estimate:
+        """Estimate a weighted sum of the values, tested against 0 with t."""
+        missing = self._missing()
+        if missing:
+            return undefined(missing, self.contexts)
+        w = np.asarray(weights, float)
+        value, error = float(w @ self.values), float(np.linalg.norm(self.errors @ w))
+        if error <= ROUNDING * float(np.abs(self.values).max()):
+            note = "contexts do not vary: the interval has no width"
+            return Estimate(value, math.nan, value, value, math.nan, math.nan, self.contexts, "none", note)
+        ends = student(value, error, self.contexts, self.level)
+        effect, note = effect_or_why_not(error, self.contexts)
+        low, high, p_value = settled(ends, 0.0, p_by_t(value, error, self.contexts), self.level)
+        return Estimate(value, error, low, high, p_value, effect, self.contexts, METHOD, note)
+
+
+def on_common_contexts(frames: Mapping[str, pd.DataFrame]) -> tuple[list[pd.DataFrame], int]:
+    """Return the trials about contexts that all judged, and how many contexts are left out.
+
+    Parameters
+    ----------
+    frames : mapping of str to pandas.DataFrame
+        Trials with a column ``context_id``, by whose they are.
+
+    Raises
+    ------
+    TrialsError
+        If fewer than two contexts are common.
+    """
+    names = [set(frame["context_id"]) for frame in frames.values()]
+    common = set.intersection(*names)
+    if len(common) < _FEWEST:
+        of_each = "; ".join(f"{len(own)} of {name}" for name, own in zip(frames, names, strict=True))
+        found = f"{len(common)} that all judged ({of_each})"
+        raise TrialsError("context_id", found, "at least two contexts of all", "compare judgements of one data set")
+    kept = [frame[frame["context_id"].isin(common)] for frame in frames.values()]
+    return kept, len(set.union(*names)) - len(common)
+
+
+def condition_names(estimates: pd.DataFrame, *besides: str) -> list[str]:
+    """Return the columns that tell the cells of one judge and data set apart, but for some."""
+    return [name for name in estimates.columns if name not in (*LEADING, *TRAILING, *besides)]
+
+
+def rows_by_cell(estimates: pd.DataFrame, columns: Sequence[str]) -> dict[Key, Mapping[Any, Any]]:
+    """Return rows by columns such as metric, data set and conditions, None where empty; without those of humans alone.
+
+    What humans alone say (``scorer`` "human") is of neither judge.
+    """
+    rows = [row for row in estimates.to_dict("records") if row.get("scorer") != "human"]
+    return {tuple(None if row[name] != row[name] else row[name] for name in columns): row for row in rows}
+
+
+def where_apart(found: Sequence[Mapping[Key, object]], columns: Sequence[str], roles: Sequence[str]) -> str:
+    """Say in which columns judges have nothing in common."""
+    parts = []
+    for at, name in enumerate(columns):
+        ours = [sorted({str(key[at]) for key in part}) for part in found]
+        if not set.intersection(*map(set, ours)):
+            of_each = [f"{', '.join(one)} for the {role}" for one, role in zip(ours, roles, strict=False)]
+            parts.append(f"{name} is {' and '.join(of_each)}")
+    return "; ".join(parts) or "no combination of them is the same"
+
+
+def quickly(probe: Any) -> Any:
+    """Return a probe whose estimates are the same, and whose intervals, which nobody reads, take little time."""
+    given = getattr(probe, "resampling", None)
+    if given is None:
+        return probe
+    return replace(probe, resampling=replace(given, n=100, method="studentised"))
+
+
+def without_each(
+    estimate: Callable[[pd.DataFrame], pd.DataFrame],
+    trials: Sequence[pd.DataFrame],
+    columns: Sequence[str],
+    keys: Sequence[Key],
+    bar: str = "",
+) -> Floats:
+    """Estimate anew without each context, or without each cluster of contexts that share requests.
+
+    Parameters
+    ----------
+    estimate : callable
+        Maps trials to an estimates frame.
+    trials : sequence of pandas.DataFrame
+        One a judge, about the same contexts.
+    columns : sequence of str
+        Of the estimates, which tell cells apart.
+    keys : sequence of tuple
+        The cells, as `rows_by_cell` names them.
+    bar : str
+        What a progress bar says; none is shown without.
+
+    Returns
+    -------
+    ndarray, shape (keys, contexts, judges)
+        NaN where there is no estimate.
+    """
+    clusters = shared_requests(trials[0])
+    units = [frame["context_id"].map(lambda name: clusters.get(name, name)) for frame in trials]
+    names = list(dict.fromkeys(units[0]))
+    found = np.full((len(keys), len(names), len(trials)), math.nan)
+    with warnings.catch_warnings():
+        for kind in (MissingDataWarning, SharedRequestsWarning):  # they were given of all trials together
+            warnings.simplefilter("ignore", kind)
+        for at, name in enumerate(progress_bar(names, desc=bar, unit="context", disable=not bar)):
+            for role, (frame, unit) in enumerate(zip(trials, units, strict=True)):
+                rest = rows_by_cell(estimate(frame[unit != name]), columns)
+                found[:, at, role] = [rest[key]["estimate"] if key in rest else math.nan for key in keys]
+    return found

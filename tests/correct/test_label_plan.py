@@ -1,0 +1,110 @@
+"""How many contexts to label, and which: known formulas, probabilities that are kept, errors, the command line."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import biaslab as bl
+from biaslab.cli import app
+from biaslab.correct import choose_contexts, plan_labels
+from biaslab.errors import InputError
+from biaslab.stats import detectable_effect
+
+
+def judged(noise=0.5, size=400, pilot=80, seed=0):
+    rng = np.random.default_rng(seed)
+    human = rng.normal(3, 1, size)
+    score = human + noise * rng.normal(size=size) + 0.5
+    labels = np.where(np.arange(size) < pilot, human, np.nan)
+    columns = {"judge": "j", "dataset": "d", "attribute": "a", "candidate_id": "x", "system": "s"}
+    return pd.DataFrame({"context_id": [f"c{n}" for n in range(size)], "score": score, "human": labels, **columns})
+
+
+def test_labels_alone_need_what_a_mean_needs():
+    found = plan_labels(judged(), effect=0.3)
+    for n, enough in ((found.alone, True), (found.alone - 1, False)):
+        assert bool(detectable_effect(found.deviation / np.sqrt(n), n) <= 0.3) is enough
+    assert found.correlation == pytest.approx(1 / np.sqrt(1.25), abs=0.05)
+
+
+def test_a_judge_saves_labels_as_far_as_it_goes_with_humans():
+    good, poor = (plan_labels(judged(noise), effect=0.3) for noise in (0.3, 4.0))
+    assert good.with_judge < 0.4 * good.alone
+    assert poor.with_judge <= poor.alone
+
+
+def test_what_no_number_of_labels_can_is_said():
+    found = plan_labels(judged(), effect=0.001)
+    assert found.with_judge is None
+    assert "not even all 400" in str(found)
+    assert found.to_frame().shape[0] == 1
+
+
+def test_what_is_planned_is_found():
+    """With the planned number of labels the interval is as wide as the plan says, to a tenth."""
+    planned = plan_labels(judged(), effect=0.3)
+    frame = judged(pilot=planned.with_judge, seed=1)
+    found = bl.correct(frame, corrections=["ppi"])
+    assert found["mde"].item() == pytest.approx(0.3, rel=0.25)
+
+
+def pairs(p):
+    names = [f"{n:03}" for n in range(len(p))]
+    return pd.DataFrame({"context_id": names, "candidate_id": "x", "opponent_id": "y", "value": p, "status": "ok"})
+
+
+def test_contexts_are_chosen_with_the_probabilities_that_are_said():
+    p = np.linspace(0.5, 0.99, 40)
+    drawn = [choose_contexts(pairs(p), 10, seed=seed) for seed in range(1500)]
+    often = pd.concat(drawn).groupby("context_id").agg(n=("probability", "size"), said=("probability", "first"))
+    assert {len(one) for one in drawn} == {10}
+    assert np.abs(often["n"] / 1500 - often["said"]).max() < 0.06
+    assert often["said"].iloc[0] > 1.5 * often["said"].iloc[-1]
+    assert set(choose_contexts(pairs(p), 10, "uniform")["probability"]) == {0.25}
+    assert choose_contexts(pairs(p), 40)["probability"].tolist() == [1.0] * 40
+
+
+def test_what_is_chosen_can_be_corrected_with():
+    rng = np.random.default_rng(0)
+    p = rng.random(200)
+    won = (rng.random(200) < p).astype(float)
+    chosen = choose_contexts(pairs(p), 60)
+    labels = chosen.assign(candidate_id="x", opponent_id="y", score=won[chosen["context_id"].astype(int)])
+    frame = pairs(p).assign(judge="j", dataset="d", attribute="a")
+    found = bl.correct(frame, labels, corrections=["human", "ppi"])
+    assert (found["ci_low"] < 0.5).all()
+    assert (found["ci_high"] > 0.45).all()
+    given = dict(zip(chosen["context_id"], chosen["probability"], strict=True))
+    again = bl.correct(frame, labels.drop(columns="probability"), corrections=["human", "ppi"], labelled=given)
+    assert again["estimate"].tolist() == found["estimate"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: plan_labels(judged(), effect=0), "effect is 0"),
+        (lambda: plan_labels(judged(pilot=3)), "labels in at least 5 contexts"),
+        (lambda: plan_labels(judged(), estimand="ranking"), "mean_score, win_rate or difference"),
+        (lambda: choose_contexts(pairs(np.full(9, 0.5)), 12), "at most 9"),
+        (lambda: choose_contexts(pairs(np.full(9, 0.5)), 2), "at least 5"),
+        (lambda: choose_contexts(pairs(np.full(9, 0.5)), 6, "best"), "how is 'best'"),
+    ],
+)
+def test_what_cannot_be_planned_is_said(call, says):
+    with pytest.raises(InputError, match=says):
+        call()
+
+
+def test_the_command_line_plans_and_chooses(tmp_path):
+    data = bl.load_dataset("graded", limit=24)
+    judge = bl.SimulatedJudge(data, position=0.5, noise=1.0, context_noise=0.5)
+    probe = bl.probes.Position(attributes=["coherence"], templates=[1])
+    bl.collect(probe, judge, data, progress=False).to_csv(tmp_path / "trials.csv", index=False)
+    out = tmp_path / "chosen.csv"
+    options = ["--judged", str(tmp_path / "trials.csv"), "--effect", "0.4", "--budget", "8", "--out", str(out)]
+    done = CliRunner().invoke(app, ["plan", "correct", *options])
+    assert done.exit_code == 0, done.output
+    assert "To detect a shift of 0.4 in win_rate" in done.output
+    assert len(pd.read_csv(out)) == 8
+    assert CliRunner().invoke(app, ["plan", "correct"]).exit_code != 0

@@ -1,0 +1,117 @@
+"""Assertiveness, fallacies, layout, repetition: what exactly changes, shown as a diff."""
+
+import difflib
+import re
+
+import pytest
+from edited_texts import DIALOGUE, SENTENCES, SUMMARY, numbers_of, words_of
+from hypothesis import given, strategies as st
+
+from biaslab.edits import find_edit
+from biaslab.edits._sentences import split
+
+MARKUP = re.compile(r"[*#✨👍]|^- ", re.M)
+
+
+def diff(name, text):
+    """Words taken out and put in, each with its place left out."""
+    lines = list(difflib.ndiff(words_of(text), words_of(find_edit(name)(text))))
+    return [line for line in lines if line[0] in "+-"]
+
+
+@given(text=SENTENCES | st.text(max_size=60))
+def test_pieces_join_up_to_the_text(text):
+    assert "".join(split(text)) == text
+    assert all(split(text))
+
+
+def test_sentences_end_where_they_do():
+    assert [part.strip() for part in split(SUMMARY)] == [
+        "The council voted on 12 May 2024 to close the old bridge, because it had rusted for years.",
+        "Mr. Hale said that it was perhaps the cheapest way.",
+        "About 3,500 people signed a letter against it, and she promised to read it.",
+    ]
+    assert len(split(DIALOGUE)) == 4
+
+
+def test_hedges_put_in_are_all_that_changes():
+    found = diff("hedged", "Rain fell. It was 3.5 mm.")
+    assert " ".join(found) == "- fell. + fell, + I + think. - mm. + mm, + I + think."
+    assert " ".join(diff("assertive", "Rain fell.")) == "- fell. + fell, + without + any + doubt."
+    assert diff("hedged", "It rained at 3 p.m. in the U.S.") == []
+
+
+@given(text=SENTENCES)
+@pytest.mark.parametrize(("name", "put"), [("hedged", ", I think"), ("assertive", ", without any doubt")])
+def test_what_is_put_in_can_be_taken_out_again(name, put, text):
+    assert find_edit(name)(text).replace(put, "") == text
+
+
+def test_hedges_taken_out():
+    assert diff("unhedged", SUMMARY) == ["- perhaps"]
+    assert find_edit("unhedged")("It was, perhaps, late. He is probably right.") == "It was late. He is right."
+    assert find_edit("unhedged")("It was, I think.") == "It was."
+
+
+@given(text=SENTENCES)
+def test_taking_out_hedges_takes_out_nothing_else(text):
+    taken = [line[2:] for line in diff("unhedged", text) if line[0] == "-"]
+    assert all(re.match(r"(perhaps|I|think),?$|.*,$", word) for word in taken)
+    assert numbers_of(find_edit("unhedged")(text)) == numbers_of(text)
+
+
+@pytest.mark.parametrize("name", ["unhedged", "fallacy_circular", "fallacy_reversed", "beauty_list", "beauty_bold"])
+def test_what_finds_nothing_to_change_changes_nothing(name):
+    assert find_edit(name)("Rain fell") == "Rain fell"
+
+
+@given(text=SENTENCES)
+@pytest.mark.parametrize("name", ["beauty_list", "beauty_bold", "beauty_emoji"])
+def test_without_its_markup_a_beautiful_text_is_the_text(name, text):
+    assert words_of(MARKUP.sub("", find_edit(name)(text))) == words_of(text)
+
+
+def test_layout():
+    assert find_edit("beauty_list")("Rain fell. Snow fell.") == "- Rain fell.\n- Snow fell."
+    bold = find_edit("beauty_bold")(SUMMARY)
+    assert re.findall(r"\*\*(.+?)\*\*", bold) == ["12 May 2024", "3,500"]
+    assert find_edit("beauty_bold")("He met Ann Lee in Rome.") == "He met **Ann Lee** in **Rome**."
+    headline, _, body = find_edit("beauty_headline")(SUMMARY).partition("\n\n")
+    assert headline == "## The council voted on 12"
+    assert body == SUMMARY
+
+
+def test_padding_stands_behind_every_sentence_and_line():
+    assert find_edit("padding")("Rain fell. Snow fell.\nIce.").split("\n") == [
+        "Rain fell. This is worth noting. Snow fell. It should be kept in mind.",
+        "Ice. So much can be said here.",
+    ]
+    assert find_edit("restating")("Rain fell.").count("Rain fell.") == 2
+
+
+def test_a_fallacy_keeps_the_conclusion_and_breaks_the_reason():
+    reversed_ = find_edit("fallacy_reversed")(SUMMARY)
+    assert reversed_.startswith(
+        "It had rusted for years because the council voted on 12 May 2024 to close the old bridge. Mr. Hale said"
+    )
+    assert sorted(words_of(re.sub(r"[,.]", "", reversed_).lower())) == sorted(
+        words_of(re.sub(r"[,.]", "", SUMMARY).lower())
+    )
+    assert find_edit("fallacy_reversed")("Ann ran because Ben ran.") == "Ben ran because Ann ran."
+    circular = find_edit("fallacy_circular")(SUMMARY)
+    claim = split(SUMMARY)[0].strip()
+    assert circular.startswith(claim)
+    assert circular.endswith(claim)
+    assert "Hale" not in circular
+
+
+def test_a_reason_reversed_twice_is_the_reason():
+    for text in ("The bridge fell because the rain came.", "Ann left because Ben slept. It rained."):
+        once = find_edit("fallacy_reversed")(text)
+        assert once != text
+        assert find_edit("fallacy_reversed")(once) == text
+
+
+def test_repetition():
+    assert find_edit("first_sentence_repeated")("Rain fell. Snow fell.") == "Rain fell. Rain fell. Rain fell."
+    assert find_edit("first_sentence_repeated")(" ") == " "

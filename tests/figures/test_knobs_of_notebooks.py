@@ -1,0 +1,78 @@
+"""Every field of a probe can be set from outside its notebook, or stands here with the reason why not."""
+
+import ast
+import json
+from dataclasses import fields
+
+import pytest
+
+from biaslab.figures import list_notebooks
+from biaslab.parameters import types_of
+from biaslab.probes import available
+
+NOTEBOOKS = {path.stem: path for path in list_notebooks()}
+#: Fields of a probe that its notebook does not take from outside, with the reason.
+LEFT_OUT = {
+    "familiarity": {
+        "asks": "both parts are asked; the part that another model reads is asked of that",
+        "log_perplexity": "read by `likelihood_judge`, or by the judge itself",
+    },
+    "comparative": {
+        "decoding": "all of them are shown side by side",
+        "debiasing": "all remedies are shown side by side",
+    },
+    "budget": {
+        "strategy": "all pairs are asked once; `strategies` are drawn from them",
+        "budget": "`budgets` are drawn from all pairs",
+        "rounds": "nothing is asked adaptively: all pairs are asked once",
+        "decoding": "of the draws: parameter `decoding`",
+        "debiasing": "of the draws: parameter `debiasing`",
+        "folds": "remedies are fitted on all other contexts",
+    },
+}
+#: The probe of a notebook that is not called after it.
+OF = {"budget": "comparative"}
+#: How a notebook calls a field otherwise.
+CALLED = {"resampling": "seed", "budget": "n_comparisons"}
+
+
+def code_of(path):
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+
+
+def call_of(name):
+    """Return the call that makes the notebook's probe: of several the one that says most."""
+    wanted = available()[OF.get(name, name)].__name__
+    nodes = ast.walk(ast.parse(code_of(NOTEBOOKS[name])))
+    calls = [n for n in nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == f"bl.probes.{wanted}"]
+    return max(calls, key=lambda call: len(call.keywords))
+
+
+@pytest.mark.parametrize("name", sorted((set(available()) | set(OF)) & set(NOTEBOOKS)))
+def test_every_field_is_a_parameter_or_left_out_with_a_reason(name):
+    given = {keyword.arg: ast.unparse(keyword.value) for keyword in call_of(name).keywords}
+    known, left = types_of(NOTEBOOKS[name]), LEFT_OUT.get(name, {})
+    for field in fields(available()[OF.get(name, name)]):
+        if field.name in left:
+            assert field.name not in given, f"{name}: {field.name} is given, and left out"
+            continue
+        own = CALLED.get(field.name, field.name)
+        assert own in known, f"{name} has no parameter {own}; add it, or say in LEFT_OUT why not"
+        if field.name != "likelihood_judge":  # it is put into the probe once it has read
+            names = {node.id for node in ast.walk(ast.parse(given.get(field.name, ""))) if isinstance(node, ast.Name)}
+            assert names & ({own} | {"resampling", "chosen", "bl"}), f"{name}: {field.name} is not taken from {own}"
+
+
+@pytest.mark.parametrize("name", sorted(LEFT_OUT))
+def test_what_is_left_out_is_a_field(name):
+    assert set(LEFT_OUT[name]) <= {field.name for field in fields(available()[OF.get(name, name)])}
+
+
+@pytest.mark.parametrize("name", sorted(set(NOTEBOOKS) & set(available())))
+def test_a_default_that_is_none_says_what_it_may_be(name):
+    """So that `-p n_candidates=2` is read as a number."""
+    kinds = types_of(NOTEBOOKS[name])
+    for own in ("n_candidates", "n_forced", "n_orders", "reliability", "n_pairs", "n_comparisons"):
+        if own in kinds:
+            assert "str" not in str(kinds[own]), own

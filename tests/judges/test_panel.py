@@ -1,0 +1,267 @@
+"""`Panel`: what several judges say together, who is asked for it, and what it costs."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import biaslab as bl
+from biaslab.core import About, Choice, Completion, Likelihood, Reply, Score, Usage, request_key
+from biaslab.errors import BudgetExceededError, InputError, JudgeError, UnsupportedRequestError
+from biaslab.judges.votes import DIVIDED, combine
+from biaslab.parsing import parse_choice, parse_score
+from biaslab.scales import find_scale
+from biaslab.spending.announcement import foresee
+from biaslab.spending.budget import budget_of
+from biaslab.spending.cost import count_tokens
+
+PROBE = bl.probes.Position(["coherence"], [1])
+PAIR = About("c", ("x", "y"), ("one", "two"), ("coherence",), labels=("Summary A", "Summary B"))
+RATED = About("c", ("x",), ("one",), ("coherence",), scale="1-5", form="text")
+QUESTION = Choice("which?", ("A", "B"))
+
+
+class Says:
+    """Gives one reply to everything, and counts how often it is asked."""
+
+    def __init__(self, name, reply, kinds=(Choice, Completion, Score)):
+        self.id, self.reply, self.kinds, self.asked = name, reply, frozenset(kinds), []
+
+    def check(self, requests):
+        bl.core.require_kinds(self, requests)
+
+    def ask(self, requests):
+        for request in reversed(list(requests)):
+            self.asked.append(request)
+            yield request, self.reply
+
+
+def shares(*p, **more):
+    return Reply(logprobs=tuple(math.log(each) if each else -math.inf for each in p), **more)
+
+
+def told(request, *replies, weights=None):
+    members = [Says(f"judge {n}", reply) for n, reply in enumerate(replies)]
+    [(_, reply)] = bl.Panel(members, weights).ask([request])
+    return reply
+
+
+def test_distributions_are_averaged_whatever_mass_the_labels_have():
+    reply = told(QUESTION, shares(0.08, 0.02), shares(0.4, 0.6))
+    p = np.exp(reply.logprobs)
+    assert p.sum() == pytest.approx((0.1 + 1.0) / 2)
+    assert p[0] / p.sum() == pytest.approx((0.8 + 0.4) / 2)
+    assert reply.samples is None
+
+
+@given(
+    p=st.lists(st.floats(0.01, 0.99), min_size=2, max_size=5),
+    weights=st.lists(st.floats(0.1, 9), min_size=5, max_size=5),
+)
+def test_a_mean_lies_among_the_members_and_those_who_agree_are_the_panel(p, weights):
+    reply = told(QUESTION, *(shares(one, 1 - one) for one in p), weights=weights[: len(p)])
+    assert min(p) - 1e-9 <= math.exp(reply.logprobs[0]) <= max(p) + 1e-9
+    same = told(QUESTION, *[shares(p[0], 1 - p[0])] * len(p), weights=weights[: len(p)])
+    assert np.exp(same.logprobs) == pytest.approx([p[0], 1 - p[0]])
+
+
+def test_who_gives_no_label_any_probability_has_no_vote():
+    p = np.exp(told(QUESTION, shares(0.3, 0.7), shares(0, 0)).logprobs)
+    assert p[0] / p.sum() == pytest.approx(0.3)
+    assert p.sum() == pytest.approx(0.5)
+    assert told(QUESTION, shares(0, 0), shares(0, 0)).logprobs == (-math.inf, -math.inf)
+
+
+def test_what_a_server_did_not_show_stays_a_bound():
+    reply = told(QUESTION, shares(0.5, 0.1, unseen=0.4, bounded=(1,)), shares(0.5, 0.5))
+    assert (reply.bounded, reply.unseen) == ((1,), pytest.approx(0.2))
+
+
+def test_samples_are_pooled_only_where_they_make_a_count():
+    pooled = told(QUESTION, shares(0.5, 0.25, samples=4), shares(1, 0, samples=4))
+    assert (np.exp(pooled.logprobs) * 8).tolist() == pytest.approx([6, 1])
+    assert pooled.samples == 8
+    for others, options in (((shares(0.5, 0.5),), {}), ((shares(1, 0, samples=4),), {"weights": [2, 1]})):
+        with pytest.raises(JudgeError, match="no count of samples together"):
+            told(QUESTION, shares(0.5, 0.5, samples=4), *others, **options)
+
+
+@pytest.mark.parametrize(
+    ("texts", "chosen"),
+    [
+        (("[[A]]", "I think [[B]] is better.", "Summary A"), "[[A]]"),
+        (("[[B]]", "[[A]]", "What do you mean?"), "Tie"),
+        (("What?", "[[B]]", "I cannot help with that."), "[[B]]"),
+        (("It is a tie.", "[[B]]", "Tie"), "It is a tie."),
+        (("", "What?"), ""),
+    ],
+)
+def test_texts_about_pairs_are_read_and_the_majority_is_said(texts, chosen):
+    said = told(Completion("which?", about=PAIR), *(Reply(text=text, finish_reason="stop") for text in texts)).text
+    assert said == chosen
+    if chosen == "Tie":
+        assert parse_choice(said, PAIR.labels) == (None, "tie")
+
+
+def test_a_tie_has_the_word_that_the_request_offers():
+    offered = replace(PAIR, labels=(*PAIR.labels, "Neither"))
+    texts = [Reply(text=text) for text in ("Summary A", "Summary B")]
+    assert told(Completion("which?", about=offered), *texts).text == "Neither"
+
+
+def test_scores_in_text_have_a_majority_or_the_mean_of_those_that_are_said_most():
+    request = Completion("how good?", about=RATED)
+    texts = [Reply(text=text) for text in ("Score: 4", "2", "I would give it a score of 4.", "2")]
+    assert told(request, *texts[:3]).text == "Score: 4"
+    divided = told(request, *texts)
+    assert parse_score(divided.text, find_scale("1-5")) == (3.0, "ok")
+    assert told(request, *texts[:2], weights=[1, 2]).text == "2"
+
+
+def test_texts_that_nothing_tells_how_to_read_are_compared_as_they_are():
+    texts = [Reply(text=text) for text in ("yes", "no", " yes")]
+    assert told(Completion("is it?"), *texts).text == "yes"
+    divided = told(Completion("is it?"), *texts[:2]).text
+    assert divided == DIVIDED
+    assert parse_choice(divided, ("Summary A", "Summary B")) == (None, "unparsable")
+
+
+def test_who_declines_has_no_vote():
+    declined = Reply(text="Summary B", finish_reason="refusal")
+    request = Completion("which?", about=PAIR)
+    assert told(request, declined, Reply(text="[[A]]")).text == "[[A]]"
+    assert told(request, declined, declined).finish_reason == "refusal"
+
+
+def test_evaluators_are_averaged_and_tokens_added():
+    reply = told(Score("a text"), Reply(score=0.2, usage=Usage(5, 1, 2), model="m"), Reply(score=0.6, usage=Usage(7)))
+    assert (reply.score, reply.usage, reply.model) == (pytest.approx(0.4), Usage(12, 1, 2), "m")
+
+
+def test_weights_of_a_context_are_those_of_its_name():
+    members = [Says("yes", shares(1, 0)), Says("no", shares(0, 1))]
+    panel = bl.Panel(members, {"c": [3, 1]})
+    asked = [Choice("which?", ("A", "B"), replace(PAIR, context_id=name)) for name in ("c",)]
+    [(_, reply)] = panel.ask(asked)
+    assert np.exp(reply.logprobs) == pytest.approx([0.75, 0.25])
+    [(_, reply)] = panel.ask([QUESTION])
+    assert np.exp(reply.logprobs) == pytest.approx([0.5, 0.5])
+    ids = {bl.Panel(members, weights).id for weights in (None, [1, 1], [2, 1], {"c": [3, 1]}, {"c": [1, 3]})}
+    assert len(ids) == 4
+
+
+def test_a_panel_is_the_mean_of_its_members_in_every_probe(graded):
+    data = graded.head(4)
+    members = [bl.SimulatedJudge(data, position=size, noise=1.0, seed=seed) for seed, size in enumerate((1.0, -0.5))]
+    trials = [bl.collect(PROBE, judge, data, progress=False) for judge in (*members, bl.Panel(members))]
+    assert trials[2]["value"].to_numpy() == pytest.approx((trials[0]["value"] + trials[1]["value"]) / 2)
+    assert (trials[2]["tokens"] == trials[0]["tokens"] + trials[1]["tokens"]).all()
+    assert PROBE.estimate(trials[2])["estimate"].notna().any()
+
+
+@pytest.fixture
+def counted(graded):
+    """Two members that count how often they are asked."""
+
+    class Counted(bl.SimulatedJudge):
+        def ask(self, requests):
+            requests = list(requests)
+            self.times = getattr(self, "times", 0) + len(requests)
+            return super().ask(requests)
+
+    return [Counted(graded, position=size) for size in (0.0, 1.0)]
+
+
+def test_a_member_that_was_asked_alone_is_not_asked_again(counted, graded, tmp_path):
+    data = graded.head(2)
+    with bl.Store(tmp_path / "s") as store:
+        alone = bl.collect(PROBE, counted[0], data, store=store, progress=False)
+        both = bl.collect(PROBE, bl.Panel(counted), data, store=store, progress=False)
+        assert [judge.times for judge in counted] == [len(alone)] * 2
+        assert len(store) == 3 * len(alone)
+        later = bl.collect(PROBE, counted[1], data, store=store, progress=False)
+        assert (later.attrs["asked"], both.attrs["asked"]) == (0, len(alone))
+        requests = [trial.request for trial in PROBE.design(data)]
+        assert set(store.get(request_key(one, counted[1].id) for one in requests)) == set(later["key"])
+
+
+def test_a_panel_of_members_that_were_asked_costs_nothing(counted, graded, tmp_path):
+    data = graded.head(2)
+    with bl.Store(tmp_path / "s") as store:
+        for judge in counted:
+            bl.collect(PROBE, judge, data, store=store, progress=False)
+        spent = [judge.times for judge in counted]
+        found = bl.collect(PROBE, bl.Panel(counted, [2, 1]), data, store, False, bl.Budget(requests=1))
+        assert (found.attrs["asked"], found.attrs["stored"]) == (0, len(found))
+        assert [judge.times for judge in counted] == spent
+        with pytest.raises(BudgetExceededError):
+            bl.collect(PROBE, bl.Panel(counted), graded.head(3), store, False, bl.Budget(requests=1))
+
+
+def test_what_was_answered_before_a_fault_is_kept(counted, graded, tmp_path):
+    class Breaks(Says):
+        def ask(self, requests):
+            raise JudgeError("gone", next(iter(requests)))
+            yield
+
+    data = graded.head(2)
+    with bl.Store(tmp_path / "s") as store:
+        with pytest.raises(JudgeError, match="gone"):
+            bl.collect(PROBE, bl.Panel([counted[0], Breaks("b", shares(1, 0))]), data, store=store, progress=False)
+        assert len(store) == counted[0].times > 0
+
+
+def test_a_plan_counts_every_member(graded):
+    members = [bl.SimulatedJudge(graded), bl.SimulatedJudge(graded, position=1.0)]
+    counted = count_tokens(bl.Panel(members), [QUESTION])
+    assert counted.read.tolist() == (2 * count_tokens(members[0], [QUESTION]).read).tolist()
+    assert foresee(bl.Panel([members[0], bl.Sampled(members[1], 5)]), [QUESTION]).asked == 6
+
+
+def test_a_panel_spends_what_its_strictest_and_dearest_member_says():
+    def served(model, **options):
+        return bl.ApiJudge(model, "http://localhost:8000/v1", **options)
+
+    one = served("one", prices={"input": 1.0, "output": 9.0}, limits={"requests": 50})
+    two = served("two", prices={"input": 2.0}, limits={"requests": 80, "minutes": 3.0})
+    found = budget_of(bl.Panel([one, two]))
+    assert (found.prices, found.requests, found.minutes) == ({"input": 2.0, "output": 9.0}, 50, 3.0)
+    assert budget_of(bl.Panel([one, served("three", limits={"tokens": 5})])).prices is None
+
+
+def test_it_is_loaded_by_name(graded):
+    judge = bl.load_judge("panel:simulated:position=0.5+simulated:seed=3", graded)
+    assert [member.position for member in judge.members] == [0.5, 0.0]
+    with pytest.raises(InputError, match=r"panel:judge\+judge"):
+        bl.load_judge("panel:simulated", graded)
+
+
+@pytest.mark.parametrize(
+    ("judges", "weights", "says"),
+    [
+        ([], None, "at least two judges"),
+        (["one"], None, "at least two judges"),
+        (["one", "one"], None, r"judges is \['one'\].*different judges"),
+        (["one", "two"], [1.0], "2 numbers, one a member"),
+        (["one", "two"], [1.0, -1.0], "at least 0"),
+        (["one", "two"], [0.0, 0.0], "not all 0"),
+        (["one", "two"], {"c": [1.0, math.nan]}, "2 numbers"),
+    ],
+)
+def test_bad_panels_are_refused(judges, weights, says):
+    with pytest.raises(InputError, match=says):
+        bl.Panel([Says(name, shares(1, 0)) for name in judges], weights)
+
+
+def test_members_whose_answers_cannot_be_combined_are_refused():
+    labels, numbers, words = (Says(kind.kind, None, [kind]) for kind in (Choice, Score, Likelihood))
+    for members in ([labels, numbers], [words, Says("other words", None, [Likelihood])]):
+        with pytest.raises(InputError, match="same kind of requests"):
+            bl.Panel(members)
+    both = bl.Panel([Says("a", None, [Choice, Likelihood]), Says("b", None, [Choice, Likelihood])])
+    with pytest.raises(UnsupportedRequestError):
+        both.check([Likelihood("a text")])
+    with pytest.raises(JudgeError, match="no log-probability of each label"):
+        combine(QUESTION, [Reply(text="A"), shares(1, 0)], [0.5, 0.5])

@@ -1,0 +1,300 @@
+"""Remedies: what is planted is taken out, a fair judge is left alone, what does nothing is shown to do nothing."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.special import expit
+
+import biaslab as bl
+from biaslab.calibration.population import construct_population
+from biaslab.core import About, Choice
+from biaslab.errors import InputError, TrialsError
+from biaslab.mitigation import (
+    Case,
+    as_estimates,
+    content_free_prior,
+    debiased,
+    length_regression,
+    order_averaging,
+    remedies,
+)
+
+POSITION = bl.probes.Position(["coherence"], [1])
+VERBOSITY = bl.probes.Verbosity(["coherence"])
+
+
+@pytest.fixture(scope="module")
+def population():
+    return construct_population(40, longest=16)
+
+
+def judged(probe, data, **planted):
+    judge = bl.SimulatedJudge(data, **{"quality": 1.0, "noise": 0.7, "context_noise": 0.4, **planted})
+    return bl.collect(probe, judge, data, progress=False)
+
+
+@pytest.fixture(scope="module")
+def leaning(population):
+    return judged(POSITION, population, position=1.0)
+
+
+@pytest.fixture(scope="module")
+def fair(population):
+    return judged(POSITION, population)
+
+
+@pytest.fixture(scope="module")
+def long(population):
+    return judged(VERBOSITY, population, verbosity=0.5)
+
+
+def measured(probe, metric, before, after, **options):
+    [row] = remedies([Case(probe, metric, "a remedy", before, after, **options)]).to_dict("records")
+    return row
+
+
+def nothing(data, **planted):
+    """Ask which of a candidate and itself is better."""
+    judge = bl.SimulatedJudge(data, **{"quality": 1.0, "noise": 0.7, **planted})
+    labels = "Summary A", "Summary B"
+    rows = []
+    for row in data.candidates.itertuples():
+        about = About(row.context_id, (row.candidate_id,) * 2, (row.text,) * 2, ("coherence",), True, labels)
+        [(_, reply)] = judge.ask([Choice(f"{row.text} or {row.text}?", labels, about)])
+        rows.append(float(np.exp(reply.logprobs[0])))
+    frame = pd.DataFrame({"judge": judge.id, "attribute": "coherence", "value": rows, "status": "ok", "tokens": 20})
+    return frame.assign(context_id=data.candidates["context_id"].to_numpy())
+
+
+POSITION_REMEDIES = {
+    "order averaging": order_averaging,
+    "threshold": lambda trials: debiased(trials, "threshold"),
+    "uniform prior": lambda trials: debiased(trials, "uniform-prior"),
+    "position term": lambda trials: debiased(trials, "position-term"),
+}
+
+
+@pytest.mark.parametrize("name", POSITION_REMEDIES)
+def test_position_bias_is_taken_out_and_a_fair_judge_is_left_alone(leaning, fair, name):
+    metric = "first_position_logit"
+    row = measured(POSITION, metric, leaning, POSITION_REMEDIES[name])
+    assert row["before_low"] > 0.5
+    assert row["p_value"] < 0.001
+    assert row["ci_high"] < 0
+    assert row["after_low"] <= 1e-9
+    assert row["after_high"] >= -1e-9
+    left = measured(POSITION, metric, fair, POSITION_REMEDIES[name])
+    assert abs(left["after"]) < 0.25
+    assert left["ci_low"] <= 0.05
+    assert left["ci_high"] >= -0.05
+
+
+def test_before_is_the_probes_own_estimate(leaning):
+    row = measured(POSITION, "first_position_logit", leaning, order_averaging)
+    [own] = POSITION.estimate(leaning, ["first_position_logit"]).to_dict("records")
+    assert row["before"] == pytest.approx(own["estimate"])
+    by_context = own["se"]
+    assert (row["before_high"] - row["before_low"]) / 2 == pytest.approx(by_context * stats.t.ppf(0.975, 39), rel=0.02)
+    assert (row["bias"], row["metric"], row["null"], row["n_contexts"]) == ("position", "first_position_logit", 0.0, 40)
+    assert row["difference"] == pytest.approx(row["after"] - row["before"])
+
+
+def test_order_averaging_costs_two_judgements_and_accuracy_gains(leaning):
+    row = measured(POSITION, "comparative_accuracy", leaning, order_averaging)
+    assert row["tokens_after"] == 2 * row["tokens_before"]
+    assert row["difference"] > 0.02
+    assert row["ci_low"] > 0
+    averaged = order_averaging(leaning)
+    both = averaged.set_index(["context_id", "candidate_id", "opponent_id"])["value"]
+    for (context, first, second), value in both.head(30).items():
+        assert value + both[context, second, first] == pytest.approx(1)
+
+
+def test_a_pair_in_one_order_is_left_out_by_averaging(leaning):
+    assert len(order_averaging(leaning.iloc[1:])) == len(leaning) - 2
+    refused = leaning.assign(value=leaning["value"].where(leaning.index != 3), status="ok")
+    refused.loc[3, "status"] = "refused"
+    assert len(order_averaging(refused)) == len(leaning) - 2
+
+
+def test_a_prior_without_content_takes_the_position_bias_out(population, leaning, fair):
+    empty = nothing(population, position=1.0)
+    empty["judge"] = leaning["judge"].iloc[0]
+    row = measured(POSITION, "first_position_logit", leaning, content_free_prior(empty))
+    assert row["before"] > 0.7
+    assert abs(row["after"]) < 0.3
+    assert row["ci_high"] < 0
+    assert row["tokens_after"] == pytest.approx(row["tokens_before"] + 20 * len(empty) / len(leaning))
+    none = nothing(population).assign(judge=fair["judge"].iloc[0])
+    assert abs(measured(POSITION, "first_position_logit", fair, content_free_prior(none))["difference"]) < 0.2
+
+
+def test_a_prior_of_another_judge_or_attribute_is_refused(population, leaning):
+    with pytest.raises(InputError, match="without content"):
+        content_free_prior(nothing(population))(leaning)
+
+
+def test_texts_are_moved_by_averaging_alone():
+    """A decision has no log odds: reweighting leaves it, the mean of two orders does not."""
+    rows = [("c", "a", "b", 1.0), ("c", "b", "a", 1.0)]
+    trials = pd.DataFrame(rows, columns=["context_id", "candidate_id", "opponent_id", "value"])
+    trials = trials.assign(judge="j", dataset="d", attribute="a", status="ok")
+    moved = order_averaging(trials)
+    assert moved["value"].tolist() == [0.5, 0.5]
+    assert moved["status"].tolist() == ["tie", "tie"]
+
+
+def test_a_tie_stays_a_tie_and_a_half_does_not_stay_a_half(population, leaning):
+    """A judge that says "Tie" has not said that both are as likely; the remedy keeps the first and moves the second."""
+    trials = leaning.copy()
+    trials.loc[:1, "value"], trials.loc[0, "status"] = 0.5, "tie"
+    none = nothing(population, position=1.0).assign(judge=leaning["judge"].iloc[0])
+    for moved in (debiased(trials, "threshold"), content_free_prior(none)(trials)):
+        assert moved["status"].iloc[:2].tolist() == ["tie", "ok"]
+        assert moved["value"].iloc[0] == 0.5 > moved["value"].iloc[1] + 0.1
+
+
+def test_length_is_taken_out_and_a_fair_judge_is_left_alone(population, long):
+    row = measured(VERBOSITY, "verbosity_slope", long, length_regression)
+    assert row["before_low"] > 0.1
+    assert row["after_low"] < 0 < row["after_high"]
+    assert row["ci_high"] < 0
+    assert row["tokens_after"] == row["tokens_before"]
+    left = measured(VERBOSITY, "verbosity_slope", judged(VERBOSITY, population), length_regression)
+    assert abs(left["difference"]) < 0.05
+    assert left["after_low"] < 0 < left["after_high"]
+
+
+def test_what_is_taken_out_of_a_context_was_fitted_on_others(long):
+    """Whatever a fold says, its own correction stays the same."""
+    first = long["context_id"] == long["context_id"].iloc[0]
+    taken = long["value"] - length_regression(long)["value"]
+    wild = long.assign(value=long["value"].where(~first, 5 - long["value"] ** 2))
+    again = wild["value"] - length_regression(wild)["value"]
+    np.testing.assert_allclose(again[first], taken[first])
+    assert not np.allclose(again[~first], taken[~first])
+
+
+@pytest.mark.parametrize("name", ["threshold", "uniform-prior", "position-term"])
+def test_a_position_remedy_of_a_context_was_fitted_on_others(leaning, name):
+    first = leaning["context_id"] == leaning["context_id"].iloc[0]
+    shift = debiased(leaning, name)["value"]
+    wild = leaning.assign(value=leaning["value"].where(~first, 0.999))
+    moved = debiased(wild, name)["value"]
+    alpha = [np.log(p / (1 - p)) - np.log(q / (1 - q)) for p, q in ((shift, leaning["value"]), (moved, wild["value"]))]
+    assert alpha[0][first].iloc[0] == pytest.approx(alpha[1][first].iloc[0], abs=1e-6)
+
+
+def test_the_slope_that_is_taken_out_is_that_of_a_regression(long):
+    """With one context left out at a time: least squares with an indicator a context."""
+    codes = pd.factorize(long["context_id"])[0]
+    frame = long.assign(code=codes, doublings=np.log2(long["words"]))
+    rest = frame[frame["code"] != 0]
+    columns = rest[["value", "doublings", "human"]]
+    within = (columns - columns.groupby(rest["code"]).transform("mean")).to_numpy()
+    slope = np.linalg.lstsq(within[:, 1:], within[:, 0], rcond=None)[0][0]
+    here = frame[frame["code"] == 0]
+    expected = here["value"] - slope * (here["doublings"] - rest["doublings"].mean())
+    found = length_regression(long, folds=len(set(codes)))
+    np.testing.assert_allclose(found["value"][: len(here)], expected)
+
+
+def test_a_second_set_of_judgements_is_compared_over_the_contexts_of_both(population):
+    """Such as with a rubric, reasons first, names hidden, delimiters: the judge has less of the bias."""
+    before = judged(VERBOSITY, population, verbosity=0.6)
+    after = judged(VERBOSITY, population.head(30), verbosity=0.0).assign(tokens=3)
+    row = measured(VERBOSITY, "verbosity_slope", before, after)
+    assert row["n_contexts"] == 30
+    assert row["ci_high"] < 0
+    assert row["after_low"] < 0 < row["after_high"]
+    assert row["tokens_after"] == 3
+    some = before[before["context_id"].isin(after["context_id"])]
+    assert row["before"] == pytest.approx(VERBOSITY.estimate(some, ["verbosity_slope"]).loc[0, "estimate"])
+
+
+def test_a_remedy_that_does_nothing_is_shown_to_do_nothing(population, long):
+    assert measured(VERBOSITY, "verbosity_slope", long, lambda trials: trials)["difference"] == 0
+    other = judged(VERBOSITY, population, verbosity=0.5, seed=3)
+    row = measured(VERBOSITY, "verbosity_slope", long, other)
+    assert row["ci_low"] < 0 < row["ci_high"]
+    assert row["p_value"] > 0.05
+
+
+def test_a_rubric_is_measured_in_the_trials_of_template(population):
+    """They carry what Verbosity reads, so that one variant can be held against another."""
+    probe = bl.probes.Template(["coherence"], factors=["rubric"])
+    trials = judged(probe, population, verbosity=0.5)
+    before, after = (trials[trials["template"] == name] for name in ("no rubric", "base"))
+    row = measured(VERBOSITY, "verbosity_slope", before, after)
+    assert row["before_low"] > 0
+    assert row["ci_low"] < 0 < row["ci_high"]
+
+
+def test_the_interval_of_the_difference_is_the_jackknifes(leaning):
+    row = measured(POSITION, "first_position_rate", leaning, order_averaging)
+    [before] = POSITION.estimate(leaning, ["first_position_rate"]).to_dict("records")
+    names = leaning["context_id"].unique()
+    left = [
+        POSITION.estimate(leaning[leaning["context_id"] != name], ["first_position_rate"])["estimate"].iloc[0]
+        for name in names
+    ]
+    pseudo = len(names) * before["estimate"] - (len(names) - 1) * np.array(left)
+    half = stats.t.ppf(0.975, len(names) - 1) * stats.sem(pseudo)
+    assert row["after"] == row["after_low"] == row["after_high"] == 0.5
+    assert row["ci_high"] == pytest.approx(0.5 - before["estimate"] + half)
+
+
+def test_before_and_after_are_drawn_side_by_side(leaning):
+    found = remedies([Case(POSITION, "first_position_rate", "order averaging", leaning, order_averaging)])
+    rows = as_estimates(found)
+    assert rows["state"].tolist() == ["before", "after"]
+    assert rows["estimate"].tolist() == [found.loc[0, "before"], found.loc[0, "after"]]
+    ax = bl.plots.intervals(rows, "first_position_rate", by="remedy", hue="state")
+    assert len(ax.containers) == 2
+
+
+def test_undefined_is_said(leaning):
+    refused = leaning.assign(value=math.nan, status="refused")
+    row = measured(POSITION, "first_position_rate", leaning, refused.assign(judge="another"))
+    assert math.isnan(row["difference"])
+    assert row["note"]
+    assert row["before"] > 0.5
+
+
+def test_bad_input(leaning, long):
+    with pytest.raises(InputError, match="at least one"):
+        remedies([])
+    several = pd.concat([leaning, leaning.assign(judge="another")])
+    with pytest.raises(InputError, match="one judge"):
+        measured(POSITION, "first_position_rate", several, order_averaging)
+    with pytest.raises(InputError, match="before too"):
+        measured(POSITION, "first_position_rate", leaning, leaning.assign(context_id="elsewhere"))
+    with pytest.raises(TrialsError, match="words"):
+        length_regression(long.drop(columns="words"))
+    with pytest.raises(InputError, match="folds"):
+        length_regression(long, folds=1)
+    with pytest.raises(InputError, match="swap-average"):
+        debiased(leaning, "prayer")
+
+
+def test_a_metric_with_several_rows_is_told_apart():
+    probe = bl.probes.Template(["coherence"], factors=["wording"])
+    trials = judged(probe, construct_population(8), template_noise=1.0)
+    with pytest.raises(InputError, match="one row of template_shift, not 2"):
+        measured(probe, "template_shift", trials, lambda given: given)
+    row = measured(probe, "template_shift", trials, lambda given: given, where={"template": "wording 3"})
+    own = probe.estimate(trials, ["template_shift"]).set_index("template")
+    assert row["before"] == pytest.approx(own.loc["wording 3", "estimate"])
+
+
+def test_weights_of_reweighting_are_those_of_the_prior():
+    nothing = pd.DataFrame({"judge": "j", "attribute": "a", "value": [0.7, 0.9], "status": "ok"})
+    nothing["context_id"] = ["n1", "n2"]
+    p = expit(np.array([-1.0, 0.3, 2.0]))
+    trials = pd.DataFrame({"judge": "j", "attribute": "a", "value": p, "status": "ok"})
+    alpha = np.sqrt(3 / 7 * 1 / 9)  # the mean of both log odds
+    expected = alpha * p / (alpha * p + 1 - p)
+    np.testing.assert_allclose(content_free_prior(nothing)(trials)["value"], expected)
