@@ -3,8 +3,8 @@
 Contexts are drawn as there, with the same random numbers. The jackknife is computed from sums of contexts instead of
 from trials, which is a thousand times quicker; of some studies both are computed, and have to be equal.
 
-    python -P benchmarks/compare_calibration.py                 # 1000 studies of 8, 24 and 100 contexts
-    python -P benchmarks/compare_calibration.py --metric verbosity_slope --population 600 --studies 200
+    python benchmarks/compare_calibration.py                 # 1000 studies of 8, 24 and 100 contexts
+    python benchmarks/compare_calibration.py --metric verbosity_slope --population 600 --studies 200
 """
 
 from __future__ import annotations

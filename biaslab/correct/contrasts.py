@@ -142,8 +142,8 @@ def _won(items: pd.DataFrame) -> pd.DataFrame:
 def agreement(cell: Cell) -> Contrast:
     """Return how well the judge agrees with humans; of contexts without labels the judge's confidence is what is known.
 
-    Of pairs: the share of those decided by humans that the judge decides alike; its confidence is max(p, 1 − p). Of scores:
-    Spearman's correlation within contexts; its confidence is the standard deviation of its scores there.
+    Of pairs: the share of those decided by humans that the judge decides alike; its confidence is max(p, 1 − p). Of
+    scores: Spearman's correlation within contexts; its confidence is the standard deviation of its scores there.
     """
     if cell.pairs:
         decided = cell.items.assign(human=_agrees(cell.items), shown=cell.items["human"].notna())

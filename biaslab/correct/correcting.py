@@ -100,7 +100,8 @@ def correct(
     Contexts are the unit: what is estimated are ratios of sums over contexts, and errors are those of whole contexts.
     Intervals are Student's t, with as many degrees of freedom as there are labelled contexts, less one, and residuals
     divided by √(1 − leverage) (HC2); fewer than five labelled contexts give none. How often intervals of few or skewed
-    labels cover was simulated (`benchmarks/correct.py`, guide "Correct a judge with a few labels"). Where every context has one item, the estimate *ppi* is that of the package ``ppi-python``.
+    labels cover was simulated (`benchmarks/correct.py`, guide "Correct a judge with a few labels"). Where every context
+    has one item, the estimate *ppi* is that of the package ``ppi-python``.
 
     References
     ----------

@@ -97,10 +97,8 @@ class RoganGladen(Fitted):
 
     def _fieller(self, reach: float, target: Target) -> tuple[float, float]:
         """Return the ends of the rates whose distance is at most so many standard errors: roots of a quadratic."""
-        at = np.array([0.0, 0.5, 1.0])
-        excess = (
-            self._away(at) ** 2 - (reach * self._errors(at, target)) ** 2
-        )  # a quadratic of the rate, at three places
+        at = np.array([0.0, 0.5, 1.0])  # three places determine the quadratic
+        excess = self._away(at) ** 2 - (reach * self._errors(at, target)) ** 2
         square, slope = 2 * (excess[0] - 2 * excess[1] + excess[2]), -3 * excess[0] + 4 * excess[1] - excess[2]
         discriminant = slope**2 - 4 * square * excess[0]
         if square <= 0 or discriminant < 0:  # the labels do not tell sensitivity from 1 − specificity

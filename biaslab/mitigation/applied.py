@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from biaslab.checks import require_one_of, require_whole
 from biaslab.errors import InputError
+from biaslab.mitigation.folds import held_out
 from biaslab.ranking.comparisons import cells, read_trials
 from biaslab.ranking.dark_current import content_free
 from biaslab.ranking.debiasing import DEBIASINGS, Debiasing, debias
@@ -193,13 +194,11 @@ def _moved(cell: pd.DataFrame, p: Floats, tied: NDArray[np.bool_]) -> pd.DataFra
 
 
 def _without_length(cell: pd.DataFrame, folds: int) -> pd.DataFrame:
-    codes = pd.factorize(cell["context_id"])[0]
-    fold, known = codes % folds, (cell["status"] == "ok").to_numpy() & cell["human"].notna().to_numpy()
-    doublings = np.log2(cell["words"].to_numpy(float))
+    known = (cell["status"] == "ok").to_numpy() & cell["human"].notna().to_numpy()
+    codes, doublings = pd.factorize(cell["context_id"])[0], np.log2(cell["words"].to_numpy(float))
     columns = np.column_stack([cell["value"].to_numpy(float), doublings, cell["human"].to_numpy(float)])
     value = columns[:, 0].copy()
-    for held_out in np.unique(fold):
-        others, here = known & (fold != held_out), fold == held_out
+    for others, here in held_out(cell["context_id"], known, folds):
         if others.any():
             value[here] -= _slope(columns[others], codes[others]) * (doublings[here] - doublings[others].mean())
     return cell.assign(value=value)

@@ -16,6 +16,7 @@ from scipy.optimize import isotonic_regression
 from biaslab.checks import require_one_of, require_whole
 from biaslab.core import Metric
 from biaslab.errors import TrialsError
+from biaslab.mitigation.folds import held_out
 from biaslab.stats import CELL, Ratio, Resampling, choose_metrics, each_cell, estimates_frame, require_columns
 from biaslab.stats.frame import estimate_rows
 
@@ -41,8 +42,8 @@ def human_scale(trials: pd.DataFrame, method: Method = "isotonic", folds: int = 
     Returns
     -------
     pandas.DataFrame
-        With the expected human score as ``value``; those of unreadable trials stay NaN. Where no other context is
-        labelled the score stays. A monotone function leaves the order of texts, but where it is level makes ties.
+        With the expected human score as ``value``; those of unreadable trials stay NaN. A monotone function leaves the
+        order of texts, but where it is level makes ties.
 
     Raises
     ------
@@ -120,19 +121,16 @@ def _known(cell: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def _moved(cell: pd.DataFrame, method: Method, folds: int) -> pd.DataFrame:
-    codes, known = pd.factorize(cell["context_id"])[0], _known(cell)
-    labelled = np.unique(codes[known])
-    if len(labelled) < 2:
-        found = "no label" if not len(labelled) else "all labels in one context"
+    known = _known(cell)
+    labelled = cell.loc[known, "context_id"].nunique()
+    if labelled < 2:
+        found = "all labels in one context" if labelled else "no label"
         raise TrialsError("human", found, "human scores of at least two contexts")
-    fold = codes % folds
-    fold[np.isin(codes, labelled)] = (np.searchsorted(labelled, codes) % folds)[np.isin(codes, labelled)]
     value, human = cell["value"].to_numpy(float), cell["human"].to_numpy(float)
     moved = value.copy()
-    for held_out in np.unique(fold):
-        others, here = known & (fold != held_out), fold == held_out
-        if others.any():
-            moved[here] = (_isotonic if method == "isotonic" else _ordinal)(value[others], human[others], value[here])
+    fitted = _isotonic if method == "isotonic" else _ordinal
+    for others, here in held_out(cell["context_id"], known, folds):
+        moved[here] = fitted(value[others], human[others], value[here])
     return cell.assign(value=moved)
 
 

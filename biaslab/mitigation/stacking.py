@@ -11,6 +11,7 @@ from scipy.optimize import nnls
 from biaslab.checks import require_whole
 from biaslab.errors import TrialsError
 from biaslab.mitigation.aligned import Floats, aligned, values_of
+from biaslab.mitigation.folds import held_out
 from biaslab.stats import has_value, require_columns
 
 
@@ -61,18 +62,15 @@ def learned_weights(members: Sequence[pd.DataFrame], folds: int = 10) -> dict[st
     base, values = same[0], values_of(same)
     label = base[_label_of(base)].to_numpy(float)
     known = ~np.isnan(label) & np.column_stack([has_value(each) for each in same]).all(axis=1)
-    codes, names = pd.factorize(base["context_id"])
-    labelled = np.unique(codes[known])
-    if len(labelled) < 2:
-        found = "no label in common" if not len(labelled) else "all labels in one context"
+    labelled = base.loc[known, "context_id"].nunique()
+    if labelled < 2:
+        found = "all labels in one context" if labelled else "no label in common"
         raise TrialsError("human", found, "labels in at least two contexts that all members judged")
-    fold = np.full(len(names), -1)
-    fold[labelled] = np.arange(len(labelled)) % folds
-    learned = {}
-    for each in np.unique(fold):
-        others = known & (fold[codes] != each)
-        learned[each] = _stacked(base[others], values[others])
-    return {str(name): learned[at] for name, at in zip(names, fold, strict=True)}
+    learned: dict[str, tuple[float, ...]] = {}
+    for others, here in held_out(base["context_id"], known, folds):
+        weights = _stacked(base[others], values[others])
+        learned |= dict.fromkeys(base.loc[here, "context_id"].astype(str), weights)
+    return {str(name): learned[str(name)] for name in base["context_id"].unique()}
 
 
 def _label_of(trials: pd.DataFrame) -> str:

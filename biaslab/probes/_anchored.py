@@ -11,6 +11,7 @@ import pandas as pd
 from biaslab.probes._joint_scores import Floats, Joint, Pair
 from biaslab.probes.base import Cell, Estimable, Part
 from biaslab.scales import Scale
+from biaslab.scoring.conditional_shares import later_scores
 from biaslab.stats import (
     ITEM,
     Estimate,
@@ -61,12 +62,10 @@ def after_low_and_high(joint: Joint, scale: Scale) -> tuple[dict[str, Estimable]
     means: dict[str, Estimable] = {}
     shares: dict[float, dict[str, Ratio]] = {score: {} for score in values.tolist()}
     for side, on in (("low", low), ("high", ~low)):
-        chances = joint.chances[:, on].sum(axis=1)
-        weight, missing = chances.sum(axis=1), joint.note or f"undefined: no first score is {side}"
-        bounds = (values[0], values[-1])
-        means[f"mean_after_{side}"] = Ratio(context, chances @ values, weight, bounds=bounds, missing=missing)
-        for found, share in zip(shares.values(), chances.T, strict=True):
-            found[f"share_after_{side}"] = Ratio(context, share, weight, bounds=(0.0, 1.0), missing=missing)
+        missing = joint.note or f"undefined: no first score is {side}"
+        means[f"mean_after_{side}"], parts = later_scores(context, joint.chances[:, on].sum(axis=1), values, missing)
+        for found, share in zip(shares.values(), parts, strict=True):
+            found[f"share_after_{side}"] = share
     return means, shares
 
 

@@ -94,5 +94,5 @@ def _counted(decided: Comparisons) -> Conditionals:
     """Count decisions for the first by who is ahead, with half a decision for each side."""
     scores = fit_bradley_terry(decided, position=True).scores
     ahead = np.sign(scores[decided.first] - scores[decided.second])
-    shares = [(decided.p[ahead == side].sum() + 0.5) / ((ahead == side).sum() + 1.0) for side in (1, -1)]
-    return Conditionals(float(shares[0]), float(min(shares)))
+    better, worse = ((decided.p[ahead == side].sum() + 0.5) / ((ahead == side).sum() + 1.0) for side in (1, -1))
+    return Conditionals(float(better), float(min(better, worse)))

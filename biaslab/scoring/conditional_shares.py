@@ -8,9 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from biaslab.errors import InputError
 from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame, require_columns
+
+#: The mean, and the share of each level.
+Parts = tuple[Ratio, list[Ratio]]
 
 
 def conditional_shares(
@@ -68,13 +72,31 @@ def conditional_shares(
         counts = len(known), len(scores) - len(known)
         nearest = np.abs(known[later].to_numpy(float)[:, None] - levels).argmin(axis=1)
         low = known[first].to_numpy(float) <= (levels[0] + levels[-1]) / 2
+        chances = np.eye(len(levels))[nearest]
         for side, inside in (("low", low), ("high", ~low)):
-            home, weight, missing = known["context_id"], inside.astype(float), f"undefined: no first score is {side}"
-            ends = (float(levels[0]), float(levels[-1]))
-            mean = Ratio(home, weight * levels[nearest], weight, bounds=ends, missing=missing)
+            missing = f"undefined: no first score is {side}"
+            mean, shares = later_scores(known["context_id"], chances * inside[:, None], levels, missing)
             rows += estimate_rows({f"mean_after_{side}": mean.estimate(given)}, where, given, *counts)
-            for place_of, score in enumerate(levels.tolist()):
-                share = Ratio(home, weight * (nearest == place_of), weight, bounds=(0.0, 1.0), missing=missing)
+            for score, share in zip(levels.tolist(), shares, strict=True):
                 found = {f"share_after_{side}": share.estimate(given)}
                 rows += estimate_rows(found, where | {"score": score}, given, *counts)
     return estimates_frame(rows, "anchoring", (), ("attribute", "after", "position", "score"))
+
+
+def later_scores(context: pd.Series, chances: NDArray[np.float64], levels: NDArray[np.float64], missing: str) -> Parts:
+    """Return the mean of a score, and the share of each level, among outputs whose earlier score is of one kind.
+
+    Parameters
+    ----------
+    context : pandas.Series
+        That of each output.
+    chances : numpy.ndarray
+        Outputs × levels: the probability that the earlier score is of that kind and the later one of that level.
+    levels : numpy.ndarray
+        The scores of the scale, ascending.
+    missing : str
+        The note where no earlier score is of that kind.
+    """
+    weight, ends = chances.sum(axis=1), (float(levels[0]), float(levels[-1]))
+    mean = Ratio(context, chances @ levels, weight, bounds=ends, missing=missing)
+    return mean, [Ratio(context, share, weight, bounds=(0.0, 1.0), missing=missing) for share in chances.T]

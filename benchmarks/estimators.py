@@ -1,7 +1,7 @@
 """How fast the cluster bootstrap is, beside judgecal's and scipy's, on the same trials in one run.
 
     pip install judgecal==0.1.0   # left out, with a message, where it is not installed
-    python benchmarks/statistics.py --out statistics.csv
+    python benchmarks/estimators.py --out estimators.csv
 
 Methods
 -------
