@@ -19,7 +19,7 @@ import biaslab as bl
 from biaslab.core import Choice, Reply
 from biaslab.errors import BudgetExceededError, InputError, JudgeError, PromptTooLongError, UnsupportedRequestError
 from biaslab.probes.position import Position
-from biaslab.spending.cost import count_tokens
+from biaslab.spending.token_counts import count_tokens
 
 PROBE = Position(["coherence"], [1])
 

@@ -53,6 +53,7 @@ app.add_typer(notebooks.app, name="notebooks")
 for _command in (
     figures.figures,
     probe.probe,
+    probe.estimate,
     plan.plan,
     calibrate.calibrate,
     check.check,

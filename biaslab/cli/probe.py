@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,6 +28,8 @@ from biaslab.cli.options import (
 from biaslab.cli.text import first_line, table
 from biaslab.output import count
 
+Seed = Annotated[int | None, typer.Option(help="Of everything random: drawn pairs, resampling.")]
+
 
 def probe(
     name: Annotated[str, typer.Argument(help="A probe that `biaslab list` shows, such as position.")],
@@ -42,7 +44,10 @@ def probe(
     param: Knobs = None,
     store: StorePath = Path("judgements.sqlite"),
     out: Table = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random: drawn pairs, resampling.")] = None,
+    seed: Seed = None,
+    trials: Annotated[
+        Path | None, typer.Option(metavar="FILE.parquet", help="Write the judgements there as they come.")
+    ] = None,
 ) -> None:
     """Measure one phenomenon and print the estimates.
 
@@ -56,13 +61,40 @@ def probe(
 
     chosen = make_probe(name, attribute, seed, param)
     data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute) or dataset, path, limit=contexts)
-    trials = collect(chosen, load_judge(judge, data), data, store=store, progress=sys.stderr.isatty(), announce=True)
-    estimates = chosen.estimate(trials)
-    typer.echo(f"{name} of {trials['judge'].iloc[0]} on {data.name}, {count(data.n_contexts, 'context')}")
-    typer.echo(f"{trials.attrs['otherwise']}\n" if "otherwise" in trials.attrs else "")
+    asks = load_judge(judge, data)
+    given: dict[str, Any] = {"store": store, "progress": sys.stderr.isatty(), "announce": True, "out": trials}
+    found = collect(chosen, asks, data, **given)
+    estimates = chosen.estimate(found)
+    typer.echo(f"{name} of {asks.id} on {data.name}, {count(data.n_contexts, 'context')}")
+    typer.echo(f"{found.attrs['otherwise']}\n" if "otherwise" in found.attrs else "")
     typer.echo(table(estimates))
-    asked, stored = trials.attrs["asked"], trials.attrs["stored"]
+    asked, stored = found.attrs["asked"], found.attrs["stored"]
     typer.echo(f"\n{count(asked, 'judge call')}, {count(stored, 'reply')} from the store ({store})")
+    write_table(estimates, out, "estimate")
+    if trials is not None:
+        typer.echo(f"{count(len(found), 'judgement')} written to {trials}")
+
+
+def estimate(
+    name: Annotated[str, typer.Argument(help="The probe that made the judgements, such as position.")],
+    trials: Annotated[Path, typer.Argument(metavar="FILE.parquet", help="Judgements that `biaslab probe` wrote.")],
+    metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="This one only; may be repeated.")] = None,
+    param: Knobs = None,
+    out: Table = None,
+    seed: Seed = None,
+) -> None:
+    """Estimate from judgements in a file; no judge is asked.
+
+    The file is one that `biaslab probe --trials` or `biaslab.collect(out=...)`
+    wrote. -p sets a parameter of the probe, which has to be as it was.
+    """
+    require_table(out)
+    from biaslab.trials import TrialsFile
+
+    chosen, file = make_probe(name, None, seed, param), TrialsFile(trials)
+    estimates = chosen.estimate(file, metric or None)
+    typer.echo(f"{name} from {count(len(file), 'judgement')} in {trials}\n")
+    typer.echo(table(estimates))
     write_table(estimates, out, "estimate")
 
 

@@ -21,11 +21,14 @@ from biaslab.core.protocols import (
     Encoding,
     Expanding,
     Judge,
+    Packing,
     Priced,
     Probe,
     Retrying,
     Stoppable,
     goes_on,
+    one_by_one,
+    packs_of,
     require_kinds,
 )
 from biaslab.core.requests import (
@@ -43,6 +46,7 @@ from biaslab.core.requests import (
     canonical_json,
     request_fields,
     request_from_fields,
+    request_json,
     request_key,
 )
 from biaslab.core.trials import DECLINED, STATUSES, Reply, Scalar, Status, Trial, Usage
@@ -71,6 +75,7 @@ __all__ = [
     "Messages",
     "Metric",
     "Nearest",
+    "Packing",
     "Priced",
     "Probe",
     "Prompt",
@@ -88,9 +93,12 @@ __all__ = [
     "canonical_json",
     "ends_begun",
     "goes_on",
+    "one_by_one",
+    "packs_of",
     "reading_text",
     "request_fields",
     "request_from_fields",
+    "request_json",
     "request_key",
     "require_kinds",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from biaslab.core.frozen import frozen
 from biaslab.errors import InputError
 
 #: A label alone, lines "attribute: label", lines "score: label", or a JSON object.
@@ -13,7 +13,7 @@ Form = Literal["bare", "lines", "text", "json"]
 Reasons = Literal["none", "before", "after"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class About:
     """What the words of a request say, for a simulated or recorded judge, which does not read them.
 

@@ -47,6 +47,46 @@ class Judge(Protocol):
 
 
 @runtime_checkable
+class Packing(Protocol):
+    """What a judge may also offer whose replies arrive several at a time, so that a store keeps them in one step."""
+
+    def packs(self, requests: Iterable[Request]) -> Iterator[Sequence[tuple[Request, Reply]]]:
+        """Answer every request once, in any order, all replies that arrive together as one pack, which is not empty.
+
+        The iterator may be `Stoppable` and `Closable`, as that of ``ask``.
+        """
+
+
+def packs_of(judge: Judge, requests: Sequence[Request]) -> Iterator[Sequence[tuple[Request, Reply]]]:
+    """Return the replies of any judge in packs; one that is not `Packing` gives packs of one."""
+    return judge.packs(requests) if isinstance(judge, Packing) else _Singly(judge.ask(requests))
+
+
+def one_by_one(packs: Iterator[Sequence[tuple[Request, Reply]]]) -> Iterator[tuple[Request, Reply]]:
+    """Yield the replies of packs one after the other; whoever stops early closes the packs too."""
+    try:
+        for pack in packs:
+            yield from pack
+    finally:
+        if isinstance(packs, Closable):
+            packs.close()
+
+
+class _Singly(Iterator[Sequence[tuple[Request, Reply]]]):
+    """Packs of one, which stop and close as the iterator does that they come from."""
+
+    def __init__(self, answers: Iterator[tuple[Request, Reply]]) -> None:
+        self._answers = iter(answers)
+        if isinstance(answers, Stoppable):
+            self.stop = answers.stop
+        if isinstance(answers, Closable):
+            self.close = answers.close
+
+    def __next__(self) -> Sequence[tuple[Request, Reply]]:
+        return (next(self._answers),)
+
+
+@runtime_checkable
 class Expanding(Protocol):
     """What a judge may also offer that asks another one, often several times a request, so that a plan counts that.
 

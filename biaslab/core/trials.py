@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field
 from typing import Literal
 
+from biaslab.core.frozen import frozen
 from biaslab.core.requests import Request
 
 Status = Literal["ok", "tie", "refused", "unparsable", "out_of_range"]
@@ -15,7 +16,7 @@ DECLINED = frozenset({"content_filter", "refusal"})
 Scalar = str | int | float | bool | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Usage:
     """Tokens that one or more replies cost: read, those of them that a server had in its cache, and written.
 
@@ -35,10 +36,14 @@ class Usage:
         return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.completion_tokens + other.completion_tokens,
+        )
 
 
-@dataclass(frozen=True)
+@frozen
 class Reply:
     """What a judge said, raw. Judges never interpret it; probes do.
 
@@ -79,7 +84,7 @@ class Reply:
     samples: int | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Trial:
     """One planned judgement: a request and the condition it belongs to.
 

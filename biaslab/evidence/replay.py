@@ -84,7 +84,7 @@ def _replayed(store: Store, dataset: Dataset, designs: Sequence[Design], seen: s
         answers = _Answers(store, judge)
         planned = _Planned(design, dataset, answers, seen)
         if planned.trials:
-            found = collect(planned, answers, dataset, progress=False)  # type: ignore[arg-type] # a name of its own
+            found = collect(planned, answers, dataset, progress=False)  # type: ignore[call-overload] # a name of its own
             seen |= set(found["key"])
             yield found
 

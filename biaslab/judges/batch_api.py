@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 #: Limits of OpenAI's Batch API: requests and bytes of one file.
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
+_TOGETHER = 500  # replies that are stored in one step
 _FORM = "lines that `biaslab batch export` writes"
 
 
@@ -42,8 +43,8 @@ class Keeps(Protocol):
     def get(self, keys: Iterable[str]) -> Mapping[str, Reply]:
         """Return the replies among these keys."""
 
-    def put(self, request: Request, judge_id: str, reply: Reply) -> Reply:
-        """Keep a reply."""
+    def put_all(self, answers: Iterable[tuple[Request, Reply]], judge_id: str) -> list[Reply]:
+        """Keep replies in one step."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def import_results(path: str | PathLike[str], results: Sequence[str | PathLike[s
     """
     head, wanted = read_keys(path)
     judge_id, wire, found = str(head["judge"]), Wire("", ""), Imported()
-    before, answered = set(store.get(wanted)), set[str]()
+    before, answered, fresh = set(store.get(wanted)), set[str](), list[tuple[Request, Reply]]()
     for line in _result_lines(results):
         key = str(line.get("custom_id")) if line is not None else ""
         if line is None:
@@ -161,8 +162,12 @@ def import_results(path: str | PathLike[str], results: Sequence[str | PathLike[s
                 continue
             answered.add(key)
             if key not in before:
-                store.put(wanted[key], judge_id, reply)
+                fresh.append((wanted[key], reply))
                 found.stored += 1
+            if len(fresh) == _TOGETHER:
+                store.put_all(fresh, judge_id)
+                fresh.clear()
+    store.put_all(fresh, judge_id)
     found.present = len(before & answered)
     found.open = len(wanted) - len(before | answered)
     return found

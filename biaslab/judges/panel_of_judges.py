@@ -20,6 +20,8 @@ from biaslab.core import (
     Reply,
     Request,
     Retrying,
+    one_by_one,
+    packs_of,
     require_kinds,
 )
 from biaslab.errors import InputError
@@ -148,15 +150,23 @@ class Panel:
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
         """Ask one member after the other; a request is answered when the last one has."""
+        return one_by_one(self.packs(requests))
+
+    def packs(self, requests: Iterable[Request]) -> Iterator[list[tuple[Request, Reply]]]:
+        """Answer as `ask` does, in the packs in which the last member answers."""
         asked = list(dict.fromkeys(requests))
         said: dict[Request, list[Reply]] = {request: [] for request in asked}
         for place, judge in enumerate(self.members, start=1):
-            answers = judge.ask(asked)
+            answers = packs_of(judge, asked)
             try:
-                for request, reply in answers:
-                    said[request].append(reply)
+                for pack in answers:
+                    for request, reply in pack:
+                        said[request].append(reply)
                     if place == len(self.members):
-                        yield request, combine(request, said.pop(request), self._weights_of(request))
+                        yield [
+                            (request, combine(request, said.pop(request), self._weights_of(request)))
+                            for request, _ in pack
+                        ]
             finally:
                 if isinstance(answers, Closable):
                     answers.close()

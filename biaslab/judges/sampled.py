@@ -6,7 +6,19 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from biaslab.checks import require_whole
-from biaslab.core import DECLINED, Choice, Closable, Completion, Judge, Reply, Request, Usage, require_kinds
+from biaslab.core import (
+    DECLINED,
+    Choice,
+    Closable,
+    Completion,
+    Judge,
+    Reply,
+    Request,
+    Usage,
+    one_by_one,
+    packs_of,
+    require_kinds,
+)
 from biaslab.errors import InputError, JudgeError
 from biaslab.parsing import parse_choice
 
@@ -88,6 +100,10 @@ class Sampled:
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
         """Answer every request once, a `Choice` when its last sample came."""
+        return one_by_one(self.packs(requests))
+
+    def packs(self, requests: Iterable[Request]) -> Iterator[list[tuple[Request, Reply]]]:
+        """Answer as `ask` does, in one pack what samples complete that arrive together."""
         of: dict[Request, list[Request]] = {}  # a sample of two requests that differ in their labels alone serves both
         open_samples: dict[Request, int] = {}
         given: dict[Request, list[Reply]] = {}
@@ -96,14 +112,20 @@ class Sampled:
             open_samples[request], given[request] = len(samples), []
             for sample in samples:
                 of.setdefault(sample, []).append(request)
-        answers = self.judge.ask(list(of))
+        answers = packs_of(self.judge, list(of))
         try:
-            for sample, reply in answers:
-                for request in of[sample]:
-                    given[request].append(reply)
-                    if len(given[request]) == open_samples[request]:
-                        replies = given.pop(request)
-                        yield request, (count(request, replies) if isinstance(request, Choice) else replies[0])
+            for pack in answers:
+                done = []
+                for sample, reply in pack:
+                    for request in of[sample]:
+                        given[request].append(reply)
+                        if len(given[request]) == open_samples[request]:
+                            replies = given.pop(request)
+                            done.append(
+                                (request, count(request, replies) if isinstance(request, Choice) else replies[0])
+                            )
+                if done:
+                    yield done
         except JudgeError as error:
             error.request = next(iter(of.get(error.request, ())), error.request) if error.request else None
             raise

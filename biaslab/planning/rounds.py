@@ -11,7 +11,8 @@ from biaslab.core import Judge, Probe, Reply, Request, request_key
 from biaslab.errors import JudgeError
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.planning.pilot import CONTEXTS
-from biaslab.spending.cost import Cost, count_cost, count_tokens, unanswered
+from biaslab.spending.cost import Cost, count_cost, unanswered
+from biaslab.spending.token_counts import count_tokens
 from biaslab.store import Store
 
 if TYPE_CHECKING:

@@ -166,14 +166,17 @@ class Position(PairProbe):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every drawn pair in both orders, for each attribute, template and replicate."""
-        attributes, means = dataset.require_attributes(self.attributes), dataset.human_means.to_dict()
+        attributes = dataset.require_attributes(self.attributes)
+        means = dataset.human_means[list(attributes)].to_numpy(float)  # a row a candidate
         for context_id, rows in dataset.candidates.groupby("context_id", sort=False):
             name, texts = str(context_id), dict(zip(rows["candidate_id"], rows["text"], strict=True))
             context = (name, str(rows["context"].iloc[0]))
+            scores = [dict(zip(texts, column, strict=True)) for column in means[rows.index].T.tolist()]
             both = [order for pair in self._draw(name, list(texts)) for order in (pair, pair[::-1])]
-            for (first, second), attribute, template in product(both, attributes, self.templates):
-                score = means[attribute]
-                gap = float(score[context_id, first] - score[context_id, second])
+            for (first, second), (attribute, score), template in product(
+                both, list(zip(attributes, scores, strict=True)), self.templates
+            ):
+                gap = score[first] - score[second]
                 pair = (first, texts[first]), (second, texts[second])
                 condition = {"template": template, "human_gap": gap}
                 yield from self.ask_pair(dataset, template, attribute, context, pair, condition, cue=self.cue)

@@ -95,6 +95,8 @@ def defend(prompt: str, defence: Defence = "none") -> str | Turns:
     >>> [role for role, _ in defend("How good is it?", "two_step")]
     ['user', 'assistant', 'user']
     """
+    if defence == "none":
+        return prompt
     require_one_of("defence", defence, get_args(Defence))
     if defence in _BEFORE:
         return f"{_BEFORE[defence]}\n\n{prompt}"

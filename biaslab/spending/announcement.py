@@ -12,7 +12,8 @@ from biaslab.core import Composed, Design, Expanding, Judge, Request, Usage, goe
 from biaslab.errors import InputError, JudgeError
 from biaslab.output import count
 from biaslab.spending.budget import Budget, budget_of
-from biaslab.spending.cost import count_tokens, dollars, unanswered
+from biaslab.spending.cost import dollars, unanswered
+from biaslab.spending.token_counts import TokenCounter
 from biaslab.store import Store
 
 if TYPE_CHECKING:
@@ -92,14 +93,36 @@ def foresee(
     >>> print(foresee(judge, [Choice("Is A or B better?", ("A", "B"))], budget=bl.Budget(prices={"input": 2.0})))
     1 request; 5 tokens to read and at most 1 to write, estimated at 4 characters a token; at most $0.00
     """
-    tokens = count_tokens(judge, missing, _SAMPLE)
-    read, written = float(tokens.read.sum()), float(tokens.written.sum())
-    known = budget or budget_of(judge) or Budget()
-    prices = known.prices
-    price = None if not prices else dollars(Usage(round(read), 0, round(written)), prices)
-    asked = _times(judge, missing)
-    seconds = None if known.seconds_per_request is None else known.seconds_per_request * len(missing)
-    return Announcement(len(missing), stored, asked, read, written, tokens.method, price, seconds, more)
+    found = Forecast(judge)
+    found.add(missing)
+    return found.announcement(stored, budget, more)
+
+
+class Forecast:
+    """Counts what a judge is going to be asked, of requests that come in parts: see `foresee`."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge, self._tokens = judge, TokenCounter(judge, _SAMPLE)
+        self.requests = self._asked = 0
+        self._written = 0.0
+
+    def add(self, missing: Sequence[Request]) -> None:
+        """Count some more requests, all different, whose replies the store does not hold."""
+        if missing:
+            _, written = self._tokens.add(missing)
+            self._written += float(written.sum())
+            self._asked += _times(self._judge, missing)
+            self.requests += len(missing)
+
+    def announcement(self, stored: int = 0, budget: Budget | None = None, more: bool = False) -> Announcement:
+        """Return what is going to be asked, given what else is known: see `foresee`."""
+        read, written = self._tokens.read, self._written
+        known = budget or budget_of(self._judge) or Budget()
+        prices = known.prices
+        price = None if not prices else dollars(Usage(round(read), 0, round(written)), prices)
+        seconds = None if known.seconds_per_request is None else known.seconds_per_request * self.requests
+        counts = (self.requests, stored, self._asked, read, written)
+        return Announcement(*counts, self._tokens.method, price, seconds, more)
 
 
 def _times(judge: Judge, requests: Sequence[Request]) -> int:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from biaslab.core import Expanding, Judge, Priced, Request, Trial
-from biaslab.errors import BudgetExceededError, InputError
-from biaslab.spending.cost import check_prices, count_tokens
+from biaslab.core import Expanding, Judge, Priced
+from biaslab.errors import InputError
+from biaslab.spending.cost import check_prices
 
 
 @dataclass(frozen=True)
@@ -79,63 +76,6 @@ class Budget:
                 return f"{value:,.4g} of {limit:,g} {name}"
         return ""
 
-    def require(self, judge: Judge, missing: Sequence[Request], trials: Sequence[Trial]) -> None:
-        """Refuse a run that the budget does not cover, before anything is asked.
-
-        Parameters
-        ----------
-        judge : Judge
-            Who would be asked.
-        missing : sequence of Request
-            What would be asked: see `biaslab.spending.cost.unanswered`.
-        trials : sequence of Trial
-            The whole design, which says to which context a request belongs.
-
-        Raises
-        ------
-        BudgetExceededError
-            If a limit is too low; the message says what the run needs and how many contexts the budget covers.
-        """
-        costs, method = ({}, "") if self.partial or not missing else self._costs(judge, missing)
-        over = {name: sum(cost) for name, cost in costs.items() if sum(cost) > getattr(self, name) * (1 + 1e-9)}
-        if not over:
-            return
-        contexts: dict[str, int] = {}
-        first: dict[Request, int] = {}
-        for trial in trials:
-            first.setdefault(trial.request, contexts.setdefault(trial.context_id, len(contexts)))
-        at = [first[request] for request in missing]
-        fits = min(
-            int(np.sum(np.cumsum(np.bincount(at, costs[name], len(contexts))) <= getattr(self, name) * (1 + 1e-9)))
-            for name in over
-        )
-        needs = " and ".join(
-            f"{_amount(name, total)} {name}" + method * (name in ("tokens", "dollars")) for name, total in over.items()
-        )
-        limits = " and ".join(f"{getattr(self, name):,g}" for name in over)
-        start = f"dataset.head({fits}), " if fits else ""
-        raise BudgetExceededError(
-            f"the run needs {needs}, the budget allows {limits}: enough for {fits} of {len(contexts)} contexts; "
-            f"nothing was asked. Go on with {start}a larger budget, or Budget(..., partial=True), which starts anyway "
-            "and stops at the limit with everything answered in the store"
-        )
-
-    def _costs(self, judge: Judge, missing: Sequence[Request]) -> tuple[dict[str, list[float]], str]:
-        """Return what each request costs, by limit that can be checked before the run, and how tokens were counted."""
-        costs: dict[str, list[float]] = {}
-        counted = count_tokens(judge, missing) if self.tokens is not None or self.dollars is not None else None
-        method = "" if counted is None else f" ({counted.method})"
-        if self.requests is not None:
-            costs["requests"] = [1.0] * len(missing)
-        if counted is not None and self.tokens is not None:
-            costs["tokens"] = (counted.read + counted.written).tolist()
-        if counted is not None and self.dollars is not None and self.prices is not None:
-            at_most = counted.read * self.prices["input"] + counted.written * self.prices.get("output", 0.0)
-            costs["dollars"] = (at_most / 1e6).tolist()
-        if self.minutes is not None and self.seconds_per_request is not None:
-            costs["minutes"] = [self.seconds_per_request / 60] * len(missing)
-        return costs, method
-
 
 def budget_of(judge: Judge) -> Budget | None:
     """Return what a run with a judge may spend, as the judge says it (`biaslab.core.Priced`); None where it does not.
@@ -153,7 +93,3 @@ def budget_of(judge: Judge) -> Budget | None:
         return None
     limits: dict[str, Any] = dict(judge.limits)
     return Budget(**limits, prices=judge.prices or None)
-
-
-def _amount(name: str, total: float) -> str:
-    return f"{total:,.4g}" if name == "dollars" else f"{math.ceil(total):,}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from biaslab.core import Expanding, Judge, Reply, Request, Retrying, Trial, Usage
+from biaslab.core import Expanding, Judge, Reply, Retrying, Usage
 from biaslab.errors import BudgetExceededError
+from biaslab.spending.affordable import Charge
 from biaslab.spending.budget import Budget
 from biaslab.spending.cost import dollars
 from biaslab.store.stored import StoredJudge
@@ -32,20 +33,31 @@ class Spent:
         self.budget, self.source, self.started = budget, source, time.monotonic()
         self.requests, self.usage = 0, Usage()
 
-    def count(self, reply: Reply) -> None:
-        """Count a reply, unless it came from the store."""
-        if not isinstance(self.source, StoredJudge) or self.source.asked > self.requests:
+    def count(self, replies: Iterable[Reply]) -> None:
+        """Count replies that arrived, without those that came from the store."""
+        if isinstance(self.source, StoredJudge):
+            self.requests, self.usage = self.source.tally.asked, self.source.tally.usage
+            return
+        for reply in replies:
             self.requests, self.usage = self.requests + 1, self.usage + reply.usage
 
     def dollars(self) -> float:
         """Return what the replies cost."""
         return 0.0 if self.budget.prices is None else dollars(self.usage, self.budget.prices)
 
-    def require(self, judge: Judge, missing: Sequence[Request], trials: Sequence[Trial], begins: bool) -> None:
-        """Refuse what the budget does not cover: the first part of a design before it, a later one if all is spent."""
+    def require(self, charge: Charge, asks: bool, begins: bool) -> None:
+        """Refuse what the budget does not cover: the first part of a design before it, a later one if all is spent.
+
+        Parameters
+        ----------
+        charge : Charge
+            What this part of the design costs.
+        asks, begins : bool
+            Whether it asks anything that is not stored, and whether it is the first part.
+        """
         if begins or not self.requests:
-            self.budget.require(judge, missing, trials)
-        elif missing:
+            charge.require()
+        elif asks:
             self.stop_at_limit("the design has more to ask, what was answered is kept if a store was given")
 
     def stop_at_limit(self, progress: str) -> None:

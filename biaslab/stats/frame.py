@@ -141,8 +141,8 @@ def choose_metrics(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[
     return tuple(name for name in known if name in wanted)
 
 
-def require_columns(frame: pd.DataFrame, wanted: Sequence[str], what: str) -> None:
-    """Raise `TrialsError` if a frame lacks one of the columns that are read from it."""
+def require_columns(frame: Any, wanted: Sequence[str], what: str) -> None:
+    """Raise `TrialsError` if a frame, or a file of trials, lacks one of the columns that are read from it."""
     missing = [column for column in wanted if column not in frame.columns]
     if missing:
         raise TrialsError(what, f"without {', '.join(missing)}", f"a frame with the columns {', '.join(wanted)}")

@@ -12,6 +12,7 @@ Examples
 from __future__ import annotations
 
 import html
+import json
 import os
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
@@ -20,9 +21,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
-from biaslab.core import Composed, Judge, Reply, Request, Usage, canonical_json, request_fields, request_key
+from biaslab.core import Composed, Judge, Reply, Request, Usage, request_json, request_key
 from biaslab.errors import CorruptStoreError, InputError, StoreError
-from biaslab.store.codec import as_moment, moment_to_text, reply_from_json, reply_to_json
+from biaslab.store.codec import as_moment, as_read, moment_to_text, reply_from_json, reply_to_json
 from biaslab.store.export import export_rows, summarise
 from biaslab.store.file import Row, StoreFile, Value
 from biaslab.store.migrations import COLUMNS
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _VERSION = metadata.version("biaslab")
-_CHUNK = 500  # keys in one query; every SQLite takes at least 999 variables
-_FIND = "SELECT key, reply, prompt_tokens, cached_tokens, completion_tokens FROM replies WHERE key IN ({})"
+_CHUNK = 2000  # keys in one query, which go in as one JSON list; SQLite looks them up in their order
+_KEYS = "key IN (SELECT value FROM json_each(?))"
+_FIND = f"SELECT key, reply, prompt_tokens, cached_tokens, completion_tokens FROM replies WHERE {_KEYS}"  # noqa: S608
+_KNOWN = f"SELECT key FROM replies WHERE {_KEYS}"  # noqa: S608
 _RECORDS = f"SELECT position, {', '.join(READ)} FROM replies WHERE"  # noqa: S608
 _KEEP = f"INSERT OR IGNORE INTO replies ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 
@@ -97,9 +100,9 @@ class Store:
 
     def missing(self, judge: Judge, requests: Iterable[Request]) -> list[Request]:
         """Return the different requests to which neither this judge nor, of a panel, every member is known to reply."""
-        different = list(dict.fromkeys(requests))
-        keys = [request_key(request, judge.id) for request in different]
-        found = self.get(keys)
+        judge_id, different = judge.id, list(dict.fromkeys(requests))
+        keys = [request_key(request, judge_id) for request in different]
+        found = self.known(keys)
         left = [request for request, key in zip(different, keys, strict=True) if key not in found]
         if not left or not isinstance(judge, Composed):
             return left
@@ -115,15 +118,21 @@ class Store:
             If a stored reply cannot be read.
         """
         found: dict[str, Reply] = {}
-        remaining = iter(keys)
-        while chunk := list(islice(remaining, _CHUNK)):
-            rows, _ = self._file.run(_FIND.format(",".join("?" * len(chunk))), chunk)
+        for chunk in _chunks(keys):
+            rows, _ = self._file.run(_FIND, (json.dumps(chunk),))
             for key, text, prompt, cached, completion in cast("list[tuple[str, str, int, int, int]]", rows):
                 try:
                     found[key] = reply_from_json(text, Usage(prompt, cached, completion))
                 except InputError as error:
                     message = f"{self.path} holds a damaged reply, key {key}; restore a copy, or delete that row"
                     raise CorruptStoreError(message, self.path) from error
+        return found
+
+    def known(self, keys: Iterable[str]) -> set[str]:
+        """Return those of these keys whose replies are stored; the replies are not read."""
+        found: set[str] = set()
+        for chunk in _chunks(keys):
+            found.update(str(row[0]) for row in self._file.run(_KNOWN, (json.dumps(chunk),))[0])
         return found
 
     def records(self, keys: Iterable[str] | None = None) -> Iterator[Record]:
@@ -153,9 +162,8 @@ class Store:
             after = rows[-1][0]
 
     def _rows_of(self, keys: Iterable[str]) -> Iterator[Row]:
-        remaining = iter(keys)
-        while chunk := list(islice(remaining, _CHUNK)):
-            yield from self._file.run(f"{_RECORDS} key IN ({','.join('?' * len(chunk))})", chunk)[0]
+        for chunk in _chunks(keys):
+            yield from self._file.run(f"{_RECORDS} {_KEYS}", (json.dumps(chunk),))[0]
 
     def put(self, request: Request, judge_id: str, reply: Reply) -> Reply:
         """Keep a reply, durably, and return the one that is stored: the first, if another process was faster.
@@ -167,14 +175,36 @@ class Store:
         StoreError
             If the disk is full or the file cannot be written.
         """
-        key, usage, text = request_key(request, judge_id), reply.usage, reply_to_json(reply)
-        tokens = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
-        origin = (moment_to_text(datetime.now(UTC)), _VERSION)
-        row = (key, judge_id, request.kind, *tokens, *origin, canonical_json(request_fields(request)), text)
-        _, stored = self._file.run(_KEEP, row)
-        if stored:
-            return reply_from_json(text, usage)
-        return self.get([key]).get(key, reply)
+        return self.put_all([(request, reply)], judge_id)[0]
+
+    def put_all(self, answers: Iterable[tuple[Request, Reply]], judge_id: str) -> list[Reply]:
+        """Keep replies that came together, all in one step; see `put`.
+
+        Parameters
+        ----------
+        answers : iterable of (Request, Reply)
+            Different requests with their replies.
+        judge_id : str
+            Who gave them.
+
+        Returns
+        -------
+        list of Reply
+            The ones that are stored, in order.
+
+        Raises
+        ------
+        InputError
+            If one of the replies holds NaN; nothing is stored.
+        StoreError
+            If the disk is full or the file cannot be written; nothing is stored.
+        """
+        given, origin = list(answers), (moment_to_text(datetime.now(UTC)), _VERSION)
+        rows = [_row(request, judge_id, reply, origin) for request, reply in given]
+        if not rows or self._file.write(_KEEP, rows) == len(rows):
+            return [as_read(reply, row[-1]) for row, (_, reply) in zip(rows, given, strict=True)]
+        found = self.get(row[0] for row in rows)
+        return [found.get(row[0], reply) for row, (_, reply) in zip(rows, given, strict=True)]
 
     def info(self) -> pd.DataFrame:
         """Summarise what is stored.
@@ -270,3 +300,17 @@ class Store:
         frame = self.info()
         title = f"Store {self.path}: {len(self):,} replies, {frame.attrs['bytes'] / 2**20:.1f} MiB"
         return f"<p>{html.escape(title)}</p>{frame.to_html(index=False)}"
+
+
+def _row(request: Request, judge_id: str, reply: Reply, origin: tuple[str, str]) -> tuple[str, ...]:
+    """Return the values of `COLUMNS`."""
+    usage, key = reply.usage, request_key(request, judge_id)
+    tokens = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
+    said = (request_json(request), reply_to_json(reply))
+    return cast("tuple[str, ...]", (key, judge_id, request.kind, *tokens, *origin, *said))
+
+
+def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:
+    remaining = iter(keys)
+    while chunk := list(map(str, islice(remaining, _CHUNK))):
+        yield chunk

@@ -37,6 +37,9 @@ def reply_to_json(reply: Reply) -> str:
     InputError
         If a log-probability is NaN or ``+inf``, which no distribution has, or a score is not finite.
     """
+    levels = reply.logprobs
+    if type(levels) is tuple and reply == Reply(levels, usage=reply.usage) and all(map(_is_plain, levels)):
+        return f'{{"logprobs":[{",".join(map(repr, levels))}]}}'  # what most replies are, several times as fast
     if reply.score is not None and not math.isfinite(reply.score):
         raise InputError("score", reply.score, "a finite number")
     document = {
@@ -74,6 +77,8 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
     """
     try:
         document = json.loads(text)
+        if document.keys() == {"logprobs"} and all(map(_is_plain, document["logprobs"])):
+            return Reply(tuple(document["logprobs"]), usage=usage or Usage())
         levels = document.get("logprobs")
         logprobs = None if levels is None else tuple(-math.inf if v is None else float(v) for v in levels)
         words = {name: document.get(name) for name in ("text", "finish_reason", "model")}
@@ -87,6 +92,13 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
     return Reply(
         logprobs, usage=usage or Usage(), score=score, unseen=unseen, bounded=bounded, samples=samples, **words
     )
+
+
+def as_read(reply: Reply, text: str) -> Reply:
+    """Return what `reply_from_json` makes of the JSON of a reply: the reply itself where nothing is lost on the way."""
+    levels = reply.logprobs
+    plain = type(levels) is tuple and reply == Reply(levels, usage=reply.usage) and all(map(_is_plain, levels))
+    return reply if plain else reply_from_json(text, reply.usage)
 
 
 def as_moment(moment: str | date) -> datetime:
@@ -110,6 +122,11 @@ def as_moment(moment: str | date) -> datetime:
 def moment_to_text(moment: datetime) -> str:
     """Write a time in UTC to the millisecond, so that texts sort as times do."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _is_plain(value: object) -> bool:
+    """Say whether a number is a float that JSON writes as Python does."""
+    return type(value) is float and math.isfinite(value)
 
 
 def _level(value: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 from biaslab.errors import StoreError
 from biaslab.store.migrations import connect, explain, prepare
 
+_CACHE = 64 * 1024  # KiB; keys are as good as random, so that every page of their index is needed again and again
 Value = str | int | float | None
 Row = tuple[Value, ...]
 
@@ -66,6 +68,32 @@ class StoreFile:
             except sqlite3.Error as error:
                 raise explain(error, self.path, connection) from error
 
+    def write(self, statement: str, rows: Sequence[Sequence[Value]]) -> int:
+        """Run one statement for each row, all as one transaction, durable on return; give how many rows changed.
+
+        Raises
+        ------
+        StoreError
+            As `run` does; then no row was written.
+        """
+        if len(rows) == 1:
+            return self.run(statement, rows[0])[1]
+        with _LOCK:
+            connection = self._connected()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                changed = connection.executemany(statement, rows).rowcount
+                connection.execute("COMMIT")
+            except BaseException as error:
+                with contextlib.suppress(sqlite3.Error):  # some errors end the transaction themselves
+                    connection.execute("ROLLBACK")
+                if isinstance(error, sqlite3.Error) and not isinstance(
+                    error, sqlite3.ProgrammingError | sqlite3.InterfaceError
+                ):
+                    raise explain(error, self.path, connection) from error
+                raise
+            return changed
+
     def close(self) -> None:
         """Close the connection; the next use opens it again."""
         with _LOCK:
@@ -86,6 +114,7 @@ class StoreFile:
             connection = connect(self.path, "mode=rw")
             self._finish = weakref.finalize(self, connection.close)
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA cache_size = -{_CACHE}")
         except sqlite3.Error as error:
             self.close()
             raise explain(error, self.path) from error

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from biaslab.core import Closable, Composed, Judge, Reply, Request, Stoppable, request_key
+from biaslab.core import Closable, Composed, Judge, Reply, Request, Stoppable, one_by_one, packs_of, request_key
 from biaslab.errors import InputError, JudgeError, StoreError
 from biaslab.store.reserve import Reserve
 from biaslab.store.tally import PROCESS, Tally
@@ -15,7 +15,7 @@ from biaslab.store.tally import PROCESS, Tally
 if TYPE_CHECKING:
     from biaslab.store import Store
 
-_CHUNK = 500  # requests looked up at once
+_CHUNK = 2000  # requests looked up at once
 
 
 class StoredJudge:
@@ -80,17 +80,29 @@ class StoredJudge:
         JudgeError
             If the judge cannot answer one of them.
         """
-        missing = [request for _, request, reply in self._look_up(requests) if reply is None]
+        judge_id, asked = self.judge.id, list(requests)
+        known = self.store.known(request_key(request, judge_id) for request in asked)
+        missing = [request for request in asked if request_key(request, judge_id) not in known]
         if missing:
             self.judge.check(missing)
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
-        """Answer every request as often as it is given, stored ones first.
+        """Answer every request as often as it is given, stored ones first: what `packs` yields, one by one.
+
+        Raises
+        ------
+        JudgeError, StoreError
+            As `packs` does.
+        """
+        return one_by_one(self.packs(requests))
+
+    def packs(self, requests: Iterable[Request]) -> Iterator[list[tuple[Request, Reply]]]:
+        """Answer every request as often as it is given, stored ones first, replies that arrive together in one pack.
 
         Equal requests are asked once. Every reply is on the disk before it is yielded and before the judge is
-        asked for the next one. If another process stored a reply to the same request meanwhile, that one is
-        yielded. When the asking ends early, by an error, Ctrl-C or a full disk, what a judge that is paid for
-        still has on its way is kept too: its answers are `biaslab.core.Stoppable`.
+        asked for the next ones; those of one pack get there in one step. If another process stored a reply to the same
+        request meanwhile, that one is yielded. When the asking ends early, by an error, Ctrl-C or a full disk, what a
+        judge that is paid for still has on its way is kept too: its answers are `biaslab.core.Stoppable`.
 
         Raises
         ------
@@ -100,38 +112,56 @@ class StoredJudge:
         StoreError
             If a reply cannot be kept, such as when the disk is full.
         """
-        judge_id = self.judge.id
         waiting: dict[str, list[Request]] = {}
-        for key, request, reply in self._look_up(requests):
-            if reply is None:
-                waiting.setdefault(key, []).append(request)
-            else:
-                self._count(reply, asked=False)
-                yield request, reply
+        for chunk in self._look_up(requests):
+            found = [(request, reply) for _, request, reply in chunk if reply is not None]
+            for key, request, reply in chunk:
+                if reply is None:
+                    waiting.setdefault(key, []).append(request)
+            if found:
+                self._count([reply for _, reply in found], asked=False)
+                yield found
         if not waiting:
             return
         known = self._known_of_members([copies[0] for copies in waiting.values()])
-        answers = self.judge.ask([copies[0] for copies in waiting.values()])
+        answers = packs_of(self.judge, [copies[0] for copies in waiting.values()])
         reserve = Reserve(self.store.path)
         try:
             if isinstance(answers, Stoppable):  # several replies may be on their way, and paid for
                 reserve.take()
-            for request, reply in answers:
-                key = request_key(request, judge_id)
-                if key not in waiting:
-                    raise JudgeError(f"the judge {judge_id!r} answered twice, or what it was not asked", request)
-                kept = self._keep(request, judge_id, reply)
-                for place, copy in enumerate(waiting.pop(key)):
-                    self._count(kept, asked=place == 0 and key not in known)
-                    yield copy, kept
+            for pack in answers:
+                yield self._kept(pack, waiting, known)
         finally:
             reserve.release()
             self._let_go(answers, waiting)
         if waiting:
             left = next(iter(waiting.values()))[0]
-            raise JudgeError(f"the judge {judge_id!r} ended with {len(waiting):,} requests unanswered", left)
+            raise JudgeError(f"the judge {self.judge.id!r} ended with {len(waiting):,} requests unanswered", left)
 
-    def _let_go(self, answers: Iterator[tuple[Request, Reply]], waiting: Mapping[str, object]) -> None:
+    def _kept(
+        self, pack: Sequence[tuple[Request, Reply]], waiting: dict[str, list[Request]], known: set[str]
+    ) -> list[tuple[Request, Reply]]:
+        """Keep a pack, and return each reply as often as its request was given."""
+        judge_id = self.judge.id
+        fresh: dict[str, tuple[Request, Reply]] = {}
+        stranger: Request | None = None
+        for request, reply in pack:
+            key = request_key(request, judge_id)
+            if key not in waiting or key in fresh:
+                stranger = request
+                break
+            fresh[key] = request, reply
+        found: list[tuple[Request, Reply]] = []
+        for key, reply in zip(fresh, self._keep(list(fresh.values()), judge_id), strict=True):
+            copies = waiting.pop(key)
+            found += [(copy, reply) for copy in copies]
+            self._count([reply], asked=key not in known)
+            self._count([reply] * (len(copies) - 1), asked=False)
+        if stranger is not None:
+            raise JudgeError(f"the judge {judge_id!r} answered twice, or what it was not asked", stranger)
+        return found
+
+    def _let_go(self, answers: Iterator[Sequence[tuple[Request, Reply]]], waiting: Mapping[str, object]) -> None:
         """Keep what a judge still hands on when it is stopped, and let it go; nothing is raised."""
         try:
             for request, reply in answers.stop() if isinstance(answers, Stoppable) else ():
@@ -144,15 +174,23 @@ class StoredJudge:
             if isinstance(answers, Closable):  # a generator lets go of what it holds
                 answers.close()
 
-    def _count(self, reply: Reply, asked: bool) -> None:
+    def _count(self, replies: Sequence[Reply], asked: bool) -> None:
         for tally in self._tallies:
-            tally.count(reply, asked)
+            for reply in replies:
+                tally.count(reply, asked)
 
-    def _keep(self, request: Request, judge_id: str, reply: Reply) -> Reply:
-        try:
-            return self.store.put(request, judge_id, reply)
-        except InputError as error:
-            raise JudgeError(f"the judge {judge_id!r} gave no valid reply: {error}", request) from error
+    def _keep(self, pack: Sequence[tuple[Request, Reply]], judge_id: str) -> list[Reply]:
+        """Keep a pack in one step; where one of its replies is no reply, those before it."""
+        if len(pack) > 1:
+            with contextlib.suppress(InputError):  # then nothing is stored, and the one that is to blame gets named
+                return self.store.put_all(pack, judge_id)
+        kept = []
+        for request, reply in pack:
+            try:
+                kept.append(self.store.put(request, judge_id, reply))
+            except InputError as error:
+                raise JudgeError(f"the judge {judge_id!r} gave no valid reply: {error}", request) from error
+        return kept
 
     def _known_of_members(self, requests: Sequence[Request]) -> set[str]:
         """Return the keys of requests that every member of a panel has answered: its reply costs nothing."""
@@ -161,13 +199,12 @@ class StoredJudge:
         missing = {request for member in self.judge.members for request in self.store.missing(member, requests)}
         return {request_key(request, self.judge.id) for request in requests if request not in missing}
 
-    def _look_up(self, requests: Iterable[Request]) -> Iterator[tuple[str, Request, Reply | None]]:
+    def _look_up(self, requests: Iterable[Request]) -> Iterator[list[tuple[str, Request, Reply | None]]]:
         judge_id, remaining = self.judge.id, iter(requests)
         while chunk := list(islice(remaining, _CHUNK)):
-            keyed = [(request_key(request, judge_id), request) for request in chunk]
-            found = self.store.get(key for key, _ in keyed)
-            for key, request in keyed:
-                yield key, request, found.get(key)
+            keys = [request_key(request, judge_id) for request in chunk]
+            found = self.store.get(keys)
+            yield [(key, request, found.get(key)) for key, request in zip(keys, chunk, strict=True)]
 
     def __repr__(self) -> str:
         return f"StoredJudge({self.store!r}, {self.judge!r})"

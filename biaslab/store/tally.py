@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from biaslab.core import Reply
+from biaslab.core import Reply, Usage
 
 
 @dataclass
@@ -17,6 +17,8 @@ class Tally:
         Replies that the judge gave, and that came from the store or as a repetition of another request.
     asked_tokens, stored_tokens : int
         Their tokens.
+    usage : Usage
+        Of the replies that the judge gave, by kind of token.
 
     Examples
     --------
@@ -31,11 +33,13 @@ class Tally:
     stored: int = 0
     asked_tokens: int = 0
     stored_tokens: int = 0
+    usage: Usage = field(default_factory=Usage, repr=False, compare=False)
 
     def count(self, reply: Reply, asked: bool) -> None:
         """Count one reply, which the judge gave now or not."""
         if asked:
             self.asked, self.asked_tokens = self.asked + 1, self.asked_tokens + reply.usage.tokens
+            self.usage += reply.usage
         else:
             self.stored, self.stored_tokens = self.stored + 1, self.stored_tokens + reply.usage.tokens
 

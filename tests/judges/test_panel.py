@@ -15,7 +15,7 @@ from biaslab.parsing import parse_choice, parse_score
 from biaslab.scales import find_scale
 from biaslab.spending.announcement import foresee
 from biaslab.spending.budget import budget_of
-from biaslab.spending.cost import count_tokens
+from biaslab.spending.token_counts import count_tokens
 
 PROBE = bl.probes.Position(["coherence"], [1])
 PAIR = About("c", ("x", "y"), ("one", "two"), ("coherence",), labels=("Summary A", "Summary B"))

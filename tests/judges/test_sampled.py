@@ -11,7 +11,7 @@ from biaslab.core import Choice, Completion, Likelihood, Reply, Usage
 from biaslab.errors import InputError, UnsupportedRequestError
 from biaslab.judges.sampled import Sampled
 from biaslab.parsing import parse_choice
-from biaslab.spending.cost import count_tokens
+from biaslab.spending.token_counts import count_tokens
 
 PROBE = bl.probes.Position(["coherence"], [1])
 

@@ -18,7 +18,8 @@ from biaslab.planning.pilot import CONTEXT_NOISE, NOISE, Spread, simulated_pilot
 from biaslab.planning.study import plan
 from biaslab.probes.comparative import Comparative
 from biaslab.probes.position import Position
-from biaslab.spending.cost import count_tokens, measure, unanswered
+from biaslab.spending.cost import measure, unanswered
+from biaslab.spending.token_counts import count_tokens
 from biaslab.stats import Ratio
 
 PROBE = Position(["coherence"], [1], resampling=bl.Resampling(n=100))

@@ -29,7 +29,7 @@ from biaslab.judges.api import faults
 from biaslab.judges.api.arguments import PREFILLS, check_settings, check_spending, settings
 from biaslab.judges.api.credentials import OPENAI, Address, Key
 from biaslab.judges.api.pace import Pace
-from biaslab.judges.api.runner import Answers, Loop, Patience
+from biaslab.judges.api.runner import Answers, Bursts, Loop, Patience
 from biaslab.judges.api.wire import Wire, check, declined, prefix_order
 from biaslab.output import count
 
@@ -192,6 +192,10 @@ class ApiJudge:
         loop, client = self._connect()
         attempt = partial(self._attempt, client)
         return Answers(loop, attempt, self._pace, self.patience, wanted, self._proven, self._note, self._retried)
+
+    def packs(self, requests: Iterable[Request]) -> Bursts:
+        """Answer as `ask` does, all replies that have arrived at a time: a store keeps them in one step."""
+        return Bursts(self.ask(requests))
 
     @contextlib.contextmanager
     def watched(self, tell: Callable[[str], object]) -> Iterator[None]:

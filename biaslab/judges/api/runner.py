@@ -122,25 +122,42 @@ class Answers(Iterator[tuple[Request, Reply]]):
         self._proven = proven  # kinds that this server answered: the first request of a kind goes out alone
         self._trying: type | None = None  # the kind that went out last
         self._pending = deque(_Item(request) for request in requests)
-        self._ready: deque[tuple[Request, Reply]] = deque()  # the first one stays until the next is asked for
+        self._ready: deque[tuple[Request, Reply]] = deque()  # those handed on stay until the next are asked for
         self._news: queue.SimpleQueue[None] = queue.SimpleQueue()  # one a reply, and one for the end
         self._tasks: set[asyncio.Task[None]] = set()
         self._later: set[asyncio.TimerHandle] = set()
         self._wake: asyncio.TimerHandle | None = None
         self._arrived = self._taken = 0  # the first is written by the loop's thread, the second by the caller's
-        self._held = self._full = self._ending = self._ended = self._over = False
+        self._held = 0  # of those that are ready: how many were handed on
+        self._full = self._ending = self._ended = self._over = False
         self._last_reply = 0.0
         self._error: JudgeError | None = None
         self._left: list[JudgeError] = []
         loop.call(self._fill)
 
     def __next__(self) -> tuple[Request, Reply]:
-        if self._held:
-            self._held = False
+        return self._take(1)[0]
+
+    def burst(self) -> list[tuple[Request, Reply]]:
+        """Return all replies that have arrived by now, after waiting for one where there is none.
+
+        Raises
+        ------
+        StopIteration
+            If there is no other reply.
+        JudgeError
+            What ended the run.
+        """
+        return self._take(None)
+
+    def _take(self, most: int | None) -> list[tuple[Request, Reply]]:
+        """Hand on replies, which stay here until the next ones are asked for."""
+        for _ in range(self._held):
             self._ready.popleft()
-            self._taken += 1
-            if self._full:
-                self._loop.call(self._fill)
+        self._taken += self._held
+        if self._held and self._full:
+            self._loop.call(self._fill)
+        self._held = 0
         if self._over:
             raise StopIteration
         self._news.get()
@@ -149,19 +166,24 @@ class Answers(Iterator[tuple[Request, Reply]]):
             if self._error is not None:
                 raise self._error
             raise StopIteration
-        self._held = True
-        self._taking(self._ready[0][1])
-        return self._ready[0]
+        self._held = 1
+        while self._held < min(len(self._ready), most or len(self._ready)):
+            self._news.get()  # each reply has its own
+            self._held += 1
+        found = [self._ready[at] for at in range(self._held)]
+        for _, reply in found:
+            self._taking(reply)
+        return found
 
     def stop(self) -> Iterator[tuple[Request, Reply]]:
         """Send no more; yield what is on its way as it arrives, for it is paid for.
 
-        The reply that was handed on last comes again, since it is not known whether the caller could keep it.
+        The replies that were handed on last come again, since it is not known whether the caller could keep them.
         """
         if self._over:
             return
         self._loop.call(self._end, None)
-        self._held = False
+        self._held = 0
         while True:
             ended = self._ended  # read first: a reply may arrive between the last look at `_ready` and this one
             while self._ready:
@@ -286,6 +308,17 @@ class Answers(Iterator[tuple[Request, Reply]]):
     def _wake_at(self, moment: float) -> None:
         if self._wake is None or self._wake.cancelled() or self._wake.when() < self._loop.loop.time():
             self._wake = self._loop.loop.call_at(moment, self._fill)
+
+
+class Bursts(Iterator[list[tuple[Request, Reply]]]):
+    """The same replies in packs of all that have arrived; made by `ApiJudge.packs`."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self.stop, self.close = answers.stop, answers.close
+
+    def __next__(self) -> list[tuple[Request, Reply]]:
+        return self._answers.burst()
 
 
 def _left_out(errors: Sequence[JudgeError]) -> JudgeError | None:

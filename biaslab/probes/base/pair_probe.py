@@ -6,10 +6,10 @@ import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from typing import Literal
 
 import numpy as np
-from scipy.special import expit
 
 from biaslab import prompts
 from biaslab.checks import require_one_of, require_temperature, require_whole
@@ -21,6 +21,7 @@ from biaslab.probes.base.probe import Probe
 from biaslab.prompts.defences import Defence, defend
 
 Answer = Literal["distribution", "text"]
+_LARGE = 709.0  # beyond it, the exponential is no float any more
 
 
 @dataclass(frozen=True)
@@ -99,25 +100,16 @@ class PairProbe(Probe):
             What stands around the prompt; see `biaslab.prompts.defences`, whose `shield` the texts went through.
         """
         (first, shown), (second, shown_second) = pair
-        prompt = prompts.render(
-            f"comparative_{template}",
-            context=context[1],
-            first=shown,
-            second=shown_second,
-            noun=dataset.noun,
-            attribute=attribute,
-            definition=dataset.attributes[attribute],
-            ties=self.ties,
-            headings=headings,
-            note=note,
-            cue=cue,
-        )
-        labels = _labels(dataset.noun, self.ties)
+        definition, noun = dataset.attributes[attribute], dataset.noun
+        form = _form(template, noun, attribute, definition, self.ties, headings, note, cue)
+        prompt = "".join((form[0], context[1], form[1], shown, form[2], shown_second, form[3])).strip()
+        labels = _labels(noun, self.ties)
         source = bool(context[1].strip())
         texts = (shown, shown_second)
         about = About(context[0], (first, second), texts, (attribute,), source, labels, edits=edits)
+        defended = defend(prompt, defence)
         for replicate in range(self.replicates):
-            request = self._request(defend(prompt, defence), about, replicate)
+            request = self._request(defended, about, replicate)
             yield Trial(request, context[0], attribute, first, second, replicate, condition, labels)
 
     def _request(self, prompt: Messages, about: About, replicate: int) -> Request:
@@ -156,15 +148,34 @@ def name_candidates(noun: str) -> tuple[str, str]:
     return f"{noun.capitalize()} A", f"{noun.capitalize()} B"
 
 
+@lru_cache(maxsize=1024)
+def _form(
+    template: int,
+    noun: str,
+    attribute: str,
+    definition: str,
+    ties: bool,
+    headings: tuple[str, str],
+    note: str,
+    cue: str,
+) -> tuple[str, ...]:
+    """Return a comparative prompt but for its texts: see `biaslab.prompts.prepare`."""
+    of = {"noun": noun, "attribute": attribute, "definition": definition}
+    texts = ("context", "first", "second")
+    return prompts.prepare(f"comparative_{template}", texts, **of, ties=ties, headings=headings, note=note, cue=cue)
+
+
+@cache
 def _labels(noun: str, ties: bool) -> tuple[str, ...]:
     return (*name_candidates(noun), "Tie") if ties else name_candidates(noun)
 
 
 def _read_distribution(logprobs: Sequence[float]) -> tuple[float, Status]:
     """Return p and the status, which is a tie where that is the likeliest label."""
-    if not logprobs or not np.isfinite(logprobs[:2]).any():
-        tied = len(logprobs) > 2 and np.isfinite(logprobs[2])
+    if not logprobs or not any(map(math.isfinite, logprobs[:2])):
+        tied = len(logprobs) > 2 and math.isfinite(logprobs[2])
         return (0.5, "tie") if tied else (math.nan, "refused")
     first, second = logprobs[:2]
-    p = float(expit(first - second))
+    difference = first - second
+    p = 1 / (1 + math.exp(-difference)) if difference > -_LARGE else 0.0
     return p, "tie" if len(logprobs) > 2 and logprobs[2] > max(first, second) else "ok"

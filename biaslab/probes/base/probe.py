@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from biaslab.stats import (
     warn_shared,
     whole_blocks,
 )
+from biaslab.trials import TrialsFile, opened, spelled
 
 #: What becomes an estimate when it is asked for; calling it computes what others do not need.
 Estimable = Ratio | Estimate | Callable[[], Ratio | Estimate]
@@ -243,13 +245,16 @@ class Probe(ABC):
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of one cell, a part for each condition."""
 
-    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+    def estimate(
+        self, trials: pd.DataFrame | TrialsFile | str | PathLike[str], metrics: Sequence[str] | None = None
+    ) -> pd.DataFrame:
         """Turn trials into the estimates that the notes of the class explain.
 
         Parameters
         ----------
-        trials : pandas.DataFrame
-            Made by `biaslab.collect`, or by `biaslab.read_judgements` where `accepts` takes them.
+        trials : pandas.DataFrame, TrialsFile or path
+            Made by `biaslab.collect`, or by `biaslab.read_judgements` where `accepts` takes them. Of the file that
+            ``collect(…, out=path)`` wrote, one cell at a time is in memory as it is, the rest in compact columns.
         metrics : sequence of str, optional
             Estimate these only; by default all, with their breakdowns.
 
@@ -273,10 +278,11 @@ class Probe(ABC):
             If contexts share requests: then they are one cluster.
         """
         chosen = choose_metrics([metric.name for metric in self.metrics], metrics)
-        require_columns(trials, (*self.cell, *self.columns), "trials")
+        given = opened(trials)
+        require_columns(given, (*self.cell, *self.columns), "trials")
         rows: list[dict[str, Any]] = []
         shared: dict[Any, Any] = {}
-        for values, part in each_cell(trials, self.cell):
+        for values, part in _cells(given, self.cell):
             where = dict(zip(self.cell, values, strict=True))
             clusters = shared_requests(part)
             shared |= clusters
@@ -312,6 +318,15 @@ class Probe(ABC):
     def _named(self, where: Mapping[str, Any]) -> str:
         parts = [str(where[name]) if name == "attribute" else f"{name} {where[name]}" for name in self.cell[2:]]
         return f"{self.name} ({', '.join(parts)})"
+
+
+def _cells(trials: pd.DataFrame | TrialsFile, by: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Yield the trials of each cell as they are in memory."""
+    if isinstance(trials, pd.DataFrame):
+        yield from each_cell(trials, by)
+    else:
+        for values, part in each_cell(trials.compact(), by):
+            yield values, spelled(part)
 
 
 def label_mass(trials: pd.DataFrame) -> Ratio:

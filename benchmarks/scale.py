@@ -1,0 +1,174 @@
+"""How far one process goes: judgements a second, peak memory, commits, and estimates of millions of judgements.
+
+    python -P benchmarks/scale.py                          # all rows, small sizes
+    python -P benchmarks/scale.py --sizes 1e6 1e7 --only memory estimate --folder /somewhere/with/space
+
+`Position` on numbered copies of the bundled set ``graded`` with 32 candidates a context, 7,936 judgements each, so that
+no two prompts are equal; a judge that answers at once, 500 replies at a time. Each row runs in a process of its own.
+
+memory    ``collect(out=…)`` without a store, by size: judgements a second, peak memory of the process
+plain     ``collect`` without a store and without a file
+floor     the same design made twice and nothing else: what of ``plain`` is the probe's own work
+store     ``collect`` into an empty store: every pack is on the disk before it is handed on
+again     the same once more: everything comes from the store
+single    into an empty store by a judge that yields its replies one by one: one commit a reply
+estimate  all estimates of the files that ``memory`` wrote
+
+Columns: judgements, seconds, judgements a second, CPU seconds of the process, peak memory in MB, of which the process
+held so much before it began.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import biaslab as bl
+from biaslab.core import Choice, Reply, Usage
+
+CANDIDATES = 32
+EACH = CANDIDATES * (CANDIDATES - 1) * 8  # judgements of a context: both orders of each pair, 4 attributes, 2 templates
+PACK = 500
+
+
+class Instant:
+    """A judge that answers at once, a pack at a time."""
+
+    id, kinds = "instant", frozenset({Choice})
+
+    def check(self, requests: Any) -> None:
+        """Refuse nothing."""
+
+    def packs(self, requests: Any) -> Any:
+        """Answer a pack at a time."""
+        asked = list(requests)
+        for start in range(0, len(asked), PACK):
+            yield [(request, reply_to(request)) for request in asked[start : start + PACK]]
+
+
+class OneByOne(Instant):
+    """The same without packs."""
+
+    packs = None
+
+    def ask(self, requests: Any) -> Any:
+        """Answer one after the other."""
+        for request in requests:
+            yield request, reply_to(request)
+
+
+Instant.ask = OneByOne.ask
+
+
+def reply_to(request: Any) -> Reply:
+    """Prefer what stands first, more or less."""
+    first = -0.05 * (1 + len(request.messages[0].content) % 37)
+    return Reply(logprobs=(first, -0.9), usage=Usage(400))
+
+
+def copies(judgements: int) -> bl.Dataset:
+    """Numbered copies of some contexts of ``graded`` with 32 candidates each."""
+    data = bl.load_dataset("graded", limit=8)
+    some = dict(iter(data.candidates.groupby("context_id")))
+    names, people = list(some), data.human.groupby(["context_id", "candidate_id"])["score"].mean()
+    candidates, human = [], []
+    for number in range(max(judgements // EACH, 1)):
+        name = names[number % len(names)]
+        rows, context = some[name], f"{name}-{number}"
+        shown, texts = f"{number}: {rows['context'].iloc[0]}", rows["text"].tolist()
+        for at in range(CANDIDATES):
+            of = at % len(texts)
+            text = texts[of] if at < len(texts) else f"{texts[of]} ({at // len(texts)})"
+            candidates.append((context, shown, f"c{at + 1:02}", "", text, ""))
+            score = float(people[name, rows["candidate_id"].iloc[of]])
+            human += [(context, f"c{at + 1:02}", attribute, "all", score) for attribute in data.attributes]
+    frames = (
+        pd.DataFrame(candidates, columns=list(data.candidates)),
+        pd.DataFrame(human, columns=list(data.human)),
+    )
+    return replace(data, candidates=frames[0], human=frames[1])
+
+
+def peak() -> float:
+    """Largest resident memory of this process so far, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure(what: str, size: int, folder: Path) -> dict[str, Any]:
+    """Run one row in this process."""
+    probe, store, file = bl.probes.Position(), folder / f"{what}.sqlite", folder / f"trials-{size}.parquet"
+    data = None if what == "estimate" else copies(size)
+    if what == "again":
+        bl.collect(probe, Instant(), data, store=store, progress=False)
+    before, started, worked = peak(), time.perf_counter(), time.process_time()
+    if what == "estimate":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            probe.estimate(file)
+    elif what == "floor":
+        for _ in range(2):
+            sum(1 for _ in probe.design(data))
+    elif what == "memory":
+        bl.collect(probe, Instant(), data, progress=False, out=file)
+    elif what == "plain":
+        bl.collect(probe, Instant(), data, progress=False)
+    else:
+        judge = OneByOne() if what == "single" else Instant()
+        bl.collect(probe, judge, data, store=store, progress=False)
+    seconds, work = time.perf_counter() - started, time.process_time() - worked
+    judgements = max(size // EACH, 1) * EACH
+    return {
+        "what": what,
+        "judgements": judgements,
+        "seconds": round(seconds, 2),
+        "a_second": round(judgements / seconds),
+        "cpu_seconds": round(work, 2),
+        "peak_mb": round(peak()),
+        "before_mb": round(before),
+    }
+
+
+def main() -> None:
+    """Run rows one after the other, each in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=float, nargs="+", default=[80_000, 800_000], help="of memory and estimate")
+    parser.add_argument("--size", type=float, default=120_000, help="of the other rows")
+    parser.add_argument(
+        "--only", nargs="+", default=["memory", "floor", "plain", "store", "again", "single", "estimate"]
+    )
+    parser.add_argument("--folder", type=Path, help="where files and stores lie; a temporary one by default")
+    parser.add_argument("--out", type=Path, help="write the table as CSV")
+    parser.add_argument("--row", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.row:
+        print(json.dumps(measure(given.row[0], int(given.row[1]), given.folder)))
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.folder or Path(temporary)
+        rows = []
+        for what in given.only:
+            sizes = given.sizes if what in ("memory", "estimate") else [given.size]
+            for size in sizes:
+                (folder / f"{what}.sqlite").unlink(missing_ok=True)
+                size = 12_000 if what == "single" else size  # a commit each
+                asked = [sys.executable, "-P", __file__, "--folder", str(folder), "--row", what, str(int(size))]
+                found = subprocess.run(asked, check=True, capture_output=True, text=True)
+                rows.append(json.loads(found.stdout.splitlines()[-1]))
+                print(pd.DataFrame(rows[-1:]).to_string(index=False, header=len(rows) == 1), flush=True)
+        if given.out:
+            pd.DataFrame(rows).to_csv(given.out, index=False)
+
+
+if __name__ == "__main__":
+    main()

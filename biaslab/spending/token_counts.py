@@ -1,0 +1,192 @@
+"""Tokens of requests before they are asked: counted by the judge, or estimated from their characters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from biaslab.core import Choice, Completion, Composed, Encoding, Expanding, Judge, Likelihood, Request, Score
+
+#: Characters of one token, where a judge cannot count: the usual rule of thumb for English text.
+CHARACTERS = 4
+#: Requests that a judge counts itself; the others are scaled by their characters.
+COUNTED = 2000
+
+Floats = NDArray[np.float64]
+
+
+class TokenCount(NamedTuple):
+    """Tokens of some requests.
+
+    Parameters
+    ----------
+    read, written : numpy.ndarray, shape (requests,)
+        Tokens that the judge reads, and that it writes at most.
+    distinct : float
+        Tokens that are read when every shared beginning of the prompts is read once.
+    method : str
+        How they were counted, in words.
+    """
+
+    read: Floats
+    written: Floats
+    distinct: float
+    method: str
+
+
+def count_tokens(judge: Judge, requests: Sequence[Request], most: int = COUNTED) -> TokenCount:
+    """Count the tokens of requests: by the judge, if it is `biaslab.core.Encoding`, else from characters.
+
+    Such a judge counts some requests; the others are scaled by their characters. All labels of a `Choice`
+    share one prompt, which counts once, as it does in `biaslab.core.Usage`. Of a judge that is
+    `biaslab.core.Expanding`, as `Sampled` is, what it asks the other one is counted, and of a panel what all members
+    are asked.
+
+    Parameters
+    ----------
+    judge : Judge
+        Who would be asked. Nothing is asked; a local judge loads its tokenizer.
+    requests : sequence of Request
+        What would be asked.
+    most : int
+        Requests that are counted, the first ones.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> judge = bl.SimulatedJudge(bl.load_dataset("graded", limit=1))
+    >>> counted = count_tokens(judge, [Choice("Is A or B better?", ("A", "B"))])
+    >>> counted.read.tolist(), counted.method
+    ([5.0], 'estimated at 4 characters a token')
+    """
+    counter = TokenCounter(judge, most)
+    read, written = counter.add(requests)
+    return TokenCount(read, written, counter.distinct, counter.method)
+
+
+class TokenCounter:
+    """Counts tokens as `count_tokens` does, of requests that come in parts.
+
+    Parameters
+    ----------
+    judge, most
+        As there.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> counter = TokenCounter(bl.SimulatedJudge(bl.load_dataset("graded", limit=1)))
+    >>> for prompt in ("Is A or B better?", "Is B or A worse?"):
+    ...     read, written = counter.add([Choice(prompt, ("A", "B"))])
+    >>> counter.read
+    9.0
+    """
+
+    def __init__(self, judge: Judge, most: int = COUNTED) -> None:
+        self._judge, self._most = judge, most
+        self._inner: list[TokenCounter] = []
+        if isinstance(judge, Composed):
+            self._inner = [TokenCounter(member, most) for member in judge.members]
+        elif isinstance(judge, Expanding):
+            self._inner = [TokenCounter(judge.judge, most)]
+        self.read = 0.0
+        self._requests = 0
+        self._sequences: list[NDArray[Any]] = []  # of those that were counted
+        self._characters = self._tokens = 0.0  # of those that were counted
+        self._counted = 0
+
+    def add(self, requests: Sequence[Request]) -> tuple[Floats, Floats]:
+        """Count some more; return what each is read and written at most, shape (requests,)."""
+        if isinstance(self._judge, Composed):
+            parts = [inner.add(requests) for inner in self._inner]
+            read, written = (np.sum([part[side] for part in parts], axis=0) for side in (0, 1))
+        elif isinstance(self._judge, Expanding):
+            read, written = self._expanded(self._judge, requests)
+        else:
+            read, written = self._plain(requests)
+        self._requests += len(requests)
+        self.read += float(read.sum())
+        return read, written
+
+    @property
+    def distinct(self) -> float:
+        """Tokens that are read when every shared beginning of the prompts is read once."""
+        if self._inner:
+            return sum(inner.distinct for inner in self._inner)
+        return _distinct(self._sequences) / self._scale * self.read / max(self._tokens, 1)
+
+    @property
+    def method(self) -> str:
+        """How tokens were counted, in words."""
+        if self._inner:
+            return " and ".join(dict.fromkeys(inner.method for inner in self._inner))
+        if not isinstance(self._judge, Encoding):
+            return f"estimated at {CHARACTERS} characters a token"
+        some = f" for {self._counted:,} of {self._requests:,} requests, the others by their length"
+        return "counted by the judge's tokenizer" + some * (self._requests > self._counted)
+
+    @property
+    def _scale(self) -> int:
+        return 1 if isinstance(self._judge, Encoding) else CHARACTERS
+
+    def _expanded(self, judge: Expanding, requests: Sequence[Request]) -> tuple[Floats, Floats]:
+        """Count what another judge is asked, request by request."""
+        asked = [judge.expand(request) for request in requests]
+        read, written = self._inner[0].add([request for several in asked for request in several])
+        starts = np.cumsum([0, *map(len, asked)])[: len(asked)]
+        if not len(starts):
+            return read, written
+        return np.add.reduceat(read, starts), np.add.reduceat(written, starts)
+
+    def _plain(self, requests: Sequence[Request]) -> tuple[Floats, Floats]:
+        characters = np.array([float(len(_text(request))) for request in requests])
+        written = np.array([_written(request) for request in requests], float)
+        few = requests[: max(self._most - self._counted, 0)]
+        if isinstance(self._judge, Encoding):
+            encoded = [[np.array(sequence) for sequence in self._judge.encode(request)] for request in few]
+            read = np.array([float(max(map(len, sequences))) for sequences in encoded])
+            self._sequences += [sequence for sequences in encoded for sequence in sequences]
+            written[[isinstance(request, Choice) for request in requests]] = 0  # labels are read, not generated
+        else:
+            read = np.ceil(characters[: len(few)] / CHARACTERS)
+            self._sequences += [_codes(request) for request in few]
+        self._counted += len(few)
+        self._characters += float(characters[: len(few)].sum())
+        self._tokens += float(read.sum())
+        per_token = self._characters / max(self._tokens, 1) if self._scale == 1 else float(CHARACTERS)
+        return np.concatenate([read, np.ceil(characters[len(few) :] / per_token)]), written
+
+
+def _distinct(sequences: Sequence[NDArray[Any]]) -> float:
+    """Count the different beginnings of some sequences: what a prefix tree computes."""
+    ordered = sorted(sequences, key=lambda sequence: sequence.astype(">u4").tobytes())
+    total, before = 0, np.zeros(0)
+    for sequence in ordered:
+        size = min(len(before), len(sequence))
+        different = np.flatnonzero(before[:size] != sequence[:size])
+        total += len(sequence) - (int(different[0]) if len(different) else size)
+        before = sequence
+    return float(total)
+
+
+def _text(request: Request) -> str:
+    if isinstance(request, Likelihood):
+        return request.given + request.text
+    if isinstance(request, Score):
+        return request.source + request.text + request.reference
+    return "".join(message.content for message in request.messages)
+
+
+def _codes(request: Request) -> NDArray[np.uint32]:
+    return np.frombuffer(_text(request).encode("utf-32-le", "surrogatepass"), np.uint32)
+
+
+def _written(request: Request) -> int:
+    """Return how many tokens a reply has at most, where the judge writes its answers."""
+    if isinstance(request, Completion):
+        return request.max_tokens
+    return math.ceil(max(map(len, request.labels)) / CHARACTERS) if isinstance(request, Choice) else 0

@@ -1,0 +1,175 @@
+"""Replies that arrive together are stored in one step, and are on the disk before they are handed on."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from biaslab.core import Completion, Packing, Reply, Request, Usage, packs_of, request_key
+from biaslab.errors import JudgeError, StoreError
+from biaslab.judges.panel_of_judges import Panel
+from biaslab.judges.sampled import Sampled
+from biaslab.store import Store
+from biaslab.store.file import StoreFile
+
+Pack = list[tuple[Request, Reply]]
+
+
+class Packed:
+    """Answers in packs of ten, and can slip something into one of them."""
+
+    kinds: frozenset[type] = frozenset({Completion})
+
+    def __init__(self, name: str = "packed", slips: Pack | None = None) -> None:
+        self.id, self.slips = name, slips or []
+
+    def check(self, requests: Iterable[Request]) -> None:
+        pass
+
+    def packs(self, requests: Iterable[Request]) -> Iterator[Pack]:
+        asked = list(requests)
+        for start in range(0, len(asked), 10):
+            pack: Pack = [(each, reply_to(each)) for each in asked[start : start + 10]]
+            yield [*pack[:5], *self.slips, *pack[5:]]
+
+    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
+        for pack in self.packs(requests):
+            yield from pack
+
+
+def reply_to(request: Request) -> Reply:
+    assert isinstance(request, Completion)
+    return Reply(text=request.messages[0].content, finish_reason="stop", usage=Usage(3, 1, 2))
+
+
+def make_requests(count: int) -> list[Request]:
+    return [Completion(f"Say {number}.") for number in range(count)]
+
+
+def stored(path: Path) -> int:
+    """What another process would find on the disk."""
+    connection = sqlite3.connect(path)
+    found = connection.execute("SELECT count(*) FROM replies").fetchone()[0]
+    connection.close()
+    return int(found)
+
+
+@pytest.fixture
+def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    sizes: list[int] = []
+    write = StoreFile.write
+
+    def counted(self: StoreFile, statement: str, rows: list[tuple[str, ...]]) -> int:
+        sizes.append(len(rows))
+        return write(self, statement, rows)
+
+    monkeypatch.setattr(StoreFile, "write", counted)
+    return sizes
+
+
+def test_a_pack_is_one_step_and_on_the_disk_before_it_is_handed_on(tmp_path: Path, commits: list[int]) -> None:
+    path, requests = tmp_path / "store", make_requests(35)
+    with Store(path) as store:
+        judge = store.wrap(Packed())
+        assert isinstance(judge, Packing)
+        for number, (request, reply) in enumerate(judge.ask(requests)):
+            assert stored(path) >= min(10 * (number // 10 + 1), 35)
+            assert reply == reply_to(request)
+    assert commits == [10, 10, 10, 5]
+    assert (judge.asked, judge.hits) == (35, 0)
+    assert judge.tally.usage == Usage(105, 35, 70)
+
+
+def test_one_stored_meanwhile_is_the_one_that_is_handed_on(tmp_path: Path) -> None:
+    requests = make_requests(10)
+    with Store(tmp_path / "store") as store:
+
+        class Raced(Packed):
+            def packs(self, requests: Iterable[Request]) -> Iterator[Pack]:
+                asked = list(requests)
+                Store(tmp_path / "store").put(asked[3], self.id, Reply(text="first"))
+                yield from super().packs(asked)
+
+        replies = dict(store.wrap(Raced()).ask(requests))
+        assert replies[requests[3]].text == "first"
+        assert replies[requests[4]].text == "Say 4."
+        assert store.get([request_key(requests[3], "packed")]).popitem()[1].text == "first"
+
+
+@pytest.mark.parametrize(
+    ("slip", "words"),
+    [
+        ((Completion("Never asked."), Reply(text="?")), "answered twice, or what it was not asked"),
+        ((Completion("Say 1."), Reply(text="?")), "answered twice, or what it was not asked"),
+    ],
+)
+def test_what_stands_before_a_stranger_is_kept(tmp_path: Path, slip: tuple[Request, Reply], words: str) -> None:
+    with Store(tmp_path / "store") as store:
+        with pytest.raises(JudgeError, match=words):
+            list(store.wrap(Packed(slips=[slip])).ask(make_requests(10)))
+        assert len(store) == 5
+
+
+def test_what_stands_before_a_reply_that_is_none_is_kept(tmp_path: Path) -> None:
+    requests = make_requests(10)
+
+    class Broken(Packed):
+        def packs(self, requests: Iterable[Request]) -> Iterator[Pack]:
+            pack = next(super().packs(requests))
+            pack[7] = (pack[7][0], Reply(score=float("nan")))
+            yield pack
+
+    with Store(tmp_path / "store") as store:
+        with pytest.raises(JudgeError, match="gave no valid reply") as caught:
+            list(store.wrap(Broken()).ask(requests))
+        assert caught.value.request == requests[7]
+        assert len(store) == 7
+
+
+def test_a_pack_that_does_not_fit_is_not_there_in_part(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with Store(path) as store:
+        store.put_all([(each, reply_to(each)) for each in make_requests(3)], "packed")
+        pages = store._file.run("PRAGMA page_count")[0][0][0]
+        store._file.run(f"PRAGMA max_page_count = {pages}")
+        large = [(Completion(f"{number} " + "x" * 5000), Reply(text="y")) for number in range(20)]
+        with pytest.raises(StoreError, match="the 3 replies stored so far are kept"):
+            store.put_all(large, "packed")
+        assert stored(path) == len(store) == 3
+        store._file.run("PRAGMA max_page_count = 1000000")
+        store.put_all(large, "packed")
+        assert len(store) == 23
+
+
+def test_judges_of_judges_hand_packs_on(tmp_path: Path, commits: list[int]) -> None:
+    with Store(tmp_path / "store") as store:
+        panel = store.wrap(Panel([Packed("one"), Packed("two")]))
+        assert len(dict(panel.ask(make_requests(20)))) == 20
+        assert commits == [10] * 6  # two members and the panel
+        sampled = store.wrap(Sampled(Packed(), 5))
+        assert len(dict(sampled.ask(make_requests(20)))) == 20
+        assert commits[6:] == [10] * 2
+
+
+def test_other_judges_give_packs_of_one() -> None:
+    class Plain:
+        id, kinds = "plain", frozenset({Completion})
+        stopped = False
+
+        def check(self, requests: Iterable[Request]) -> None:
+            pass
+
+        def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
+            try:
+                for request in requests:
+                    yield request, reply_to(request)
+            finally:
+                self.stopped = True
+
+    judge = Plain()
+    packs = packs_of(judge, make_requests(3))
+    assert len(next(packs)) == 1
+    packs.close()  # type: ignore[attr-defined]
+    assert judge.stopped
+    assert [len(pack) for pack in packs_of(judge, make_requests(3))] == [1, 1, 1]
