@@ -109,7 +109,9 @@ def as_raised() -> Iterator[None]:
 def _start() -> None:
     import ray
 
-    with _environment(_OWN), _refused(lambda why: JudgeError(f"no local Ray cluster could be started ({why})")):
+    busy = "a busy machine may take longer than Ray waits: run again"
+    refused = _refused(lambda why: JudgeError(f"no Ray cluster could be started on this machine ({why}); {busy}"))
+    with _environment(_OWN), refused:
         ray.init(address="local", include_dashboard=False, **_QUIET)
 
 

@@ -64,7 +64,7 @@ class Known:
         yield bl.Panel([bl.SimulatedJudge(get("graded"), seed=seed, noise=1.0) for seed in (0, 1)]), get("pairs")
 
     def RayJudge(self, get):  # noqa: N802
-        pytest.importorskip("ray", reason="replicas need Ray: pip install 'biaslab[ray]'")
+        get("local_cluster")
         judge = bl.RayJudge("simulated:noise=1", 2, dataset=get("graded"))
         yield judge, [*get("pairs"), Likelihood("a text")]
         judge.close()
