@@ -13,6 +13,8 @@ from typing import Any
 from biaslab.errors import BiaslabError, JudgeError, UnreachableError
 
 _REACH = 5.0  # seconds in which a cluster has to take a connection
+_SETTINGS = b"\4"  # with which frame HTTP/2 begins, on either side (RFC 9113, 3.4)
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
 _QUIET = {"log_to_driver": False, "logging_level": logging.ERROR}
 _OWN = {"RAY_USAGE_STATS_ENABLED": "0"}  # a cluster of our own reports nothing to anybody
 _started = {"node": ""}  # by which the cluster that this process started is told from another one
@@ -121,9 +123,18 @@ def _connect(address: str) -> None:
     remedy = "start it (ray start --head), correct RAY_ADDRESS, or unset it for a local cluster"
     with _refused(lambda why: UnreachableError(f"no Ray cluster takes this process at {address} ({why}); {remedy}")):
         host, _, port = address.rpartition("://")[2].rpartition(":")
-        if host and port.isdecimal():  # Ray itself tries for minutes
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH).close()
+        if host and port.isdecimal():
+            _knock(host.strip("[]"), int(port))
         ray.init(address=address, **_QUIET)
+
+
+def _knock(host: str, port: int) -> None:
+    """Raise an `OSError` unless what Ray is behind, a server of gRPC, answers; Ray itself tries for minutes."""
+    with socket.create_connection((host, port), timeout=_REACH) as line, line.makefile("rb") as answers:
+        if os.environ.get("RAY_USE_TLS", "0") == "0":
+            line.sendall(_PREFACE)
+            if answers.read(9)[3:4] != _SETTINGS:
+                raise ConnectionError("what listens there is not Ray")
 
 
 @contextmanager

@@ -28,6 +28,15 @@ data = bl.load_dataset("graded", limit=8)
 probe = bl.probes.Position(["fluency"], [1], n_pairs=2)
 bl.collect(probe, bl.load_judge(sys.argv[1]), data, sys.argv[2], progress=False)
 """
+JOINED = """
+import biaslab as bl
+from biaslab.judges import ray_cluster
+
+data = bl.load_dataset("graded", limit=1)
+judge = bl.load_judge("ray:1:simulated", data)
+print(len(list(judge.ask([trial.request for trial in bl.probes.Position().design(data)]))), ray_cluster.is_ours())
+judge.close()
+"""
 UNREACHED = """
 import os, sys
 import biaslab as bl
@@ -93,9 +102,10 @@ def test_a_judge_itself_is_refused(graded):
 
 def test_a_cluster_that_is_not_there_is_told_at_once():
     """In a process that belongs to no cluster yet."""
-    with closing(socket.socket()) as free:
+    with closing(socket.socket()) as free, FaultServer() as other:
         free.bind(("127.0.0.1", 0))
-        addresses = [f"{kind}127.0.0.1:{free.getsockname()[1]}" for kind in ("", "ray://")]
+        ports = [free.getsockname()[1], other.port]
+        addresses = [f"{kind}127.0.0.1:{port}" for kind in ("", "ray://") for port in ports]
         done = subprocess.run(
             [sys.executable, "-c", UNREACHED, *addresses], capture_output=True, text=True, check=False
         )
@@ -104,6 +114,7 @@ def test_a_cluster_that_is_not_there_is_told_at_once():
     assert len(said) == len(addresses)
     for address, words in zip(addresses, said, strict=True):
         assert words.startswith(f"no Ray cluster takes this process at {address} (")
+        assert ("what listens there is not Ray" in words) == address.endswith(str(ports[1]))
         assert words.endswith("correct RAY_ADDRESS, or unset it for a local cluster")
 
 
@@ -215,6 +226,13 @@ class TestReplicas:
             around, plain = bl.load_judge(f"ray:1:{name}", graded), bl.load_judge(name, graded)
             assert around.id == plain.id
             assert dict(around.ask(planned(graded.head(1)))) == dict(plain.ask(planned(graded.head(1))))
+
+    def test_a_cluster_that_is_there_is_joined_and_left_as_it_is(self, monkeypatch):
+        monkeypatch.setenv("RAY_ADDRESS", ray.get_runtime_context().gcs_address)
+        done = subprocess.run([sys.executable, "-c", JOINED], capture_output=True, text=True, check=False)
+        assert (done.stdout, done.stderr) == ("240 False\n", "")  # nothing of Ray's own is printed
+        assert ray.get(ray.put("alive")) == "alive"
+        assert ray.cluster_resources()
 
     def test_more_gpus_than_there_are_is_told(self):
         if ray.is_initialized() and ray.cluster_resources().get("GPU"):
