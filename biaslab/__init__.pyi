@@ -33,6 +33,7 @@ from .judges import load_judge as load_judge
 from .judges.api import ApiJudge as ApiJudge
 from .judges.local import LocalJudge as LocalJudge
 from .judges.panel_of_judges import Panel as Panel
+from .judges.ray_judge import RayJudge as RayJudge
 from .judges.recorded import RecordedJudge as RecordedJudge
 from .judges.sampled import Sampled as Sampled
 from .judges.simulated import SimulatedJudge as SimulatedJudge

@@ -14,6 +14,7 @@ EXTRAS = {
     "local": ("accelerate", "gguf", "psutil", "torch", "transformers"),
     "notebooks": ("ipywidgets", "jupyterlab", "papermill"),
     "hub": ("datasets",),
+    "ray": ("ray",),
 }
 
 

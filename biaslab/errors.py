@@ -30,14 +30,22 @@ A message gives the name, the bad value, what is allowed and the remedy; the sam
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from biaslab.core import Request
 
 
 class BiaslabError(Exception):
-    """Base of everything that biaslab raises on purpose."""
+    """Base of everything that biaslab raises on purpose; it can be pickled, and then says and carries the same."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (type(self), self.args), self.__dict__
+
+
+def _unpickled(kind: type[BiaslabError], words: tuple[object, ...]) -> BiaslabError:
+    """Make an error without its ``__init__``, which would write the message anew."""
+    return kind.__new__(kind, *words)
 
 
 class InputError(BiaslabError, ValueError):

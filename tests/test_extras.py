@@ -101,6 +101,7 @@ tries = {
     "train": lambda: bl.distill.train,
     "figures": lambda: regenerate(["tour"]),
     "dataset": lambda: bl.load_dataset("hub"),
+    "ray": lambda: bl.load_judge("ray:2:api:scripted@http://localhost:8000/v1"),
 }
 for name, attempt in tries.items():
     try:
@@ -146,6 +147,7 @@ def test_what_needs_an_extra_names_it():
         "train": f"biaslab.distill.train {local}",
         "figures": "executing notebooks needs ipywidgets, jupyterlab, papermill: pip install 'biaslab[notebooks]'",
         "dataset": "the data set 'mteb/summeval' needs datasets: pip install 'biaslab[hub]'",
+        "ray": "a judge of 2 replicas needs ray: pip install 'biaslab[ray]'",
     }
 
 

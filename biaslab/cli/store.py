@@ -1,4 +1,4 @@
-"""``biaslab store``: look into a store of replies, export it, and delete from it."""
+"""``biaslab store``: look into a store of replies, export it, delete from it, and merge several into one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from biaslab.output import count
 from biaslab.store import Store
 
-app = typer.Typer(help="Look into a store of replies, export it, delete from it.", no_args_is_help=True)
+app = typer.Typer(help="Look into a store of replies, export it, delete from it, merge several.", no_args_is_help=True)
 
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The store's file, such as replies.sqlite.")]
 
@@ -59,3 +60,21 @@ def prune(
             typer.confirm(f"Delete {count:,} of {len(store):,} replies from {path}?", abort=True)
         count = store.prune(judge, older_than)
         typer.echo(f"{count:,} replies deleted, {len(store):,} kept")
+
+
+@app.command()
+def merge(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The store to make; nothing may lie there.")],
+    stores: Annotated[list[Path], typer.Argument(metavar="STORE…", help="At least two stores; they are only read.")],
+    first_wins: Annotated[
+        bool, typer.Option("--first-wins", help="Where stores hold different replies, keep that of the first.")
+    ] = False,
+) -> None:
+    """Make one store of several, such as those of drivers that each asked a part of a study."""
+    from biaslab.store.merging import merge_stores
+
+    merged = merge_stores(out, stores, first_wins)
+    typer.echo(f"{out}: {count(merged.replies, 'reply')} from {len(stores)} stores")
+    if merged.repeated:
+        other = f", {merged.different:,} with another reply in a later one" if merged.different else ""
+        typer.echo(f"{count(merged.repeated, 'reply')} in several stores, kept once{other}")

@@ -31,6 +31,7 @@ def available() -> dict[str, str]:
         "api:qwen3@http://localhost:8000/v1?prefill=vllm",
         "sampled:<k>:<judge>": "a judge of labels from one of text, by k samples of each answer",
         "panel:<judge>+<judge>": "several judges as one: the mean of their distributions, the majority of their texts",
+        "ray:<n>:<judge>": "n replicas of a judge, on this machine or the Ray cluster of RAY_ADDRESS",
         "evaluator:<folder>": "an evaluator that a judge taught, saved by `biaslab.distill`; answers scores only",
         "recorded:<file>[,column=value…]": "judgements somebody already has: a log that `biaslab audit` reads",
         "atlas:<judge>@<source>[?column=value&…]": "a published judge of the atlas; `biaslab atlas list` has them",
@@ -53,7 +54,7 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     ------
     InputError
         If a planted value is unknown or not a number, a simulated judge has no data set, or a server's address, an
-        option of it or a number of samples is none.
+        option of it or a number of samples or replicas is none.
     ModelLoadError
         If there is no such model.
 
@@ -81,10 +82,9 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
         return _found(_EVALUATOR, name.removeprefix("evaluator:"))
     if name.startswith("atlas:"):
         return _found(_ATLAS, name, dataset)
-    if name.startswith("sampled:"):
-        return _sampled(name, dataset)
-    if name.startswith("panel:"):
-        return _panel(name, dataset)
+    for kind, around in (("sampled:", _sampled), ("panel:", _panel), ("ray:", _on_ray)):
+        if name.startswith(kind):
+            return around(name, dataset)
     named = named_judges()
     if name in named:
         return make_named(name, named[name], partial(_load_other, dataset=dataset, names=tuple(named)))
@@ -110,6 +110,22 @@ def _panel(name: str, dataset: Dataset | None) -> Judge:
     if len(names) < 2 or not all(names):
         raise InputError("judge", name, "panel:judge+judge, such as panel:smollm2-135m+api:gpt-4o")
     return Panel([load_judge(one, dataset) for one in names])
+
+
+def _on_ray(name: str, dataset: Dataset | None) -> Judge:
+    """Make replicas of a judge; judges that ask others stand around these, so that each is stored under its own id."""
+    from biaslab.judges.ray_judge import RayJudge
+
+    replicas, _, inner = name.removeprefix("ray:").partition(":")
+    if not replicas.isdecimal() or not inner:
+        raise InputError("judge", name, "ray:replicas:judge, such as ray:8:organisation/model")
+    if inner.startswith("panel:"):
+        members = inner.removeprefix("panel:").split("+")
+        return load_judge(f"panel:{'+'.join(f'ray:{replicas}:{one}' for one in members)}", dataset)
+    if inner.startswith("sampled:"):
+        k, _, asked = inner.removeprefix("sampled:").partition(":")
+        return load_judge(f"sampled:{k}:ray:{replicas}:{asked}", dataset)
+    return RayJudge(inner, int(replicas), dataset=dataset)
 
 
 def _require_name(name: object) -> None:

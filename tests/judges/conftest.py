@@ -10,6 +10,9 @@ import torch
 import transformers
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors, trainers
 
+from biaslab.errors import JudgeError
+from biaslab.judges import ray_cluster
+
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -131,3 +134,25 @@ def embedded() -> Any:
     from biaslab.judges.local import LocalJudge
 
     return LocalJudge()
+
+
+@pytest.fixture(scope="session")
+def local_cluster():
+    """One Ray cluster on this machine for all tests that need one; who uses it first starts it, the last stops it."""
+    pytest.importorskip("ray", reason="replicas need Ray: pip install 'biaslab[ray]'")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RAY_ADDRESS", raising=False)
+        for left in (2, 1, 0):  # Ray gives its processes 15 seconds to start, which other tests may take from them
+            try:
+                ray_cluster.join(joined)
+                break
+            except JudgeError:
+                if not left:
+                    raise
+        assert ray_cluster.is_ours()
+        yield
+        ray_cluster.leave(joined)
+
+
+def joined():
+    """Stand for the tests that use the cluster."""

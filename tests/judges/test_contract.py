@@ -63,6 +63,12 @@ class Known:
     def Panel(self, get):  # noqa: N802
         yield bl.Panel([bl.SimulatedJudge(get("graded"), seed=seed, noise=1.0) for seed in (0, 1)]), get("pairs")
 
+    def RayJudge(self, get):  # noqa: N802
+        get("local_cluster")
+        judge = bl.RayJudge("simulated:noise=1", 2, dataset=get("graded"))
+        yield judge, [*get("pairs"), Likelihood("a text")]
+        judge.close()
+
     def StoredJudge(self, get):  # noqa: N802
         with bl.Store(get("tmp_path") / "s.sqlite") as store:
             yield store.wrap(bl.SimulatedJudge(get("graded"))), get("pairs")
@@ -90,7 +96,11 @@ class Known:
         yield EvaluatorJudge(made), [Score(*parts, "merit") for parts in shown]
 
 
-@pytest.fixture(params=sorted(judge_classes()))
+SLOW = {"RayJudge"}  # a cluster has to start
+NAMES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in sorted(judge_classes())]
+
+
+@pytest.fixture(params=NAMES)
 def known(request):
     """A judge and what it answers; a class that `Known` lacks fails."""
     yield from getattr(Known(), request.param)(request.getfixturevalue)

@@ -1,0 +1,157 @@
+"""The Ray cluster that replicas run on: the one that ``RAY_ADDRESS`` names, else a local one of this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from biaslab.errors import BiaslabError, JudgeError, UnreachableError
+
+_REACH = 5.0  # seconds in which a cluster has to take a connection
+_SETTINGS = b"\4"  # with which frame HTTP/2 begins, on either side (RFC 9113, 3.4)
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
+_QUIET = {"log_to_driver": False, "logging_level": logging.ERROR}
+_OWN = {"RAY_USAGE_STATS_ENABLED": "0"}  # a cluster of our own reports nothing to anybody
+_started = {"node": ""}  # by which the cluster that this process started is told from another one
+_users: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def join(user: object) -> None:
+    """See to it that this process belongs to a cluster; one that it belongs to already is taken as it is.
+
+    Parameters
+    ----------
+    user : object
+        Who uses it, until `leave`.
+
+    Raises
+    ------
+    UnreachableError
+        If there is no cluster at ``RAY_ADDRESS``, within seconds.
+    JudgeError
+        If no local one can be started.
+    """
+    import ray
+
+    address = os.environ.get("RAY_ADDRESS", "")
+    if not ray.is_initialized():
+        if address in ("", "local"):
+            _start()
+            _started["node"] = _node()
+        else:
+            _connect(address)
+    _users.add(user)
+
+
+def leave(user: object) -> None:
+    """Stop the cluster if this process started it and nobody else uses it."""
+    import ray
+
+    _users.discard(user)
+    if not _users and is_ours():
+        ray.shutdown()
+
+
+def is_ours() -> bool:
+    """Say whether this process belongs to a cluster that it started itself."""
+    import ray
+
+    return ray.is_initialized() and _started["node"] == _node()
+
+
+def _node() -> str:
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def total(resource: str) -> float:
+    """Return how much of a resource, ``"CPU"`` or ``"GPU"``, all machines of the cluster have together."""
+    import ray
+
+    return float(ray.cluster_resources().get(resource, 0))
+
+
+def outcomes(references: Sequence[Any], seconds: float) -> list[Any]:
+    """Return what some calls give, as far as they are done in time, in order.
+
+    Raises
+    ------
+    Exception
+        What a call raised, as it is.
+    """
+    import ray
+
+    done, _ = ray.wait(list(references), num_returns=len(references), timeout=seconds)
+    with as_raised():
+        return [ray.get(each) for each in references if each in done]
+
+
+@contextmanager
+def as_raised() -> Iterator[None]:
+    """Raise errors of a replica as they are, without what Ray puts around them, and its own ones as a `JudgeError`."""
+    import ray
+
+    try:
+        yield
+    except ray.exceptions.RayTaskError as error:
+        cause = error.cause
+        raise cause from (None if isinstance(cause, BiaslabError) else error)
+    except ray.exceptions.RayError as error:
+        again = "what is answered is kept, if a store was given: run again; Ray's logs say why it ended"
+        words = str(error).strip().partition("\n")[0]
+        raise JudgeError(f"a replica was lost, again and again ({words}); {again}") from error
+
+
+def _start() -> None:
+    import ray
+
+    busy = "a busy machine may take longer than Ray waits: run again"
+    refused = _refused(lambda why: JudgeError(f"no Ray cluster could be started on this machine ({why}); {busy}"))
+    with _environment(_OWN), refused:
+        ray.init(address="local", include_dashboard=False, **_QUIET)
+
+
+def _connect(address: str) -> None:
+    import ray
+
+    remedy = "start it (ray start --head), correct RAY_ADDRESS, or unset it for a local cluster"
+    with _refused(lambda why: UnreachableError(f"no Ray cluster takes this process at {address} ({why}); {remedy}")):
+        host, _, port = address.rpartition("://")[2].rpartition(":")
+        if host and port.isdecimal():
+            _knock(host.strip("[]"), int(port))
+        ray.init(address=address, **_QUIET)
+
+
+def _knock(host: str, port: int) -> None:
+    """Raise an `OSError` unless what Ray is behind, a server of gRPC, answers; Ray itself tries for minutes."""
+    with socket.create_connection((host, port), timeout=_REACH) as line, line.makefile("rb") as answers:
+        if os.environ.get("RAY_USE_TLS", "0") == "0":
+            line.sendall(_PREFACE)
+            if answers.read(9)[3:4] != _SETTINGS:
+                raise ConnectionError("what listens there is not Ray")
+
+
+@contextmanager
+def _refused(explain: Callable[[str], JudgeError]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # Ray raises plain ones too
+        raise explain(str(error).strip().partition("\n")[0] or type(error).__name__) from error
+
+
+@contextmanager
+def _environment(settings: dict[str, str]) -> Iterator[None]:
+    """Set environment variables that are not set, for what is started meanwhile."""
+    added = {name: value for name, value in settings.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]

@@ -1,0 +1,224 @@
+"""`RayJudge`: one judge in many processes, on the processors of one machine or of many, by Ray."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+from collections.abc import Callable, Iterable
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from biaslab.checks import require_extra, require_whole
+from biaslab.core import Judge, Request, require_kinds
+from biaslab.errors import InputError, JudgeError
+from biaslab.judges import ray_cluster
+from biaslab.judges.context_blocks import blocks_of
+from biaslab.judges.judge_file import named_judges
+from biaslab.judges.replica import Description, Recipe, Replica
+from biaslab.judges.replies_of_replicas import WAITING, Answers, Packs
+
+if TYPE_CHECKING:
+    from biaslab.datasets.schema import Dataset
+
+_RETRIES = 3  # how often a block is asked again whose replica died
+_SECONDS = 300.0  # in which all replicas have to be there: machines may have to be started first
+_ELSEWHERE = ("api", "atlas", "recorded", "simulated")  # kinds of judges by name that use no GPU here
+
+
+class RayJudge:
+    """Ask replicas of a judge, each in a process of its own, on this machine or on a Ray cluster.
+
+    The cluster is that of the environment variable ``RAY_ADDRESS``; where that is not set, one on this machine is
+    started, and stopped again by `close` or at the end of the process. Replies are those of one judge, and are stored
+    under its id: a study that was begun on one machine goes on on many, and the other way round.
+
+    Parameters
+    ----------
+    judge : str or callable
+        What each replica is: a name that `biaslab.load_judge` takes, or a function that can be imported and returns a
+        judge. Judges that ask others stand around it: ``Panel([RayJudge(…), RayJudge(…)])``.
+    replicas : int
+        How many.
+    gpus : float, optional
+        GPUs of each replica: a whole number, or a share such as 0.5. By default 1 where the judge is a model that runs
+        here and the cluster has GPUs, else 0.
+    dataset : Dataset, optional
+        What a simulated or recorded judge takes its texts from.
+
+    Attributes
+    ----------
+    id : str
+        That of the judge. It is told by a replica, since the precision of a model depends on the processor.
+
+    Raises
+    ------
+    InputError
+        If a value is not allowed, or the judge cannot be made from its name in another process.
+    MissingDependencyError
+        If Ray is not installed: the extra ``ray``.
+    UnreachableError
+        If no cluster answers at ``RAY_ADDRESS``.
+    JudgeError
+        If the first replica could not be started within five minutes; or what making it raises.
+
+    Notes
+    -----
+    Requests go out in blocks of whole contexts (`biaslab.judges.context_blocks`), at most two blocks a replica at once,
+    so that prompts that share a beginning are computed together and little is on its way. Ray replaces a replica that
+    dies, and asks its blocks again, each at most three times. An error of the judge is raised as it is, after what was
+    answered before it; replicas then end early, and what they have answered is handed on.
+
+    Every machine needs biaslab, what the judge needs, and the environment variables of keys. Ray's dashboard and usage
+    statistics are off in a cluster that is started here.
+
+    Examples
+    --------
+    >>> judge = RayJudge("organisation/model", replicas=8, gpus=1)    # doctest: +SKIP
+    >>> trials = bl.collect(probe, judge, data, "replies.sqlite")     # doctest: +SKIP
+    """
+
+    def __init__(
+        self, judge: str | Callable[[], Judge], replicas: int, gpus: float | None = None, dataset: Dataset | None = None
+    ) -> None:
+        require_whole("replicas", replicas, 1)
+        _require_recipe(judge)
+        _require_gpus(gpus)
+        require_extra("ray", f"a judge of {replicas} replicas")
+        self._recipe, self._dataset, self.replicas = judge, dataset, replicas
+        self._actors: list[Any] = []
+        self._complete = False
+        try:
+            ray_cluster.join(self)
+            self.gpus = _gpus_of(judge, gpus, replicas)
+            self._actors = [self._start()]
+            told = self._descriptions()[0]
+        except BaseException:
+            self.close()
+            raise
+        self.id, self.kinds, self.prices, self.limits = told.id, told.kinds, told.prices, told.limits
+        if told.encodes:  # else a plan has to estimate
+            self.encode = self._encode
+
+    def __repr__(self) -> str:
+        return f"RayJudge({self.id!r}, replicas={self.replicas}, gpus={self.gpus:g})"
+
+    def check(self, requests: Iterable[Request]) -> None:
+        """Raise a `JudgeError` if the judge cannot answer one of the requests, the first of those that it refuses."""
+        from ray.util import ActorPool
+
+        wanted = list(dict.fromkeys(requests))
+        require_kinds(self, wanted)
+        pool = ActorPool(self._all() * WAITING)
+        with ray_cluster.as_raised():
+            for _ in pool.map(lambda actor, block: actor.check.remote(block), blocks_of(wanted, self.replicas)):
+                pass
+
+    def ask(self, requests: Iterable[Request]) -> Answers:
+        """Answer every request once, in any order, those of a block together."""
+        return Answers(self.packs(requests))
+
+    def packs(self, requests: Iterable[Request]) -> Packs:
+        """Answer as `ask` does, the replies of a block as one pack: a store keeps them in one step; see `Packs`."""
+        wanted = list(dict.fromkeys(requests))
+        require_kinds(self, wanted)
+        return Packs(self._all(), blocks_of(wanted, self.replicas), self.id)
+
+    def close(self) -> None:
+        """End the replicas, and the cluster if it was started here and no other judge uses it; asking starts them."""
+        import ray
+
+        for actor in self._actors if ray.is_initialized() else ():
+            ray.kill(actor)
+        self._actors, self._complete = [], False
+        ray_cluster.leave(self)
+
+    def _encode(self, request: Request) -> list[tuple[int, ...]]:
+        """Return the token sequences that a request makes a replica read."""
+        import ray
+
+        self._actors = self._actors or self._all()
+        with ray_cluster.as_raised():
+            encoded: list[tuple[int, ...]] = ray.get(self._actors[0].encode.remote(request))
+        return encoded
+
+    def _all(self) -> list[Any]:
+        """Return all replicas; they are started at the first use, and each has to be the same judge."""
+        if not self._complete:
+            ray_cluster.join(self)
+            self._actors += [self._start() for _ in range(self.replicas - len(self._actors))]
+            ids = {told.id for told in self._descriptions()} | {self.id}
+            if len(ids) > 1:
+                same = "give all replicas the same model and the same kind of processor"
+                raise JudgeError(f"replicas are different judges, {' and '.join(sorted(ids))}; {same}")
+            self._complete = True
+        return self._actors
+
+    def _start(self) -> Any:
+        import ray
+
+        actor = ray.remote(concurrency_groups={"control": 1})(Replica).options(
+            num_cpus=0,  # replicas share cores, and wait for GPUs alone
+            num_gpus=self.gpus,
+            max_restarts=-1,
+            max_task_retries=_RETRIES,
+            scheduling_strategy="SPREAD",
+        )
+        return actor.remote(self._recipe, self._dataset, str(Path.cwd()), self._environment())
+
+    def _environment(self) -> dict[str, str]:
+        """Return what a replica's libraries read: its share of the cores, and that it has no GPU, where it has none."""
+        cores = max(1, int(ray_cluster.total("CPU") // self.replicas))
+        threads = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(cores)}
+        return threads if self.gpus else {**threads, "CUDA_VISIBLE_DEVICES": ""}
+
+    def _descriptions(self) -> list[Description]:
+        """Return what replicas tell of themselves, when all are there."""
+        told: list[Description] = ray_cluster.outcomes([each.describe.remote() for each in self._actors], _SECONDS)
+        if len(told) < len(self._actors):
+            has = " and ".join(f"{ray_cluster.total(each):g} {each}s" for each in ("GPU", "CPU"))
+            words = f"{len(self._actors) - len(told)} of {len(self._actors)} replicas could not be started"
+            remedy = "ask for fewer, or free what others hold: judge.close() does"
+            raise JudgeError(f"{words} within {_SECONDS:.0f} seconds on a cluster of {has}; {remedy}")
+        return told
+
+
+def _require_recipe(judge: object) -> None:
+    """Raise `InputError` unless a judge can be made in another process: from a name, or by an importable function."""
+    allowed = "the name of a judge, such as 'organisation/model', or a function of a module that returns one"
+    if isinstance(judge, str):
+        if judge.split(":")[0] == "ray" or not judge:
+            raise InputError("judge", judge, allowed)
+        return
+    remedy = "a judge itself cannot be sent to other machines: give its name, or a function that makes it there"
+    if not callable(judge) or isinstance(judge, Judge) or getattr(judge, "__module__", "__main__") == "__main__":
+        raise InputError("judge", judge, allowed, remedy)
+    try:
+        pickle.dumps(judge)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InputError("judge", judge, allowed, remedy) from error
+
+
+def _require_gpus(gpus: object) -> None:
+    good = gpus is None or (isinstance(gpus, Real) and not isinstance(gpus, bool) and 0 <= float(gpus) < math.inf)
+    if not good or (gpus is not None and float(gpus) > 1 and not float(gpus).is_integer()):  # type: ignore[arg-type]
+        raise InputError("gpus", gpus, "a whole number of at least 0, or a share of a GPU such as 0.5")
+
+
+def _gpus_of(judge: Recipe, gpus: float | None, replicas: int) -> float:
+    """Return the GPUs of each replica; those of a cluster that cannot grow have to suffice."""
+    there = ray_cluster.total("GPU")
+    wanted = float(gpus) if gpus is not None else float(there > 0 and isinstance(judge, str) and _runs_here(judge))
+    if ray_cluster.is_ours() and wanted * replicas > there:
+        allowed = f"at most {there / replicas:g}: this machine has {there:g} GPUs for {replicas} replicas"
+        raise InputError("gpus", wanted, allowed, "ask for fewer replicas, or name a cluster by RAY_ADDRESS")
+    return wanted
+
+
+def _runs_here(name: str) -> bool:
+    """Say whether a name is that of a model that a replica itself runs."""
+    table = named_judges().get(name)
+    if table is not None:
+        return "judge" in table and _runs_here(str(table["judge"]))
+    return name.split(":")[0] not in _ELSEWHERE

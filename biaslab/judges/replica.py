@@ -1,0 +1,164 @@
+"""What runs in each process of a cluster: one judge, which is asked blocks of requests."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple
+
+from biaslab.core import Closable, Composed, Encoding, Expanding, Judge, Priced, Reply, Request, Stoppable
+from biaslab.datasets.schema import Dataset
+from biaslab.errors import BiaslabError, InputError, JudgeError
+
+#: How a judge is made elsewhere: a name that `biaslab.load_judge` takes, or a function of a module, without arguments.
+Recipe = str | Callable[[], Judge]
+
+
+class Description(NamedTuple):
+    """What is told of a judge that is elsewhere: its own attributes, and whether it counts tokens."""
+
+    id: str
+    kinds: frozenset[type]
+    prices: Mapping[str, float]
+    limits: Mapping[str, float]
+    encodes: bool
+
+
+class Answered(NamedTuple):
+    """What became of a block.
+
+    Attributes
+    ----------
+    number : int
+        Which block it was.
+    replies : list of tuple
+        Replies, each with the place of its request in the block.
+    error : Exception or None
+        What ended the block early.
+    """
+
+    number: int
+    replies: list[tuple[int, Reply]]
+    error: Exception | None
+
+
+class Replica:
+    """One judge in a process of its own; its methods are called from elsewhere, with what can be pickled.
+
+    Parameters
+    ----------
+    recipe : str or callable
+        How the judge is made, at the first use.
+    dataset : Dataset, optional
+        What a judge that is named needs of a data set.
+    folder : str
+        Where the caller works: relative paths are meant from there, wherever it is visible.
+    environment : mapping
+        Environment variables, set before anything is imported that reads them.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        dataset: Dataset | None,
+        folder: str,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        os.environ.update(environment)
+        self._recipe, self._dataset = recipe, dataset
+        self._stopped: set[str] = set()  # runs that are to end, by name
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
+
+    @cached_property
+    def _judge(self) -> Judge:
+        from biaslab.judges import load_judge
+
+        judge = load_judge(self._recipe, self._dataset) if isinstance(self._recipe, str) else self._recipe()
+        if not isinstance(judge, Judge):
+            raise InputError("judge", judge, "a function that returns a judge")
+        if isinstance(judge, Composed | Expanding):
+            words = "a judge that asks no other one; those stand around it, so that each is stored under its own id"
+            remedy = "write bl.Panel([bl.RayJudge(…), …]) or bl.Sampled(bl.RayJudge(…), k)"
+            raise InputError("judge", judge.id, words, remedy)
+        return judge
+
+    def describe(self) -> Description:
+        """Return what the judge says of itself; errors of making it are raised here."""
+        judge = self._judge
+        prices, limits = (judge.prices, judge.limits) if isinstance(judge, Priced) else ({}, {})
+        return Description(judge.id, judge.kinds, dict(prices), dict(limits), isinstance(judge, Encoding))
+
+    def check(self, requests: Sequence[Request]) -> None:
+        """Raise a `JudgeError` if the judge cannot answer one of the requests."""
+        self._judge.check(requests)
+
+    def encode(self, request: Request) -> list[tuple[int, ...]]:
+        """Return the token sequences of a request."""
+        judge = self._judge
+        return judge.encode(request) if isinstance(judge, Encoding) else []
+
+    def stop(self, run: str) -> None:
+        """End the blocks of a run with what is answered; called while another thread answers."""
+        self._stopped.add(run)
+
+    def answer(self, run: str, number: int, judge_id: str, requests: Sequence[Request]) -> Answered:
+        """Answer a block as far as possible: what was answered before an error is returned beside it.
+
+        Parameters
+        ----------
+        run : str
+            Which run it belongs to, for `stop`.
+        number : int
+            Which block it is.
+        judge_id : str
+            Who has to answer: on another kind of processor a model may be another judge, of other numbers.
+        requests : sequence of Request
+            The block, all different.
+        """
+        if run in self._stopped:
+            return Answered(number, [], None)
+        places = {request: place for place, request in enumerate(requests)}
+        replies: dict[int, Reply] = {}
+        failure = None
+        answers: Iterator[tuple[Request, Reply]] = iter(())
+        try:
+            self._require(judge_id)
+            answers = self._judge.ask(requests)
+            for request, reply in answers:
+                replies[places[request]] = reply
+                if run in self._stopped:
+                    break
+        except Exception as error:
+            failure = _portable(error)
+        replies |= {places[request]: reply for request, reply in _let_go(answers)}
+        return Answered(number, list(replies.items()), failure)
+
+    def _require(self, judge_id: str) -> None:
+        if self._judge.id != judge_id:
+            same = "give all replicas the same model and the same kind of processor"
+            raise JudgeError(f"a replica of the judge {judge_id!r} is another judge, {self._judge.id!r}; {same}")
+
+
+def _let_go(answers: Iterator[tuple[Request, Reply]]) -> list[tuple[Request, Reply]]:
+    """Return what is still on its way, and paid for."""
+    late = list(answers.stop()) if isinstance(answers, Stoppable) else []
+    if isinstance(answers, Closable):
+        answers.close()
+    return late
+
+
+def _portable(error: Exception) -> Exception:
+    """Return an error that can be sent; one that is not raised on purpose tells where it was raised."""
+    if not isinstance(error, BiaslabError):
+        error.add_note("".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
+    except Exception:
+        return JudgeError(f"{type(error).__name__}: {error}")
+    return error

@@ -1,0 +1,143 @@
+"""Several stores as one, such as those of drivers that each asked a part of a study."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from biaslab.errors import InputError, StoreError
+from biaslab.output import replacing, require_file
+from biaslab.store.migrations import COLUMNS, connect, log_of, prepare
+
+_LISTED = ", ".join(COLUMNS)
+_COPY = f"INSERT OR IGNORE INTO replies ({_LISTED}) SELECT {_LISTED} FROM given.replies ORDER BY position"  # noqa: S608
+_OTHER = (
+    "SELECT count(*), min(theirs.key) FROM given.replies theirs JOIN main.replies ours USING (key)"
+    " WHERE ours.reply <> theirs.reply"
+)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merged store holds.
+
+    Attributes
+    ----------
+    replies : int
+        Replies of the new store.
+    repeated : int
+        Replies that an earlier store had too, and that are kept once.
+    different : int
+        Those of them that said something else there; the earlier store's are kept.
+    """
+
+    replies: int
+    repeated: int
+    different: int
+
+
+def merge_stores(
+    out: str | os.PathLike[str], stores: Sequence[str | os.PathLike[str]], first_wins: bool = False
+) -> Merged:
+    """Write a new store that holds the replies of several; these are only read.
+
+    Replies stand in the order of the stores, and of each store in the order they came. A key that several stores hold
+    is kept once. The new store is there as a whole or not at all.
+
+    Parameters
+    ----------
+    out : str or path
+        Where the new store is made; nothing may lie there.
+    stores : sequence of str or path
+        At least two, all different.
+    first_wins : bool
+        Where stores hold different replies to the same request of the same judge, as two runs of a model that is
+        sampled do, keep that of the store named first. Without it that is refused.
+
+    Returns
+    -------
+    Merged
+        What was counted.
+
+    Raises
+    ------
+    InputError
+        If something lies at `out` or a store is named twice.
+    StoreError
+        If one of them is missing, no store or damaged; if they hold different replies and `first_wins` is false; or if
+        the new one cannot be written. Nothing is made then.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from biaslab.core import Completion, Reply
+    >>> from biaslab.store import Store
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name, words in (("a", "North"), ("b", "South")):
+    ...         with Store(f"{folder}/{name}.sqlite") as store:
+    ...             _ = store.put(Completion(words), "some judge", Reply(text="yes"))
+    ...             _ = store.put(Completion("East"), "some judge", Reply(text="no"))
+    ...     merge_stores(f"{folder}/all.sqlite", [f"{folder}/a.sqlite", f"{folder}/b.sqlite"])
+    Merged(replies=3, repeated=1, different=0)
+    """
+    place = require_file("out", Path(out).expanduser())
+    sources = [Path(store).expanduser().resolve() for store in stores]
+    if len(sources) < 2 or len(set(sources)) < len(sources):
+        raise InputError("stores", [str(store) for store in stores], "at least two stores, each named once")
+    if place.exists():
+        raise InputError("out", str(out), "a path where nothing lies", "choose another, or move that file away")
+    for source in sources:
+        prepare(source, create=False)
+    with replacing(place) as partial:
+        try:
+            return _fill(partial, sources, first_wins)
+        finally:
+            for left in (log_of(partial), partial.with_name(f"{partial.name}-shm")):
+                left.unlink(missing_ok=True)
+
+
+def _fill(path: Path, sources: Sequence[Path], first_wins: bool) -> Merged:
+    """Make a store of several at a path; it is on the disk when this returns."""
+    target = path.absolute()
+    prepare(target, create=True)
+    repeated = different = 0
+    with contextlib.closing(connect(target, "mode=rw")) as connection:
+        for pragma in ("journal_mode = OFF", "synchronous = OFF"):  # it is no store until it is whole
+            connection.execute(f"PRAGMA {pragma}")
+        for source in sources:
+            with _reading(connection, source):
+                (others, key) = connection.execute(_OTHER).fetchone()
+                if others and not first_wins:
+                    raise StoreError(_refused(others, key, source), source)
+                (count,) = connection.execute("SELECT count(*) FROM given.replies").fetchone()
+                repeated += count - connection.execute(_COPY).rowcount
+                different += others
+        (replies,) = connection.execute("SELECT count(*) FROM replies").fetchone()
+        connection.execute("PRAGMA journal_mode = WAL")
+    with target.open("rb") as stream:
+        os.fsync(stream.fileno())
+    return Merged(replies, repeated, different)
+
+
+@contextlib.contextmanager
+def _reading(connection: sqlite3.Connection, source: Path) -> Iterator[None]:
+    """Attach a store as ``given``, read only; one that nobody has open is read as if it could not change."""
+    options = "mode=ro" if log_of(source).exists() else "immutable=1"
+    try:
+        connection.execute("ATTACH ? AS given", (f"{source.as_uri()}?{options}",))
+        try:
+            yield
+        finally:
+            connection.execute("DETACH given")
+    except sqlite3.Error as error:
+        kept = "nothing was made, and the stores are as they were; free some space or restore a copy"
+        raise StoreError(f"{source} could not be merged ({error}); {kept}", source) from error
+
+
+def _refused(others: int, key: str, source: Path) -> str:
+    words = f"{source} holds other replies than the stores before it to {others:,} requests, such as key {key}"
+    return f"{words}; nothing was made; to keep those of the store named first: --first-wins"

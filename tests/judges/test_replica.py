@@ -1,0 +1,121 @@
+"""What runs in a process of a cluster, here without one: what was answered is handed on, whatever ends the block."""
+
+import pickle
+
+import pytest
+
+import biaslab as bl
+from biaslab import errors
+from biaslab.core import Completion
+from biaslab.errors import InputError, JudgeError, OutOfMemoryError, PromptTooLongError, ServerError, StoreError
+from biaslab.judges.replica import Replica
+
+REQUESTS = [Completion(f"Say {number}.") for number in range(6)]
+
+
+class Failing:
+    """Answers in order, and fails at one request; what is on its way then is handed on when it is stopped."""
+
+    id, kinds = "failing", frozenset({Completion})
+
+    def __init__(self, error):
+        self.error = error
+
+    def check(self, requests):
+        pass
+
+    def ask(self, requests):
+        return Way(iter(requests), self.error)
+
+
+class Way:
+    def __init__(self, requests, error):
+        self.requests, self.error = requests, error
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        request = next(self.requests)
+        if request == REQUESTS[3]:
+            raise self.error
+        return request, bl.Reply(text=request.messages[0].content)
+
+    def stop(self):
+        yield from ((request, bl.Reply(text="late")) for request in self.requests)
+
+
+class Unpicklable(Exception):  # noqa: N818
+    def __init__(self, one, two):
+        super().__init__(one)
+
+
+def test_a_block_is_answered_in_full():
+    replica = Replica("simulated", bl.load_dataset("graded", limit=1), ".")
+    told = replica.describe()
+    requests = [trial.request for trial in bl.probes.Position().design(bl.load_dataset("graded", limit=1))]
+    answered = replica.answer("run", 7, told.id, requests)
+    assert (answered.number, answered.error) == (7, None)
+    judge = bl.load_judge("simulated", bl.load_dataset("graded", limit=1))
+    assert {requests[place]: reply for place, reply in answered.replies} == dict(judge.ask(requests))
+    assert (told.id, told.kinds, told.encodes) == (judge.id, judge.kinds, False)
+
+
+@pytest.mark.parametrize(
+    "error", [PromptTooLongError("too long", REQUESTS[3]), RuntimeError("a bug"), Unpicklable("only here", 1)]
+)
+def test_what_was_answered_before_an_error_and_what_was_on_its_way_are_kept(error):
+    replica = Replica(lambda: Failing(error), None, ".")
+    answered = pickle.loads(pickle.dumps(replica.answer("run", 0, "failing", REQUESTS)))
+    assert [place for place, _ in answered.replies] == [0, 1, 2, 4, 5]
+    if isinstance(error, Unpicklable):
+        assert str(answered.error) == "Unpicklable: only here"
+        return
+    assert (type(answered.error), str(answered.error)) == (type(error), str(error))
+    if isinstance(error, JudgeError):
+        assert answered.error.request == REQUESTS[3]
+    else:
+        assert "test_replica.py" in answered.error.__notes__[0]  # where it was raised
+
+
+def test_a_run_that_is_stopped_answers_no_more_blocks_and_another_one_does():
+    replica = Replica(lambda: Failing(None), None, ".")
+    replica.stop("run")
+    assert replica.answer("run", 3, "failing", REQUESTS[:3]) == (3, [], None)
+    assert len(replica.answer("another run", 0, "failing", REQUESTS[:3]).replies) == 3
+
+
+def test_a_replica_that_is_another_judge_answers_nothing():
+    answered = Replica(lambda: Failing(None), None, ".").answer("run", 0, "failing in bfloat16", REQUESTS)
+    assert answered.replies == []
+    assert "is another judge, 'failing'; give all replicas the same model" in str(answered.error)
+
+
+@pytest.mark.parametrize("name", ["panel:simulated:position=1+simulated:position=2", "sampled:3:simulated"])
+def test_judges_that_ask_others_stand_around_it(name):
+    with pytest.raises(InputError, match=r"write bl.Panel\(\[bl.RayJudge\(…\), …\]\) or bl.Sampled"):
+        Replica(name, bl.load_dataset("graded", limit=1), ".").describe()
+
+
+def test_a_function_has_to_return_a_judge():
+    with pytest.raises(InputError, match="a function that returns a judge"):
+        Replica(dict, None, ".").describe()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InputError("level", 95, "a number between 0 and 1", "write 0.95"),
+        errors.DatasetError("row 3", None, "text"),
+        ServerError("refused", REQUESTS[0], status=403),
+        OutOfMemoryError("does not fit", REQUESTS[0], index=4),
+        StoreError("full", "replies.sqlite"),
+        errors.MissingDependencyError("this needs ray"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_every_error_can_be_sent(error):
+    error.add_note("a note")
+    sent = pickle.loads(pickle.dumps(error))
+    assert type(sent) is type(error)
+    assert (str(sent), vars(sent), sent.args) == (str(error), vars(error), error.args)
