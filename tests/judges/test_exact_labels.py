@@ -241,6 +241,17 @@ def test_the_recorded_traffic_of_a_real_server(judge_of, recorded):
         assert again[REQUESTS[0]].logprobs == replies[REQUESTS[0]].logprobs
 
 
+def test_likeliest_tokens_that_a_batch_lost_are_no_answer():
+    """What vLLM 0.32.0 sent for ``top_logprobs=20`` beside requests that named three tokens."""
+    shown = [("Cognitive", -4.438790798187256), ("<|endoftext|>", -9999.0)]
+    place = {"token": "Cognitive", "logprob": shown[0][1]}
+    place["top_logprobs"] = [{"token": token, "logprob": level} for token, level in shown]
+    choice = {"message": {"content": "Cognitive"}, "finish_reason": "length", "logprobs": {"content": [place]}}
+    with pytest.raises(Fault, match="lost the likeliest tokens"):
+        Wire("m", "max_tokens").read(AB, {"choices": [choice]})
+    assert Wire("m", "max_tokens", top_logprobs=2).read(AB, {"choices": [choice]}).bounded == (0, 1)
+
+
 def test_an_order_that_matters_falls_back_to_what_the_real_server_shows(judge_of, recorded):
     def drift(path, body, answer):
         if path == "/v1/completions" and len(body["prompt"]) == 2:

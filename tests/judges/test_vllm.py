@@ -3,6 +3,7 @@
 With ``BIASLAB_VLLM_RECORD`` as well, what goes over the wire is written to the file that `test_exact_labels` replays.
 """
 
+import contextlib
 import json
 import os
 import runpy
@@ -15,6 +16,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Choice
+from biaslab.errors import ServerError
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
@@ -95,7 +97,12 @@ def test_many_at_once_from_two_endpoints_agree_with_one_at_a_time(judge_of, url)
     ]
     alone = dict(judge_of(url, max_concurrency=1).ask(requests))
     judge, other = judge_of([url, url.replace("127.0.0.1", "localhost")]), judge_of(url, exact=False)
-    beside = threading.Thread(target=lambda: list(other.ask(requests)))  # other clients ask otherwise
+
+    def ask_otherwise():  # as other clients may; where it is asked again too often, that is an error of theirs
+        with contextlib.suppress(ServerError):
+            list(other.ask(requests))
+
+    beside = threading.Thread(target=ask_otherwise)
     beside.start()
     together = dict(judge.ask(requests))
     beside.join()

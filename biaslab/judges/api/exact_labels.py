@@ -17,7 +17,7 @@ from biaslab.core import Choice, Reply, Usage
 from biaslab.errors import JudgeError
 from biaslab.judges.api.faults import Fault, NoAnswer
 from biaslab.judges.api.label_trie import LabelTrie, Path
-from biaslab.judges.api.wire import CHAT, PLAIN, Wire, level_of, model_of, usage_of
+from biaslab.judges.api.wire import CHAT, IMPOSSIBLE, PLAIN, Wire, level_of, model_of, usage_of
 
 #: Sends a body to a path or address and returns the JSON that comes; raises a `Fault` or a `JudgeError`.
 Post = Callable[[str, dict[str, Any]], Awaitable[Any]]
@@ -27,7 +27,6 @@ TOLERANCE = 0.3  # nats: bfloat16 rounds logits to 1/8 and sums in another order
 _RARE = -20.0  # what is rarer is not compared: rounding moves it most, and it weighs nothing
 _ANCHORS = ("\n", ".", "\n.")  # a tokenizer that puts a space before a text does not put one behind these
 _FAILURES = 3  # so often may a server fail, as it does by chance, before it counts as one that cannot
-_NONE = -9999.0  # how vLLM writes the logarithm of 0
 _BY_ID = "token_id:"  # what vLLM writes before the id
 
 
@@ -241,7 +240,7 @@ def _id_of(name: str) -> int:
 
 def _level(value: float) -> float:
     level = level_of(value)
-    return -math.inf if level <= _NONE else level
+    return -math.inf if level <= IMPOSSIBLE else level
 
 
 def _gap(one: Mapping[int, float], other: Mapping[int, float], tokens: Iterable[int]) -> float:

@@ -16,6 +16,7 @@ from biaslab.judges.api.faults import Fault, without_probabilities
 from biaslab.judges.api.label_mass import Place, read_labels
 
 CHAT, PLAIN = "/chat/completions", "/completions"
+IMPOSSIBLE = -9999.0  # how vLLM writes the logarithm of 0
 _CHARACTERS = 3  # a token of a label, at most: a longer label has several
 
 
@@ -123,6 +124,10 @@ class Wire:
             if text == "" or seen:
                 raise Fault("the server sent no log-probabilities this time")
             raise without_probabilities(request)
+        if any(_is_lost(entry, self.top_logprobs) for entry in found["content"]):
+            raise Fault(
+                "the server lost the likeliest tokens of an answer, as vLLM may where other requests name theirs"
+            )
         mass = read_labels(request.labels, [_place(entry) for entry in found["content"]])
         return Reply(logprobs=mass.logprobs, unseen=mass.unseen, bounded=mass.bounded, **common)
 
@@ -247,6 +252,12 @@ def _place(entry: dict[str, Any]) -> Place:
     if not isinstance(token, str):
         raise TypeError
     return Place(token, shown)
+
+
+def _is_lost(entry: dict[str, Any], asked: int) -> bool:
+    """Say whether too few tokens are shown, and one that cannot be: vLLM fills up so what another request left."""
+    shown = entry.get("top_logprobs") or ()
+    return len(shown) < asked and any(other["logprob"] <= IMPOSSIBLE for other in shown)
 
 
 def level_of(value: float) -> float:
