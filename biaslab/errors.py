@@ -23,6 +23,7 @@
     MissingDataWarning (a UserWarning)    more than 5 % of the judgements of a metric are missing
     ModelChangedWarning (a UserWarning)   a server says that it runs another model than before
     NearestDesignWarning (a UserWarning)  a judge refuses what was planned, and is asked the nearest that it can answer
+    InexactLabelsWarning (a UserWarning)  a server's label probabilities depend on the order of requests
 
 A message gives the name, the bad value, what is allowed and the remedy; the same facts are attributes.
 """
@@ -197,6 +198,13 @@ class ModelChangedWarning(UserWarning):
 
 class NearestDesignWarning(UserWarning):
     """A judge refuses what a design plans, so that it is asked the nearest one that it can answer."""
+
+
+class InexactLabelsWarning(UserWarning):
+    """A server's log-probabilities depend on the order of requests, so that labels are read from its likeliest tokens.
+
+    The bounds of these are those of any other server; `biaslab.Reply.unseen` and `biaslab.Reply.bounded` hold them.
+    """
 
 
 def _short(value: object, limit: int = 120) -> str:

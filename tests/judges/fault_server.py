@@ -51,11 +51,7 @@ class FaultServer:
     async def serve(self, port=0):
         self.loop, self.over = asyncio.get_running_loop(), asyncio.Event()
         app = web.Application(client_max_size=2**30)
-        app.router.add_post("/v1/{kind:chat/completions|completions}", self.answer)
-        app.router.add_post("/v1/files", self.upload)
-        app.router.add_get("/v1/files/{id}/content", self.download)
-        app.router.add_post("/v1/batches", self.batch)
-        app.router.add_get("/v1/batches/{id}", self.batch_status)
+        self.add_routes(app.router)
         runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", port)
@@ -64,6 +60,13 @@ class FaultServer:
         self.ready.set()
         await self.over.wait()
         await runner.cleanup()
+
+    def add_routes(self, router):
+        router.add_post("/v1/{kind:chat/completions|completions}", self.answer)
+        router.add_post("/v1/files", self.upload)
+        router.add_get("/v1/files/{id}/content", self.download)
+        router.add_post("/v1/batches", self.batch)
+        router.add_get("/v1/batches/{id}", self.batch_status)
 
     async def answer(self, request):
         body = await request.json()

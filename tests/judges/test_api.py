@@ -31,8 +31,11 @@ from biaslab.errors import (
     UnsupportedRequestError,
 )
 from biaslab.judges.api import Answers, ApiJudge, Patience
-from biaslab.judges.api.pace import Pace
+from biaslab.judges.api.credentials import Key
+from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
+from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.runner import Loop
+from biaslab.judges.api.wire import Wire
 
 SERVER = runpy.run_path(str(Path(__file__).with_name("fault_server.py")))
 FaultServer, said = SERVER["FaultServer"], SERVER["said"]
@@ -598,8 +601,10 @@ def test_importing_the_judge_does_not_import_the_sdk():
 def test_a_caller_that_is_slow_to_stop_loses_nothing():
     """A reply may arrive between any two lines of `stop`: this thread waits at one of them each time."""
     loop, paid, taken = Loop(), [], set()
+    [address] = addresses_of("http://localhost/v1")
+    endpoint = Endpoint(address, Key(None, address), ExactLabels(Wire("m", "max_tokens"), address.url), 4)
 
-    async def attempt(request):
+    async def attempt(request, endpoint):
         await asyncio.sleep(0.001)
         paid.append(request)
         return Reply(text="x")
@@ -616,7 +621,7 @@ def test_a_caller_that_is_slow_to_stop_loses_nothing():
 
     for place in range(sum(1 for _ in Answers.stop.__code__.co_lines())):
         requests = [Completion(f"p {place} {n}") for n in range(20)]
-        answers = Answers(loop, attempt, Pace(4), Patience(), requests, {Completion}, lambda reply: None)
+        answers = Answers(loop, attempt, Endpoints([endpoint]), Patience(), requests, {Completion}, lambda reply: None)
         taken.update(request for request, _ in islice(answers, 5))
         before = sys.gettrace()
         sys.settrace(wait_at(place))

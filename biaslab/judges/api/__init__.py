@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import json
 import os
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,11 +22,18 @@ from biaslab.core import (
     Request,
     require_kinds,
 )
-from biaslab.errors import ModelChangedWarning, ServerError, UnsupportedRequestError
+from biaslab.errors import (
+    InexactLabelsWarning,
+    ModelChangedWarning,
+    ServerError,
+    UnsupportedRequestError,
+)
 from biaslab.judges.api import faults
 from biaslab.judges.api.arguments import PREFILLS, check_settings, check_spending, settings
-from biaslab.judges.api.credentials import OPENAI, Address, Key
-from biaslab.judges.api.pace import Pace
+from biaslab.judges.api.connection import Connection, open_client, shut
+from biaslab.judges.api.credentials import OPENAI, Key
+from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
+from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.runner import Answers, Bursts, Loop, Patience
 from biaslab.judges.api.wire import Wire, check, declined, prefix_order
 from biaslab.output import count
@@ -38,8 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PREFILLS", "Answers", "ApiJudge", "Patience"]
 
-_CONNECT = 30.0  # seconds that a connection may take to a server that has answered before
-
 
 class ApiJudge:
     """A language model behind a server: OpenAI, vLLM, llama.cpp, Ollama, ``transformers serve`` and the like.
@@ -48,8 +51,9 @@ class ApiJudge:
     ----------
     model : str
         The model's name, as the server knows it.
-    base_url : str, optional
-        Address such as ``"http://localhost:8000/v1"``; OpenAI's by default. Credentials in it are masked.
+    base_url : str or sequence of str, optional
+        Address such as ``"http://localhost:8000/v1"``; OpenAI's by default. Credentials in it are masked. Several, in
+        a list or with commas between them, are servers of one model that share the requests; the first names the judge.
     api_key : str or callable, optional
         Name of the environment variable that holds the key, or a function that returns it, which is called again when
         the server no longer takes the key. By default ``OPENAI_API_KEY`` for OpenAI, and ``BIASLAB_API_KEY``, if set,
@@ -61,12 +65,14 @@ class ApiJudge:
         that make yours do; ``"llama.cpp"`` needs none. Without it, such requests are refused.
     likelihood : {"echo", "prompt_logprobs"}
         How the server gives log-probabilities of a prompt through ``/completions``.
+    exact : bool
+        Whether labels are scored exactly where the server can, as vLLM does from 0.32 on.
     top_logprobs : int
-        Tokens that are shown at each place of a `Choice`, 20 at most with most servers.
+        Tokens that are shown at each place of a `Choice` otherwise, 20 at most with most servers.
     fingerprint : str, optional
         What the server must name as its fingerprint or model in every reply; another answer ends the run.
     max_concurrency : int
-        Requests in flight at most.
+        Requests in flight at most, at each address.
     timeout : float
         Seconds that one attempt may take.
     patience : Patience, optional
@@ -84,6 +90,7 @@ class ApiJudge:
     id : str
         Model, address and every setting that replies depend on. What a server says it runs is known only from its
         replies, so it is kept with each (`biaslab.Reply.model`), a change is warned of, and ``fingerprint`` pins it.
+        Of several addresses only the first is part of it, so that a study goes on with more servers than it began with.
     attempts : int
         Requests sent so far, retries included.
     faults : collections.Counter
@@ -96,14 +103,20 @@ class ApiJudge:
 
     Notes
     -----
-    * `Choice`: the label's share of the first tokens of a greedy answer, from ``top_logprobs``; see
-      `biaslab.judges.api.label_mass` for labels of several tokens, and what is not seen. A `LocalJudge` differs: it
-      scores every label with its terminator, whatever else is likelier.
+    * `Choice`: where the server gives log-probabilities of named tokens, the exact probability that the answer begins
+      with the label, as it is or behind a space (`biaslab.judges.api.exact_labels`). This is found out by the first
+      request, and checked: asked in two orders, probabilities must agree, or `InexactLabelsWarning` is given.
+    * `Choice` elsewhere: the label's share of the first tokens of a greedy answer, from ``top_logprobs``; see
+      `biaslab.judges.api.label_mass` for labels of several tokens, and what is not seen. A `LocalJudge` differs from
+      both: it scores every label with its terminator.
     * `Completion`: text. Samples carry a seed of their own, which most servers heed; they need not be reproducible.
     * `Likelihood`: through ``/completions`` where that gives log-probabilities of a prompt.
     * A server that gives no log-probabilities is found out by the first request of a kind, which goes out alone.
     * Text goes to the server as it is: whether ``<|im_end|>`` in it is taken as characters is up to the server.
     * Requests are sorted, so that those with a common beginning go out together and hit the server's prompt cache.
+    * Several addresses: each request goes where the least is in flight, and each server has a pace of its own
+      (`biaslab.judges.api.endpoints`). One that is not there is left out as long as another one is; patience and
+      budgets hold for the judge as a whole.
     * Retried: time-outs, lost connections, 408, 409, 429, 5xx, and answers that are none. Ends the run: other errors.
 
     Examples
@@ -117,12 +130,13 @@ class ApiJudge:
     def __init__(
         self,
         model: str,
-        base_url: str | None = None,
+        base_url: str | Sequence[str] | None = None,
         api_key: str | Callable[[], str] | None = None,
         *,
         parameters: Mapping[str, Any] | None = None,
         prefill: str | Mapping[str, Any] | None = None,
         likelihood: Literal["echo", "prompt_logprobs"] = "echo",
+        exact: bool = True,
         top_logprobs: int = 20,
         fingerprint: str | None = None,
         max_concurrency: int = 64,
@@ -138,25 +152,40 @@ class ApiJudge:
         if isinstance(prefill, str):
             require_one_of("prefill", prefill, tuple(PREFILLS))
             prefill = PREFILLS[prefill]
-        self._address = Address.of(base_url)
-        self._key = Key(api_key, self._address)
-        token_field = token_field or ("max_completion_tokens" if self._address.url == OPENAI else "max_tokens")
+        addresses = addresses_of(base_url)
+        token_field = token_field or ("max_completion_tokens" if addresses[0].url == OPENAI else "max_tokens")
         self.wire = Wire(model, token_field, dict(parameters or {}), prefill, likelihood, top_logprobs)
-        self.id = f"api:{model}@{self._address.shown}{settings(self.wire, fingerprint)}"
+        self.id = f"api:{model}@{addresses[0].shown}{settings(self.wire, fingerprint, exact)}"
         self.fingerprint, self.timeout, self.patience = fingerprint, timeout, patience or Patience()
         self.attempts, self.faults = 0, Counter[str]()
         self.prices, self.limits = dict(prices or {}), dict(limits or {})
-        self._pace, self._proven = Pace(max_concurrency), set[type]()
+        self._endpoints = Endpoints(
+            [
+                Endpoint(
+                    address,
+                    Key(api_key, address),
+                    ExactLabels(self.wire, address.url, None if exact and address.url != OPENAI else False),
+                    max_concurrency,
+                )
+                for address in addresses
+            ]
+        )
+        self._proven = set[type]()
         self._lacking: dict[type, str] = {}  # kinds that the server turned out not to answer, and what it said
-        self._reached = False
         self._tell: Callable[[str], object] = str
         self._models: list[str] = []
         self._started: tuple[int, Loop, openai.AsyncOpenAI] | None = None
 
     @property
     def url(self) -> str:
-        """The server's address, without credentials."""
-        return self._address.url
+        """The server's address, without credentials; the first of several."""
+        return self._endpoints.members[0].url
+
+    @property
+    def is_exact(self) -> bool | None:
+        """Whether labels are scored exactly, at every address that was asked for some; None before the first."""
+        known = [each.exact.is_able for each in self._endpoints.members if each.exact.is_able is not None]
+        return all(known) if known else None
 
     def __repr__(self) -> str:
         return f"ApiJudge({self.id!r})"
@@ -166,7 +195,8 @@ class ApiJudge:
 
         So it does if the key is missing.
         """
-        self._key.header()
+        for endpoint in self._endpoints.members:
+            endpoint.key.header()
         for request in requests:
             require_kinds(self, [request])
             if type(request) in self._lacking:
@@ -191,7 +221,7 @@ class ApiJudge:
         wanted = list(dict.fromkeys([*reversed(first.values()), *wanted]))  # one of each kind shows what is refused
         loop, client = self._connect()
         attempt = partial(self._attempt, client)
-        return Answers(loop, attempt, self._pace, self.patience, wanted, self._proven, self._note, self._retried)
+        return Answers(loop, attempt, self._endpoints, self.patience, wanted, self._proven, self._note, self._retried)
 
     def packs(self, requests: Iterable[Request]) -> Bursts:
         """Answer as `ask` does, all replies that have arrived at a time: a store keeps them in one step."""
@@ -211,32 +241,28 @@ class ApiJudge:
         if self._started is not None:
             _, loop, client = self._started
             self._started = None
-            _shut(loop, client)
+            shut(loop, client)
 
     def _connect(self) -> tuple[Loop, openai.AsyncOpenAI]:
         """Return the loop and client of this process, started at the first question."""
         if self._started is None or self._started[0] != os.getpid():  # threads do not cross a fork
-            loop, client = Loop(), _open(self._address.url, self.timeout, self._pace.most)
+            loop, client = Loop(), open_client(self.url, self.timeout, self._endpoints.most)
+            for endpoint in self._endpoints.members:
+                endpoint.in_flight = 0
             self._started = (os.getpid(), loop, client)
-            weakref.finalize(self, _shut, loop, client)
+            weakref.finalize(self, shut, loop, client)
         return self._started[1:]
 
-    async def _attempt(self, client: openai.AsyncOpenAI, request: Request) -> Reply:
+    async def _attempt(self, client: openai.AsyncOpenAI, request: Request, endpoint: Endpoint) -> Reply:
         """Ask once; raise a `Fault` if another attempt may help."""
-        path, body = self.wire.write(request)
-        content = json.dumps(body, ensure_ascii=False).encode()
+        connection = Connection(client, endpoint, self, request)
         try:
-            status, headers, said = await self._post(client, path, content)
-            if status == 401 and self._key.can_refresh():
-                await asyncio.to_thread(self._key.header, refresh=True)
-                status, headers, said = await self._post(client, path, content)
-            if status >= 400:
-                raise faults.of_status(status, self._key.hide(said.decode("utf-8", "replace")), headers, request)
-            document = _parse(said)
-            wait = faults.rate_limit_wait(headers)
-            if wait is not None:
-                self._pace.pause(asyncio.get_running_loop().time(), wait)
-            reply = self.wire.read(request, document, type(request) in self._proven)
+            if len(self._endpoints.members) > 1 and not endpoint.is_asked:
+                self._endpoints.note_models(endpoint, await connection.models(), self.wire.model, request)
+            reply = await endpoint.exact.ask(request, connection.post) if isinstance(request, Choice) else None
+            if reply is None:
+                path, body = self.wire.write(request)
+                reply = self.wire.read(request, await connection.post(path, body), type(request) in self._proven)
         except faults.Filtered:
             return declined(request, "content_filter")
         except UnsupportedRequestError as error:
@@ -250,40 +276,16 @@ class ApiJudge:
             raise ServerError(f"{words}; ask it for that model, or make a judge with another fingerprint", request)
         return reply
 
-    async def _post(
-        self, client: openai.AsyncOpenAI, path: str, content: bytes
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        """Send a body; return status, headers and what came, or raise a `Fault` if nothing did.
-
-        Nothing is raised inside an ``except``: an error of the SDK holds the request with its headers, and so the key.
-        """
-        import httpx2
-        import openai
-
-        login = self._key.header()
-        connect = _CONNECT if self._reached else self.patience.reach
-        options: Any = {"headers": {"Authorization": login or openai.Omit()}, "max_retries": 0}
-        options["timeout"] = httpx2.Timeout(self.timeout, connect=min(self.timeout, connect))
-        self.attempts += 1
-        try:
-            async with asyncio.timeout(self.timeout):
-                response = await client.post(path, cast_to=httpx2.Response, content=content, options=options)
-            self._reached = True
-            return response.status_code, response.headers, self._key.hide_in(response.content)
-        except openai.APIStatusError as error:
-            self._reached = True
-            return error.status_code, error.response.headers, error.response.content
-        except (openai.OpenAIError, httpx2.HTTPError, OSError, TimeoutError) as error:
-            fault = faults.of_connection(error, self.url)
-            fault.unreached &= not self._reached
-        raise fault
-
     def _retried(self, why: str) -> None:
         """Tell whoever watches how often was asked again so far, and why now."""
         self._tell(f"{count(self.faults.total(), 'retry')}, now since {why}")
 
     def _note(self, reply: Reply) -> None:
-        """Warn if the server runs something else than it did."""
+        """Warn if the server runs something else than it did, or does not give labels as exactly as it says."""
+        for endpoint in self._endpoints.members:
+            words, endpoint.exact.warning = endpoint.exact.warning, ""
+            if words:
+                warnings.warn(words, InexactLabelsWarning, stacklevel=4)
         if reply.model is None or reply.model in self._models:
             return
         self._models.append(reply.model)
@@ -293,28 +295,3 @@ class ApiJudge:
                 ModelChangedWarning,
                 stacklevel=4,
             )
-
-
-def _open(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
-    """Open a client of the SDK on its aiohttp transport; certificates are checked, retries are ours."""
-    import httpx2
-    import openai
-
-    limits = httpx2.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=30.0)
-    http = openai.DefaultAioHttpClient(limits=limits, timeout=httpx2.Timeout(timeout, connect=min(timeout, _CONNECT)))
-    return openai.AsyncOpenAI(api_key="see-header", base_url=url, max_retries=0, http_client=http)
-
-
-def _shut(loop: Loop, client: openai.AsyncOpenAI) -> None:
-    if loop.is_alive():
-        with contextlib.suppress(TimeoutError, RuntimeError):
-            loop.wait(client.close(), 5)
-        loop.close()
-
-
-def _parse(body: bytes) -> object:
-    try:
-        return json.loads(body)
-    except ValueError:
-        pass
-    raise faults.Fault("the server sent no valid JSON" if body.strip() else "the server sent an empty answer")

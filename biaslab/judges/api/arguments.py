@@ -18,9 +18,10 @@ PREFILLS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def settings(wire: Wire, fingerprint: str | None) -> str:
+def settings(wire: Wire, fingerprint: str | None, exact: bool = True) -> str:
     """Write the settings that replies depend on and that are not at their defaults, as canonical JSON."""
     found = {
+        "exact": None if exact else False,
         "fingerprint": fingerprint,
         "likelihood": wire.likelihood if wire.likelihood != "echo" else None,
         "parameters": dict(wire.parameters) or None,

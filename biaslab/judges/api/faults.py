@@ -71,6 +71,10 @@ class Fault(Exception):  # noqa: N818 - not raised to users
         super().__init__(words)
 
 
+class NoAnswer(Fault):
+    """What came is no answer, although the server says that it is one."""
+
+
 class Filtered(Exception):  # noqa: N818 - an answer, not an error
     """The server refused to let the model see the prompt: that is a reply with a status."""
 

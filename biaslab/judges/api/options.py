@@ -18,6 +18,7 @@ OPTIONS: Mapping[str, str] = {
     "parameters": "fields",
     "prefill": "text or fields",
     "likelihood": "text",
+    "exact": "truth",
     "top_logprobs": "whole",
     "fingerprint": "text",
     "max_concurrency": "whole",
@@ -38,6 +39,7 @@ _WORDS = {
     "whole": "a whole number of at least 0",
     "number": "a number of at least 0",
     "text": "text",
+    "truth": "true or false",
     "fields": "a table of names and values",
 }
 
@@ -48,7 +50,7 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
     Parameters
     ----------
     name : str
-        ``MODEL[@ADDRESS][?NAME=VALUE&…]``.
+        ``MODEL[@ADDRESS][?NAME=VALUE&…]``; several addresses with commas between them.
 
     Raises
     ------
@@ -85,7 +87,7 @@ def make_judge(
     model : str
         The model's name, as the server knows it.
     address : str, optional
-        OpenAI's by default.
+        OpenAI's by default; several with commas between them.
     options : mapping
         Keyword arguments of `biaslab.ApiJudge`, numbers perhaps as text, and fields of every request
         (``temperature=0``; any other one as ``parameters.NAME``), "none" to leave one out.
@@ -133,10 +135,12 @@ def _read(name: str, kind: str, value: Any) -> Any:
     if kind.startswith("text") and isinstance(value, str):
         return value
     made: Any = _value(value)
+    if kind == "truth" and isinstance(made, bool):
+        return made
     numbers = _NUMBERS.get(kind, ())
     if isinstance(made, numbers) and not isinstance(made, bool) and 0 <= float(made) < math.inf:
         return made
-    shown = value if numbers else type(value).__name__
+    shown = value if numbers or kind == "truth" else type(value).__name__
     raise InputError(name, shown, " or ".join(_WORDS[part] for part in kind.split(" or ")))
 
 

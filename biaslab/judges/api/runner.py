@@ -13,10 +13,10 @@ from typing import Any
 
 from biaslab.core import Reply, Request
 from biaslab.errors import JudgeError, ServerError, UnreachableError
+from biaslab.judges.api.endpoints import Endpoint, Endpoints
 from biaslab.judges.api.faults import Fault
-from biaslab.judges.api.pace import Pace
 
-Attempt = Callable[[Request], Awaitable[Reply]]
+Attempt = Callable[[Request, Endpoint], Awaitable[Reply]]
 _LONGEST_WAIT = 60.0  # seconds between two attempts, unless the server asks for more
 
 
@@ -92,10 +92,11 @@ class Patience:
 class _Item:
     """A request with its attempts so far."""
 
-    __slots__ = ("attempts", "costly", "request", "since")
+    __slots__ = ("attempts", "avoided", "costly", "request", "since")
 
     def __init__(self, request: Request) -> None:
         self.request, self.attempts, self.costly, self.since = request, 0, 0, 0.0
+        self.avoided: Endpoint | None = None  # where it failed last
 
 
 class Answers(Iterator[tuple[Request, Reply]]):
@@ -110,14 +111,14 @@ class Answers(Iterator[tuple[Request, Reply]]):
         self,
         loop: Loop,
         attempt: Attempt,
-        pace: Pace,
+        endpoints: Endpoints,
         patience: Patience,
         requests: Sequence[Request],
         proven: set[type],
         taking: Callable[[Reply], None],
         retrying: Callable[[str], object] = str,
     ) -> None:
-        self._loop, self._attempt, self._pace, self._patience = loop, attempt, pace, patience
+        self._loop, self._attempt, self._endpoints, self._patience = loop, attempt, endpoints, patience
         self._taking, self._retrying = taking, retrying
         self._proven = proven  # kinds that this server answered: the first request of a kind goes out alone
         self._trying: type | None = None  # the kind that went out last
@@ -209,10 +210,10 @@ class Answers(Iterator[tuple[Request, Reply]]):
     def _fill(self) -> None:
         """Send as many requests as may be in flight."""
         now = self._loop.loop.time()
-        if self._pending and self._pace.until > now:
-            self._wake_at(self._pace.until)
-        while self._pending and self._pace.until <= now and len(self._tasks) < int(self._pace.limit):
-            self._full = self._arrived - self._taken + len(self._tasks) >= 2 * self._pace.most
+        if self._pending and (until := self._endpoints.until(now)) > now:
+            self._wake_at(until)
+        while self._pending and len(self._tasks) < self._endpoints.limit(now):
+            self._full = self._arrived - self._taken + len(self._tasks) >= 2 * self._endpoints.most
             kind = type(self._pending[0].request)
             alone = {kind, self._trying or kind} - self._proven
             if self._full or (alone and (self._tasks or self._later)):
@@ -230,13 +231,15 @@ class Answers(Iterator[tuple[Request, Reply]]):
         if not item.attempts:
             item.since = sent
         item.attempts += 1
-        clock = self._loop.loop.time
+        clock, endpoint = self._loop.loop.time, self._endpoints.choose(sent, item.avoided)
         try:
-            reply = await self._attempt(item.request)
+            reply = await self._attempt(item.request, endpoint)
         except Fault as fault:
-            if fault.busy:
-                self._pace.refused(sent, clock(), fault.wait)
-            self._try_again(item, fault)
+            item.avoided = endpoint
+            if self._endpoints.failed(endpoint, fault, sent, clock()):
+                self._ask_elsewhere(item, fault)
+            else:
+                self._try_again(item, fault)
         except JudgeError as error:
             self._end(error)
         except asyncio.CancelledError:
@@ -245,15 +248,24 @@ class Answers(Iterator[tuple[Request, Reply]]):
             self._end(JudgeError(f"the API judge failed with {type(error).__name__}", item.request))
         else:
             self._last_reply = clock()
-            self._pace.replied(sent, self._last_reply)
+            endpoint.replied(sent, self._last_reply)
             self._proven.add(type(item.request))
             self._arrived += 1
             self._ready.append((item.request, reply))
             self._news.put(None)
+        finally:
+            endpoint.in_flight -= 1
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._fill()
+
+    def _ask_elsewhere(self, item: _Item, fault: Fault) -> None:
+        """Put a request back that nobody took, first of all."""
+        if not self._ending:
+            item.attempts -= 1
+            self._pending.appendleft(item)
+            self._retrying(str(fault))
 
     def _try_again(self, item: _Item, fault: Fault) -> None:
         if self._ending:

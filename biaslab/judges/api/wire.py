@@ -16,6 +16,7 @@ from biaslab.judges.api.faults import Fault, without_probabilities
 from biaslab.judges.api.label_mass import Place, read_labels
 
 CHAT, PLAIN = "/chat/completions", "/completions"
+IMPOSSIBLE = -9999.0  # how vLLM writes the logarithm of 0
 _CHARACTERS = 3  # a token of a label, at most: a longer label has several
 
 
@@ -45,7 +46,7 @@ class Wire:
                 body |= {"echo": True, "logprobs": 1, "max_tokens": 1}
             else:
                 body |= {"prompt_logprobs": 0, "max_tokens": 1}
-            return PLAIN, self._with_parameters(body)
+            return PLAIN, self.with_parameters(body)
         body = {"model": self.model, "messages": [message._asdict() for message in request.messages]}
         if isinstance(request, Choice):
             body |= {"temperature": 0, self.token_field: tokens_of(request.labels)}
@@ -56,7 +57,7 @@ class Wire:
                 body["seed"] = seed_of(request)
         if request.messages[-1].role == "assistant":
             body |= self._prefilled(request)
-        return CHAT, self._with_parameters(body)
+        return CHAT, self.with_parameters(body)
 
     def _prefilled(self, request: Request) -> Mapping[str, Any]:
         if self.prefill is None:
@@ -68,7 +69,8 @@ class Wire:
             raise UnsupportedRequestError(words, request)
         return self.prefill
 
-    def _with_parameters(self, body: dict[str, Any]) -> dict[str, Any]:
+    def with_parameters(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Add the fields of every request to a body; those that are None are left out."""
         return {name: value for name, value in {**body, **self.parameters}.items() if value is not None}
 
     def read(self, request: Request, document: object, seen: bool = True) -> Reply:
@@ -97,7 +99,7 @@ class Wire:
             said = document.get("error")
             raise Fault(f"the server sent no choices{f': {json.dumps(said)[:200]}' if said else ''}")
         request = as_prompt(request)
-        common: dict[str, Any] = {"usage": _usage(document.get("usage")), "model": _model(document)}
+        common: dict[str, Any] = {"usage": usage_of(document.get("usage")), "model": model_of(document)}
         try:
             if isinstance(request, Likelihood):
                 return Reply(logprobs=self._likelihood(request, choices[0], seen), **common)
@@ -122,6 +124,10 @@ class Wire:
             if text == "" or seen:
                 raise Fault("the server sent no log-probabilities this time")
             raise without_probabilities(request)
+        if any(_is_lost(entry, self.top_logprobs) for entry in found["content"]):
+            raise Fault(
+                "the server lost the likeliest tokens of an answer, as vLLM may where other requests name theirs"
+            )
         mass = read_labels(request.labels, [_place(entry) for entry in found["content"]])
         return Reply(logprobs=mass.logprobs, unseen=mass.unseen, bounded=mass.bounded, **common)
 
@@ -179,7 +185,7 @@ def text_part(
     else:
         raise ValueError
     return tuple(
-        _level(level)
+        level_of(level)
         for (_, level), start, end in zip(pairs, starts, starts[1:], strict=False)
         if level is not None and end > len(request.given) and start < len(whole) and end > start
     )
@@ -240,21 +246,35 @@ def _place(entry: dict[str, Any]) -> Place:
     token = entry["token"]
     shown: dict[str, float] = {}
     for other in entry.get("top_logprobs") or ():
-        level = math.exp(_level(other["logprob"])) + math.exp(shown.get(other["token"], -math.inf))
+        level = math.exp(level_of(other["logprob"])) + math.exp(shown.get(other["token"], -math.inf))
         shown[other["token"]] = math.log(level) if level > 0 else -math.inf
-    shown.setdefault(token, _level(entry["logprob"]))
+    shown.setdefault(token, level_of(entry["logprob"]))
     if not isinstance(token, str):
         raise TypeError
     return Place(token, shown)
 
 
-def _level(value: float) -> float:
+def _is_lost(entry: dict[str, Any], asked: int) -> bool:
+    """Say whether too few tokens are shown, and one that cannot be: vLLM fills up so what another request left."""
+    shown = entry.get("top_logprobs") or ()
+    return len(shown) < asked and any(other["logprob"] <= IMPOSSIBLE for other in shown)
+
+
+def level_of(value: float) -> float:
+    """Return a log-probability of a server, at most 0.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
     if isinstance(value, bool) or math.isnan(value) or value > 0.01:
         raise ValueError
     return min(float(value), 0.0)
 
 
-def _usage(found: object) -> Usage:
+def usage_of(found: object) -> Usage:
+    """Return what a server says that an answer cost; nothing where it says nothing."""
     if not isinstance(found, dict):
         return Usage()
     details = found.get("prompt_tokens_details")
@@ -263,6 +283,7 @@ def _usage(found: object) -> Usage:
     return Usage(*(count if isinstance(count, int) and count >= 0 else 0 for count in counts))
 
 
-def _model(document: dict[str, Any]) -> str | None:
+def model_of(document: dict[str, Any]) -> str | None:
+    """Return what a server says that it runs: name and fingerprint."""
     names = [document.get(name) for name in ("model", "system_fingerprint")]
     return " ".join(name for name in names if isinstance(name, str) and name) or None

@@ -1,0 +1,141 @@
+"""One request on its way to one server: what is sent, what comes back, and what it means if nothing does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from biaslab.core import Request
+from biaslab.judges.api import faults
+from biaslab.judges.api.endpoints import Endpoint
+from biaslab.judges.api.runner import Loop, Patience
+
+if TYPE_CHECKING:
+    import openai
+
+_CONNECT = 30.0  # seconds that a connection may take to a server that has answered before
+
+
+class Owner(Protocol):
+    """The judge that sends: how patient it is, and its count of what it sent."""
+
+    timeout: float
+    patience: Patience
+    attempts: int
+
+
+class Connection:
+    """What one request has to say to one server.
+
+    Parameters
+    ----------
+    client : openai.AsyncOpenAI
+        Sends it.
+    endpoint : Endpoint
+        Where to.
+    owner : Owner
+        Whose attempts are counted.
+    request : Request
+        What is asked, for messages.
+    """
+
+    def __init__(self, client: openai.AsyncOpenAI, endpoint: Endpoint, owner: Owner, request: Request) -> None:
+        self._client, self._endpoint, self._owner, self._request = client, endpoint, owner, request
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Send a body to a path of the server, or to an address, and return the JSON that comes.
+
+        Raises
+        ------
+        Fault
+            If another attempt may help.
+        Filtered
+            If the server does not let the model see it.
+        JudgeError
+            If the server refuses.
+        """
+        return await self._ask(path, json.dumps(body, ensure_ascii=False).encode())
+
+    async def models(self) -> Any:
+        """Return what the server says that it serves, None if it does not say.
+
+        Raises
+        ------
+        Fault
+            If the server cannot be reached.
+        """
+        status, _, said = await self._send("/models", None)
+        with contextlib.suppress(faults.NoAnswer):
+            return _parse(said) if status < 400 else None
+
+    async def _ask(self, path: str, content: bytes) -> Any:
+        key = self._endpoint.key
+        status, headers, said = await self._send(path, content)
+        if status == 401 and key.can_refresh():
+            await asyncio.to_thread(key.header, refresh=True)
+            status, headers, said = await self._send(path, content)
+        if status >= 400:
+            raise faults.of_status(status, key.hide(said.decode("utf-8", "replace")), headers, self._request)
+        document = _parse(said)
+        wait = faults.rate_limit_wait(headers)
+        if wait is not None:
+            self._endpoint.pace.pause(asyncio.get_running_loop().time(), wait)
+        return document
+
+    async def _send(self, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+        """Send a body, or ask what is there; return status, headers and what came, or raise a `Fault` if nothing did.
+
+        Nothing is raised inside an ``except``: an error of the SDK holds the request with its headers, and so the key.
+        """
+        import httpx2
+        import openai
+
+        endpoint, owner = self._endpoint, self._owner
+        url = path if "://" in path else endpoint.url + path
+        connect = _CONNECT if endpoint.is_reached and not endpoint.out_until else owner.patience.reach
+        options: Any = {"headers": {"Authorization": endpoint.key.header() or openai.Omit()}, "max_retries": 0}
+        options["timeout"] = httpx2.Timeout(owner.timeout, connect=min(owner.timeout, connect))
+        owner.attempts += 1
+        try:
+            async with asyncio.timeout(owner.timeout):
+                if content is None:
+                    response = await self._client.get(url, cast_to=httpx2.Response, options=options)
+                else:
+                    response = await self._client.post(url, cast_to=httpx2.Response, content=content, options=options)
+            endpoint.is_reached = True
+            return response.status_code, response.headers, endpoint.key.hide_in(response.content)
+        except openai.APIStatusError as error:
+            endpoint.is_reached = True
+            return error.status_code, error.response.headers, error.response.content
+        except (openai.OpenAIError, httpx2.HTTPError, OSError, TimeoutError) as error:
+            fault = faults.of_connection(error, endpoint.url)
+        raise fault
+
+
+def open_client(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
+    """Open a client of the SDK on its aiohttp transport; certificates are checked, retries are ours."""
+    import httpx2
+    import openai
+
+    limits = httpx2.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=30.0)
+    http = openai.DefaultAioHttpClient(limits=limits, timeout=httpx2.Timeout(timeout, connect=min(timeout, _CONNECT)))
+    return openai.AsyncOpenAI(api_key="see-header", base_url=url, max_retries=0, http_client=http)
+
+
+def shut(loop: Loop, client: openai.AsyncOpenAI) -> None:
+    """Close a client and end its loop."""
+    if loop.is_alive():
+        with contextlib.suppress(TimeoutError, RuntimeError):
+            loop.wait(client.close(), 5)
+        loop.close()
+
+
+def _parse(body: bytes) -> object:
+    try:
+        return json.loads(body)
+    except ValueError:
+        pass
+    raise faults.NoAnswer("the server sent no valid JSON" if body.strip() else "the server sent an empty answer")

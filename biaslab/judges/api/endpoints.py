@@ -1,0 +1,201 @@
+"""The servers behind one judge: whom the next request goes to, and who is left out while others answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from biaslab.core import Request
+from biaslab.errors import InputError, ServerError
+from biaslab.judges.api.credentials import Address, Key
+from biaslab.judges.api.exact_labels import ExactLabels
+from biaslab.judges.api.faults import Fault
+from biaslab.judges.api.pace import Pace
+
+_FIRST_REST, _LONGEST_REST = 1.0, 60.0  # seconds for which an endpoint that nobody answers at is left out
+
+
+class Endpoint:
+    """One server: its address and key, how many requests are in flight there, and what is known of it.
+
+    Parameters
+    ----------
+    address : Address
+        Where it is.
+    key : Key
+        What opens it.
+    exact : ExactLabels
+        Whether, and how, it gives exact probabilities of labels.
+    most : int
+        Requests in flight at most.
+
+    Attributes
+    ----------
+    in_flight : int
+        Requests that are on their way.
+    is_reached : bool
+        Whether it has ever answered.
+    out_until : float
+        It is left out before this moment of the event loop's clock.
+    serves : str or None
+        What it says that it serves under the judge's model; None as long as that is not known.
+    """
+
+    def __init__(self, address: Address, key: Key, exact: ExactLabels, most: int) -> None:
+        self.address, self.key, self.exact, self.pace = address, key, exact, Pace(most)
+        self.in_flight, self.is_reached, self.is_asked = 0, False, False
+        self.out_until, self._rest = 0.0, _FIRST_REST
+        self.serves: str | None = None
+
+    @property
+    def url(self) -> str:
+        """The address, without credentials."""
+        return self.address.url
+
+    @property
+    def room(self) -> int:
+        """How many more requests it takes now."""
+        return int(self.pace.limit) - self.in_flight
+
+    def replied(self, sent: float, now: float) -> None:
+        """Count a reply."""
+        self.pace.replied(sent, now)
+        self.out_until, self._rest = 0.0, _FIRST_REST
+
+    def leave_out(self, now: float) -> None:
+        """Leave it out for a while, twice as long each time; then one request finds out whether it is back."""
+        if now < self.out_until:  # one that was sent before
+            return
+        self.out_until, self._rest = now + self._rest, min(2 * self._rest, _LONGEST_REST)
+        self.pace = Pace(self.pace.most)
+
+
+class Endpoints:
+    """The servers behind one judge, as one `biaslab.judges.api.pace.Pace`.
+
+    Parameters
+    ----------
+    members : sequence of Endpoint
+        At least one.
+
+    Notes
+    -----
+    A request goes to the endpoint with the least in flight of those that have room, and after a fault to another one.
+    Each has a pace of its own. One at which nothing answers is left out as long as another one lives, for 1 s, 2 s, …,
+    60 s; what was asked there is asked elsewhere at once, and counts as no attempt.
+    """
+
+    def __init__(self, members: Sequence[Endpoint]) -> None:
+        self.members = tuple(members)
+
+    def __iter__(self) -> Any:
+        return iter(self.members)
+
+    @property
+    def most(self) -> int:
+        """Requests in flight at most, at all of them."""
+        return sum(each.pace.most for each in self.members)
+
+    def until(self, now: float) -> float:
+        """Return the moment before which nobody may be asked."""
+        return min(each.pace.until for each in self._living(now))
+
+    def limit(self, now: float) -> int:
+        """Return how many requests may be in flight."""
+        return sum(int(each.pace.limit) for each in self._living(now) if each.pace.until <= now)
+
+    def choose(self, now: float, avoided: Endpoint | None = None) -> Endpoint:
+        """Return the endpoint for the next request, and count the request as in flight there.
+
+        Parameters
+        ----------
+        now : float
+            Moment of the event loop's clock.
+        avoided : Endpoint, optional
+            Where the request failed; it goes there again only if nobody else lives.
+        """
+        living = self._living(now)
+        free = [each for each in living if each.pace.until <= now] or living
+        others = [each for each in free if each is not avoided] or free
+        chosen = min([each for each in others if each.room > 0] or others, key=lambda each: each.in_flight)
+        chosen.in_flight += 1
+        return chosen
+
+    def failed(self, endpoint: Endpoint, fault: Fault, sent: float, now: float) -> bool:
+        """Take note of a fault, and say whether the request is just asked elsewhere, as the endpoint is not there."""
+        if fault.busy:
+            endpoint.pace.refused(sent, now, fault.wait)
+        if not fault.unreached:
+            return False
+        endpoint.leave_out(now)
+        fault.unreached = not any(each.is_reached for each in self.members)
+        return any(now >= each.out_until for each in self.members)
+
+    def note_models(self, endpoint: Endpoint, document: object, model: str, request: Request) -> None:
+        """Note what an endpoint says that it serves.
+
+        Parameters
+        ----------
+        endpoint : Endpoint
+            Who was asked.
+        document : object
+            Its list of models; anything else says nothing.
+        model : str
+            The judge's model.
+        request : Request
+            For the message.
+
+        Raises
+        ------
+        ServerError
+            If it does not have the model, or another endpoint has another one by that name.
+        """
+        endpoint.is_asked, found = True, _models(document)
+        if found and model not in found:
+            has = ", ".join(sorted(found))
+            words = f"{endpoint.url} serves {has}, not {model}; give addresses of servers that all serve the model"
+            raise ServerError(words, request)
+        endpoint.serves = found.get(model)
+        for one, other in combinations([each for each in self.members if each.serves], 2):
+            if one.serves != other.serves:
+                words = f"{model} is {one.serves} at {one.url} and {other.serves} at {other.url}"
+                raise ServerError(f"{words}; give addresses of servers that all serve one model", request)
+
+    def _living(self, now: float) -> Sequence[Endpoint]:
+        return [each for each in self.members if now >= each.out_until] or self.members
+
+
+def addresses_of(base_url: str | Sequence[str] | None) -> list[Address]:
+    """Return the addresses that a text, with commas between several, or a list names.
+
+    Raises
+    ------
+    InputError
+        If one is empty, given twice or no address of a server.
+
+    Examples
+    --------
+    >>> [address.shown for address in addresses_of("http://a:8000/v1,http://b:8000/v1")]
+    ['a:8000/v1', 'b:8000/v1']
+    """
+    if base_url is None:
+        return [Address.of(None)]
+    given = base_url.split(",") if isinstance(base_url, str) else list(base_url)
+    empty = [at for at, url in enumerate(given, 1) if not isinstance(url, str) or not url.strip()]
+    if empty or not given:
+        value = f"address {empty[0]} of {len(given)} is empty" if len(given) > 1 else ""
+        allowed = "http(s)://host[:port]/path, with commas between several"
+        raise InputError("base_url", value, allowed, "leave out what is empty")
+    found = [Address.of(url.strip()) for url in given]
+    for one, other in combinations(found, 2):
+        if one.url == other.url:
+            raise InputError("base_url", one.url, "addresses that differ", "give each server once")
+    return found
+
+
+def _models(document: object) -> Mapping[str, str]:
+    """Return what a list of models says: names, each with the last part of what is loaded under it."""
+    rows = document.get("data") if isinstance(document, dict) else None
+    named = [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)] if rows else []
+    return {row["id"]: str(row.get("root") or row["id"]).rstrip("/").rpartition("/")[2] for row in named}

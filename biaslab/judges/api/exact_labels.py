@@ -1,0 +1,248 @@
+"""Exact probabilities of labels from a server that gives those of tokens one names, whatever their rank: vLLM.
+
+A request names the tokens that labels begin with and gets their log-probabilities in the answer's first place. What
+follows of labels of several tokens is asked with the prompt's token ids and the label's beginning behind them, which
+costs little, since the server has the prompt in its prefix cache. A server that does this is known by its answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from biaslab.core import Choice, Reply, Usage
+from biaslab.errors import JudgeError
+from biaslab.judges.api.faults import Fault, NoAnswer
+from biaslab.judges.api.label_trie import LabelTrie, Path
+from biaslab.judges.api.wire import CHAT, IMPOSSIBLE, PLAIN, Wire, level_of, model_of, usage_of
+
+#: Sends a body to a path or address and returns the JSON that comes; raises a `Fault` or a `JudgeError`.
+Post = Callable[[str, dict[str, Any]], Awaitable[Any]]
+
+MOST_NAMED = 128  # tokens in one request, by vLLM's own limit
+TOLERANCE = 0.3  # nats: bfloat16 rounds logits to 1/8 and sums in another order; a wrong value is off by more
+_RARE = -20.0  # what is rarer is not compared: rounding moves it most, and it weighs nothing
+_ANCHORS = ("\n", ".", "\n.")  # a tokenizer that puts a space before a text does not put one behind these
+_FAILURES = 3  # so often may a server fail, as it does by chance, before it counts as one that cannot
+_BY_ID = "token_id:"  # what vLLM writes before the id
+
+
+class _First(NamedTuple):
+    """What the chat route says of the first place of an answer."""
+
+    prompt: Path
+    levels: dict[int, float]
+    model: str | None
+    usage: Usage
+
+
+class ExactLabels:
+    """Exact label probabilities of one server; found out at the first request whether it gives them.
+
+    Parameters
+    ----------
+    wire : Wire
+        How requests are written for it.
+    url : str
+        Its address, which ends in ``/v1`` by custom; the tokenizer is asked beside that.
+    is_able : bool, optional
+        What is known of the server; None finds out.
+
+    Attributes
+    ----------
+    is_able : bool or None
+        Whether the server gives them; None before the first request.
+    warning : str
+        What has to be said to the user: the server's probabilities depend on the order of requests.
+    """
+
+    def __init__(self, wire: Wire, url: str, is_able: bool | None = None) -> None:
+        self.is_able, self.warning = is_able, ""
+        self._wire, self._url = wire, url
+        self._tokenizer = f"{url.removesuffix('/v1')}/tokenize"
+        self._anchored, self._failed = False, 0
+        self._tries: dict[tuple[str, ...], LabelTrie | None] = {}
+
+    async def ask(self, request: Choice, post: Post) -> Reply | None:
+        """Return the exact reply to a request, None if the server does not give it.
+
+        Raises
+        ------
+        Fault
+            If an attempt gave none, and another may help.
+        JudgeError
+            If the server refuses, which it did not before.
+        """
+        if self.is_able is None:
+            return await self._first_use(request, post)
+        trie = await self._trie(request.labels, post) if self.is_able else None
+        if trie is None:
+            return None
+        return await self._walk(trie, await self._first(request, trie, post), post)
+
+    async def _first_use(self, request: Choice, post: Post) -> Reply | None:
+        """Find out by one request; one that cannot be answered at all is left to the old way, which says why."""
+        try:
+            trie = await self._trie(request.labels, post)
+            if trie is None:
+                return None
+            first = await self._first(request, trie, post)
+            gap, cost = await self._self_check(first, trie, post)
+        except JudgeError:
+            self.is_able = False
+            return None
+        except NoAnswer:
+            self.is_able = False
+            return None
+        except Fault as fault:
+            self._failed += fault.status is not None and not fault.busy
+            if self._failed < _FAILURES:
+                raise
+            self.is_able = False
+            return None
+        self.is_able = gap <= TOLERANCE
+        if not self.is_able:
+            self.warning = (
+                f"the server at {self._url} gives log-probabilities of a token that differ by {gap:.2g} with the order "
+                f"of requests, so that labels are read from its likeliest tokens instead; start it with "
+                f"--no-enable-prefix-caching, or with VLLM_BATCH_INVARIANT=1 in its environment"
+            )
+            return None
+        reply = await self._walk(trie, first, post)
+        return Reply(logprobs=reply.logprobs, unseen=reply.unseen, model=reply.model, usage=reply.usage + cost)
+
+    async def _self_check(self, first: _First, trie: LabelTrie, post: Post) -> tuple[float, Usage]:
+        """Return how far log-probabilities differ when a prompt and its beginning are asked in both orders."""
+        tokens = trie.branchings[()][:MOST_NAMED]
+        half = first.prompt[: max(len(first.prompt) // 2, 1)]
+        one, spent = await self._behind([first.prompt, half], tokens, post)
+        other, also = await self._behind([half, first.prompt], tokens[::-1], post)
+        pairs = [(first.levels, one[0]), (one[0], other[1]), (one[1], other[0])]
+        return max(_gap(a, b, tokens) for a, b in pairs), spent + also
+
+    async def _walk(self, trie: LabelTrie, first: _First, post: Post) -> Reply:
+        """Ask at every further branching, all at once, and return the reply."""
+        levels: dict[Path, dict[int, float]] = {(): first.levels}
+        usage = first.usage
+        inner = [prefix for prefix in trie.branchings if prefix]
+        if inner:
+            tokens = tuple(dict.fromkeys(token for prefix in inner for token in trie.branchings[prefix]))
+            found, spent = await self._behind([(*first.prompt, *prefix) for prefix in inner], tokens, post)
+            levels |= dict(zip(inner, found, strict=True))
+            usage += spent
+        return Reply(logprobs=trie.logprobs(levels), unseen=0.0, model=first.model, usage=usage)
+
+    async def _first(self, request: Choice, trie: LabelTrie, post: Post) -> _First:
+        """Ask for the first place of the answer, through the chat route, which renders the conversation."""
+        written = self._wire.write(request)[1]
+        for name in ("top_logprobs", "max_tokens", "max_completion_tokens"):
+            written.pop(name, None)
+        written |= {self._wire.token_field: 1, "n": 1, "logprobs": True, "return_token_ids": True}
+        parts = _parts(trie.branchings[()])
+        documents = await asyncio.gather(*(post(CHAT, {**written, **_naming(part)}) for part in parts))
+        levels: dict[int, float] = {}
+        usage, prompt = Usage(), Path()
+        for part, document in zip(parts, documents, strict=True):
+            shown, prompt = _read_chat(document)
+            levels |= _wanted(shown, part)
+            usage += usage_of(document.get("usage"))
+        return _First(prompt, levels, model_of(documents[0]), usage)
+
+    async def _behind(
+        self, prompts: Sequence[Path], tokens: Sequence[int], post: Post
+    ) -> tuple[list[dict[int, float]], Usage]:
+        """Ask for the log-probabilities of tokens behind each of some prompts of token ids."""
+        body = self._wire.with_parameters({"model": self._wire.model, "temperature": 0})
+        for name in ("messages", "max_completion_tokens"):
+            body.pop(name, None)
+        body |= {"prompt": [list(prompt) for prompt in prompts], "max_tokens": 1, "n": 1, "logprobs": 1}
+        parts = _parts(tokens)
+        documents = await asyncio.gather(*(post(PLAIN, {**body, **_naming(part)}) for part in parts))
+        found: list[dict[int, float]] = [{} for _ in prompts]
+        for part, document in zip(parts, documents, strict=True):
+            for at, levels in enumerate(_read_plain(document, len(prompts))):
+                found[at] |= _wanted(levels, part)
+        return found, sum((usage_of(document.get("usage")) for document in documents), Usage())
+
+    async def _trie(self, labels: tuple[str, ...], post: Post) -> LabelTrie | None:
+        """Return the labels' tokens, written as they are and behind a space; None if these do not tell them apart."""
+        if labels not in self._tries:
+            if not self._tries:
+                bare = await self._ids("a", post)
+                self._anchored = bare != await self._behind_anchor("a", bare, post)
+            ways = [
+                await asyncio.gather(*(self._tokens(way, post) for way in (label, f" {label}"))) for label in labels
+            ]
+            self._tries[labels] = LabelTrie.of(ways)
+        return self._tries[labels]
+
+    async def _tokens(self, text: str, post: Post) -> Path:
+        bare = await self._ids(text, post)
+        return await self._behind_anchor(text, bare, post) if self._anchored else bare
+
+    async def _behind_anchor(self, text: str, bare: Path, post: Post) -> Path:
+        """Return the tokens of a text that goes on from another one, as a `LocalJudge` encodes it."""
+        for anchor in _ANCHORS:
+            before, both = await self._ids(anchor, post), await self._ids(anchor + text, post)
+            if both[: len(before)] == before:
+                return both[len(before) :]
+        return bare
+
+    async def _ids(self, text: str, post: Post) -> Path:
+        document = await post(self._tokenizer, {"model": self._wire.model, "prompt": text, "add_special_tokens": False})
+        with _reading():
+            return tuple(int(token) for token in document["tokens"])
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Turn what a wrong shape of an answer raises into a `NoAnswer`."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise NoAnswer(f"the server sent no log-probabilities of named tokens ({type(error).__name__})") from None
+
+
+def _parts(tokens: Sequence[int]) -> list[Sequence[int]]:
+    return [tokens[at : at + MOST_NAMED] for at in range(0, len(tokens), MOST_NAMED)]
+
+
+def _naming(tokens: Iterable[int]) -> dict[str, Any]:
+    return {"logprob_token_ids": list(tokens), "return_tokens_as_token_ids": True}
+
+
+def _read_chat(document: Any) -> tuple[dict[int, float], Path]:
+    with _reading():
+        place = document["choices"][0]["logprobs"]["content"][0]
+        shown = {_id_of(entry["token"]): _level(entry["logprob"]) for entry in place["top_logprobs"]}
+        return shown, tuple(int(token) for token in document["prompt_token_ids"])
+
+
+def _read_plain(document: Any, count: int) -> list[dict[int, float]]:
+    with _reading():
+        found = {choice["index"]: choice["logprobs"]["top_logprobs"][0] for choice in document["choices"]}
+        return [{_id_of(name): _level(level) for name, level in found[at].items()} for at in range(count)]
+
+
+def _wanted(levels: Mapping[int, float], tokens: Iterable[int]) -> dict[int, float]:
+    with _reading():
+        return {token: levels[token] for token in tokens}
+
+
+def _id_of(name: str) -> int:
+    if not name.startswith(_BY_ID):
+        raise ValueError(name)
+    return int(name.removeprefix(_BY_ID))
+
+
+def _level(value: float) -> float:
+    level = level_of(value)
+    return -math.inf if level <= IMPOSSIBLE else level
+
+
+def _gap(one: Mapping[int, float], other: Mapping[int, float], tokens: Iterable[int]) -> float:
+    compared = ((one[token], other[token]) for token in tokens if max(one[token], other[token]) > _RARE)
+    return max((abs(a - b) for a, b in compared), default=0.0)

@@ -1,0 +1,101 @@
+"""Labels as paths of tokens in a trie: what is asked of a server at each branching, and their exact probabilities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+Path = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LabelTrie:
+    """The tokens of some labels.
+
+    Parameters
+    ----------
+    paths : tuple of tuple of tuple of int
+        Of each label the ways in which it can be written, each as token ids. No two labels share one.
+
+    Notes
+    -----
+    P(label) is the sum over its ways of P(first token) · P(second | first) · …, and where another label goes on from
+    it, of the probability that the answer does not: with the tokens "1" and "0", the labels "1" and "10" are
+    P("1") · (1 − P("0" | "1")) and P("1") · P("0" | "1").
+
+    Examples
+    --------
+    >>> trie = LabelTrie((((7,),), ((7, 8),), ((9,),)))
+    >>> trie.branchings
+    {(): (7, 9), (7,): (8,)}
+    >>> found = trie.logprobs({(): {7: math.log(0.5), 9: math.log(0.25)}, (7,): {8: math.log(0.2)}})
+    >>> [round(math.exp(level), 3) for level in found]
+    [0.4, 0.1, 0.25]
+    """
+
+    paths: tuple[tuple[Path, ...], ...]
+
+    @classmethod
+    def of(cls, written: Sequence[Sequence[Path]]) -> LabelTrie | None:
+        """Make the trie of labels whose first way of writing is their own, and the others are variants of it.
+
+        A variant that is another label's own way is that label's. None if a label has no token, or two share all.
+        """
+        own = [ways[0] for ways in written]
+        if not all(own) or len(set(own)) < len(own):
+            return None
+        taken = set(own)
+        paths = []
+        for first, *others in written:
+            variants = [way for way in dict.fromkeys(others) if way and way not in taken]
+            taken.update(variants)
+            paths.append((first, *variants))
+        return cls(tuple(paths))
+
+    @cached_property
+    def branchings(self) -> dict[Path, tuple[int, ...]]:
+        """Every beginning of a label that goes on, with the tokens that follow; the empty one first."""
+        found: dict[Path, dict[int, None]] = {(): {}}
+        for path in self._all():
+            for at, token in enumerate(path):
+                found.setdefault(path[:at], {})[token] = None
+        return {prefix: tuple(tokens) for prefix, tokens in sorted(found.items(), key=lambda pair: len(pair[0]))}
+
+    def logprobs(self, levels: Mapping[Path, Mapping[int, float]]) -> tuple[float, ...]:
+        """Return the log-probability of each label.
+
+        Parameters
+        ----------
+        levels : mapping
+            For each of the `branchings` the log-probabilities of the tokens that follow.
+
+        Returns
+        -------
+        tuple of float
+            Natural logarithms, one a label; ``-inf`` for one that cannot be.
+
+        Raises
+        ------
+        KeyError
+            If a token is missing.
+        """
+        return tuple(_log_sum([self._log_share(path, levels) for path in ways]) for ways in self.paths)
+
+    def _log_share(self, path: Path, levels: Mapping[Path, Mapping[int, float]]) -> float:
+        """Return log P(the answer begins with the path, and goes on to no other label)."""
+        level = sum(levels[path[:at]][token] for at, token in enumerate(path))
+        onward = sum(math.exp(levels[path][token]) for token in self.branchings.get(path, ()))
+        return level + math.log1p(-onward) if onward < 1 else -math.inf
+
+    def _all(self) -> Iterable[Path]:
+        return (path for ways in self.paths for path in ways)
+
+
+def _log_sum(levels: Sequence[float]) -> float:
+    """Return the logarithm of a sum of probabilities from theirs."""
+    most = max(levels)
+    if most == -math.inf:
+        return most
+    return min(most + math.log(sum(math.exp(level - most) for level in levels)), 0.0)

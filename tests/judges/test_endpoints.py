@@ -1,0 +1,271 @@
+"""Several servers behind one judge: who is asked, who is left out, what is the same as with one."""
+
+import runpy
+import socket
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from hypothesis import given, strategies as st
+
+import biaslab as bl
+from biaslab.core import Completion, request_key
+from biaslab.errors import InputError, ModelChangedWarning, ServerError, UnreachableError
+from biaslab.judges.api import ApiJudge, Patience
+from biaslab.judges.api.credentials import Key
+from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
+from biaslab.judges.api.exact_labels import ExactLabels
+from biaslab.judges.api.faults import Fault
+from biaslab.judges.api.wire import Wire
+
+SERVER = runpy.run_path(str(Path(__file__).with_name("fault_server.py")))
+FaultServer, said = SERVER["FaultServer"], SERVER["said"]
+QUICK = Patience(retries=3, first_wait=0.001, grace=5, reach=0.3)
+
+
+class Listing(FaultServer):
+    """A server that says what it serves."""
+
+    def __init__(self, *models, **options):
+        super().__init__(**options)
+        self.models = models
+
+    def add_routes(self, router):
+        super().add_routes(router)
+        router.add_get("/v1/models", self.list_models)
+
+    async def list_models(self, request):
+        return web.json_response({"data": [{"id": name, "root": root} for name, root in self.models]})
+
+
+@pytest.fixture
+def judge_of():
+    made = []
+
+    def make(*addresses, **options):
+        urls = [getattr(address, "url", address) for address in addresses]
+        made.append(ApiJudge("judge", urls, **{"patience": QUICK, "timeout": 5.0, **options}))
+        return made[-1]
+
+    yield make
+    for judge in made:
+        judge.close()
+
+
+def nowhere():
+    """Return an address at which nothing answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+
+
+def prompts(count, word="prompt"):
+    return [Completion(f"{word} {number}", max_tokens=8) for number in range(count)]
+
+
+def texts(answers):
+    return {request.messages[0].content: reply.text for request, reply in answers}
+
+
+def test_requests_are_shared_and_each_is_asked_once(judge_of):
+    with FaultServer(latency=0.05) as one, FaultServer(latency=0.05) as other:
+        judge = judge_of(one, other, max_concurrency=8)
+        assert texts(judge.ask(prompts(200))) == {f"prompt {n}": said(f"prompt {n}") for n in range(200)}
+        asked = one.asked + other.asked
+        assert set(asked.values()) == {1}
+        assert min(sum(one.asked.values()), sum(other.asked.values())) > 60
+        assert (one.most_open, other.most_open) == (8, 8)  # the limit is that of each
+
+
+def test_the_faster_one_gets_more(judge_of):
+    with FaultServer(latency=0.02) as fast, FaultServer(latency=0.2) as slow:
+        list(judge_of(fast, slow, max_concurrency=4).ask(prompts(150)))
+        assert sum(fast.asked.values()) > 3 * sum(slow.asked.values()) > 0
+
+
+def test_the_first_address_is_the_identity(judge_of):
+    one = ApiJudge("m", "http://a:1/v1")
+    many = bl.load_judge("api:m@http://a:1/v1,http://b:2/v1")
+    assert many.id == one.id == ApiJudge("m", ["http://a:1/v1", "http://c:3/v1"]).id == "api:m@a:1/v1"
+    assert request_key(prompts(1)[0], many.id) == request_key(prompts(1)[0], one.id)
+    assert bl.load_judge("api:m@http://a:1/v1,http://b:2/v1?temperature=0").url == "http://a:1/v1"
+    assert bl.load_judge("sampled:5:api:m@http://a:1/v1,http://b:2/v1").judge.id == one.id
+
+
+def test_a_study_goes_on_with_more_servers(judge_of, tmp_path):
+    with FaultServer() as one, FaultServer() as other, bl.Store(tmp_path / "s") as store:
+        list(store.wrap(judge_of(one)).ask(prompts(10)))
+        list(store.wrap(judge_of(one, other)).ask(prompts(30)))
+        assert set((one.asked + other.asked).values()) == {1}
+        assert len(store) == 30
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_server_that_is_not_there_is_left_out(judge_of, first):
+    with FaultServer() as server:
+        addresses = [nowhere(), server] if first else [server, nowhere()]
+        judge = judge_of(*addresses, patience=Patience(retries=0, first_wait=0.001, reach=0.3))
+        assert len(list(judge.ask(prompts(60)))) == 60
+        assert set(server.asked.values()) == {1}
+        assert 1 <= judge.faults.total() <= 4
+
+
+def test_a_server_that_dies_loses_nothing(judge_of, tmp_path):
+    with ExitStack() as living, bl.Store(tmp_path / "s") as store:
+        stays = living.enter_context(FaultServer(latency=0.01))
+        dies = FaultServer(latency=0.01)
+        dies.__enter__()
+        judge = judge_of(stays, dies, max_concurrency=4, patience=Patience(retries=6, first_wait=0.01))
+        answers = store.wrap(judge).ask(prompts(300))
+        for _ in range(60):
+            next(answers)
+        assert sum(dies.paid.values()) > 5
+        dies.__exit__()
+        assert sum(1 for _ in answers) == 240
+        assert len(store) == 300
+        twice = stays.paid + dies.paid - Counter(dict.fromkeys(stays.asked | dies.asked, 1))
+        assert sum(twice.values()) <= 4  # what was on its way to it
+
+
+def test_a_server_that_comes_back_is_asked_again(judge_of):
+    with FaultServer(latency=0.02) as stays:
+        gone = FaultServer()
+        with gone:
+            port = gone.port
+        judge = judge_of(stays, f"http://127.0.0.1:{port}/v1", max_concurrency=2)
+        answers = judge.ask(prompts(400))
+        for _ in range(10):
+            next(answers)
+        back = FaultServer(latency=0.02)
+        back.__class__ = type("Fixed", (FaultServer,), {"serve": lambda self, _=0: FaultServer.serve(self, port)})
+        with back:
+            assert sum(1 for _ in answers) == 390
+            assert sum(back.asked.values()) > 20
+
+
+def test_nobody_there_is_said_of_all(judge_of):
+    one, other = nowhere(), nowhere()
+    judge, began = judge_of(one, other, patience=Patience(reach=0.3, first_wait=0.05)), time.monotonic()
+    with pytest.raises(UnreachableError, match=rf"nothing answers at ({one}|{other})"):
+        list(judge.ask(prompts(3)))
+    assert time.monotonic() - began < 4
+
+
+def test_a_request_that_fails_at_one_goes_to_the_other(judge_of):
+    with FaultServer(lambda text, attempt: "500") as broken, FaultServer(latency=0.02) as good:
+        judge = judge_of(good, broken, patience=Patience(retries=1, first_wait=0.001))
+        assert len(list(judge.ask(prompts(40)))) == 40
+        assert set(good.asked.values()) == {1}
+        assert sum(broken.asked.values()) > 0
+
+
+def test_what_the_server_refuses_for_good_ends_the_run(judge_of):
+    with (
+        FaultServer() as good,
+        FaultServer(lambda text, attempt: "403") as other,
+        pytest.raises(ServerError, match="may not use this model"),
+    ):
+        list(judge_of(good, other).ask(prompts(50)))
+
+
+def test_a_pause_of_one_is_not_the_others(judge_of):
+    with FaultServer(latency=0.01) as free, FaultServer(latency=0.01) as limited:
+        limited.extra = lambda text: {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "60s"}
+        began = time.monotonic()
+        assert len(list(judge_of(free, limited, max_concurrency=4).ask(prompts(80)))) == 80
+        assert time.monotonic() - began < 30
+        assert sum(limited.asked.values()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [
+        ([("judge", "lab/a-8b"), ("judge", "lab/b-8b")], r"judge is a-8b at http.* and b-8b at http.*serve one model"),
+        ([("judge", "lab/a-8b"), ("other", "lab/a-8b")], r"serves other, not judge; give addresses of servers"),
+        ([("judge", "/data/a-8b/"), ("judge", "lab/a-8b")], ""),
+    ],
+)
+def test_different_models_are_refused_before_they_are_mixed(judge_of, models, words):
+    with Listing(models[0], latency=0.01) as one, Listing(models[1], latency=0.01) as other:
+        judge = judge_of(one, other)
+        if not words:
+            assert len(list(judge.ask(prompts(20)))) == 20
+            return
+        with pytest.raises(ServerError, match=words):
+            list(judge.ask(prompts(20)))
+        assert not other.asked
+
+
+def test_other_builds_at_the_endpoints_are_warned_of(judge_of):
+    with (
+        FaultServer(latency=0.01) as one,
+        FaultServer(lambda text, attempt: "changed", latency=0.01) as other,
+        pytest.warns(ModelChangedWarning, match="fp_two"),
+    ):
+        list(judge_of(one, other).ask(prompts(30)))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("", "base_url is ''"),
+        ("http://a/v1,", "address 2 of 2 is empty"),
+        ("http://a/v1,,http://b/v1", "address 2 of 3 is empty"),
+        ([], "base_url is ''"),
+        (["http://a/v1", None], "address 2 of 2 is empty"),
+        (
+            "http://a/v1,http://a/v1/",
+            "base_url is 'http://a/v1', allowed: addresses that differ; give each server once",
+        ),
+        ("http://a/v1,b:8000", "an address that starts with http"),
+        (["http://a/v1", "http://x:secret-word@a/v1"], "give each server once"),
+    ],
+)
+def test_wrong_addresses_are_named(given, words):
+    with pytest.raises(InputError, match=words) as caught:
+        ApiJudge("m", given)
+    assert "secret-word" not in str(caught.value)
+
+
+def test_each_address_has_its_own_key(judge_of):
+    with FaultServer() as one, FaultServer() as other:
+        urls = [
+            server.url.replace("http://", f"http://{name}:pass-word-{name}@")
+            for name, server in (("a", one), ("b", other))
+        ]
+        judge = judge_of(*urls)
+        list(judge.ask(prompts(20)))
+        heads = [{headers["Authorization"] for headers in server.headers} for server in (one, other)]
+        assert [len(each) for each in heads] == [1, 1]
+        assert heads[0] != heads[1]
+        assert "pass-word" not in repr(judge) + repr(vars(judge)) + judge.id
+
+
+@given(st.lists(st.sampled_from(["choose", "reply", "busy", "gone", "later"]), max_size=60), st.integers(1, 4))
+def test_whatever_happens_there_is_somebody_to_ask(events, count):
+    wire, addresses = Wire("m", "max_tokens"), addresses_of([f"http://h{n}/v1" for n in range(count)])
+    members = [Endpoint(each, Key(None, each), ExactLabels(wire, each.url), 8) for each in addresses]
+    endpoints, now, sent = Endpoints(members), 0.0, []
+    for event in events:
+        now += 0.1
+        if event == "choose" or not sent:
+            chosen = endpoints.choose(now)
+            free = [each for each in members if now >= each.out_until] or members
+            assert chosen in free
+            sent.append(chosen)
+            continue
+        endpoint = sent.pop(0)
+        if event == "reply":
+            endpoint.replied(now - 0.1, now)
+        elif event == "later":
+            now += 100
+        else:
+            fault = Fault("x", busy=event == "busy", unreached=event == "gone")
+            elsewhere = endpoints.failed(endpoint, fault, now - 0.1, now)
+            assert elsewhere == (event == "gone" and any(now >= each.out_until for each in members))
+        endpoint.in_flight -= 1
+    assert sum(each.in_flight for each in members) == len(sent)
+    assert endpoints.limit(now + 1000) >= count
+    assert endpoints.until(now + 1000) <= now + 1000
