@@ -253,23 +253,24 @@ class ApiJudge:
 
         Nothing is raised inside an ``except``: an error of the SDK holds the request with its headers, and so the key.
         """
-        import httpx2
         import openai
+
+        from biaslab.judges.api.transport import http
 
         login = self._key.header()
         connect = _CONNECT if self._reached else self.patience.reach
         options: Any = {"headers": {"Authorization": login or openai.Omit()}, "max_retries": 0}
-        options["timeout"] = httpx2.Timeout(self.timeout, connect=min(self.timeout, connect))
+        options["timeout"] = http.Timeout(self.timeout, connect=min(self.timeout, connect))
         self.attempts += 1
         try:
             async with asyncio.timeout(self.timeout):
-                response = await client.post(path, cast_to=httpx2.Response, content=content, options=options)
+                response = await client.post(path, cast_to=http.Response, content=content, options=options)
             self._reached = True
             return response.status_code, response.headers, self._key.hide_in(response.content)
         except openai.APIStatusError as error:
             self._reached = True
             return error.status_code, error.response.headers, error.response.content
-        except (openai.OpenAIError, httpx2.HTTPError, OSError, TimeoutError) as error:
+        except (openai.OpenAIError, http.HTTPError, OSError, TimeoutError) as error:
             fault = faults.of_connection(error, self.url)
             fault.unreached &= not self._reached
         raise fault
@@ -293,12 +294,13 @@ class ApiJudge:
 
 def _open(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
     """Open a client of the SDK on its aiohttp transport; certificates are checked, retries are ours."""
-    import httpx2
     import openai
 
-    limits = httpx2.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=30.0)
-    http = openai.DefaultAioHttpClient(limits=limits, timeout=httpx2.Timeout(timeout, connect=min(timeout, _CONNECT)))
-    return openai.AsyncOpenAI(api_key="see-header", base_url=url, max_retries=0, http_client=http)
+    from biaslab.judges.api.transport import http
+
+    limits = http.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=30.0)
+    client = openai.DefaultAioHttpClient(limits=limits, timeout=http.Timeout(timeout, connect=min(timeout, _CONNECT)))
+    return openai.AsyncOpenAI(api_key="see-header", base_url=url, max_retries=0, http_client=client)
 
 
 def _shut(loop: Loop, client: openai.AsyncOpenAI) -> None:
