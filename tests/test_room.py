@@ -38,7 +38,8 @@ def resolve(tmp_path, python, *options, beside=()):
     others = tmp_path / "others.in"
     others.write_text("\n".join(beside))
     uv = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--extra", "all"]
-    where = ["--python-version", python, "--python-platform", "x86_64-manylinux_2_35"]
+    # some of the newest releases want the fifth patch of Python 3.11
+    where = ["--python-version", f"{python}.5", "--python-platform", "x86_64-manylinux_2_35"]
     words = [*uv, *where, "--only-binary", ":all:", "--no-binary", "rouge-score", *options, "pyproject.toml", others]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     if any(words in done.stderr.lower() for words in UNREACHED):
