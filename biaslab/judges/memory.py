@@ -7,6 +7,8 @@ from typing import Any
 import psutil
 import torch
 
+from biaslab.judges.placement import computing_devices, input_device
+
 _SHARE = 4  # one pass may fill a quarter of what is free: caches, other processes and fragmentation need the rest
 _LONGEST = 4096  # tokens
 _PACK = {"cuda": _LONGEST, "mps": 1024}  # tokens of a packed pass; on a CPU larger ones pay more for their mask
@@ -31,8 +33,9 @@ def free_bytes(device: str | torch.device) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def _usable(device: str | torch.device, free: int | None) -> int:
-    return (free_bytes(device) if free is None else free) // _SHARE
+def _usable(model: Any, free: int | None) -> int:
+    """Return what one pass may fill; of several devices, each of which has its turn, on the fullest one."""
+    return (min(map(free_bytes, computing_devices(model))) if free is None else free) // _SHARE
 
 
 def batch_tokens(model: Any, free: int | None = None) -> int:
@@ -51,17 +54,17 @@ def batch_tokens(model: Any, free: int | None = None) -> int:
     heads = int(getattr(config, "num_attention_heads", None) or 1)
     width = torch.finfo(model.dtype).bits // 8
     per_token = width * (8 * hidden + 3 * inner) + 4 * heads * _LONGEST  # activations, attention over a long text
-    return max(1, min(_LONGEST, _usable(model.device, free) // per_token))
+    return max(1, min(_LONGEST, _usable(model, free) // per_token))
 
 
 def pack_tokens(model: Any, batch: int) -> int:
     """Return how many tokens a pack of the prefix tree may have, given what a batch may have."""
-    return min(batch, _PACK.get(model.device.type, _CPU_PACK))
+    return min(batch, _PACK.get(input_device(model).type, _CPU_PACK))
 
 
 def most_logits(model: Any, free: int | None = None) -> int:
     """Return how many logits (positions × vocabulary) one pass may read: three float32 copies of them."""
-    return max(1, min(_MOST_LOGITS, _usable(model.device, free) // 12))
+    return max(1, min(_MOST_LOGITS, _usable(model, free) // 12))
 
 
 def cached_tokens(model: Any, free: int | None = None) -> int:
@@ -70,7 +73,7 @@ def cached_tokens(model: Any, free: int | None = None) -> int:
     heads = int(getattr(config, "num_attention_heads", None) or 1)
     kept = int(getattr(config, "num_key_value_heads", None) or heads)
     width = int(getattr(config, "head_dim", None) or config.hidden_size // heads) * torch.finfo(model.dtype).bits // 8
-    return max(1, _usable(model.device, free) // (2 * int(config.num_hidden_layers) * kept * width))
+    return max(1, _usable(model, free) // (2 * int(config.num_hidden_layers) * kept * width))
 
 
 def window_tokens(free: int | None = None) -> int:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from biaslab.errors import OutOfMemoryError
 from biaslab.judges.batches import Scored, is_out_of_memory
+from biaslab.judges.placement import input_device, is_spread
 from biaslab.judges.tree_pack import Found, Pack
 
 Scores = tuple[int, list[float]]
@@ -57,7 +58,7 @@ class TreeScorer:
     """
 
     def __init__(self, model: Any, max_tokens: int = 512, max_logits: int = 1 << 27) -> None:
-        self.model, self.computed = model, 0
+        self.model, self.device, self.computed = model, input_device(model), 0
         config = model.config.get_text_config()
         self.vocabulary = int(config.vocab_size)
         self.max_tokens = max(1, min(max_tokens, max_logits // self.vocabulary))
@@ -102,7 +103,7 @@ class TreeScorer:
         size, reading = len(pack.tokens), pack.reading()
         last = [size - 1] if keep_last and size else []
         nodes = sorted({n for n in reading if n >= 0} | {*last})
-        logits = torch.empty((0, self.vocabulary), dtype=self.model.dtype, device=self.model.device)
+        logits = torch.empty((0, self.vocabulary), dtype=self.model.dtype, device=self.device)
         if size:
             tokens, depths, ends = self._send([pack.tokens, pack.depths, pack.subtree_ends()])
             output = self.model(
@@ -111,7 +112,7 @@ class TreeScorer:
                 attention_mask=self._mask(pack.depth, depths, ends),
                 past_key_values=cache,
                 use_cache=True,
-                logits_to_keep=self._send(nodes or [size - 1]),
+                logits_to_keep=self._places(nodes or [size - 1]),
             )
             self.computed += size
             logits = output.logits[0] if nodes else logits
@@ -123,8 +124,12 @@ class TreeScorer:
     def _send(self, numbers: list[int] | list[list[int]]) -> torch.Tensor:
         """Copy whole numbers to the model's device without waiting for what runs there."""
         sent = torch.tensor(numbers)
-        pinned = sent.pin_memory() if self.model.device.type == "cuda" else sent
-        return pinned.to(self.model.device, non_blocking=True)
+        pinned = sent.pin_memory() if self.device.type == "cuda" else sent
+        return pinned.to(self.device, non_blocking=True)
+
+    def _places(self, nodes: list[int]) -> torch.Tensor | list[int]:
+        """Return what indexes hidden states; numbers where the model is spread: the last layer may be elsewhere."""
+        return nodes if is_spread(self.model) else self._send(nodes)
 
     def _mask(self, prefix: int, depths: torch.Tensor, ends: torch.Tensor) -> Any:
         """Additive mask of shape (1, 1, pack, prefix + pack), one a layer type where the types differ.
@@ -164,7 +169,7 @@ class _Walk:
         """Yield what `TreeScorer.score` yields; a GPU computes a pack while the one before it is read and handed on."""
         waiting = [(0, len(self.rows), 0)] if self.rows else []
         launched: list[_Launched] = []
-        behind = self.scorer.model.device.type == "cuda"
+        behind = self.scorer.device.type == "cuda"
         while waiting:  # low, high, depth: the sequences low … high − 1 share their first depth tokens
             low, high, depth = waiting.pop()
             self._return_to(depth)

@@ -68,7 +68,7 @@ class Found:
             self._values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
             self._values.copy_(values, non_blocking=True)
             self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._done.record()
+            self._done.record(torch.cuda.current_stream(values.device))
 
     @cached_property
     def values(self) -> dict[_Place, float]:

@@ -201,8 +201,8 @@ def _milp(gains: Floats, seconds: float) -> tuple[Codes, float]:
     number = np.zeros((size, size), np.intp)
     number[one, two] = np.arange(len(one))
     i, j, k = np.array([(a, b, c) for a in range(size) for b in range(a + 1, size) for c in range(b + 1, size)]).T
-    rows = np.repeat(np.arange(len(i)), 3)
-    columns = np.column_stack([number[i, j], number[j, k], number[i, k]]).ravel()
+    rows = np.repeat(np.arange(len(i), dtype=np.int32), 3)  # older SciPy hands HiGHS no 64-bit ones
+    columns = np.column_stack([number[i, j], number[j, k], number[i, k]]).ravel().astype(np.int32)
     triangles = sparse.coo_array((np.tile([1.0, 1.0, -1.0], len(i)), (rows, columns)), shape=(len(i), len(one)))
     worth = 2 * gains[one, two]  # of a 1, against a 0
     found = optimize.milp(

@@ -99,7 +99,9 @@ class Ratio:
         if not self.margin or self.null is None or found.n_contexts < 2:
             return found
         note = f"tested is a departure from {self.null:g} by more than {self.margin:g}, which the interval allows for"
-        low, high = np.clip((found.ci_low - self.margin, found.ci_high + self.margin), *(self.bounds or (None, None)))
+        low, high = np.clip(
+            (found.ci_low - self.margin, found.ci_high + self.margin), *(self.bounds or (-np.inf, np.inf))
+        )
         said = "; ".join(filter(None, [found.note, note]))
         return replace(found, ci_low=float(low), ci_high=float(high), note=said)
 

@@ -35,7 +35,7 @@ def paragraphs(text):
 def test_each_judge_has_a_paragraph_with_bias_size_certainty_and_advice(audited):
     found = paragraphs(page(audited, width=WIDE))
     assert "● is biased: position" in found["keen"]
-    row = audited.set_index(["judge", "metric"]).loc[("keen", "first_position_rate")].iloc[0]
+    row = audited[(audited["judge"] == "keen") & (audited["metric"] == "first_position_rate")].iloc[0]
     assert f"{row['estimate']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}], q <0.001" in found["keen"]
     assert "→ ask every pair in both orders" in found["keen"]
     assert "is biased" not in found["fair"]

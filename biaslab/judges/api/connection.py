@@ -90,39 +90,41 @@ class Connection:
 
         Nothing is raised inside an ``except``: an error of the SDK holds the request with its headers, and so the key.
         """
-        import httpx2
         import openai
+
+        from biaslab.judges.api.transport import http
 
         endpoint, owner = self._endpoint, self._owner
         url = path if "://" in path else endpoint.url + path
         connect = _CONNECT if endpoint.is_reached and not endpoint.out_until else owner.patience.reach
         options: Any = {"headers": {"Authorization": endpoint.key.header() or openai.Omit()}, "max_retries": 0}
-        options["timeout"] = httpx2.Timeout(owner.timeout, connect=min(owner.timeout, connect))
+        options["timeout"] = http.Timeout(owner.timeout, connect=min(owner.timeout, connect))
         owner.attempts += 1
         try:
             async with asyncio.timeout(owner.timeout):
                 if content is None:
-                    response = await self._client.get(url, cast_to=httpx2.Response, options=options)
+                    response = await self._client.get(url, cast_to=http.Response, options=options)
                 else:
-                    response = await self._client.post(url, cast_to=httpx2.Response, content=content, options=options)
+                    response = await self._client.post(url, cast_to=http.Response, content=content, options=options)
             endpoint.is_reached = True
             return response.status_code, response.headers, endpoint.key.hide_in(response.content)
         except openai.APIStatusError as error:
             endpoint.is_reached = True
             return error.status_code, error.response.headers, error.response.content
-        except (openai.OpenAIError, httpx2.HTTPError, OSError, TimeoutError) as error:
+        except (openai.OpenAIError, http.HTTPError, OSError, TimeoutError) as error:
             fault = faults.of_connection(error, endpoint.url)
         raise fault
 
 
 def open_client(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
     """Open a client of the SDK on its aiohttp transport; certificates are checked, retries are ours."""
-    import httpx2
     import openai
 
-    limits = httpx2.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=30.0)
-    http = openai.DefaultAioHttpClient(limits=limits, timeout=httpx2.Timeout(timeout, connect=min(timeout, _CONNECT)))
-    return openai.AsyncOpenAI(api_key="see-header", base_url=url, max_retries=0, http_client=http)
+    from biaslab.judges.api.transport import http
+
+    limits = http.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=30.0)
+    client = openai.DefaultAioHttpClient(limits=limits, timeout=http.Timeout(timeout, connect=min(timeout, _CONNECT)))
+    return openai.AsyncOpenAI(api_key="see-header", base_url=url, max_retries=0, http_client=client)
 
 
 def shut(loop: Loop, client: openai.AsyncOpenAI) -> None:

@@ -25,7 +25,7 @@ _TOO_LONG = re.compile(
 )
 _FILTERED = re.compile(r"content[_ ]filter|content management policy|content_policy_violation", re.IGNORECASE)
 _LOGPROBS = re.compile(r"log_?probs|\becho\b", re.IGNORECASE)
-_UNCONNECTED = frozenset({"ConnectError", "ConnectTimeout"})  # names of httpx2, which need not be imported for them
+_UNCONNECTED = frozenset({"ConnectError", "ConnectTimeout"})  # names of httpx, which need not be imported
 _NO_COMPLETIONS = frozenset({400, 404, 405, 422, 501})
 _UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _REMEDY = {

@@ -1,0 +1,125 @@
+"""Where a model lies: on one device, or spread over several, over main memory and over the disk by accelerate.
+
+accelerate hooks every part of a model that is spread: inputs are moved to the part's own device, weights that were put
+aside are fetched for each pass, and what the whole model returns comes back to where its inputs were. Each layer caches
+keys and values where it computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from biaslab.checks import did_you_mean
+from biaslab.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+SPREADS = ("auto", "balanced", "balanced_low_0", "sequential")
+ASIDE = frozenset({"cpu", "disk"})  # weights that lie here are computed with on the first GPU, if there is one
+
+#: How a model is spread: by a rule of accelerate, or parts by name with the device of each, ``"cpu"`` or ``"disk"``.
+DeviceMap = str | Mapping[str, str | int]
+
+
+def choose_device(device: str | None) -> str:
+    """Return the device asked for, else CUDA, else MPS, else the CPU."""
+    import torch
+
+    if device is None:
+        if torch.cuda.is_available():
+            return "cuda"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    _require_usable("device", device, "leave it out to choose one")
+    return device
+
+
+def choose_main_device(device_map: DeviceMap, device: str | None = None) -> str:
+    """Check how a model is to be spread, and return the device that its inputs go to.
+
+    Parameters
+    ----------
+    device_map : str or mapping
+        One of ``"auto"``, ``"balanced"``, ``"balanced_low_0"``, ``"sequential"``; or the device of each part.
+    device : str, optional
+        Must not be given beside it.
+
+    Raises
+    ------
+    InputError
+        If both are given, the rule is unknown, or a part is to lie on a device that cannot be used here.
+
+    Examples
+    --------
+    >>> choose_main_device({"model.embed_tokens": "cpu", "model.layers": "disk", "model.norm": "cpu", "lm_head": "cpu"})
+    'cpu'
+    """
+    import torch
+
+    if device is not None:
+        raise InputError(
+            "device_map", device_map, f"given without device, which is {device!r}", "leave one of them out"
+        )
+    if isinstance(device_map, str):
+        if device_map not in SPREADS:
+            close = did_you_mean(device_map, SPREADS) or f"for one device write device={device_map!r}"
+            raise InputError(
+                "device_map", device_map, f"one of {', '.join(SPREADS)}, or the device of each part", close
+            )
+        return choose_device(None)
+    if not isinstance(device_map, Mapping) or not device_map or not all(isinstance(part, str) for part in device_map):
+        raise InputError("device_map", device_map, f"one of {', '.join(SPREADS)}, or parts by name with their devices")
+    for part, where in device_map.items():
+        if where != "disk":
+            _require_usable(f"device_map[{part!r}]", where, "or write 'disk'")
+    computing = [where for where in device_map.values() if where not in ASIDE]
+    return str(torch.device(computing[0])) if computing else "cpu"
+
+
+def _require_usable(name: str, device: str | int | None, remedy: str) -> None:
+    import torch
+
+    try:
+        usable = device is not None and torch.empty(0, device=device).device.type != "meta"
+    except (RuntimeError, AssertionError, TypeError):
+        usable = False
+    if not usable:
+        raise InputError(name, device, "a device that torch can use here", remedy)
+
+
+def choose_dtype(dtype: str | None, device: str) -> str:
+    """Return the dtype asked for, else bfloat16 on CUDA, float16 on MPS, float32 on the CPU.
+
+    bfloat16 keeps 8 bits of a logit's mantissa, too few to compare labels closely, so it is never a CPU's default.
+    """
+    allowed = ("float32", "bfloat16", "float16")
+    if dtype is None:
+        return {"cuda": "bfloat16", "mps": "float16"}.get(device.split(":")[0], "float32")
+    if dtype not in allowed:
+        raise InputError("dtype", dtype, f"one of {', '.join(allowed)}, or None to choose")
+    return dtype
+
+
+def is_spread(model: Any) -> bool:
+    """Say whether accelerate moves what goes through a model, so that its parts may lie on several devices."""
+    return hasattr(model, "_hf_hook")
+
+
+def input_device(model: Any) -> torch.device:
+    """Return the device of a model's inputs and outputs; its weights may lie elsewhere."""
+    import torch
+
+    where = getattr(getattr(model, "_hf_hook", None), "execution_device", None)
+    found = torch.device(where) if where is not None else model.device
+    return torch.device("cpu") if found.type == "meta" else found
+
+
+def computing_devices(model: Any) -> list[torch.device]:
+    """Return the devices that a model computes on, the one of its inputs first."""
+    import torch
+
+    first = input_device(model)
+    spread = getattr(model, "hf_device_map", {}).values() if is_spread(model) else ()
+    others = [torch.device(where) for where in spread if where not in ASIDE]
+    return list(dict.fromkeys([first, *others]))
