@@ -22,7 +22,7 @@ SECRET = "sk-nobody-may-read-this"
 #: What would take minutes on any judge, made smaller.
 SMALLER = {
     "audit": {"sources": ["pandalm"]},
-    "baselines": {"n_comparisons": None},  # of four contexts a few drawn pairs may leave more than 5 % of candidates out
+    "baselines": {"n_comparisons": None},  # a few drawn pairs of four contexts leave out too many candidates
     "budget": {"draws": 4},
     "calibration": {"studies": 40, "population": 200, "curve": [12]},
     "inheritance": {"n_recorded": 8},
