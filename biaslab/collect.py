@@ -143,6 +143,7 @@ def collect(
     480
     """
     require_study(probe, judge, dataset)
+    next(iter(probe.design(dataset)), None)  # says what is wrong with it before there is a store
     kept = store if store is None or isinstance(store, Store) else Store(store)
     try:
         with (

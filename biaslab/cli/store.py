@@ -10,7 +10,7 @@ import typer
 from biaslab.output import count
 from biaslab.store import Store
 
-app = typer.Typer(help="Look into a store of replies, export it, delete from it, merge several.", no_args_is_help=True)
+app = typer.Typer(help="Look into a store of replies, export, trim or merge it.", no_args_is_help=True)
 
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The store's file, such as replies.sqlite.")]
 

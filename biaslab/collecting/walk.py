@@ -68,7 +68,7 @@ class Walk:
     postfix: Postfix
     tells: bool = False
     out: str | PathLike[str] | None = None
-    attrs: dict[str, Any] = field(default_factory=dict)
+    attrs: dict[str, Any] = field(default_factory=lambda: {"asked": 0, "stored": 0})
     models: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -158,16 +158,23 @@ class Walk:
             requests = dict.fromkeys([trial.request for trial in window])
             keys = {each: request_key(each, study["judge"]) for each in requests if hash(each) in found.shared}
             replies = {each: again[key] for each, key in keys.items() if key in again}
-            self._ask([each for each in requests if each not in replies], replies)
+            for part in self._affordable([each for each in requests if each not in replies]):
+                self._ask(part, replies)
             if len(replies) < len(requests) or any(each not in replies for each in requests):
                 raise JudgeError(f"the judge {self.judge.id!r} left requests unanswered")
             again |= {key: replies[each] for each, key in keys.items()}
             yield judged(probe, columns, study, window, replies)
 
+    def _affordable(self, requests: list[Request]) -> Iterator[list[Request]]:
+        """Cut requests so that none is asked, not even with others in one pack, that a budget does not have."""
+        start = 0
+        while start < len(requests):
+            left = len(requests) if self.spent.budget.requests is None else self.spent.requests_left
+            yield requests[start : start + left]
+            start += left
+
     def _ask(self, requests: list[Request], replies: dict[Request, Reply]) -> None:
         """Ask some requests and add the replies."""
-        if not requests:
-            return
         packs = packs_of(self.source, requests)
         with closing(packs) if isinstance(packs, Closable) else nullcontext():
             for pack in packs:

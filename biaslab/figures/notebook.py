@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any
@@ -117,7 +117,7 @@ def execute(task: Task) -> Run | Failure:
         with tempfile.TemporaryDirectory() as folder, _quietly():
             tally = Path(folder) / "tally.json"
             ignored = _papermill(task, tally)
-            counts = json.loads(tally.read_text(encoding="utf-8")) if tally.exists() else asdict(Tally())
+            counts = json.loads(tally.read_text(encoding="utf-8")) if tally.exists() else Tally().counts
     except Exception as error:  # whatever papermill, the kernel or the notebook raises
         return _failure(task, error)
     except KeyboardInterrupt:
@@ -133,7 +133,7 @@ def execute(task: Task) -> Run | Failure:
 def load_ipython_extension(shell: Any) -> None:
     """Write in a notebook's kernel what judges with a store were asked; IPython loads it, see `_kernel`."""
     target = Path(os.environ[_TALLY])
-    shell.events.register("post_run_cell", lambda _: target.write_text(json.dumps(asdict(PROCESS)), encoding="utf-8"))
+    shell.events.register("post_run_cell", lambda _: target.write_text(json.dumps(PROCESS.counts), encoding="utf-8"))
 
 
 def _papermill(task: Task, tally: Path) -> tuple[str, ...]:

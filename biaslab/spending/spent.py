@@ -41,6 +41,11 @@ class Spent:
         for reply in replies:
             self.requests, self.usage = self.requests + 1, self.usage + reply.usage
 
+    @property
+    def requests_left(self) -> int:
+        """How many requests the budget, which limits them, still has: at least one, after which the limit is seen."""
+        return max(1, (self.budget.requests or 0) - self.requests)
+
     def dollars(self) -> float:
         """Return what the replies cost."""
         return 0.0 if self.budget.prices is None else dollars(self.usage, self.budget.prices)

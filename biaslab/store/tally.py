@@ -35,6 +35,12 @@ class Tally:
     stored_tokens: int = 0
     usage: Usage = field(default_factory=Usage, repr=False, compare=False)
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """What is asked and stored, by name."""
+        names = ("asked", "stored", "asked_tokens", "stored_tokens")
+        return {name: getattr(self, name) for name in names}
+
     def count(self, reply: Reply, asked: bool) -> None:
         """Count one reply, which the judge gave now or not."""
         if asked:
