@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.errors import MissingDataWarning, SharedRequestsWarning, TrialsError
 from biaslab.progress import progress_bar
 from biaslab.stats.clusters import shared_requests
-from biaslab.stats.estimate import ROUNDING, Estimate, settled, undefined
+from biaslab.stats.estimate import ROUNDING, Estimate, settled, undefined, without_interval
 from biaslab.stats.frame import LEADING, TRAILING
 from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
 
@@ -65,14 +65,16 @@ class Together:
         return ""
 
     def combined(self, weights: ArrayLike) -> Estimate:
-        """Estimate a weighted sum of the values, tested against 0 with t."""
+        """Estimate a weighted sum of the values, tested against 0 with t; without interval where contexts do not vary."""
         missing = self._missing()
         if missing:
             return undefined(missing, self.contexts)
         w = np.asarray(weights, float)
         value, error = float(w @ self.values), float(np.linalg.norm(self.errors @ w))
         if error <= ROUNDING * float(np.abs(self.values).max()):
-            note = "contexts do not vary: the interval has no width"
+            if value:
+                return without_interval(value, self.contexts, "contexts do not vary: no interval")
+            note = "the same in every context: the interval has no width"
             return Estimate(value, math.nan, value, value, math.nan, math.nan, self.contexts, "none", note)
         ends = student(value, error, self.contexts, self.level)
         effect, note = effect_or_why_not(error, self.contexts)

@@ -1,5 +1,7 @@
 """Judges compared on the contexts that both judged: the difference, its interval, its errors."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -70,7 +72,15 @@ def test_a_judge_does_not_differ_from_itself(data, both):
     row = shift(bl.compare([both[0], again], metrics=METRIC, progress=False))
     assert row["estimate"] == 0
     assert not row["p_value"] < 1
-    assert "do not vary" in row["note"]
+    assert "the same in every context" in row["note"]
+
+
+def test_a_difference_that_no_context_varies_has_no_interval(data, both):
+    fixed = [both[0].assign(judge=name, value=value) for name, value in (("one", 0.9), ("other", 0.2))]
+    row = shift(bl.compare(fixed, metrics=METRIC, progress=False))
+    assert abs(row["estimate"]) > 0
+    assert math.isnan(row["ci_low"])
+    assert "no interval" in row["note"]
 
 
 @settings(max_examples=10, deadline=None)
