@@ -65,7 +65,7 @@ class Together:
         return ""
 
     def combined(self, weights: ArrayLike) -> Estimate:
-        """Estimate a weighted sum of the values, tested against 0 with t; without interval where contexts do not vary."""
+        """Estimate a weighted sum of the values, tested against 0 with t; no interval where contexts do not vary."""
         missing = self._missing()
         if missing:
             return undefined(missing, self.contexts)
