@@ -148,6 +148,6 @@ def test_the_embedded_judge_is_asked_once(tmp_path):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
         results.append((done.stdout, pd.read_csv(tmp_path / "figures" / "position__estimates.csv")))
-    assert "24 judge calls" in results[0][0]
+    assert "16 judge calls" in results[0][0]
     assert "0 judge calls" in results[1][0].splitlines()[-1]
     pd.testing.assert_frame_equal(results[0][1], results[1][1])
