@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 Path = tuple[int, ...]
 
 
@@ -81,7 +83,8 @@ class LabelTrie:
         KeyError
             If a token is missing.
         """
-        return tuple(_log_sum([self._log_share(path, levels) for path in ways]) for ways in self.paths)
+        shares = ([self._log_share(path, levels) for path in ways] for ways in self.paths)
+        return tuple(min(float(np.logaddexp.reduce(ways)), 0.0) for ways in shares)
 
     def _log_share(self, path: Path, levels: Mapping[Path, Mapping[int, float]]) -> float:
         """Return log P(the answer begins with the path, and goes on to no other label)."""
@@ -91,11 +94,3 @@ class LabelTrie:
 
     def _all(self) -> Iterable[Path]:
         return (path for ways in self.paths for path in ways)
-
-
-def _log_sum(levels: Sequence[float]) -> float:
-    """Return the logarithm of a sum of probabilities from theirs."""
-    most = max(levels)
-    if most == -math.inf:
-        return most
-    return min(most + math.log(sum(math.exp(level - most) for level in levels)), 0.0)

@@ -1,0 +1,136 @@
+"""Prompt templates: which there are, and what is printed when one is filled."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from itertools import count
+from typing import Any
+
+import jinja2
+from jinja2 import nodes
+
+from biaslab.checks import require_one_of
+from biaslab.errors import InputError
+
+#: What is not in a prompt unless it is asked for.
+_ABSENT: dict[str, Any] = {"ties": False, "heading": "", "headings": ("", ""), "note": "", "cue": "", "steps": ()}
+_COMMENT = re.compile(r"\{#(.*?)#\}", re.DOTALL)
+
+
+def available() -> dict[str, str]:
+    """Return every template's name and its provenance."""
+    sources = sorted(f for f in folder().iterdir() if f.name.endswith(".j2"))
+    return {f.name.removesuffix(".j2"): _provenance(f.read_text(encoding="utf-8")) for f in sources}
+
+
+def render(name: str, **variables: Any) -> str:
+    """Fill a template.
+
+    Parameters
+    ----------
+    name : str
+        One of `available`.
+    **variables
+        What the template's comment lists. ``adjective`` is looked up from ``attribute`` where it is not given.
+
+    Returns
+    -------
+    str
+        The prompt, without white space at its ends.
+
+    Raises
+    ------
+    InputError
+        If the template is unknown or one of its variables is missing.
+    """
+    return _filled(name, variables).strip()
+
+
+def _filled(name: str, variables: Mapping[str, Any]) -> str:
+    adjective = adjectives().get(str(variables.get("attribute")))
+    try:
+        return _template(name).render({"adjective": adjective, **_ABSENT, **variables})
+    except jinja2.UndefinedError as error:
+        raise InputError(f"template {name}", str(error), "all variables that its comment lists") from error
+
+
+def prepare(name: str, texts: tuple[str, ...], **variables: Any) -> tuple[str, ...]:
+    r"""Fill a template but for its texts: many prompts of one form, put together from it, cost a fraction of `render`.
+
+    Parameters
+    ----------
+    name : str
+        One of `available`.
+    texts : tuple of str
+        Variables that the template prints as they are, once each, in this order, and uses for nothing else.
+    **variables
+        The others.
+
+    Returns
+    -------
+    tuple of str
+        What stands before the first text, between one and the next, and behind the last; with white space at its ends,
+        which `render` takes off.
+
+    Raises
+    ------
+    InputError
+        As `render` does; or if the template does something else with the texts.
+
+    Examples
+    --------
+    >>> prepare("scoring_1", ("context", "candidate"), noun="summary", attribute="fluency", low=1, high=5)[:2]
+    ('', '\n\nSummary: ')
+    """
+    if _printed_once(name, texts) != texts:
+        raise InputError("texts", texts, f"variables that template {name} only prints, once each and in this order")
+    marks = (f"\0{number}\0" for number in count())
+    mark = next(mark for mark in marks if repr(mark)[1:-1] not in repr(variables))
+    return tuple(_filled(name, variables | dict.fromkeys(texts, mark)).split(mark))
+
+
+@cache
+def adjectives() -> dict[str, str]:
+    """Return the adjective that prompts use for an attribute ("coherence" → "coherent")."""
+    return dict(json.loads(folder().joinpath("adjectives.json").read_text(encoding="utf-8")))
+
+
+@cache
+def _template(name: str) -> jinja2.Template:
+    require_one_of("template", name, tuple(available()))
+    return _environment().from_string(_source(name))
+
+
+def _printed_once(name: str, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of some variables that a template prints as they are and uses for nothing else, in its order."""
+    require_one_of("template", name, tuple(available()))
+    tree = _environment().parse(_source(name))
+    printed = [each for shown in tree.find_all(nodes.Output) for each in shown.nodes if isinstance(each, nodes.Name)]
+    times = Counter(each.name for each in tree.find_all(nodes.Name))
+    return tuple(each.name for each in printed if each.name in texts and times[each.name] == 1)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701 - plain text
+    made.filters["plural"] = lambda noun: noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return made
+
+
+def _source(name: str) -> str:
+    return str(folder().joinpath(f"{name}.j2").read_text(encoding="utf-8"))
+
+
+def _provenance(source: str) -> str:
+    found = _COMMENT.search(source)
+    return " ".join(found[1].split()) if found else ""
+
+
+def folder() -> Any:
+    """Return where templates and lists lie."""
+    return files("biaslab.prompts")
