@@ -11,7 +11,7 @@ WHEELS := --only-binary :all: --no-binary rouge-score
 .PHONY: figures test lowest test-lowest check lab docs clean
 
 figures: $(VENV)/.runtime
-	$(BIN)/biaslab figures --jobs 2 $(ARGS)
+	$(BIN)/biaslab figures --changed --jobs 2 $(ARGS)
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)

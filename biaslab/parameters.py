@@ -46,11 +46,16 @@ def types_of(notebook: Path) -> dict[str, Any]:
     says what is meant, and behind a number a word in quotes that it may stand there. Papermill's own reading drops
     lines with a second "=", as in a comment.
     """
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    tagged = next((cell for cell in cells if "parameters" in cell["metadata"].get("tags", ())), {"source": ""})
-    source = "".join(tagged["source"])
+    source = parameters_cell(notebook)
     comments = {line.partition(" ")[0].rstrip(":="): line.partition("#")[2].strip() for line in source.splitlines()}
     return {name: _type(value, comments.get(name, "")) for name, value in defaults(source).items()}
+
+
+def parameters_cell(notebook: Path) -> str:
+    """Return the source of a notebook's cell of parameters; empty where it has none."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    tagged = next((cell for cell in cells if "parameters" in cell["metadata"].get("tags", ())), {"source": ""})
+    return "".join(tagged["source"])
 
 
 def check_injected() -> None:

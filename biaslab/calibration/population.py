@@ -16,6 +16,7 @@ from biaslab.core import Calibration, Judge, Probe
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, MissingDataWarning, SharedRequestsWarning
 from biaslab.stats import Resampling
+from biaslab.stats.together import texts_as_objects
 
 _TOGETHER = 25  # studies that are estimated in one call, which saves a third of the time
 _ATTRIBUTES = {"coherence": "How well the sentences fit together.", "fluency": "How well each sentence reads."}
@@ -157,8 +158,7 @@ class Population:
         """Take the trials of a population whose metric is known, and get them ready to be drawn."""
         codes, names = pd.factorize(trials["context_id"])
         counts = np.bincount(codes, minlength=len(names))
-        texts = trials.columns[trials.dtypes == "str"]
-        trials = trials.astype(dict.fromkeys(texts, object))  # rows of these are drawn and compared more quickly
+        trials = texts_as_objects(trials)
         trials.attrs = {}  # which every frame that is made of one copies
         if "key" in trials:
             trials["key"] = pd.factorize(trials["key"])[0]

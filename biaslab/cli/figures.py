@@ -41,6 +41,9 @@ def figures(
         list[str] | None, typer.Option(metavar="NAME", help="Execute this notebook; may be repeated.")
     ] = None,
     jobs: Annotated[int, typer.Option(help="Notebooks that run at once.")] = 1,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Leave out notebooks whose figures are up to date.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder of the figures.")] = Path("figures"),
     store: StorePath = Path("judgements.sqlite"),
 ) -> None:
@@ -48,6 +51,8 @@ def figures(
 
     What is not given is left to each notebook: the embedded judge, bundled texts.
     -p sets a parameter of the notebooks that have it, such as -p n_pairs=3.
+    --changed executes what it must: figures are up to date while notebook, parameters, the files that they name,
+    biaslab and all that is installed are what they were.
     """
     from biaslab.figures.costs import cost, describe
     from biaslab.figures.precision import FILE, describe_precision, measure_precision
@@ -65,7 +70,7 @@ def figures(
         attributes = parameters["attributes"].split(",") if "attributes" in parameters else None
         named = name_dataset(dataset, columns, scale, noun, attributes)
         settings: dict[str, Any] = {"judge": judge, "dataset": named, "path": path, "contexts": contexts}
-        settings["parameters"] = parameters
+        settings |= {"parameters": parameters, "changed": changed}
         progress = sys.stderr.isatty()
         regenerate(only or None, **settings, jobs=jobs, out=out, store=store, progress=progress, report=report)
     finally:
@@ -75,4 +80,7 @@ def figures(
                 typer.echo(f"{out / 'index.html'} shows all figures of the folder")
             if told := describe_precision(measure_precision(out)):
                 typer.echo(f"{told} ({out / FILE})")
-            typer.echo(f"{made} in {time.monotonic() - started:.0f} s; {cost(runs)}")
+            executed = [run for run in runs if not run.up_to_date]
+            if executed != runs:
+                made += f", {len(runs) - len(executed)} of them up to date,"
+            typer.echo(f"{made} in {time.monotonic() - started:.0f} s; {cost(executed)}")

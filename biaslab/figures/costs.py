@@ -11,6 +11,8 @@ from biaslab.output import count
 
 def describe(run: Run) -> str:
     """Say what one notebook made, and what it cost."""
+    if run.up_to_date:
+        return f"{run.notebook}: {count(len(run.figures), 'figure')}, up to date"
     lines = [f"{run.notebook}: {count(len(run.figures), 'figure')} in {run.seconds:.0f} s; {cost([run])}"]
     stems = dict.fromkeys(file.with_suffix("") for file in run.files)
     for stem in stems:

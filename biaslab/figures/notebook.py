@@ -48,6 +48,8 @@ class Run:
         Rows of the CSV files among ``files``.
     ignored : tuple of str
         Parameters that were given and that the notebook does not have.
+    up_to_date : bool
+        It was not executed, as it would do the same again: the rest says what it did when it was.
     """
 
     notebook: str
@@ -59,6 +61,7 @@ class Run:
     stored_tokens: int
     estimates: int
     ignored: tuple[str, ...] = ()
+    up_to_date: bool = False
 
     @property
     def figures(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from biaslab.figures.gallery import Line, write_index
 from biaslab.figures.given import read_given
 from biaslab.figures.notebook import Failure, Run, Task, execute, minutes, short_name
 from biaslab.figures.precision import write_precision
+from biaslab.figures.up_to_date import earlier_run, inputs, remember
 from biaslab.output import count
 from biaslab.store import Store
 
@@ -48,6 +49,7 @@ def regenerate(
     notebooks: str | PathLike[str] | None = None,
     progress: bool = True,
     report: Callable[[Run], object] | None = None,
+    changed: bool = False,
 ) -> list[Run]:
     """Execute notebooks, which write their figures, and write an ``index.html`` of all figures beside them.
 
@@ -79,11 +81,14 @@ def regenerate(
         Show a progress bar per notebook (with one job).
     report : callable, optional
         Called with each `Run` as soon as it is there.
+    changed : bool
+        Execute a notebook only where something that its figures depend on has changed since they were made:
+        `biaslab.figures.up_to_date.inputs`.
 
     Returns
     -------
     list of Run
-        In the order of the notebooks' names.
+        In the order of the notebooks' names; with `changed`, also of those that are up to date.
 
     Raises
     ------
@@ -108,9 +113,12 @@ def regenerate(
     always = {"store": str(store), "out": str(out)}
     jobs = min(jobs, len(chosen))
     tasks = [Task(source, Path(runs) / source.name, wanted, always, progress, jobs) for source in chosen]
+    made_of = {task.source.stem: inputs(task) for task in tasks}
     results: dict[str, Run | Failure] = {}
-    for task, result in _run_all(tasks, jobs):
+    for task, result in _results(tasks, jobs, made_of if changed else {}):
         results[task.source.stem] = result
+        if isinstance(result, Run) and not result.up_to_date:
+            remember(task, result, made_of[task.source.stem])
         if report is not None and isinstance(result, Run):
             report(result)
     done = [result for source in chosen if isinstance(result := results[source.stem], Run)]
@@ -189,6 +197,18 @@ def _make_folder(name: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(name, str(folder), "a folder that exists or can be created") from error
+
+
+def _results(tasks: Sequence[Task], jobs: int, made_of: Mapping[str, str]) -> Iterator[tuple[Task, Run | Failure]]:
+    """Yield what is up to date, then what the rest does; without `made_of` all are executed."""
+    due = []
+    for task in tasks:
+        known = earlier_run(task, made_of[task.source.stem]) if made_of else None
+        if known is None:
+            due.append(task)
+        else:
+            yield task, known
+    yield from _run_all(due, jobs)
 
 
 def _run_all(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Run | Failure]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 import torch
@@ -121,7 +121,11 @@ class BatchScorer:
         self._vocabulary = int(model.config.get_text_config().vocab_size)
 
     def score(self, sequences: Sequence[Scored]) -> Iterator[tuple[int, list[float]]]:
-        """Yield (index, log-probabilities of the scored tokens) as each batch completes, longest first.
+        """Yield (index, log-probabilities of the scored tokens), as `packs` does, one by one."""
+        return chain.from_iterable(self.packs(sequences))
+
+    def packs(self, sequences: Sequence[Scored]) -> Iterator[list[tuple[int, list[float]]]]:
+        """Yield (index, log-probabilities of the scored tokens) of each batch as it completes, longest first.
 
         Raises
         ------
@@ -134,7 +138,7 @@ class BatchScorer:
         while at < len(order):
             size = self._batch_size(sequences[i] for i in islice(order, at, None))
             results = halving(run, [sequences[i] for i in order[at : at + size]], self._shrink, order[at])
-            yield from zip(order[at : at + size], results, strict=False)
+            yield list(zip(order[at : at + size], results, strict=False))
             at += len(results)
 
     def _batch_size(self, rest: Iterator[Scored]) -> int:

@@ -99,8 +99,8 @@ class Generator:
         self.max_batch_tokens, self.max_cached_tokens = max_batch_tokens, max_cached_tokens
         self.opening = opening or (decoder_start(model),) if model.config.is_encoder_decoder else ()
 
-    def generate(self, rows: Sequence[Prompted]) -> Iterator[tuple[int, list[int], bool]]:
-        """Yield (index, generated ids without terminator, whether a terminator ended it), batch by batch.
+    def generate(self, rows: Sequence[Prompted]) -> Iterator[list[tuple[int, list[int], bool]]]:
+        """Yield (index, generated ids without terminator, whether a terminator ended it) of each batch as it completes.
 
         Raises
         ------
@@ -111,8 +111,7 @@ class Generator:
         while order:
             batch = self._batch(order, rows)
             results = halving(self._run, [rows[i] for i in batch], self._shrink, batch[0])
-            for index, (ids, stopped) in zip(batch, results, strict=False):
-                yield index, ids, stopped
+            yield [(index, ids, stopped) for index, (ids, stopped) in zip(batch, results, strict=False)]
             order = order[len(results) :]
 
     def _batch(self, order: Sequence[int], rows: Sequence[Prompted]) -> list[int]:

@@ -10,6 +10,7 @@ import tempfile
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,9 +87,8 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
     require_extra("local", f"the model {model!r}")
     if model in _WHEELS:
         path = _embedded_file(model)
-        if path.suffix == ".gguf":
-            return ModelSource(model, str(path.parent), path.name, _fingerprint([path]))
-        return ModelSource(model, str(path.parent), None, _fingerprint(_model_files(path.parent)))
+        name = path.name if path.suffix == ".gguf" else None
+        return ModelSource(model, str(path.parent), name, _installed_fingerprint(path))
     path = Path(model).expanduser()
     if path.suffix == ".gguf" and path.is_file():
         return ModelSource(path.stem, str(path.parent), path.name, _fingerprint([path]))
@@ -255,6 +255,12 @@ def _embedded_file(model: str = EMBEDDED) -> Path:
 
 def _model_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.suffix in _MODEL_FILES)
+
+
+@cache
+def _installed_fingerprint(file: Path) -> str:
+    """Hash an embedded model once a process: an installed file stays as it is, and cross-fits load it often."""
+    return _fingerprint([file] if file.suffix == ".gguf" else _model_files(file.parent))
 
 
 def _fingerprint(paths: list[Path]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Usage, as_prompt, require_kinds
+from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Usage, as_prompt, one_by_one, require_kinds
 from biaslab.errors import JudgeError, OutOfMemoryError, PromptTooLongError
 from biaslab.judges.loading import EMBEDDED, find_model, load_model
 from biaslab.judges.placement import DeviceMap, choose_device, choose_dtype, choose_main_device, input_device
@@ -18,7 +18,7 @@ from biaslab.output import html_table
 if TYPE_CHECKING:
     from biaslab.judges.batches import BatchScorer, Scored
     from biaslab.judges.encoding import Encoder
-    from biaslab.judges.generation import Generator
+    from biaslab.judges.generation import Generator, Prompted
     from biaslab.judges.prefix_tree import TreeScorer
 
 
@@ -138,7 +138,11 @@ class LocalJudge:
                 self._encode(request)
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
-        """Answer every request once, each as soon as its pack or batch is done; a window of them is held at a time."""
+        """Answer every request once, as `packs` does, one by one."""
+        return one_by_one(self.packs(requests))
+
+    def packs(self, requests: Iterable[Request]) -> Iterator[list[tuple[Request, Reply]]]:
+        """Answer what a forward pass or a batch completes, as soon as it is done; a window is held at a time."""
         for window in self._windows(requests):
             scored: dict[Request, list[Scored]] = {r: e for r, e in window.items() if not isinstance(r, Completion)}
             written = {r: e[0].ids for r, e in window.items() if isinstance(r, Completion)}
@@ -281,28 +285,31 @@ class LocalJudge:
             for label, ids in zip(request.labels, labels, strict=True)
         ]
 
-    def _score(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[tuple[Request, Reply]]:
+    def _score(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[list[tuple[Request, Reply]]]:
         """Score the sequences of all requests together; a request is answered when its last one is."""
         parts = [(request, at) for request, sequences in encoded.items() for at in range(len(sequences))]
         found: dict[Request, dict[int, list[float]]] = {}
         with _naming_index([request for request, _ in parts]):
-            for index, values in self._scorer.score([s for sequences in encoded.values() for s in sequences]):
-                request, at = parts[index]
-                done = found.setdefault(request, {})
-                done[at] = values
-                if len(done) == len(encoded[request]):
-                    usage = Usage(prompt_tokens=max(len(s.ids) for s in encoded[request]))
-                    yield request, _scored_reply(request, found.pop(request), usage)
+            for pack in self._scorer.packs([s for sequences in encoded.values() for s in sequences]):
+                for index, values in pack:
+                    request, at = parts[index]
+                    found.setdefault(request, {})[at] = values
+                met = dict.fromkeys(parts[index][0] for index, _ in pack)
+                done = [request for request in met if len(found[request]) == len(encoded[request])]
+                if done:
+                    yield [(request, _scored_reply(request, found.pop(request), encoded[request])) for request in done]
 
-    def _complete(self, prompts: Mapping[Completion, tuple[int, ...]]) -> Iterator[tuple[Request, Reply]]:
+    def _complete(self, prompts: Mapping[Completion, tuple[int, ...]]) -> Iterator[list[tuple[Request, Reply]]]:
         from biaslab.judges.generation import Prompted
 
         rows = [Prompted(request, prompt, _seed(request)) for request, prompt in prompts.items()]
         with _naming_index(list(prompts)):
-            for index, ids, stopped in self._generator.generate(rows):
-                usage = Usage(prompt_tokens=len(rows[index].prompt), completion_tokens=len(ids))
-                reason = "stop" if stopped else "length"
-                yield rows[index].request, Reply(text=self._encoder.decode(ids), finish_reason=reason, usage=usage)
+            for batch in self._generator.generate(rows):
+                yield [(rows[index].request, self._written(rows[index], ids, stopped)) for index, ids, stopped in batch]
+
+    def _written(self, row: Prompted, ids: list[int], stopped: bool) -> Reply:
+        usage = Usage(prompt_tokens=len(row.prompt), completion_tokens=len(ids))
+        return Reply(text=self._encoder.decode(ids), finish_reason="stop" if stopped else "length", usage=usage)
 
 
 @contextlib.contextmanager
@@ -325,7 +332,8 @@ def _naming_index(requests: Sequence[Request]) -> Iterator[None]:
         raise
 
 
-def _scored_reply(request: Request, parts: dict[int, list[float]], usage: Usage) -> Reply:
+def _scored_reply(request: Request, parts: dict[int, list[float]], sequences: Sequence[Scored]) -> Reply:
+    usage = Usage(prompt_tokens=max(len(sequence.ids) for sequence in sequences))
     if isinstance(request, Likelihood):
         return Reply(logprobs=tuple(parts[0]), usage=usage)
     return Reply(logprobs=tuple(min(math.fsum(parts[i]), 0.0) for i in range(len(parts))), usage=usage)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,11 @@ class TreeScorer:
         self._types = tuple(dict.fromkeys(types or ("sliding_attention" if slides else "full_attention",)))
 
     def score(self, sequences: Sequence[Scored]) -> Iterator[Scores]:
-        """Yield (index, log-probabilities of the scored tokens) as each pack completes.
+        """Yield (index, log-probabilities of the scored tokens), as `packs` does, one by one."""
+        return chain.from_iterable(self.packs(sequences))
+
+    def packs(self, sequences: Sequence[Scored]) -> Iterator[list[Scores]]:
+        """Yield (index, log-probabilities of the scored tokens) of all sequences of a pack as it completes.
 
         Raises
         ------
@@ -165,8 +169,8 @@ class _Walk:
         self.after: list[tuple[int, torch.Tensor]] = []  # (depth, logits after it) for the cached prefixes above
 
     @torch.inference_mode()
-    def run(self) -> Iterator[Scores]:
-        """Yield what `TreeScorer.score` yields; a GPU computes a pack while the one before it is read and handed on."""
+    def run(self) -> Iterator[list[Scores]]:
+        """Yield what `TreeScorer.packs` yields; a GPU computes a pack while the one before it is read and handed on."""
         waiting = [(0, len(self.rows), 0)] if self.rows else []
         launched: list[_Launched] = []
         behind = self.scorer.device.type == "cuda"
@@ -180,9 +184,11 @@ class _Walk:
                 new, below = [], [(low, high, depth)]
             waiting += reversed(below)
             if new:
-                yield from map(self._collect, launched if behind else new)
+                if ready := launched if behind else new:
+                    yield [self._collect(each) for each in ready]
                 launched = new if behind else []
-        yield from map(self._collect, launched)
+        if launched:
+            yield [self._collect(each) for each in launched]
 
     def _advance(self, low: int, high: int, depth: int) -> tuple[list[_Launched], list[tuple[int, int, int]]]:
         """Score a range in one pack, or compute what it shares, or split it; return scores and what is left to do."""

@@ -16,7 +16,7 @@ from biaslab.core import Metric
 from biaslab.errors import InputError, MissingDataWarning, SharedRequestsWarning
 from biaslab.mitigation.applied import Remedy
 from biaslab.stats import Estimate, Resampling, Statistic, cluster_statistic, clustered, require_columns, undefined
-from biaslab.stats.together import quickly
+from biaslab.stats.together import quickly, texts_as_objects
 
 Floats = NDArray[np.float64]
 _COLUMNS = ("judge", "dataset", "attribute", "context_id")
@@ -168,7 +168,8 @@ class _Both:
         contexts = np.asarray(shared.unique(), object)
         if not len(contexts):
             raise InputError("after", "other contexts", "trials of contexts that stand in before too")
-        return cls(case, quickly(case.probe), before, after, contexts)
+        after = None if after is None else texts_as_objects(after)
+        return cls(case, quickly(case.probe), texts_as_objects(before), after, contexts)
 
     def row(self, resampling: Resampling) -> dict[str, Any]:
         """Return the estimates of both states and their difference, and what a judgement costs."""

@@ -185,7 +185,7 @@ class Position(PairProbe):
         """Yield the metrics of all pairs together and, where no metric was named, some by bins of the human gap."""
         blocks = pairs.both_orders(cell.trials, cell.what)
         found, note = _metrics(blocks, self.resampling), ""
-        if blocks.attrs["n_dropped"]:
+        if blocks.attrs["n_dropped"] and not self.resampling.values_only:
             for metric, ends in worst_cases(cell.trials).items():
                 if isinstance(ratio := found[metric], Ratio):
                     found[metric] = replace(ratio, extremes=ends)

@@ -63,6 +63,10 @@ def undefined(reason: str, contexts: int = 0) -> Estimate:
     return without_interval(_NAN, contexts, reason)
 
 
+#: Noted where nothing but a value was asked for.
+VALUES_ONLY = "no interval: only values were asked for"
+
+
 def without_interval(value: float, contexts: int, reason: str = "no interval: one context only") -> Estimate:
     """Return a value about whose uncertainty nothing can be said, with the reason."""
     return Estimate(value, _NAN, _NAN, _NAN, _NAN, _NAN, contexts, "none", reason)

@@ -54,6 +54,9 @@ class Resampling:
         The cluster of contexts that are not independent, by name; every other context is its own. Probes put those
         together that share requests (`biaslab.stats.clusters.shared_requests`). Clusters do not change an estimate,
         only its uncertainty: they are what is resampled, left out and tested.
+    values_only : bool
+        Rates, means and jackknifed statistics come as values, without interval, test and bounds: of studies that are
+        estimated many times over, such as without each of their contexts.
 
     Raises
     ------
@@ -72,6 +75,7 @@ class Resampling:
     seed: int = 0
     weights: Weights = field(default="items", kw_only=True)
     clusters: Mapping[Any, Any] | None = field(default=None, kw_only=True, repr=False, hash=False)
+    values_only: bool = field(default=False, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if self.n < 100:

@@ -17,7 +17,16 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from biaslab.stats.estimate import ROUNDING, Estimate, Inference, settled, undefined, unvarying, without_interval
+from biaslab.stats.estimate import (
+    ROUNDING,
+    VALUES_ONLY,
+    Estimate,
+    Inference,
+    settled,
+    undefined,
+    unvarying,
+    without_interval,
+)
 from biaslab.stats.inference import Resampling, bca, draw_weights, percentile
 from biaslab.stats.permutation import evaluate, sign_flip
 from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
@@ -95,6 +104,8 @@ def cluster_statistic(
         return undefined(missing, contexts)
     if contexts == 1:
         return without_interval(value, 1)
+    if resampling.values_only:
+        return without_interval(value, contexts, VALUES_ONLY)
     left_out = _leave_one_out(statistic, contexts)
     if not np.isfinite(left_out).all():
         return without_interval(value, contexts, "no interval: a single context decides whether there is a value")

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.errors import InputError
 from biaslab.stats.estimate import (
     ROUNDING,
+    VALUES_ONLY,
     Estimate,
     Inference,
     settled,
@@ -96,7 +97,7 @@ class Ratio:
             return undefined(self.missing)
         found = _estimate(sums, _ratio, self._method(sums, resampling), resampling, self.bounds)
         found = self._bounded(found, resampling)
-        if not self.margin or self.null is None or found.n_contexts < 2:
+        if not self.margin or self.null is None or found.n_contexts < 2 or resampling.values_only:
             return found
         note = f"tested is a departure from {self.null:g} by more than {self.margin:g}, which the interval allows for"
         low, high = np.clip(
@@ -175,7 +176,7 @@ class Ratio:
 
     def _bounded(self, found: Estimate, resampling: Resampling) -> Estimate:
         """Add the ends of the extremes' intervals; what is not there is not missing, so that it has no bounds."""
-        if self.extremes is None or not found.n_contexts:
+        if self.extremes is None or not found.n_contexts or resampling.values_only:
             return found
         least, most = (replace(ratio, null=None).estimate(resampling) for ratio in self.extremes)
         return replace(found, bound_low=least.ci_low, bound_high=most.ci_high)
@@ -215,6 +216,8 @@ def _estimate(
     value = float(values[0])
     if contexts == 1:
         return without_interval(value, 1)
+    if resampling.values_only:
+        return without_interval(value, contexts, VALUES_ONLY)
     error = float(np.sqrt(np.sum((sums @ gradients[0]) ** 2) * contexts / (contexts - 1)))
     if error <= ROUNDING * float(np.sum(np.abs(sums) @ np.abs(gradients[0]))):
         return unvarying(value, contexts, level, bounds, method.test(value, 0.0), label, method.null)

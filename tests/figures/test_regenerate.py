@@ -76,6 +76,19 @@ def test_second_run_asks_nothing(tmp_path, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_what_is_up_to_date_is_left_out():
+    write_notebook("01_study", STUDY)
+    write_notebook("02_broken", "raise ValueError")
+    found = []
+    for _ in "ab":
+        with pytest.raises(NotebookError):  # a failed one is never up to date
+            regenerate(judge="simulated:position=0.5", contexts=2, changed=True, progress=False, report=found.append)
+    assert [run.up_to_date for run in found] == [False, True]
+    assert found[1].figures == found[0].figures == ("01_study__rate",)
+    assert found[1].asked == 2 * PER_CONTEXT
+    assert "01_study__rate.png" in Path("figures/index.html").read_text(encoding="utf-8")
+
+
 def test_a_parameter_goes_to_the_notebooks_that_have_it():
     changed = "Path(out, 'NAME__x.png').write_text(repr(n_pairs))"
     own = PARAMETERS + "n_pairs = None  # list of numbers, or None"

@@ -22,13 +22,18 @@ FAMILIES = [
 ]
 
 
+def generated(generator, rows):
+    """All rows, whatever batches they were in."""
+    return [row for batch in generator.generate(rows) for row in batch]
+
+
 @pytest.mark.parametrize(("config", "options"), FAMILIES)
 def test_greedy_equals_transformers_for_every_prompt_of_a_batch(make_model, config, options):
     model = make_model(config, eos_token_id=63, **options)
     prompts = [(3, 4, 5), (7,), tuple(range(3, 20)), (3, 4, 5)]
     requests = [Completion("x", max_tokens=10, replicate=n) for n in range(len(prompts))]
     rows = [Prompted(r, p, _seed(r)) for r, p in zip(requests, prompts, strict=True)]
-    found = {i: ids for i, ids, _ in Generator(model, (63,)).generate(rows)}
+    found = {i: ids for i, ids, _ in generated(Generator(model, (63,)), rows)}
     for i, prompt in enumerate(prompts):
         plain = model.generate(
             torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt)), do_sample=False, max_new_tokens=10
@@ -45,9 +50,9 @@ def test_samples_do_not_depend_on_the_batch(make_model, config, options):
         for temperature in (0.0, 0.7, 1.5)
         for replicate in range(3)
     ]
-    together = {i: (ids, stopped) for i, ids, stopped in Generator(model, (2,)).generate(rows)}
+    together = {i: (ids, stopped) for i, ids, stopped in generated(Generator(model, (2,)), rows)}
     for size in (1, 70):
-        apart = {i: (ids, stopped) for i, ids, stopped in Generator(model, (2,), size).generate(rows)}
+        apart = {i: (ids, stopped) for i, ids, stopped in generated(Generator(model, (2,), size), rows)}
         assert apart == together
     texts = [tuple(together[i][0]) for i, row in enumerate(rows) if row.request.temperature]
     assert len(set(texts)) > len(texts) * 0.7
@@ -60,7 +65,7 @@ def test_the_first_token_is_an_exact_sample(make_model, temperature):
         Prompted(request := Completion("x", temperature, 1, replicate), (3, 4, 5), _seed(request))
         for replicate in range(4000)
     ]
-    drawn = [ids[0] for _, ids, _ in Generator(model, (99,), 4096).generate(rows)]
+    drawn = [ids[0] for _, ids, _ in generated(Generator(model, (99,), 4096), rows)]
     with torch.inference_mode():
         logits = model(input_ids=torch.tensor([[3, 4, 5]])).logits[0, -1].double()
     expected = (logits / temperature).softmax(-1).numpy() * len(rows)
@@ -83,7 +88,7 @@ def test_a_prompt_that_is_asked_often_is_read_once(make_model):
     model.model.layers[0].forward = forward
     prompt = tuple(3 + i % 60 for i in range(50))
     rows = [Prompted(r := Completion("x", 1.0, 4, n), prompt, _seed(r)) for n in range(20)]
-    list(Generator(model, (63,)).generate(rows))
+    generated(Generator(model, (63,)), rows)
     assert read[0] == 49
     assert max(read[1:]) == 20
 
@@ -109,10 +114,10 @@ def test_what_prompts_share_is_read_once_and_changes_nothing(make_model, config,
         for n, p in enumerate(prompts)
         for t in (0, 1.0)
     ]
-    alone = [next(iter(Generator(model, (2,)).generate([row])))[1:] for row in rows]
+    alone = [generated(Generator(model, (2,)), [row])[0][1:] for row in rows]
     read = []
     handle = model.register_forward_pre_hook(lambda _, a, k: read.append(k["input_ids"].numel()), with_kwargs=True)
-    together = {i: tuple(rest) for i, *rest in Generator(model, (2,)).generate(rows)}
+    together = {i: tuple(rest) for i, *rest in generated(Generator(model, (2,)), rows)}
     handle.remove()
     assert [together[i] for i in range(len(rows))] == alone
     assert (sum(read) < sum(len(row.prompt) for row in rows) / 2) == shares or not shares
@@ -121,11 +126,11 @@ def test_what_prompts_share_is_read_once_and_changes_nothing(make_model, config,
 def test_the_models_own_settings_stay_out(make_model):
     model = make_model(seed=5)
     rows = [Prompted(r := Completion("x", max_tokens=12, replicate=n), (3, 4, 5 + n), _seed(r)) for n in range(4)]
-    plain = list(Generator(model, (63,)).generate(rows))
+    plain = generated(Generator(model, (63,)), rows)
     model.generation_config = own = transformers.GenerationConfig(
         repetition_penalty=5.0, no_repeat_ngram_size=1, num_beams=3, min_new_tokens=11, bad_words_ids=[[7]]
     )
-    assert list(Generator(model, (63,)).generate(rows)) == plain
+    assert generated(Generator(model, (63,)), rows) == plain
     assert model.generation_config is own
 
 
@@ -134,9 +139,9 @@ def test_ends_and_lengths(make_judge, byte_level):
     ids = list(range(len(byte_level)))
     rows = [Prompted(r := Completion("x", max_tokens=n), (3, 4), _seed(r)) for n in (1, 2, 9)]
     model = judge._loaded[0]
-    for _, found, stopped in Generator(model, tuple(ids)).generate(rows):
+    for _, found, stopped in generated(Generator(model, tuple(ids)), rows):
         assert (found, stopped) == ([], True)
-    lengths = {i: len(found) for i, found, _ in Generator(model, (len(ids) + 5,)).generate(rows)}
+    lengths = {i: len(found) for i, found, _ in generated(Generator(model, (len(ids) + 5,)), rows)}
     assert lengths == {0: 1, 1: 2, 2: 9}
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 from biaslab.core import Choice, Completion, Judge, Likelihood, as_messages
 from biaslab.errors import JudgeError, OutOfMemoryError, PromptTooLongError
 from biaslab.judges.local import LocalJudge
+from biaslab.store import Store
 
 LABELS = ("1", "10", "2", "Summary A", "Summary B")
 
@@ -48,6 +49,19 @@ def test_it_is_a_judge(judge):
     assert isinstance(judge, Judge)
     assert judge.kinds == {Choice, Completion, Likelihood}
     assert repr(judge) == "LocalJudge('local:tiny:float32', device='cpu')"
+
+
+def test_what_a_forward_pass_or_a_batch_completes_is_stored_in_one_step(make_judge, tmp_path):
+    judge = make_judge(max_batch_tokens=200)
+    choices = [Choice(f"Which is larger, {a} or {b}?", ("A", "B")) for a in range(6) for b in range(6)]
+    texts = [Completion("Say something.", max_tokens=3, replicate=n) for n in range(4)]
+    packs = list(judge.packs([*choices, *texts]))
+    assert {request for pack in packs for request, _ in pack} == {*choices, *texts}
+    assert sum(map(len, packs)) == len(choices) + len(texts)
+    assert len(packs) < len(choices) / 2
+    with Store(tmp_path / "store") as store:
+        stored = store.wrap(judge)
+        assert [len(pack) for pack in stored.packs([*choices, *texts])] == [len(pack) for pack in packs]
 
 
 @pytest.mark.parametrize("labels", [LABELS, ("A", "A+", "A B"), ("yes", "no"), ("1", "10", "100", "1.5")])
