@@ -41,7 +41,9 @@ class Survey:
     whole: list[Trial] | None = None
 
 
-def survey(plan: Plan, judge: Judge, count: Callable[[list[Request], list[Trial]], None] | None = None) -> Survey:
+def survey(
+    plan: Plan, judge: Judge, size: int, count: Callable[[list[Request], list[Trial]], None] | None = None
+) -> Survey:
     """Walk through a design and let a judge check it.
 
     Parameters
@@ -50,6 +52,8 @@ def survey(plan: Plan, judge: Judge, count: Callable[[list[Request], list[Trial]
         Makes the design.
     judge : Judge
         Who would be asked; what a store holds is not checked.
+    size : int
+        Trials of a window at least.
     count : callable, optional
         Is told of the different requests of each window that no earlier one had, and of its trials.
 
@@ -59,7 +63,7 @@ def survey(plan: Plan, judge: Judge, count: Callable[[list[Request], list[Trial]
         If a request cannot be answered; the message names context and candidates.
     """
     found, seen = Survey(), Seen()
-    for window in windows(plan()):
+    for window in windows(plan(), size):
         found.whole, found.first = (None, found.first) if found.trials else (window, tuple(window[0].condition))
         found.trials += len(window)
         with uncollected():

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from biaslab.collecting.walk import Walk
-from biaslab.collecting.windows import windows
+from biaslab.collecting.windows import window_size, windows
 from biaslab.core import Adaptable, Design, Given, Judge, Request
 from biaslab.errors import JudgeError, UnreachableError, UnsupportedRequestError
 from biaslab.spending.cost import unanswered
@@ -68,7 +68,7 @@ class Asked:
         return other
 
     def _first_unanswered(self, design: Design) -> Request | None:
-        for window in windows(design.design(self.walk.dataset)):
+        for window in windows(design.design(self.walk.dataset), window_size(self.walk.judge)):
             left = unanswered(self.walk.judge, [trial.request for trial in window], self.walk.kept)
             if left:
                 return left[0]

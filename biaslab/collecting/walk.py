@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from biaslab.collecting.first_walk import Plan, Survey, survey
 from biaslab.collecting.judged import judged
-from biaslab.collecting.windows import windows
+from biaslab.collecting.windows import window_size, windows
 from biaslab.core import Closable, Design, Judge, Reply, Request, Trial, goes_on, packs_of, request_key
 from biaslab.errors import InputError, JudgeError
 from biaslab.spending.affordable import Charge
@@ -135,7 +135,8 @@ class Walk:
             if forecast is not None:
                 forecast.add(missing)
 
-        found = survey(plan, self.source, count if charge is not None or forecast is not None else None)
+        counts = charge is not None or forecast is not None
+        found = survey(plan, self.source, window_size(self.judge), count if counts else None)
         if charge is not None:
             self.spent.require(charge, asks, begins)
         if forecast is not None and forecast.requests:
@@ -154,7 +155,7 @@ class Walk:
     ) -> Iterator[Part]:
         """Ask and read a round, window by window."""
         again: dict[str, Reply] = {}
-        for window in windows(plan()) if found.whole is None else [found.whole]:
+        for window in windows(plan(), window_size(self.judge)) if found.whole is None else [found.whole]:
             requests = dict.fromkeys([trial.request for trial in window])
             keys = {each: request_key(each, study["judge"]) for each in requests if hash(each) in found.shared}
             replies = {each: again[key] for each, key in keys.items() if key in again}

@@ -9,13 +9,18 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import Trial
+from biaslab.core import Judge, Trial, breadth_of
 
 #: Trials of a window at least, unless the design ends; it goes on to the end of a context.
 SIZE = 5_000
 
 
-def windows(trials: Iterable[Trial], size: int | None = None) -> Iterator[list[Trial]]:
+def window_size(judge: Judge) -> int:
+    """Return how many trials a window has at least: as many as keep a judge busy, be it many replicas."""
+    return max(SIZE, breadth_of(judge))
+
+
+def windows(trials: Iterable[Trial], size: int) -> Iterator[list[Trial]]:
     """Cut a design into windows; the trials of a context that stand together stay together.
 
     Examples
@@ -25,7 +30,7 @@ def windows(trials: Iterable[Trial], size: int | None = None) -> Iterator[list[T
     >>> [len(window) for window in windows(design, size=200)]
     [240, 240]
     """
-    size, rest = SIZE if size is None else size, iter(trials)
+    rest = iter(trials)
     window: list[Trial] = []
     while True:
         with uncollected():

@@ -72,6 +72,26 @@ def one_by_one(packs: Iterator[Sequence[tuple[Request, Reply]]]) -> Iterator[tup
             packs.close()
 
 
+@runtime_checkable
+class Broad(Protocol):
+    """What a judge may also offer that works on many requests at once.
+
+    Attributes
+    ----------
+    breadth : int
+        Requests it takes to keep it busy nearly all the time: that many are handed to it together.
+    """
+
+    @property
+    def breadth(self) -> int:
+        """How many requests keep it busy."""
+
+
+def breadth_of(judge: Judge) -> int:
+    """Return how many requests keep a judge busy; 0 where it does not say."""
+    return judge.breadth if isinstance(judge, Broad) else 0
+
+
 class _Singly(Iterator[Sequence[tuple[Request, Reply]]]):
     """Packs of one, which stop and close as the iterator does that they come from."""
 

@@ -43,6 +43,11 @@ def blocks_of(requests: Iterable[Request], replicas: int) -> list[list[Request]]
     return list(_joined(contexts, min(max(wanted, 1), _FEW)))
 
 
+def breadth_of_blocks(replicas: int) -> int:
+    """Return of how many requests blocks keep so many replicas busy: all but some half a block of sixteen each."""
+    return 2 * _EACH * _FEW * replicas
+
+
 def _by_context(requests: Iterable[Request]) -> list[list[Request]]:
     found: dict[object, list[Request]] = {}
     for place, request in enumerate(dict.fromkeys(requests)):

@@ -20,6 +20,7 @@ from biaslab.core import (
     Reply,
     Request,
     Retrying,
+    breadth_of,
     one_by_one,
     packs_of,
     require_kinds,
@@ -113,6 +114,11 @@ class Panel:
             return f"[by context {hashlib.sha256(described.encode()).hexdigest()[:8]}]"
         equal = np.ptp(self._weights) == 0
         return "" if equal else f"[{','.join(f'{weight:.6g}' for weight in self._weights)}]"
+
+    @property
+    def breadth(self) -> int:
+        """How many requests keep the broadest member busy: see `biaslab.core.Broad`."""
+        return max(map(breadth_of, self.members))
 
     def __repr__(self) -> str:
         return f"Panel({list(self.members)!r})"

@@ -14,7 +14,7 @@ from biaslab.checks import require_extra, require_whole
 from biaslab.core import Judge, Request, require_kinds
 from biaslab.errors import InputError, JudgeError
 from biaslab.judges import ray_cluster
-from biaslab.judges.context_blocks import blocks_of
+from biaslab.judges.context_blocks import blocks_of, breadth_of_blocks
 from biaslab.judges.judge_file import named_judges
 from biaslab.judges.replica import Description, Recipe, Replica
 from biaslab.judges.replies_of_replicas import WAITING, Answers, Packs
@@ -100,6 +100,11 @@ class RayJudge:
         self.id, self.kinds, self.prices, self.limits = told.id, told.kinds, told.prices, told.limits
         if told.encodes:  # else a plan has to estimate
             self.encode = self._encode
+
+    @property
+    def breadth(self) -> int:
+        """How many requests keep all replicas busy: see `biaslab.core.Broad`."""
+        return breadth_of_blocks(self.replicas)
 
     def __repr__(self) -> str:
         return f"RayJudge({self.id!r}, replicas={self.replicas}, gpus={self.gpus:g})"

@@ -15,6 +15,7 @@ from biaslab.core import (
     Reply,
     Request,
     Usage,
+    breadth_of,
     one_by_one,
     packs_of,
     require_kinds,
@@ -84,6 +85,11 @@ class Sampled:
         moved = f",seed={seed}" if seed else ""
         self.id = f"sampled:k={k},temperature={temperature:g}{length}{moved}:{judge.id}"
         self.kinds = frozenset({*judge.kinds, Choice})
+
+    @property
+    def breadth(self) -> int:
+        """How many requests keep the judge busy: see `biaslab.core.Broad`."""
+        return breadth_of(self.judge) // self.k
 
     def __repr__(self) -> str:
         return f"Sampled({self.judge!r}, k={self.k})"

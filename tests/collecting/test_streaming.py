@@ -94,6 +94,14 @@ def test_trials_do_not_depend_on_the_window(graded, judge, small, tmp_path):
     assert sum(map(len, contexts)) == 8
 
 
+def test_a_window_keeps_a_broad_judge_busy(graded, judge, monkeypatch):
+    monkeypatch.setattr(windowed, "SIZE", 7)
+    watched = Watched(judge)
+    watched.breadth = 100
+    bl.collect(PROBE, watched, graded, progress=False)
+    assert [len(call) for call in watched.calls] == [120, 120]
+
+
 @pytest.mark.parametrize("name", sorted(available()))
 def test_every_probe_streams_into_a_file(name, graded, monkeypatch, tmp_path):
     monkeypatch.setattr(windowed, "SIZE", 50)

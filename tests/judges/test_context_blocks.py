@@ -1,10 +1,11 @@
 """Blocks of whole contexts: nothing is lost, nothing is twice, and what belongs together stays together."""
 
+import pytest
 from hypothesis import given, strategies as st
 
 from biaslab.core import Completion
 from biaslab.core.about import About
-from biaslab.judges.context_blocks import LARGEST, blocks_of
+from biaslab.judges.context_blocks import LARGEST, blocks_of, breadth_of_blocks
 
 
 def request_of(context, number):
@@ -47,6 +48,13 @@ def test_every_replica_has_several_blocks_where_contexts_allow_it(sizes, replica
     enough = -(-len(requests) // (8 * replicas))
     assert all(len(block) < enough + max(sizes) for block in blocks)
     assert all(len(block) >= min(enough, 128) for block in blocks[:-1])
+
+
+@pytest.mark.parametrize(("size", "replicas"), [(1, 1), (40, 2), (120, 4)])
+def test_as_many_as_keep_replicas_busy_are_many_blocks_of_each(size, replicas):
+    contexts = breadth_of_blocks(replicas) // size
+    requests = [request_of(f"context {place}", number) for place in range(contexts) for number in range(size)]
+    assert len(blocks_of(requests, replicas)) >= 8 * replicas
 
 
 def test_a_context_that_is_too_large_is_cut():

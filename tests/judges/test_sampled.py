@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import biaslab as bl
-from biaslab.core import Choice, Completion, Likelihood, Reply, Usage
+from biaslab.core import Choice, Completion, Likelihood, Reply, Usage, breadth_of
 from biaslab.errors import InputError, UnsupportedRequestError
 from biaslab.judges.sampled import Sampled
 from biaslab.parsing import parse_choice
@@ -39,6 +39,15 @@ def test_counts_shares_and_usage():
     assert np.exp(reply.logprobs) == pytest.approx([3 / 6, 1 / 6])
     assert (reply.usage, reply.model, reply.samples) == (Usage(60, 24, 12), "m", 6)
     assert judge.id == "sampled:k=6,temperature=1:says"
+
+
+def test_it_is_as_broad_as_what_it_samples(graded):
+    class Wide(bl.SimulatedJudge):
+        breadth = 100
+
+    wide = Wide(graded)
+    assert (breadth_of(Sampled(wide, k=5)), breadth_of(bl.SimulatedJudge(graded))) == (20, 0)
+    assert breadth_of(bl.Panel([wide, bl.SimulatedJudge(graded, position=1.0)])) == 100
 
 
 def test_declined_samples_count_for_no_label():
