@@ -44,7 +44,7 @@ def blocks_of(requests: Iterable[Request], replicas: int) -> list[list[Request]]
 
 
 def breadth_of_blocks(replicas: int) -> int:
-    """Return of how many requests blocks keep so many replicas busy: all but some half a block of sixteen each."""
+    """Return how many requests make some sixteen blocks a replica, so that replicas wait for few of them at the end."""
     return 2 * _EACH * _FEW * replicas
 
 

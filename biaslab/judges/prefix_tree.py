@@ -184,9 +184,9 @@ class _Walk:
                 new, below = [], [(low, high, depth)]
             waiting += reversed(below)
             if new:
-                if ready := launched if behind else new:
+                ready, launched = (launched, new) if behind else (new, [])
+                if ready:
                     yield [self._collect(each) for each in ready]
-                launched = new if behind else []
         if launched:
             yield [self._collect(each) for each in launched]
 

@@ -11,6 +11,8 @@ from typing import Literal
 Inference = Literal["resampling", "t", "score"]
 #: A standard error below this share of what it is the error of is rounding.
 ROUNDING = 1e-12
+#: Noted where nothing but a value was asked for.
+VALUES_ONLY = "no interval: only values were asked for"
 _NAN = math.nan
 
 
@@ -61,10 +63,6 @@ class Estimate:
 def undefined(reason: str, contexts: int = 0) -> Estimate:
     """Return an estimate that is NaN throughout, with the reason."""
     return without_interval(_NAN, contexts, reason)
-
-
-#: Noted where nothing but a value was asked for.
-VALUES_ONLY = "no interval: only values were asked for"
 
 
 def without_interval(value: float, contexts: int, reason: str = "no interval: one context only") -> Estimate:

@@ -96,8 +96,10 @@ class Ratio:
         if not len(sums):
             return undefined(self.missing)
         found = _estimate(sums, _ratio, self._method(sums, resampling), resampling, self.bounds)
+        if resampling.values_only:
+            return found
         found = self._bounded(found, resampling)
-        if not self.margin or self.null is None or found.n_contexts < 2 or resampling.values_only:
+        if not self.margin or self.null is None or found.n_contexts < 2:
             return found
         note = f"tested is a departure from {self.null:g} by more than {self.margin:g}, which the interval allows for"
         low, high = np.clip(
@@ -176,7 +178,7 @@ class Ratio:
 
     def _bounded(self, found: Estimate, resampling: Resampling) -> Estimate:
         """Add the ends of the extremes' intervals; what is not there is not missing, so that it has no bounds."""
-        if self.extremes is None or not found.n_contexts or resampling.values_only:
+        if self.extremes is None or not found.n_contexts:
             return found
         least, most = (replace(ratio, null=None).estimate(resampling) for ratio in self.extremes)
         return replace(found, bound_low=least.ci_low, bound_high=most.ci_high)
