@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Most of what is installed is never imported; what is, Python compiles then, once, also where a machine is set to forbid it.
+export PYTHONDONTWRITEBYTECODE :=
+PIP    := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 # The lowest releases that pyproject.toml admits, tested in an environment of their own; `make lowest` writes them down anew.
 LOWEST ?= .venv-lowest
@@ -10,8 +12,9 @@ WHEELS := --only-binary :all: --no-binary rouge-score
 
 .PHONY: figures test lowest test-lowest check lab docs clean
 
+# One more than cores: while one notebook starts, reads or writes, others compute.
 figures: $(VENV)/.runtime
-	$(BIN)/biaslab figures --changed --jobs 2 $(ARGS)
+	$(BIN)/biaslab figures --changed --jobs 3 $(ARGS)
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)

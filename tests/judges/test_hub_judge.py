@@ -112,7 +112,7 @@ def figures_command(*options):
 
 
 def test_make_hands_the_judge_on():
-    assert figures_command("--judge", HUB_NAME)[1:] == ["figures", "--changed", "--jobs", "2", "--judge", HUB_NAME]
+    assert figures_command("--judge", HUB_NAME)[1:] == ["figures", "--changed", "--jobs", "3", "--judge", HUB_NAME]
 
 
 @pytest.mark.slow
