@@ -71,10 +71,12 @@ class OneByOne(Instant):
 Instant.ask = OneByOne.ask
 
 
+REPLIES = [Reply(logprobs=(-0.05 * (1 + at), -0.9), usage=Usage(400)) for at in range(37)]
+
+
 def reply_to(request: Any) -> Reply:
     """Prefer what stands first, more or less."""
-    first = -0.05 * (1 + len(request.messages[0].content) % 37)
-    return Reply(logprobs=(first, -0.9), usage=Usage(400))
+    return REPLIES[len(request.messages[0].content) % len(REPLIES)]
 
 
 def copies(judgements: int) -> bl.Dataset:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import math
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 from biaslab.errors import InputError
 
 MISSING = "–"
+_ABANDONED = 7 * 24 * 3600  # seconds since the last writing
 
 
 def count(number: int, noun: str) -> str:
@@ -99,6 +102,8 @@ def require_file(name: str, target: str | PathLike[str], *endings: str) -> Path:
 def replacing(target: str | PathLike[str]) -> Iterator[Path]:
     """Yield a path beside the target; what was written there becomes the target at the end, and nothing after an error.
 
+    What a killed process left there is removed once nobody has written to it for a week.
+
     Examples
     --------
     >>> import tempfile
@@ -109,6 +114,10 @@ def replacing(target: str | PathLike[str]) -> Iterator[Path]:
     ['table.csv']
     """
     place = Path(target)
+    for abandoned in place.parent.glob(f".{glob.escape(place.name)}.*.partial"):  # by a process that was killed
+        with suppress(OSError):
+            if time.time() - abandoned.stat().st_mtime > _ABANDONED:
+                abandoned.unlink()
     partial = place.with_name(f".{place.name}.{os.getpid()}.partial")  # two processes may write the same target
     try:
         yield partial

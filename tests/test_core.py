@@ -1,6 +1,9 @@
 """Requests refuse what makes no sense, and are hashable, frozen and normalised."""
 
 import dataclasses
+import gc
+import pickle
+import weakref
 
 import pytest
 from hypothesis import given, strategies as st
@@ -14,8 +17,11 @@ from biaslab.core import (
     Probe,
     Score,
     as_prompt,
+    request_json,
     request_key,
 )
+from biaslab.core.many import uncollected
+from biaslab.core.requests import canonical_json, request_fields
 from biaslab.errors import InputError, UnsupportedRequestError
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.probes.position import Position
@@ -71,6 +77,60 @@ def test_keys_tell_requests_apart(one, other, temperature, replicate):
     assert request_key(base, "j") != request_key(base, "k")
     changed = Completion(one, temperature, replicate=replicate)
     assert (request_key(base, "j") == request_key(changed, "j")) == (changed == base)
+
+
+@given(st.lists(st.text(st.characters()), min_size=1, max_size=5))
+def test_a_request_put_together_from_parts_has_the_json_and_key_of_its_text(parts):
+    together, plain = Choice("".join(parts), "AB", parts=tuple(parts)), Choice("".join(parts), "AB")
+    assert request_json(together) == request_json(plain) == canonical_json(request_fields(plain))
+    assert together == plain
+    assert request_key(together, "j") == request_key(plain, "j")
+
+
+def test_the_probes_that_compare_pairs_say_what_their_prompts_are_put_together_from(graded):
+    requests = {trial.request for trial in Position().design(graded)}
+    assert all(dataclasses.replace(each) == each for each in requests)
+    assert all(request_json(dataclasses.replace(each)) == request_json(each) for each in requests)
+
+
+@pytest.mark.parametrize("request_", [Choice("?", "AB"), Completion("?"), Likelihood("?"), Score("?")])
+def test_a_remembered_hash_is_no_part_of_a_copy(request_):
+    known, written = hash(request_), request_.__getstate__()
+    assert known == hash(request_) == hash(dataclasses.replace(request_))
+    assert set(written) == {field.name for field in dataclasses.fields(request_)}
+    copied = pickle.loads(pickle.dumps(request_))
+    assert {copied: 1} == {request_: 1}
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_what_is_made_without_the_collector_is_collected_later(enabled):
+    class Cycle:
+        pass
+
+    (gc.enable if enabled else gc.disable)()
+    try:
+        with uncollected():
+            assert not gc.isenabled()
+            cycle = Cycle()
+            cycle.itself = cycle
+            there = weakref.ref(cycle)
+            del cycle
+        assert gc.isenabled() == enabled
+        gc.collect()
+        assert there() is None
+    finally:
+        gc.enable()
+
+
+def test_objects_that_somebody_keeps_from_the_collector_stay_so():
+    gc.freeze()
+    try:
+        kept = gc.get_freeze_count()
+        with uncollected():
+            pass
+        assert gc.get_freeze_count() >= kept > 0
+    finally:
+        gc.unfreeze()
 
 
 def test_protocols_are_met(graded):

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from biaslab.collecting.windows import Seen, uncollected, windows
+from biaslab.collecting.windows import Seen, windows
 from biaslab.core import Judge, Request, Trial
+from biaslab.core.many import uncollected
 from biaslab.errors import JudgeError
 
 #: Makes the design anew, trial by trial; the same trials each time.

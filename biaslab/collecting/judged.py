@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from biaslab.collecting.windows import uncollected
 from biaslab.core import DECLINED, Choice, Design, Reply, Request, Trial, request_key
+from biaslab.core.many import uncollected
 from biaslab.trials.column_types import Columns, Part
 
 _NOTHING = math.nan, "refused"

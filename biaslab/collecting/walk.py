@@ -156,10 +156,11 @@ class Walk:
         """Ask and read a round, window by window."""
         again: dict[str, Reply] = {}
         for window in windows(plan(), window_size(self.judge)) if found.whole is None else [found.whole]:
-            requests = dict.fromkeys([trial.request for trial in window])
-            keys = {each: request_key(each, study["judge"]) for each in requests if hash(each) in found.shared}
+            requests = list(dict.fromkeys([trial.request for trial in window]))
+            shared = [each for each in requests if hash(each) in found.shared] if found.shared else []
+            keys = {each: request_key(each, study["judge"]) for each in shared}
             replies = {each: again[key] for each, key in keys.items() if key in again}
-            for part in self._affordable([each for each in requests if each not in replies]):
+            for part in self._affordable([each for each in requests if each not in replies] if replies else requests):
                 self._ask(part, replies)
             if len(replies) < len(requests) or any(each not in replies for each in requests):
                 raise JudgeError(f"the judge {self.judge.id!r} left requests unanswered")

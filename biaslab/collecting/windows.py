@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
 
 from biaslab.core import Judge, Trial, breadth_of
+from biaslab.core.many import uncollected
 
 #: Trials of a window at least, unless the design ends; it goes on to the end of a context.
 SIZE = 5_000
@@ -46,18 +45,6 @@ def windows(trials: Iterable[Trial], size: int) -> Iterator[list[Trial]]:
         window = [trial]
     if window:
         yield window
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Keep the garbage collector from looking again and again at many new objects that are in no cycle."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class Seen:

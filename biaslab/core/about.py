@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from biaslab.core.frozen import frozen
+from biaslab.core.many import frozen
 from biaslab.errors import InputError
 
 #: A label alone, lines "attribute: label", lines "score: label", or a JSON object.

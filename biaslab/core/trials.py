@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field
 from typing import Literal
 
-from biaslab.core.frozen import frozen
+from biaslab.core.many import frozen
 from biaslab.core.requests import Request
 
 Status = Literal["ok", "tie", "refused", "unparsable", "out_of_range"]
@@ -40,6 +40,21 @@ class Usage:
             self.prompt_tokens + other.prompt_tokens,
             self.cached_tokens + other.cached_tokens,
             self.completion_tokens + other.completion_tokens,
+        )
+
+    @classmethod
+    def total(cls, usages: Collection[Usage]) -> Usage:
+        """Add usages up.
+
+        Examples
+        --------
+        >>> Usage.total([Usage(100, 20, 5), Usage(10)])
+        Usage(prompt_tokens=110, cached_tokens=20, completion_tokens=5)
+        """
+        return cls(
+            sum([usage.prompt_tokens for usage in usages]),
+            sum([usage.cached_tokens for usage in usages]),
+            sum([usage.completion_tokens for usage in usages]),
         )
 
 

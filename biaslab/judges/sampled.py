@@ -157,5 +157,5 @@ def count(request: Choice, replies: Sequence[Reply]) -> Reply:
             counts[chosen] += 1
     logprobs = tuple(math.log(n / len(replies)) if n else -math.inf for n in counts)
     models = sorted({reply.model for reply in replies if reply.model is not None})
-    usage = sum((reply.usage for reply in replies), Usage())
+    usage = Usage.total([reply.usage for reply in replies])
     return Reply(logprobs=logprobs, usage=usage, model="; ".join(models) or None, samples=len(replies))

@@ -56,7 +56,7 @@ def combine(request: Request, replies: Sequence[Reply], weights: Sequence[float]
     else:
         made = Reply(score=float(share @ [math.nan if reply.score is None else reply.score for reply in replies]))
     models = sorted({reply.model for reply in replies if reply.model is not None})
-    usage = sum((reply.usage for reply in replies), Usage())
+    usage = Usage.total([reply.usage for reply in replies])
     return replace(made, usage=usage, model="; ".join(models) or None)
 
 

@@ -38,8 +38,8 @@ class Spent:
         if isinstance(self.source, StoredJudge):
             self.requests, self.usage = self.source.tally.asked, self.source.tally.usage
             return
-        for reply in replies:
-            self.requests, self.usage = self.requests + 1, self.usage + reply.usage
+        usages = [reply.usage for reply in replies]
+        self.requests, self.usage = self.requests + len(usages), Usage.total([self.usage, *usages])
 
     @property
     def requests_left(self) -> int:

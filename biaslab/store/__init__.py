@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
 from biaslab.core import Composed, Judge, Reply, Request, Usage, request_json, request_key
+from biaslab.core.many import uncollected
 from biaslab.errors import CorruptStoreError, InputError, StoreError
 from biaslab.store.codec import as_moment, as_read, moment_to_text, reply_from_json, reply_to_json
 from biaslab.store.export import export_rows, summarise
@@ -119,14 +120,18 @@ class Store:
         """
         found: dict[str, Reply] = {}
         for chunk in _chunks(keys):
-            rows, _ = self._file.run(_FIND, (json.dumps(chunk),))
-            for key, text, prompt, cached, completion in cast("list[tuple[str, str, int, int, int]]", rows):
-                try:
-                    found[key] = reply_from_json(text, Usage(prompt, cached, completion))
-                except InputError as error:
-                    message = f"{self.path} holds a damaged reply, key {key}; restore a copy, or delete that row"
-                    raise CorruptStoreError(message, self.path) from error
+            with uncollected():
+                rows, _ = self._file.run(_FIND, (json.dumps(chunk),))
+                found.update(self._replies(cast("list[tuple[str, str, int, int, int]]", rows)))
         return found
+
+    def _replies(self, rows: list[tuple[str, str, int, int, int]]) -> Iterator[tuple[str, Reply]]:
+        for key, text, prompt, cached, completion in rows:
+            try:
+                yield key, reply_from_json(text, Usage(prompt, cached, completion))
+            except InputError as error:
+                message = f"{self.path} holds a damaged reply, key {key}; restore a copy, or delete that row"
+                raise CorruptStoreError(message, self.path) from error
 
     def known(self, keys: Iterable[str]) -> set[str]:
         """Return those of these keys whose replies are stored; the replies are not read."""
@@ -200,7 +205,8 @@ class Store:
             If the disk is full or the file cannot be written; nothing is stored.
         """
         given, origin = list(answers), (moment_to_text(datetime.now(UTC)), _VERSION)
-        rows = [_row(request, judge_id, reply, origin) for request, reply in given]
+        with uncollected():
+            rows = [_row(request, judge_id, reply, origin) for request, reply in given]
         if not rows or self._file.write(_KEEP, rows) == len(rows):
             return [as_read(reply, row[-1]) for row, (_, reply) in zip(rows, given, strict=True)]
         found = self.get(row[0] for row in rows)

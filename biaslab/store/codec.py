@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from typing import Any
 
 from biaslab.core import Reply, Usage, canonical_json
 from biaslab.errors import InputError
+
+_DECODED = json.JSONDecoder().raw_decode
 
 
 def reply_to_json(reply: Reply) -> str:
@@ -38,7 +42,7 @@ def reply_to_json(reply: Reply) -> str:
         If a log-probability is NaN or ``+inf``, which no distribution has, or a score is not finite.
     """
     levels = reply.logprobs
-    if type(levels) is tuple and reply == Reply(levels, usage=reply.usage) and all(map(_is_plain, levels)):
+    if type(levels) is tuple and reply == Reply(levels, usage=reply.usage) and _are_plain(levels):
         return f'{{"logprobs":[{",".join(map(repr, levels))}]}}'  # what most replies are, several times as fast
     if reply.score is not None and not math.isfinite(reply.score):
         raise InputError("score", reply.score, "a finite number")
@@ -76,10 +80,12 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
         If the text is not the JSON of a reply.
     """
     try:
-        document = json.loads(text)
-        if document.keys() == {"logprobs"} and all(map(_is_plain, document["logprobs"])):
-            return Reply(tuple(document["logprobs"]), usage=usage or Usage())
+        document, end = _DECODED(text)
+        if end != len(text):
+            raise InputError("reply", text, "the JSON that reply_to_json writes")
         levels = document.get("logprobs")
+        if levels and len(document) == 1 and _are_plain(levels):  # what most replies are
+            return Reply(tuple(levels), usage=usage or Usage())
         logprobs = None if levels is None else tuple(-math.inf if v is None else float(v) for v in levels)
         words = {name: document.get(name) for name in ("text", "finish_reason", "model")}
         score, unseen = (None if (n := document.get(name)) is None else float(n) for name in ("score", "unseen"))
@@ -97,7 +103,7 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
 def as_read(reply: Reply, text: str) -> Reply:
     """Return what `reply_from_json` makes of the JSON of a reply: the reply itself where nothing is lost on the way."""
     levels = reply.logprobs
-    plain = type(levels) is tuple and reply == Reply(levels, usage=reply.usage) and all(map(_is_plain, levels))
+    plain = type(levels) is tuple and reply == Reply(levels, usage=reply.usage) and _are_plain(levels)
     return reply if plain else reply_from_json(text, reply.usage)
 
 
@@ -124,9 +130,9 @@ def moment_to_text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _is_plain(value: object) -> bool:
-    """Say whether a number is a float that JSON writes as Python does."""
-    return type(value) is float and math.isfinite(value)
+def _are_plain(levels: Sequence[Any]) -> bool:
+    """Say whether numbers are floats that JSON writes as Python does."""
+    return {*map(type, levels)} <= {float} and all(map(math.isfinite, levels))
 
 
 def _level(value: float) -> float | None:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from biaslab.core import Closable, Composed, Judge, Reply, Request, Stoppable, one_by_one, packs_of, request_key
+from biaslab.core.many import uncollected
 from biaslab.errors import InputError, JudgeError, StoreError
 from biaslab.store.reserve import Reserve
 from biaslab.store.tally import PROCESS, Tally
@@ -81,8 +82,10 @@ class StoredJudge:
             If the judge cannot answer one of them.
         """
         judge_id, asked = self.judge.id, list(requests)
-        known = self.store.known(request_key(request, judge_id) for request in asked)
-        missing = [request for request in asked if request_key(request, judge_id) not in known]
+        with uncollected():
+            keys = [request_key(request, judge_id) for request in asked]
+            known = self.store.known(keys)
+            missing = [request for request, key in zip(asked, keys, strict=True) if key not in known]
         if missing:
             self.judge.check(missing)
 
@@ -152,11 +155,15 @@ class StoredJudge:
                 break
             fresh[key] = request, reply
         found: list[tuple[Request, Reply]] = []
+        new: list[Reply] = []
+        old: list[Reply] = []
         for key, reply in zip(fresh, self._keep(list(fresh.values()), judge_id), strict=True):
             copies = waiting.pop(key)
             found += [(copy, reply) for copy in copies]
-            self._count([reply], asked=key not in known)
-            self._count([reply] * (len(copies) - 1), asked=False)
+            (old if key in known else new).append(reply)
+            old += [reply] * (len(copies) - 1)
+        self._count(new, asked=True)
+        self._count(old, asked=False)
         if stranger is not None:
             raise JudgeError(f"the judge {judge_id!r} answered twice, or what it was not asked", stranger)
         return found
@@ -176,8 +183,7 @@ class StoredJudge:
 
     def _count(self, replies: Sequence[Reply], asked: bool) -> None:
         for tally in self._tallies:
-            for reply in replies:
-                tally.count(reply, asked)
+            tally.count(replies, asked)
 
     def _keep(self, pack: Sequence[tuple[Request, Reply]], judge_id: str) -> list[Reply]:
         """Keep a pack in one step; where one of its replies is no reply, those before it."""
@@ -202,9 +208,11 @@ class StoredJudge:
     def _look_up(self, requests: Iterable[Request]) -> Iterator[list[tuple[str, Request, Reply | None]]]:
         judge_id, remaining = self.judge.id, iter(requests)
         while chunk := list(islice(remaining, _CHUNK)):
-            keys = [request_key(request, judge_id) for request in chunk]
-            found = self.store.get(keys)
-            yield [(key, request, found.get(key)) for key, request in zip(keys, chunk, strict=True)]
+            with uncollected():
+                keys = [request_key(request, judge_id) for request in chunk]
+                found = self.store.get(keys)
+                looked_up = [(key, request, found.get(key)) for key, request in zip(keys, chunk, strict=True)]
+            yield looked_up
 
     def __repr__(self) -> str:
         return f"StoredJudge({self.store!r}, {self.judge!r})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from biaslab.core import Reply, Usage
@@ -24,7 +25,7 @@ class Tally:
     --------
     >>> import biaslab as bl
     >>> tally = Tally()
-    >>> tally.count(bl.Reply(text="yes", usage=bl.Usage(10, 0, 1)), asked=True)
+    >>> tally.count([bl.Reply(text="yes", usage=bl.Usage(10, 0, 1))], asked=True)
     >>> tally
     Tally(asked=1, stored=0, asked_tokens=11, stored_tokens=0)
     """
@@ -41,13 +42,14 @@ class Tally:
         names = ("asked", "stored", "asked_tokens", "stored_tokens")
         return {name: getattr(self, name) for name in names}
 
-    def count(self, reply: Reply, asked: bool) -> None:
-        """Count one reply, which the judge gave now or not."""
+    def count(self, replies: Collection[Reply], asked: bool) -> None:
+        """Count replies, which the judge gave now or not."""
+        usage = Usage.total([reply.usage for reply in replies])
         if asked:
-            self.asked, self.asked_tokens = self.asked + 1, self.asked_tokens + reply.usage.tokens
-            self.usage += reply.usage
+            self.asked, self.asked_tokens = self.asked + len(replies), self.asked_tokens + usage.tokens
+            self.usage += usage
         else:
-            self.stored, self.stored_tokens = self.stored + 1, self.stored_tokens + reply.usage.tokens
+            self.stored, self.stored_tokens = self.stored + len(replies), self.stored_tokens + usage.tokens
 
 
 #: What all judges with a memory were asked since the process began.

@@ -68,7 +68,9 @@ def test_codec_refuses_what_is_no_log_probability(bad: float) -> None:
         reply_to_json(Reply(score=bad))
 
 
-@pytest.mark.parametrize("bad", ["", "[]", "{", '{"logprobs":3}', '{"logprobs":["x"]}', '{"text":3}', "null"])
+@pytest.mark.parametrize(
+    "bad", ["", "[]", "{", '{"logprobs":3}', '{"logprobs":["x"]}', '{"text":3}', "null", '{"text":"a"}b']
+)
 def test_codec_refuses_what_is_no_reply(bad: str) -> None:
     with pytest.raises(InputError):
         reply_from_json(bad)

@@ -165,7 +165,7 @@ class ExactLabels:
         for part, document in zip(parts, documents, strict=True):
             for at, levels in enumerate(_read_plain(document, len(prompts))):
                 found[at] |= _wanted(levels, part)
-        return found, sum((usage_of(document.get("usage")) for document in documents), Usage())
+        return found, Usage.total([usage_of(document.get("usage")) for document in documents])
 
     async def _trie(self, labels: tuple[str, ...], post: Post) -> LabelTrie | None:
         """Return the labels' tokens, written as they are and behind a space; None if these do not tell them apart."""

@@ -102,19 +102,22 @@ class PairProbe(Probe):
         (first, shown), (second, shown_second) = pair
         definition, noun = dataset.attributes[attribute], dataset.noun
         form = _form(template, noun, attribute, definition, self.ties, headings, note, cue)
-        prompt = "".join((form[0], context[1], form[1], shown, form[2], shown_second, form[3])).strip()
+        parts = form[0], context[1], form[1], shown, form[2], shown_second, form[3]
+        whole = "".join(parts)
+        prompt = whole.strip()
         labels = _labels(noun, self.ties)
         source = bool(context[1].strip())
         texts = (shown, shown_second)
         about = About(context[0], (first, second), texts, (attribute,), source, labels, edits=edits)
         defended = defend(prompt, defence)
+        kept = parts if len(whole) == len(prompt) and defended is prompt else ()
         for replicate in range(self.replicates):
-            request = self._request(defended, about, replicate)
+            request = self._request(defended, about, replicate, kept)
             yield Trial(request, context[0], attribute, first, second, replicate, condition, labels)
 
-    def _request(self, prompt: Messages, about: About, replicate: int) -> Request:
+    def _request(self, prompt: Messages, about: About, replicate: int, parts: tuple[str, ...]) -> Request:
         if self.answer == "distribution":
-            return Choice(prompt, about.labels, about)
+            return Choice(prompt, about.labels, about, parts)
         return Completion(prompt, self.temperature, 32, replicate, self.seed, about)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
@@ -159,10 +162,11 @@ def _form(
     note: str,
     cue: str,
 ) -> tuple[str, ...]:
-    """Return a comparative prompt but for its texts: see `biaslab.prompts.prepare`."""
+    """Return a comparative prompt but for its texts and white space at its ends: see `biaslab.prompts.prepare`."""
     of = {"noun": noun, "attribute": attribute, "definition": definition}
     texts = ("context", "first", "second")
-    return prompts.prepare(f"comparative_{template}", texts, **of, ties=ties, headings=headings, note=note, cue=cue)
+    form = prompts.prepare(f"comparative_{template}", texts, **of, ties=ties, headings=headings, note=note, cue=cue)
+    return (form[0].lstrip(), *form[1:-1], form[-1].rstrip())
 
 
 @cache
