@@ -12,7 +12,7 @@ WHEELS := --only-binary :all: --no-binary rouge-score
 
 .PHONY: figures test lowest test-lowest check lab docs clean
 
-# One more than cores: while one notebook starts, reads or writes, others compute.
+# Three notebooks keep two cores busy: while one starts, reads or writes, others compute.
 figures: $(VENV)/.runtime
 	$(BIN)/biaslab figures --changed --jobs 3 $(ARGS)
 

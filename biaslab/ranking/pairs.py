@@ -196,7 +196,8 @@ def _unordered(trials: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.bool
     most = max(len(replicates), 1)
     keys = (context * len(names) ** 2 + pair) * most + replicate
     order = 2 * keys + swapped
-    if len(np.unique(order)) < len(order):
+    ordered = np.sort(order)
+    if (ordered[1:] == ordered[:-1]).any():
         repeated = trials.iloc[int(pd.Series(order).duplicated().to_numpy().argmax())]
         row = ", ".join(f"{name} {repeated[name]}" for name in ("context_id", *PAIR[1:4]))
         raise TrialsError("trials", f"twice {row}", "one row a pair, order and replicate")

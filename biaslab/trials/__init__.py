@@ -163,8 +163,13 @@ def opened(trials: pd.DataFrame | TrialsFile | str | PathLike[str]) -> pd.DataFr
 
 def spelled(part: pd.DataFrame) -> pd.DataFrame:
     """Return some trials with text in place of categories, as they are in memory."""
-    named = [name for name in part if str(part[name].dtype) == "category"]
-    return part.astype(dict.fromkeys(named, "str")) if named else part
+    named = [str(name) for name in part if str(part[name].dtype) == "category"]
+    return part.assign(**{name: _text_of(part[name]) for name in named}) if named else part
+
+
+def _text_of(column: pd.Series) -> Any:
+    """Return the text of categories, each category written once."""
+    return column.cat.categories.astype("str").array.take(column.cat.codes.to_numpy(), allow_fill=True)
 
 
 def attrs_of(attrs: Mapping[str, Any]) -> dict[bytes, bytes]:
