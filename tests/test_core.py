@@ -89,14 +89,24 @@ def test_a_request_put_together_from_parts_has_the_json_and_key_of_its_text(part
 
 def test_the_probes_that_compare_pairs_say_what_their_prompts_are_put_together_from(graded):
     requests = {trial.request for trial in Position().design(graded)}
-    assert all(dataclasses.replace(each) == each for each in requests)
+    assert all(vars(each)["_parts"] and dataclasses.replace(each) == each for each in requests)
     assert all(request_json(dataclasses.replace(each)) == request_json(each) for each in requests)
 
 
-@pytest.mark.parametrize("request_", [Choice("?", "AB"), Completion("?"), Likelihood("?"), Score("?")])
-def test_a_remembered_hash_is_no_part_of_a_copy(request_):
-    known, written = hash(request_), request_.__getstate__()
+@pytest.mark.parametrize("messages", ["A or C?", [("user", "A or B?")]])
+def test_parts_are_those_of_the_one_message(messages):
+    with pytest.raises(InputError, match="parts"):
+        Choice(messages, "AB", parts=("A ", "or B?"))
+
+
+@pytest.mark.parametrize(
+    "request_", [Choice("A?", "AB", parts=("A", "?")), Completion("?"), Likelihood("?"), Score("?")]
+)
+def test_what_a_request_remembers_is_no_part_of_a_copy(request_):
+    known, key = hash(request_), request_key(request_, "j")
+    written = request_.__getstate__()
     assert known == hash(request_) == hash(dataclasses.replace(request_))
+    assert key == request_key(dataclasses.replace(request_), "j")
     assert set(written) == {field.name for field in dataclasses.fields(request_)}
     copied = pickle.loads(pickle.dumps(request_))
     assert {copied: 1} == {request_: 1}

@@ -57,7 +57,10 @@ def frozen(kind: type[Made]) -> type[Made]:
 
 
 def hashed_once(kind: type[Made]) -> type[Made]:
-    """Let the objects of a frozen dataclass remember their hash; a copy in another process computes its own.
+    """Let the objects of a frozen dataclass remember their hash.
+
+    A copy in another process computes its own; what else an object remembers, under a name that begins with an
+    underscore, is not carried there either.
 
     Examples
     --------
@@ -78,7 +81,7 @@ def hashed_once(kind: type[Made]) -> type[Made]:
         return known
 
     def without(self: Any) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != _HASH}
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     kind.__hash__, kind.__getstate__ = remembered, without  # type: ignore[method-assign]
     return kind

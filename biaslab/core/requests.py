@@ -48,7 +48,8 @@ class Choice:
     Raises
     ------
     InputError
-        If a message has an unknown role, or the labels are fewer than two, empty or repeated.
+        If a message has an unknown role, the labels are fewer than two, empty or repeated, or the parts are not those
+        of the message.
     """
 
     kind: ClassVar[str] = "choice"
@@ -62,6 +63,8 @@ class Choice:
         held = self.__dict__
         held["messages"], held["labels"], held["about"] = as_messages(messages), _different(tuple(labels)), about
         if parts:
+            if "".join(parts) != messages:
+                raise InputError("parts", parts, "what the one message was put together from")
             held["_parts"] = parts
 
 
