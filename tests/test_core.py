@@ -132,15 +132,20 @@ def test_what_is_made_without_the_collector_is_collected_later(enabled):
         gc.enable()
 
 
-def test_objects_that_somebody_keeps_from_the_collector_stay_so():
-    gc.freeze()
+@pytest.mark.parametrize("frozen", [True, False])
+def test_what_somebody_else_keeps_from_the_collector_stays_so(frozen):
+    gc.unfreeze()  # what the tests' own set-up froze
+    if frozen:
+        gc.freeze()
+    kept = gc.get_freeze_count()
     try:
-        kept = gc.get_freeze_count()
         with uncollected():
-            pass
-        assert gc.get_freeze_count() >= kept > 0
+            made = [[number] for number in range(20_000)]
+        assert (gc.get_freeze_count() > 0) == frozen
+        assert gc.get_freeze_count() <= kept
+        assert len(made) == 20_000
     finally:
-        gc.unfreeze()
+        gc.freeze()
 
 
 def test_protocols_are_met(graded):

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, dataclass_transform
 
 Made = TypeVar("Made")
 _HASH = "_hash"
+_MANY = 10_000  # new objects, to look at which takes as long as to say that they are old
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -99,7 +100,7 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if enabled:
-            if not gc.get_freeze_count():  # nobody else keeps objects there
+            if gc.get_count()[0] > _MANY and not gc.get_freeze_count():  # that nobody else freezes takes a while to see
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
