@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import hashlib
 import pickle
 import weakref
 
@@ -85,6 +86,18 @@ def test_a_request_put_together_from_parts_has_the_json_and_key_of_its_text(part
     assert request_json(together) == request_json(plain) == canonical_json(request_fields(plain))
     assert together == plain
     assert request_key(together, "j") == request_key(plain, "j")
+
+
+TURNS = st.lists(st.tuples(st.sampled_from(["system", "user", "assistant"]), st.text(st.characters())), min_size=1)
+
+
+@given(TURNS, st.floats(0, 10), st.integers(1, 10**6), st.integers(0, 99), st.integers(), st.text(st.characters()))
+def test_what_is_hashed_is_canonical_json(turns, temperature, most, replicate, seed, judge):
+    for asked in (Completion(turns, temperature, most, replicate, seed), Choice(turns, "AB")):
+        fields = request_fields(asked)
+        assert request_json(asked) == canonical_json(fields)
+        document = canonical_json({"judge": judge, "kind": asked.kind, **fields})
+        assert request_key(asked, judge) == hashlib.sha256(document.encode()).hexdigest()
 
 
 def test_the_probes_that_compare_pairs_say_what_their_prompts_are_put_together_from(graded):
