@@ -59,7 +59,7 @@ def kept(
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as partial:
             make().to_csv(partial, index=False)
-    return pd.read_csv(file, keep_default_na=False, na_values=[""], float_precision="round_trip")
+    return pd.read_csv(file, keep_default_na=False, na_values=[""])
 
 
 def _described(value: object) -> str:
