@@ -18,11 +18,12 @@ from biaslab.core import (
     Probe,
     Score,
     as_prompt,
+    canonical_json,
+    request_fields,
     request_json,
     request_key,
 )
 from biaslab.core.many import uncollected
-from biaslab.core.requests import canonical_json, request_fields
 from biaslab.errors import InputError, UnsupportedRequestError
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.probes.position import Position

@@ -11,6 +11,7 @@ Examples
 
 from biaslab.core.about import About
 from biaslab.core.declarations import Calibration, Comparison, Metric
+from biaslab.core.keys import canonical_json, request_fields, request_from_fields, request_json, request_key
 from biaslab.core.nearest import Adaptable, Given, Nearest, ends_begun, reading_text
 from biaslab.core.protocols import (
     LIMITS,
@@ -45,11 +46,6 @@ from biaslab.core.requests import (
     Score,
     as_messages,
     as_prompt,
-    canonical_json,
-    request_fields,
-    request_from_fields,
-    request_json,
-    request_key,
 )
 from biaslab.core.trials import DECLINED, STATUSES, Reply, Scalar, Status, Trial, Usage
 

@@ -1,13 +1,10 @@
-"""What a judge can be asked: four kinds of requests, and the key under which a reply is kept."""
+"""What a judge can be asked: four kinds of requests."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from json.encoder import encode_basestring_ascii
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from biaslab.checks import require_temperature
@@ -16,7 +13,6 @@ from biaslab.core.many import hashed_once
 from biaslab.errors import InputError, UnsupportedRequestError
 
 Role = Literal["system", "user", "assistant"]
-_ESCAPED = bytes({*range(32), *b'"\\\x7f'} - {*b"\n"})  # in ASCII, what JSON does not write as it is
 
 
 class Message(NamedTuple):
@@ -229,138 +225,8 @@ def as_messages(messages: Messages) -> tuple[Message, ...]:
     return turns
 
 
-def request_fields(request: Request) -> dict[str, object]:
-    """Return the fields of a request that decide its reply, ready for JSON.
-
-    The list is explicit, so that replies stay found when a class grows: a new field enters only when it is not at its
-    default.
-    """
-    if isinstance(request, Choice):
-        return {"messages": [list(m) for m in request.messages], "labels": list(request.labels)}
-    if isinstance(request, Likelihood):
-        return {"text": request.text, "given": request.given}
-    if isinstance(request, Score):
-        return {name: getattr(request, name) for name in ("text", "source", "reference", "attribute")}
-    listed: dict[str, object] = {
-        "messages": [list(m) for m in request.messages],
-        "temperature": request.temperature,
-        "max_tokens": request.max_tokens,
-        "replicate": request.replicate,
-    }
-    if request.seed:
-        listed["seed"] = request.seed
-    return listed
-
-
-def request_from_fields(kind: str, fields: Mapping[str, object]) -> Request:
-    """Return the request that `request_fields` described; it says no more what it is about.
-
-    Parameters
-    ----------
-    kind : {"choice", "completion", "likelihood", "score"}
-        Of the request.
-    fields : mapping
-        Made by `request_fields`, or read from its JSON.
-
-    Raises
-    ------
-    InputError
-        If there is no such kind, or the fields are not its own.
-
-    Examples
-    --------
-    >>> request = Completion("Name a colour.", temperature=1.0, replicate=2)
-    >>> request_from_fields("completion", request_fields(request)) == request
-    True
-    """
-    known = {each.kind: each for each in KINDS}
-    if kind not in known:
-        raise InputError("kind", kind, f"one of {', '.join(known)}")
-    try:
-        return known[kind](**fields)  # type: ignore[arg-type]
-    except TypeError as error:
-        raise InputError("fields", sorted(fields), f"those of a {kind} request ({error})") from error
-
-
-def request_key(request: Request, judge_id: str) -> str:
-    """Return the content address of a judge's reply to a request: SHA-256 over canonical JSON, 64 hex digits.
-
-    A request remembers the last one, since store and trials both need it.
-    """
-    known: tuple[str, str] | None = request.__dict__.get("_key")
-    if known is not None and known[0] == judge_id:
-        return known[1]
-    key = hashlib.sha256(_key_document(request, judge_id).encode("ascii")).hexdigest()
-    request.__dict__["_key"] = (judge_id, key)
-    return key
-
-
-def request_json(request: Request) -> str:
-    """Return the fields of a request as canonical JSON: see `request_fields`.
-
-    Examples
-    --------
-    >>> request_json(Choice("A or B?", ("A", "B")))
-    '{"labels":["A","B"],"messages":[["user","A or B?"]]}'
-    """
-    if isinstance(request, Choice):  # what most requests are, several times as fast
-        return f'{{"labels":{_listed(request.labels)},"messages":[{_turns(request)}]}}'
-    if isinstance(request, Completion):
-        seed = f'"seed":{request.seed},' if request.seed else ""
-        ends = f'"replicate":{request.replicate},{seed}"temperature":{request.temperature!r}'
-        return f'{{"max_tokens":{request.max_tokens},"messages":[{_turns(request)}],{ends}}}'
-    return canonical_json(request_fields(request))
-
-
-def _turns(request: Choice | Completion) -> str:
-    """Return the messages of a request as JSON."""
-    if parts := request.__dict__.get("_parts"):
-        return f'["user","{"".join(map(_escaped_part, parts))}"]'
-    return ",".join([f"[{_quoted(role)},{_text(content)}]" for role, content in request.messages])
-
-
-def _key_document(request: Request, judge_id: str) -> str:
-    """Return judge, kind and fields of a request as `canonical_json` writes them."""
-    if isinstance(request, Choice | Completion):
-        return f'{{"judge":{_quoted(judge_id)},"kind":"{request.kind}",{request_json(request)[1:]}'
-    return canonical_json({"judge": judge_id, "kind": request.kind, **request_fields(request)})
-
-
-def _text(text: str) -> str:
-    """Return a string as JSON writes it; one that holds nothing to escape but ends of lines several times as fast."""
-    if text.isascii() and len(text.encode().translate(None, _ESCAPED)) == len(text):
-        return '"' + text.replace("\n", "\\n") + '"'
-    return encode_basestring_ascii(text)
-
-
-@lru_cache(maxsize=1024)
-def _escaped_part(text: str) -> str:
-    return _text(text)[1:-1]
-
-
 @lru_cache(maxsize=256)
 def _different(labels: tuple[str, ...]) -> tuple[str, ...]:
     if len(labels) < 2 or len(set(labels)) < len(labels) or not all(labels):
         raise InputError("labels", labels, "at least two different, non-empty strings")
     return labels
-
-
-@lru_cache(maxsize=256)
-def _quoted(text: str) -> str:
-    return _text(text)
-
-
-@lru_cache(maxsize=256)
-def _listed(labels: tuple[str, ...]) -> str:
-    return f"[{','.join(map(_text, labels))}]"
-
-
-def canonical_json(document: Mapping[str, object]) -> str:
-    """Write a document as JSON that is the same for equal documents: sorted keys, no blanks, ASCII only.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite.
-    """
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -82,7 +82,7 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
     try:
         document, end = _DECODED(text)
         if end != len(text):
-            raise InputError("reply", text, "the JSON that reply_to_json writes")
+            raise ValueError("more follows")
         levels = document.get("logprobs")
         if levels and len(document) == 1 and _are_plain(levels):  # what most replies are
             return Reply(tuple(levels), usage=usage or Usage())
