@@ -199,9 +199,9 @@ def test_the_bar_shows_retries_while_they_happen(judge_of, graded, capsys):
     with FaultServer(lambda text, attempt: "" if attempt > 1 else "503") as server:
         bl.collect(probe, judge_of(server), data)
     shown = capsys.readouterr().err
-    assert "1 retry, now since HTTP 503: overloaded" in shown
-    assert re.search(r"[2-4] retries, now since HTTP 503", shown)
-    assert shown.index("1 retry") < shown.index("1/2")
+    retries = list(re.finditer(r"([1-4]) retr(y|ies), now since HTTP 503: overloaded", shown))
+    assert retries[-1][1] == "4"  # those that come while another is being written may be left out
+    assert retries[0].start() < shown.index("1/2")
 
 
 def test_a_judge_may_say_itself_what_it_costs_and_what_may_be_spent(judge_of, graded, capsys):
