@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import pandas as pd
 
 from biaslab.collect import collect
 from biaslab.core import KINDS, Design, Reply, Request, Status, Trial, request_key
+from biaslab.errors import InputError
 from biaslab.evidence.finding import default_designs, keyed_trials
 from biaslab.evidence.grouping import NOT_READ
 from biaslab.probes import find_probe, names
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Pairs in both orders first: of what several probes ask in the same words, the first one's trials are shown.
 _FIRST = "position"
+_Manner = tuple[object, ...]
+_Left = dict[str, dict[str, _Manner]]  # by judge, how the requests were put whose replies no probe has planned yet
 _COLUMNS = (
     "probe", "judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value",
     "status", "label_mass", "samples", "tokens", "key",
@@ -70,23 +72,44 @@ def _required(name: str) -> list[Design]:
 
 
 def _trials(store: Store, dataset: Dataset | None, designs: Sequence[Design], everything: bool) -> pd.DataFrame:
-    seen: set[str] = set()
-    parts = [] if dataset is None else list(_replayed(store, dataset, designs, seen))
+    left: _Left = {}
+    for record in store.records():
+        left.setdefault(record.judge, {})[record.key] = _manner(record.request)
+    parts = [] if dataset is None else list(_replayed(store, dataset, designs, left))
     if everything:
-        parts.append(_unknown(store, seen))
+        parts.append(_unknown(store, left))
     whole = [part for part in parts if len(part)]
     return pd.concat(whole, ignore_index=True) if whole else pd.DataFrame(columns=list(_COLUMNS))
 
 
-def _replayed(store: Store, dataset: Dataset, designs: Sequence[Design], seen: set[str]) -> Iterator[pd.DataFrame]:
-    """Yield the trials of each judge and probe that the store holds, and add their keys to those seen."""
-    for judge, design in product(map(str, store.info()["judge"].unique()), designs):
+def _manner(request: Request) -> _Manner:
+    """Return how a request is put, whatever its prompt: its kind, labels, temperature and most tokens."""
+    return request.kind, *(getattr(request, name, None) for name in ("labels", "temperature", "max_tokens"))
+
+
+def _replayed(store: Store, dataset: Dataset, designs: Sequence[Design], left: _Left) -> Iterator[pd.DataFrame]:
+    """Yield the trials of each judge and probe that the store holds, and take their keys out of those that are left."""
+    some = dataset.of_contexts([dataset.candidates["context_id"].mode().iloc[0]])
+    planned = [(design, _manners(design, some)) for design in designs]
+    for judge, keys in left.items():
         answers = _Answers(store, judge)
-        planned = _Planned(design, dataset, answers, seen)
-        if planned.trials:
-            found = collect(planned, answers, dataset, progress=False)  # type: ignore[call-overload] # a name of its own
-            seen |= set(found["key"])
-            yield found
+        for design, manners in planned:
+            if manners and manners.isdisjoint(keys.values()):
+                continue
+            known = _Planned(design, dataset, answers, keys)
+            if known.trials:
+                found = collect(known, answers, dataset, progress=False)  # type: ignore[call-overload] # a name of its own
+                for key in found["key"].unique():
+                    del keys[key]
+                yield found
+
+
+def _manners(design: Design, some: Dataset) -> set[_Manner]:
+    """Return how a design puts its requests, seen in a context of many candidates; nothing if it plans none there."""
+    try:
+        return {_manner(trial.request) for trial in design.design(some)}
+    except InputError:
+        return set()
 
 
 class _Answers:
@@ -110,11 +133,9 @@ class _Answers:
 class _Planned:
     """A probe that plans only what a store holds of one judge, and no reply twice for different probes."""
 
-    def __init__(self, design: Design, dataset: Dataset, answers: _Answers, seen: set[str]) -> None:
+    def __init__(self, design: Design, dataset: Dataset, answers: _Answers, keys: Mapping[str, _Manner]) -> None:
         self.name, self._probe = design.name, design
-        keyed = list(keyed_trials(design, dataset, answers.id))
-        stored = answers.store.get({key for key, _ in keyed} - seen).keys()
-        self.trials = [trial for key, trial in keyed if key in stored]
+        self.trials = [trial for key, trial in keyed_trials(design, dataset, answers.id) if key in keys]
 
     def design(self, _dataset: Dataset) -> list[Trial]:
         """Plan what is stored."""
@@ -125,7 +146,7 @@ class _Planned:
         return self._probe.read(trial, reply)
 
 
-def _unknown(store: Store, seen: set[str]) -> pd.DataFrame:
+def _unknown(store: Store, left: _Left) -> pd.DataFrame:
     """Return a row for each reply that no probe planned: nobody read it."""
     rows = [
         {
@@ -145,6 +166,6 @@ def _unknown(store: Store, seen: set[str]) -> pd.DataFrame:
             "key": record.key,
         }
         for record in store.records()
-        if record.key not in seen
+        if record.key in left.get(record.judge, {})
     ]
     return pd.DataFrame(rows, columns=list(_COLUMNS))

@@ -2,6 +2,7 @@
 
 import re
 
+import pandas as pd
 import pytest
 
 import biaslab as bl
@@ -34,6 +35,23 @@ def test_a_store_becomes_its_trials_again(study):
     assert set(trials_of_store(folder / "s.sqlite", data, ["position"])["probe"]) == {"position"}
     assert set(trials_of_store(folder / "s.sqlite")["probe"]) == {"unknown"}
     assert trials_of_store(folder / "s.sqlite", data, ["source"]).empty
+
+
+def test_every_way_of_asking_is_found_again(tmp_path):
+    data = bl.load_dataset("graded", limit=1)
+    judge, store = bl.SimulatedJudge(data, position=1.5, noise=1), tmp_path / "s.sqlite"
+    probes = [
+        bl.probes.Verbosity(), bl.probes.Verbosity(answer="text"), bl.probes.Position(answer="text"),
+        bl.probes.Familiarity(),
+    ]  # fmt: skip
+    asked = [bl.collect(probe, judge, data, store=store, progress=False) for probe in probes]
+    other = bl.SimulatedJudge(data, position=0.0, noise=1)
+    asked.append(bl.collect(bl.probes.Anchoring(), other, data, store=store, progress=False))
+    found = trials_of_store(store, data)
+    assert set(found["key"]) == set(pd.concat(asked)["key"])
+    told = set(zip(found["judge"], found["probe"], strict=True))  # scores that several probes ask are the first one's
+    assert told >= {(judge.id, "position"), (judge.id, "familiarity"), (other.id, "anchoring")}
+    assert "unknown" not in set(found["probe"])
 
 
 def test_a_page_of_saved_trials_has_prompts_from_the_store_and_fetches_nothing(study, tmp_path, capsys):
