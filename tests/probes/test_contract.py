@@ -30,7 +30,8 @@ CASES = [pytest.param(name, marks=[pytest.mark.slow] if name == "biased" else []
 
 @pytest.fixture(scope="module", params=sorted(PROBES))
 def probe(request):
-    return PROBES[request.param](resampling=bl.Resampling(n=300))
+    two = {} if request.param == "anchoring" else {"attributes": ("coherence", "fluency")}  # its orders are of four
+    return PROBES[request.param](**two, resampling=bl.Resampling(n=300))
 
 
 @pytest.fixture(scope="module", params=CASES)
