@@ -66,6 +66,7 @@ FAST = {"output_order", "position"}
 KINDS = [pytest.param(kind, marks=[] if name in FAST else pytest.mark.slow) for name, kind in available().items()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=list(available()))
 def test_every_metric_is_measured_or_refused_in_every_mode(kind):
     """No metric is silently left out: either its shares are there, or one row with the reason."""
@@ -79,6 +80,7 @@ def test_every_metric_is_measured_or_refused_in_every_mode(kind):
     assert found.loc[found["quantity"] == "refused", "kept"].all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "metric"), DECLARED, ids=[metric.name for _, metric in DECLARED])
 def test_the_declared_mode_is_never_refused(kind, metric):
     found = calibrated(kind, [metric.name], studies=1, population=12)
@@ -215,6 +217,7 @@ def test_the_instrument_catches_what_the_errors_of_humans_do_to_a_naive_slope():
     assert slope > 0.1
 
 
+@pytest.mark.slow
 def test_a_table_that_was_stopped_goes_on(tmp_path):
     out = tmp_path / "table.csv"
     said = []
@@ -238,6 +241,7 @@ def test_a_file_that_is_no_table_is_refused(tmp_path):
         calibrated(bl.probes.Position, [RATE], out=out)
 
 
+@pytest.mark.slow
 def test_the_page_has_every_metric_and_every_refusal():
     found = pd.concat(
         [

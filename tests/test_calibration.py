@@ -66,16 +66,19 @@ def left(probe, **options):
     return set(zip(rows["quantity"], rows["planted"], rows["refusals"], strict=True))
 
 
+@pytest.mark.slow
 def test_the_shipped_estimator_keeps_its_bands():
     """Where contexts differ; the probes' own calibrations are run by the slow tests."""
     assert left(Clustered) == set()
 
 
+@pytest.mark.slow
 def test_judgements_treated_as_contexts_are_caught():
     found = left(JudgementsAsContexts, studies=50)
     assert {("type_i_error", False, False), ("coverage", False, False), ("coverage", True, False)} <= found
 
 
+@pytest.mark.slow
 def test_refusals_counted_as_losses_are_caught_where_there_are_refusals():
     found = left(RefusalsAsLosses, studies=50, contexts=[100])
     assert ("type_i_error", False, True) in found
@@ -93,6 +96,7 @@ def test_every_primary_metric_keeps_its_bands(name):
     assert bad.empty, "\n".join(map(calibration.describe, bad.itertuples()))
 
 
+@pytest.mark.slow
 def test_two_judges_of_the_same_contexts_are_compared():
     options = {"studies": 5, "population": 40, "contexts": [6], "generators": ["two_judges"]}
     found = bl.calibrate([Position], [METRIC], **options)
@@ -133,6 +137,7 @@ def test_judges_taken_as_independent_are_caught(monkeypatch):
     assert {("coverage", False), ("coverage", True)} <= set(zip(rows["quantity"], rows["planted"], strict=True))
 
 
+@pytest.mark.slow
 def test_the_table_says_what_was_run():
     found = bl.calibrate([Position], [METRIC], studies=15, population=200, contexts=[8, 12], curve=[16])
     shape = found.groupby(["planted", "refusals"])["n_contexts"].agg(lambda g: sorted(set(g)))
@@ -147,6 +152,7 @@ def test_the_table_says_what_was_run():
     assert found["n_undefined"].eq(0).all()
 
 
+@pytest.mark.slow
 def test_the_result_depends_on_the_seed_and_not_on_the_number_of_processes():
     options = {"metrics": [METRIC], "studies": 10, "population": 60, "contexts": [8], "curve": []}
     one, two, other = (
@@ -211,6 +217,7 @@ def test_studies_that_are_estimated_together_are_estimated_each_for_itself(popul
         assert row[same].tolist() == together.set_index("dataset").loc[study, same].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", [False, True])
 def test_the_truth_of_a_population_is_the_analytic_one(planted):
     """What a metric is over 1500 contexts agrees with what the judge's settings say it is expected to be."""
@@ -260,12 +267,14 @@ WORDS = [
 ]
 
 
+@pytest.mark.slow
 def test_the_command_prints_writes_and_passes(tmp_path, capsys):
     assert main([*WORDS, "--check", "--out", str(tmp_path / "table.csv")]) == 0
     assert "8 of 8 shares keep their band" in capsys.readouterr().out
     assert len(pd.read_csv(tmp_path / "table.csv")) == 8
 
 
+@pytest.mark.slow
 def test_the_command_fails_and_names_what_left_its_band(monkeypatch, capsys):
     shipped = Position.estimate
     first = {"value": lambda trials: trials["value"] ** 0.3}  # nearly everything is a vote for the first

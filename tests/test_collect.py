@@ -127,6 +127,7 @@ def test_a_budget_one_request_short_refuses_and_one_exact_starts(judge, graded, 
     assert len(collect(watched, graded, budget=bl.Budget(requests=240))) == len(watched.asked) == 240
 
 
+@pytest.mark.slow
 @given(kept=st.integers(0, 8), budget=st.integers(1, 250))
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_only_open_requests_are_charged_and_the_contexts_that_fit_do_fit(judge, graded, kept, budget):

@@ -106,6 +106,11 @@ def named(page):
     return page.relative_to(ROOT).as_posix()
 
 
+#: Guides whose examples are studies of seconds.
+LONG = {"remedies", "panels", "compare", "calibration", "add_a_probe", "plan", "show"}
+SIMULATED = [
+    pytest.param(page, False, id=named(page), marks=[pytest.mark.slow] if page.stem in LONG else []) for page in PAGES
+]
 SLOW = [
     pytest.param(page, True, id=f"{named(page)}-embedded", marks=pytest.mark.slow)
     for page in PAGES
@@ -113,7 +118,7 @@ SLOW = [
 ]
 
 
-@pytest.mark.parametrize(("page", "embedded"), [*(pytest.param(page, False, id=named(page)) for page in PAGES), *SLOW])
+@pytest.mark.parametrize(("page", "embedded"), [*SIMULATED, *SLOW])
 def test_code_runs_and_prints_what_the_page_says(page, embedded, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if page.parent == ROOT:

@@ -90,7 +90,12 @@ SERVERS = {
 }
 
 
-@pytest.fixture(scope="module", params=list(SERVERS))
+QUICKLY = {"probabilities", "forbidding"}
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(kind, marks=[] if kind in QUICKLY else [pytest.mark.slow]) for kind in SERVERS]
+)
 def column(request, judge_of):
     """A kind of server, and a judge on it."""
     with SERVERS[request.param]() as server:
@@ -151,6 +156,7 @@ def test_every_probe_on_every_judge_ends_in_estimates_or_in_one_sentence(name, c
     assert again["value"].equals(trials["value"])
 
 
+@pytest.mark.slow
 def test_perplexity_comes_from_the_embedded_model_and_the_output_says_so(data, judge_of, store):
     with AnsweringServer(probabilities=True, completions=False) as server:
         trials, found = outcome(PROBES["familiarity"], judge_of(server), data, store)
@@ -175,6 +181,7 @@ def test_a_kind_that_a_server_refused_is_not_asked_for_again(data, judge_of):
             bl.collect(PROBES["position"], judge, data, progress=False, nearest=False)
 
 
+@pytest.mark.slow
 def test_what_is_stored_is_read_without_a_server(data, judge_of, store):
     """The nearest designs were asked while the server was there; now it is gone, and nothing waits for it."""
     with AnsweringServer(probabilities=False, completions=False) as server:

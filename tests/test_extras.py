@@ -122,6 +122,7 @@ def names_in(requirements):
     return {re.split(r"[><=\[ ]", requirement)[0] for requirement in requirements}
 
 
+@pytest.mark.slow
 def test_a_lean_install_lists_asks_a_server_audits_and_draws(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BIASLAB_API_KEY", "none")
@@ -134,6 +135,7 @@ def test_a_lean_install_lists_asks_a_server_audits_and_draws(tmp_path, monkeypat
         assert Path(file).stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_what_needs_an_extra_names_it():
     done = script(REFUSED)
     assert done.returncode == 0, done.stderr[-2000:]

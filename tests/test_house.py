@@ -99,6 +99,7 @@ def test_dependencies_point_one_way(room):
                 assert not strangers, f"{name} imports {strangers}"
 
 
+@pytest.mark.slow
 def test_no_module_imports_itself_by_a_detour():
     """Without the faces of packages, which only hand names on."""
     faces = {name for name, path in MODULES.items() if path.stem == "__init__"}

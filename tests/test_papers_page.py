@@ -87,6 +87,7 @@ def rows():
 
 
 ROWS = list(rows())
+COMMAND = get_command(app)
 COMMANDS = sorted({command for row in ROWS for command in row.commands})
 OF_PROBES = [command for command in COMMANDS if command.split()[1] == "probe"]
 OF_NOTEBOOKS = [command for command in COMMANDS if command.split()[1] == "figures"]
@@ -96,7 +97,7 @@ def parsed(command):
     """Return the name of a command and its options, read by the command line itself."""
     program, name, *words = shlex.split(command)
     assert program == "biaslab"
-    return name, get_command(app).get_command(None, name).make_context(name, words).params
+    return name, COMMAND.get_command(None, name).make_context(name, words).params
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -136,6 +137,7 @@ def test_every_command_names_what_there_is(command):
     assert name_dataset(dataset, None, None, None, None) == dataset
 
 
+@pytest.mark.slow
 def test_a_command_stands_in_the_row_of_its_notebook():
     for row in ROWS:
         for command in row.commands:
@@ -275,5 +277,6 @@ def test_a_long_command_runs_with_smaller_settings(item, tmp_path, monkeypatch, 
     assert pd.read_csv(f"figures/{row.notebook}__estimates.csv")["estimate"].notna().any()
 
 
+@pytest.mark.slow
 def test_what_is_not_run_is_on_the_page():
     assert set(TOO_LONG) <= {parsed(command)[1]["only"][0] for command in OF_NOTEBOOKS}

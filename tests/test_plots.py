@@ -80,6 +80,7 @@ def test_nan_estimates_are_not_drawn_as_numbers(estimates):
     assert all(np.isnan(dots(bl.plots.intervals(holes, "first_position_rate"))))
 
 
+@pytest.mark.slow
 def test_save_writes_png_pdf_and_the_estimates(estimates, tmp_path):
     ax = bl.plots.intervals(estimates, "tie_rate")
     paths = bl.plots.save(ax, estimates, "position", "ties", tmp_path / "new")
@@ -216,6 +217,7 @@ def test_a_finding_follows_the_rule_of_verdicts(rows, said):
     assert bl.plots.finding(pd.DataFrame(rows)) == said
 
 
+@pytest.mark.slow
 def test_a_figure_says_what_it_draws_and_not_what_is_beside_it(estimates, tmp_path):
     shown = over_all_items(estimates)
     ax = bl.plots.intervals(estimates, "tie_rate", by="attribute")

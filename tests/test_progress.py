@@ -34,6 +34,7 @@ def kept(tmp_path, *sources):
     return [[output.get("data", output.get("text")) for output in cell.outputs] for cell in executed.cells]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_notebook_keeps_how_a_bar_ended_and_no_widget(tmp_path):
     [collected, announced], [gone, stopped] = kept(tmp_path, STUDY, BARS)

@@ -48,6 +48,7 @@ def asked(place):
     return [output.text for output in executed.cells[-1].outputs if output.output_type == "stream"][-1]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_notebook_asks_nothing_again_wherever_its_kernel_starts(project):
     """As JupyterLab starts it, beside the notebook; as papermill does, in the project folder; as `biaslab figures`."""
@@ -59,6 +60,7 @@ def test_a_notebook_asks_nothing_again_wherever_its_kernel_starts(project):
     assert [path.relative_to(project) for path in project.rglob("study__*")] == [Path("figures/study__rate.csv")]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_figures_are_made_where_they_are_asked_for(project, monkeypatch):
     """`biaslab figures` in a folder below a project is about that folder: its own store, its own figures."""

@@ -231,6 +231,7 @@ def test_there_are_forty():
     assert len(COMMANDS) + len(CALLS) >= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", COMMANDS)
 def test_a_command_says_what_is_wrong(case, capsys):
     words, name, value, allowed, remedy = COMMANDS[case]

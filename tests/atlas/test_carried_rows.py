@@ -29,6 +29,7 @@ def test_sources_are_those_of_the_licences():
     assert len({source.name for source in SOURCES}) == len(SOURCES) == 13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "source",
     [pytest.param(one, marks=pytest.mark.slow if one.name == "llmbar" else []) for one in CARRIED],
@@ -41,6 +42,7 @@ def test_rows_and_card_are_made_again(source, shared_data):
     pd.testing.assert_frame_equal(made, bl.atlas.trials(source.name).drop(columns="key"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [one for one in SOURCES if not one.carried], ids=lambda one: one.name)
 def test_what_is_not_carried_can_be_read(source, shared_data):
     source.require_files(shared_data)
@@ -116,6 +118,7 @@ def test_a_folder_without_the_files(tmp_path):
         building.make_rows(next(source for source in SOURCES if not source.carried), tmp_path)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

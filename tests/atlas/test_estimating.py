@@ -56,6 +56,7 @@ def test_subsets_are_told_one_by_one():
     assert alone["subset"].isna().all() if "subset" in alone else True
 
 
+@pytest.mark.slow
 def test_configurations_are_a_condition_and_no_part_of_a_name():
     found = made(scores(10, ["coherence", "fluency"], ["rts", "mcq"]))
     use = found[(found["metric"] == "scale_use") & (found["answer"] == "single")]
@@ -70,6 +71,7 @@ def test_the_one_way_of_asking_is_named():
     assert "configuration" not in made(pairs(10, "easy")).query("probe == 'position'").dropna(axis="columns", how="all")
 
 
+@pytest.mark.slow
 def test_people_agree_with_one_another_and_not_with_those_they_are_compared_with():
     parts = [scores(10, ["a"], ["recorded"], f"expert-{n}", ratings="3 4", annotators="0 1") for n in (1, 2, 3)]
     found = made(pd.concat(parts, ignore_index=True))
@@ -79,6 +81,7 @@ def test_people_agree_with_one_another_and_not_with_those_they_are_compared_with
     assert {"expert-1", "expert-2", "expert-3"} <= set(found["judge"])
 
 
+@pytest.mark.slow
 def test_familiarity_is_told_where_texts_were_read():
     trials = scores(12, ["a"], ["rts", "mcq"])
     texts = trials[["dataset", "context_id", "candidate_id"]].drop_duplicates(ignore_index=True)
@@ -93,6 +96,7 @@ def test_familiarity_is_told_where_texts_were_read():
     assert made(trials).equals(made(trials, known.head(20)))
 
 
+@pytest.mark.slow
 def test_what_is_undefined_or_of_few_contexts_has_no_row():
     assert made(pairs(10, "easy"))["estimate"].notna().all()
     few = pd.concat([pairs(7, "easy"), pairs(10, "hard")], ignore_index=True)

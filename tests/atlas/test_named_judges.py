@@ -93,6 +93,7 @@ def test_an_expert_is_found_by_the_text_of_the_article(shared_data):
     assert trials["value"].tolist() == there.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_work_in")
 def test_audit_and_card_of_a_name(capsys):
     assert main(["audit", NAMES["mt_bench"], "--only", "position", "--out", "found.csv"]) == 0

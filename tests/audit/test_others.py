@@ -41,6 +41,7 @@ def test_the_longer_one_wins(tmp_path):
     assert found.loc["longer_wins", ["n_trials", "n_dropped"]].tolist() == [7, 1]
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_right_or_wrong_whatever_the_length_is_fair():
     """Right in nine of ten, where the longer text is the better one in two of three: accused in one study of twenty."""
     rng = np.random.default_rng(0)

@@ -20,6 +20,7 @@ def _work_in(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_export_submit_status_import(capsys):
     with FaultServer() as server:
         judge = f"api:judge@{server.url}"

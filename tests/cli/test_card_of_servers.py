@@ -28,6 +28,7 @@ def card(server, *probes, options=""):
     return main(["card", name, *SMALL, *(word for probe in probes for word in ("--probe", probe))])
 
 
+@pytest.mark.slow
 def test_a_card_of_a_chat_alone_ends_with_a_page_that_says_what_was_asked_otherwise(capsys):
     probes = ("verbosity", "familiarity", "source")
     with chat_alone() as server:
@@ -46,6 +47,7 @@ def test_a_card_of_a_chat_alone_ends_with_a_page_that_says_what_was_asked_otherw
     assert Path("card.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_one_probe_that_fails_is_not_measured_and_the_card_is_there_after_each(capsys):
     there = []
 
@@ -82,6 +84,7 @@ def test_a_server_that_is_down_is_said_once_and_soon(capsys):
     assert not Path("card.html").exists()
 
 
+@pytest.mark.slow
 def test_a_server_that_refuses_the_key_halfway_is_asked_nothing_more(capsys):
     asked = []
 

@@ -79,6 +79,7 @@ def test_list_shows_everything_there_is():
     assert all(f"\n{title}\n" in f"\n{shown}" for title in ("Probes", "Data sets", "Prompts", "Judges", "Notebooks"))
 
 
+@pytest.mark.slow
 def test_probe_prints_and_writes_what_the_package_computes():
     done = CliRunner().invoke(app, [*PROBE, "--out", "rates.csv", "--seed", "3"])
     assert done.exit_code == 0, done.output
@@ -97,6 +98,7 @@ def test_probe_prints_and_writes_what_the_package_computes():
     assert "0 judge calls, 180 replies from the store (judgements.sqlite)" in again.output
 
 
+@pytest.mark.slow
 def test_missing_answers_are_a_warning_in_one_line():
     done = biaslab("probe", "position", "--judge", "simulated:refusal=0.4", "--attribute", "fluency", "--contexts", "2")
     assert done.returncode == 0

@@ -82,6 +82,7 @@ def test_a_parameter_does_what_it_does_in_python(capsys):
     assert found == pytest.approx(expected["estimate"].tolist(), nan_ok=True)
 
 
+@pytest.mark.slow
 def test_ones_own_table(capsys):
     words = [*OWN, "--noun", "essay", "--attribute", "coherence", "--attribute", "fluency", "--judge", "simulated"]
     assert main(["plan", "position", *words, "--contexts", "4", "-p", "n_pairs=1", "-p", "templates=1"]) == 0
@@ -96,6 +97,7 @@ def test_ones_own_table(capsys):
     assert data.attributes["fluency"] == "the fluency of the essay"
 
 
+@pytest.mark.slow
 def test_what_a_card_asks_is_said_before_it_is_asked(capsys):
     words = ["card", "simulated", "--contexts", "2", "--attribute", "coherence", "--attribute", "fluency"]
     words += ["--probe", "position", "--probe", "comparative", "--probe", "source"]

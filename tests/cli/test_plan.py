@@ -24,6 +24,7 @@ def said(*words):
     return done.output
 
 
+@pytest.mark.slow
 def test_it_prints_what_the_package_plans():
     data = bl.load_dataset("graded")
     probe, judge = bl.probes.Position(attributes=["coherence"]), bl.load_judge("simulated:noise=1", data)
@@ -35,6 +36,7 @@ def test_it_prints_what_the_package_plans():
     assert said("--contexts", "9") == f"{bl.plan(probe, judge, data, contexts=9)}\n"
 
 
+@pytest.mark.slow
 def test_measuring_keeps_what_it_asks():
     assert "time: not measured" in said("--contexts", "4")
     shown = said("--contexts", "4", "--measure")

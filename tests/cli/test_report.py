@@ -13,6 +13,7 @@ def _work_in(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_card_of_two_judges(capsys):
     words = ["card", "simulated:position=3", "simulated:noise=1", "--contexts", "8", "--attribute", "coherence"]
     words += ["--probe", "position", "--probe", "anchoring", "--out", "mine"]

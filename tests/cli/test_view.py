@@ -24,6 +24,7 @@ def study(tmp_path_factory):
     return folder, trials
 
 
+@pytest.mark.slow
 def test_a_store_becomes_its_trials_again(study):
     folder, trials = study
     data = bl.load_dataset("graded", limit=2)
@@ -81,6 +82,7 @@ def test_a_page_of_a_store_shows_what_no_probe_knows(study, tmp_path, capsys):
     assert '<select name="outcome">' in page
 
 
+@pytest.mark.slow
 def test_wrong_wishes_are_said_before_anything_is_written(study, tmp_path, capsys):
     folder, _ = study
     trials = str(folder / "trials.csv")

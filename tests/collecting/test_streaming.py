@@ -210,6 +210,7 @@ def test_conditions_that_fit_no_column_are_refused_with_a_file_and_kept_without(
     assert bl.collect(probe, judge, graded, progress=False)["odd"].tolist()[:2] == [1, "yes"]
 
 
+@pytest.mark.slow
 @given(text=st.text(st.characters(codec=None, categories=["Cs", "Cc", "L", "P"]), max_size=30))
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_reply_goes_into_a_file(text, graded, tmp_path):

@@ -52,6 +52,7 @@ def test_the_difference_is_that_of_the_estimates_with_the_interval_of_a_paired_t
     assert row["estimate"] == pytest.approx(own["other"] - own["reference"], abs=1e-12)
 
 
+@pytest.mark.slow
 def test_recorded_judges_of_mt_bench_differ_by_the_difference_of_their_estimates():
     rows = bl.atlas.trials("mt_bench").query("dataset == 'mt_bench'")
     found = bl.compare(rows, metrics=METRIC, probe=bl.probes.Position(), progress=False)
@@ -83,6 +84,7 @@ def test_a_difference_that_no_context_varies_has_no_interval(data, both):
     assert "no interval" in row["note"]
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 1000))
 def test_exchanging_the_two_turns_the_sign(seed):
@@ -104,6 +106,7 @@ def test_contexts_that_one_alone_judged_do_not_enter(both):
     assert found.loc[found["role"] == "reference", "estimate"].iloc[0] == alone
 
 
+@pytest.mark.slow
 def test_templates_of_one_judge_are_compared_cell_by_cell(data):
     probe = bl.probes.Position(attributes=["coherence", "fluency"])
     trials = bl.collect(probe, bl.SimulatedJudge(data, noise=1.0), data, progress=False)

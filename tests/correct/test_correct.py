@@ -105,6 +105,7 @@ def test_what_a_lenient_judge_adds_to_all_scores_takes_nothing_off_ppi(seed, shi
     assert (moved.estimate, moved.se) == pytest.approx((plain.estimate, plain.se), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_weights_undo_a_part_that_was_chosen_by_a_known_rule():
     """Contexts with high scores are labelled three times as often: without weights the labels lie, with them not."""
     rng, apart = np.random.default_rng(0), {"with": [], "without": []}
@@ -254,6 +255,7 @@ def test_too_few_labelled_contexts_give_no_interval_and_say_so():
     assert row(few, "judge")["estimate"] == pytest.approx(judge.mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["human", "ppi"])
 def test_intervals_cover_as_often_as_promised(kind):
     """A lenient judge, contexts of two to seven items, a quarter of 24 labelled; the full table is in the guide."""

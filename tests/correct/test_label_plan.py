@@ -54,6 +54,7 @@ def pairs(p):
     return pd.DataFrame({"context_id": names, "candidate_id": "x", "opponent_id": "y", "value": p, "status": "ok"})
 
 
+@pytest.mark.slow
 def test_contexts_are_chosen_with_the_probabilities_that_are_said():
     p = np.linspace(0.5, 0.99, 40)
     drawn = [choose_contexts(pairs(p), 10, seed=seed) for seed in range(1500)]

@@ -79,6 +79,7 @@ def test_a_separator_is_one_that_parts_header_and_rows_alike():
     assert separator_of("one column\nx\n") == separator_of("") == ","
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.text("ab;,\t\n\"'é", min_size=1), st.text(min_size=0, max_size=5)), min_size=1, max_size=5)
@@ -291,6 +292,7 @@ tables = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(tables, st.sampled_from(["csv", "tsv", "json", "jsonl", "csv.gz", "parquet"]), st.randoms())
 def test_what_is_written_is_read_back_in_any_row_order(table, suffix, random):

@@ -51,6 +51,7 @@ def test_of_any_scorer(design, data, judge):
     assert found["label"].nunique() > 3
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from([1.0, 2.0, 3.0, 4.0, 5.0, np.nan]), min_size=1, max_size=5))
 def test_unreadable_replicates_are_left_out(data, values):
     row = data.candidates.iloc[0]
@@ -97,6 +98,7 @@ def test_what_is_missing_is_named(data, judge):
         examples(trials.assign(dataset="other"), data)
 
 
+@pytest.mark.slow
 def test_recorded_scores_of_gpt_4(shared_data):
     data = bl.load_dataset("summeval", path=shared_data / "summeval" / "annotations_1200.jsonl.gz")
     trials = bl.read_judgements(shared_data / "recorded" / "summeval_judges" / "judge_scores.jsonl.gz")

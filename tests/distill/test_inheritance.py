@@ -66,6 +66,7 @@ def values(numbers, judge):
     return pd.DataFrame({"judge": judge, "dataset": "d", "context_id": contexts, "value": numbers, "status": "ok"})
 
 
+@pytest.mark.slow
 @given(st.integers(6, 16), st.floats(0.5, 3), st.floats(-2, 2), st.floats(-0.9, 0.9), st.integers(0, 1000))
 @settings(max_examples=20, deadline=None)
 def test_the_interval_holds_the_shares_that_a_paired_t_test_does_not_reject(n, bias, true_share, rho, seed):
@@ -91,6 +92,7 @@ def test_the_interval_holds_the_shares_that_a_paired_t_test_does_not_reject(n, b
     assert row["ci_low"] <= row["estimate"] <= row["ci_high"]
 
 
+@pytest.mark.slow
 def test_a_share_is_hardly_uncertain_where_both_err_together():
     """Contexts that vary alike for both say nothing about the share; a ratio of independent numbers would."""
     rng = np.random.default_rng(0)
@@ -109,6 +111,7 @@ def test_the_jackknife_covariance_of_a_mean_is_the_sample_covariance_over_n():
     np.testing.assert_allclose(pair.errors.T @ pair.errors, np.cov(both.T) / 12)
 
 
+@pytest.mark.slow
 def test_points_are_those_of_a_regression_of_the_score_itself(population):
     judges = [bl.SimulatedJudge(population, verbosity=size, seed=k, **NOISY) for k, size in enumerate((0.9, 0.6))]
     trials = [collect(AS_SEEN, judge, population) for judge in judges]
@@ -124,6 +127,7 @@ def test_points_are_those_of_a_regression_of_the_score_itself(population):
         assert share(found, "SD", role)[columns].tolist() == row[columns].tolist()
 
 
+@pytest.mark.slow
 def test_points_without_a_context_are_those_of_the_data_without_it(population):
     """The standard deviation, too, is that of the contexts that are left."""
     data = population.head(8)
@@ -144,6 +148,7 @@ def test_points_without_a_context_are_those_of_the_data_without_it(population):
     assert (row["ci_high"] - row["ci_low"]) / 2 == pytest.approx(stats.t.ppf(0.975, 7) * error)
 
 
+@pytest.mark.slow
 def test_noise_of_the_student_moves_shares_in_sd_and_not_in_points():
     """Student: its teacher's scores, and noise."""
     data = construct_population(48, longest=16)
@@ -157,6 +162,7 @@ def test_noise_of_the_student_moves_shares_in_sd_and_not_in_points():
     assert points["verdict"] == "keeps"
 
 
+@pytest.mark.slow
 def test_a_student_that_shrinks_everything_loses_in_points_and_keeps_in_sd(population):
     data = population.head(16)
     teacher = collect(Verbosity(), bl.SimulatedJudge(data, verbosity=0.8, **NOISY), data)
@@ -169,6 +175,7 @@ def test_a_student_that_shrinks_everything_loses_in_points_and_keeps_in_sd(popul
     assert points["verdict"] == "keeps a part"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("planted", "word"),
     [(2.0, "amplifies"), (1.0, "keeps"), (0.5, "keeps a part"), (0.0, "loses"), (-0.7, "reverses")],
@@ -206,6 +213,7 @@ def test_words_do_not_hang_on_the_last_bit(low, high, word):
         assert verdict_of(share) == word
 
 
+@pytest.mark.slow
 @given(st.integers(6, 16), st.floats(0, 2), st.floats(-1, 1), st.integers(0, 1000))
 @settings(max_examples=20, deadline=None)
 def test_what_the_control_has_too_is_not_inherited(n, true_share, own, seed):
@@ -235,6 +243,7 @@ def test_a_student_that_leans_by_itself_amplifies_nothing():
         inherit(Mean(), *frames[:2], control=pd.concat(frames))
 
 
+@pytest.mark.slow
 def test_a_bias_that_the_teacher_does_not_have_is_not_inherited(population):
     data = population.head(12)
     judges = [bl.SimulatedJudge(data, verbosity=size, seed=k, **NOISY) for k, size in enumerate((0.0, 1.5))]
@@ -246,6 +255,7 @@ def test_a_bias_that_the_teacher_does_not_have_is_not_inherited(population):
     assert share(found, "SD", "difference")["ci_low"] > 0
 
 
+@pytest.mark.slow
 def test_cells_of_a_probe_stay_apart(graded):
     data = graded.head(8)
     probe = Verbosity(attributes=["coherence", "fluency"])
@@ -260,6 +270,7 @@ def test_cells_of_a_probe_stay_apart(graded):
     pd.testing.assert_frame_equal(both.drop(columns="q_value"), alone.drop(columns="q_value"))
 
 
+@pytest.mark.slow
 def test_how_a_judge_answers_may_differ_and_what_it_is_asked_may_not():
     data = bl.load_dataset("graded", limit=24)
     one, text, wide = (
@@ -273,6 +284,7 @@ def test_how_a_judge_answers_may_differ_and_what_it_is_asked_may_not():
         inherit(one, teacher, other)
 
 
+@pytest.mark.slow
 def test_perplexities_of_one_reader_serve_both(graded):
     data = graded.head(8)
     rng = np.random.default_rng(0)
@@ -319,6 +331,7 @@ def test_a_student_without_an_estimate_has_no_share(population):
         assert "the student has no estimate" in row["note"]
 
 
+@pytest.mark.slow
 def test_tables_macros_and_cards_take_it(graded):
     probe = Verbosity(attributes=["coherence"])
     trials = [collect(probe, bl.SimulatedJudge(graded, verbosity=size), graded) for size in (1.0, 0.5)]
@@ -389,6 +402,7 @@ def pairs_of(case, sums, unit):
     return Pair.jackknifed(values, len(sums), 0.95)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", sorted(CASES))
 def test_the_jackknife_calls_the_probe_as_it_should(case):
     """What `simulated_studies` computes from sums is what `bias_inheritance` finds with the probe itself."""

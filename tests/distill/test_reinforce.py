@@ -153,6 +153,7 @@ def test_reinforce_is_another_run_than_mrt_and_does_not_ask_for_alpha(make_polic
         reinforce(make_policy(**SIZES), SOURCES, likes_b, folder=tmp_path, **QUICK | {"objective": "reinforce"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["LlamaConfig", "BartConfig", "T5Config"])
 @pytest.mark.parametrize("steps", [1, 12])
 def test_training_raises_the_exact_expected_reward(make_policy, name, steps):
@@ -274,6 +275,7 @@ def test_a_blank_text_is_not_shown_and_is_the_worst(make_policy):
     assert history["reward_train"].iloc[0] < 1
 
 
+@pytest.mark.slow
 def test_goes_on_after_kill_9_to_the_same_weights(make_policy, as_many_threads, tmp_path):
     start = make_policy(**SIZES).save(tmp_path / "start")
     sources = tmp_path / "sources.csv"

@@ -87,6 +87,7 @@ def test_takes_the_scores_of_any_scorer(graded):
     assert means.loc[best.human_means.index].mean() > means.groupby(level=0).mean().mean()
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.floats(0.1, 10))
 def test_only_the_direction_of_weights_matters(graded, seed, n, factor):
@@ -104,6 +105,7 @@ def test_only_the_direction_of_weights_matters(graded, seed, n, factor):
         assert kept.groupby(level=0).max().to_numpy() == pytest.approx(totals.groupby(level=0).max().to_numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("seed", range(4))
 def test_tuned_weights_are_as_good_as_the_best_of_a_fine_grid(graded, size, seed):

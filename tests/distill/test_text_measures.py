@@ -73,6 +73,7 @@ def test_best_of_n_counts_what_every_context_has():
         best_of_n(texts(0), ["words"], counts=[3])
 
 
+@pytest.mark.slow
 def test_a_reward_that_is_noise_buys_nothing_and_a_true_one_does():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"context_id": np.repeat(np.arange(200).astype(str), 8), "truth": rng.normal(size=1600)})

@@ -74,6 +74,7 @@ def test_a_vector_does_not_depend_on_what_else_is_encoded(tiny_encoder, taught):
     assert all(torch.equal(found[i], alone.vectors([text], "mean")[0]) for i, text in enumerate(texts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inputs", EVERY)
 @pytest.mark.parametrize("loss", ["regression", "classification"])
 def test_it_learns_what_it_is_taught(tiny_encoder, taught, inputs, loss):
@@ -231,19 +232,17 @@ for name, (when, settings) in cases.items():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize(
     "cases",
     [
         {"frozen": ("while writing", {})},
-        pytest.param(
-            {
-                "top": ("after writing", {"trainable": 1}),
-                "all": ("within an epoch", {"trainable": "all"}),
-                "classes": ("after writing", {"loss": "classification", "inputs": "reference-based"}),
-            },
-            marks=pytest.mark.slow,
-        ),
+        {
+            "top": ("after writing", {"trainable": 1}),
+            "all": ("within an epoch", {"trainable": "all"}),
+            "classes": ("after writing", {"loss": "classification", "inputs": "reference-based"}),
+        },
     ],
     ids="+".join,
 )

@@ -138,6 +138,7 @@ def test_largest_effects_come_first(study):
     assert list(in_order(groups, "trials")) == sorted(effects.index)
 
 
+@pytest.mark.slow
 def test_estimates_lead_to_the_judgements_behind_them(data):
     probe = bl.probes.Position(["coherence", "fluency"])
     trials = bl.collect(probe, bl.SimulatedJudge(data, position=1.0, noise=1), data, progress=False)
@@ -207,6 +208,7 @@ def test_recorded_logs_show_their_replies(tmp_path):
     assert len(bl.show(estimates.iloc[[0]], bl.read_judgements(file)).trials) == 2
 
 
+@pytest.mark.slow
 def test_all_of_a_published_log_is_behind_its_estimate(shared_data):
     log = bl.read_judgements(
         shared_data / "recorded" / "position_bias_analyzer" / "MTBench_position_bias_gpt4_gemini.jsonl.gz"

@@ -93,6 +93,7 @@ def test_a_folder_without_figures_tells_nothing(tmp_path):
 
 
 # Widths that differ in the last bit alone are one interval, and each interval counts once.
+@pytest.mark.slow
 @given(st.lists(st.floats(0.001, 0.5), min_size=1, max_size=20, unique_by=lambda half: round(half, 6)))
 def test_the_share_is_that_of_narrow_intervals(tmp_path_factory, halves):
     folder = tmp_path_factory.mktemp("figures")

@@ -51,6 +51,7 @@ def _work_in(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_second_run_asks_nothing(tmp_path, capfd):
     write_notebook("01_study", STUDY)
     first, second = (regenerate(judge="simulated:position=0.5", contexts=3, progress=False)[0] for _ in "ab")
@@ -76,6 +77,7 @@ def test_second_run_asks_nothing(tmp_path, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_what_is_up_to_date_is_left_out():
     write_notebook("01_study", STUDY)
     write_notebook("02_broken", "raise ValueError")
@@ -89,6 +91,7 @@ def test_what_is_up_to_date_is_left_out():
     assert "01_study__rate.png" in Path("figures/index.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_parameter_goes_to_the_notebooks_that_have_it():
     changed = "Path(out, 'NAME__x.png').write_text(repr(n_pairs))"
     own = PARAMETERS + "n_pairs = None  # list of numbers, or None"
@@ -99,6 +102,7 @@ def test_a_parameter_goes_to_the_notebooks_that_have_it():
     assert [run.ignored for run in runs] == [(), ("n_pairs",)]
 
 
+@pytest.mark.slow
 def test_a_failing_notebook_does_not_stop_the_others(capfd):
     write_notebook("a_fails", "from biaslab.errors import InputError", "raise InputError('level', 95, 'a\\nnumber')")
     write_notebook("b_lacks", "print(1)", parameters="store = ''\nout: str = ''")
@@ -116,6 +120,7 @@ def test_a_failing_notebook_does_not_stop_the_others(capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_dying_kernel_and_a_broken_file_are_failures_in_one_line():
     write_notebook("dies", "import os; os._exit(1)")
     Path("notebooks/broken.ipynb").write_text("{")
@@ -159,6 +164,7 @@ def test_a_foreign_store_is_refused_before_anything_runs():
     assert not Path("ran").exists()
 
 
+@pytest.mark.slow
 def test_notebooks_are_chosen_by_name_and_sorted():
     for name in ("position", "00_tour", "01_first"):
         write_notebook(name, "x = 1")

@@ -87,6 +87,7 @@ def test_llmbar_pooled(recorded, judge, first, consistent):
     assert row_of(found, "order_consistency", human_gap=None)["n_contexts"] == 419
 
 
+@pytest.mark.slow
 def test_llmbar_counts_are_the_authors(recorded):
     archive = recorded / "llmbar" / "llmbar_gpt4_falcon_vanilla.tar.xz"
     trials = bl.read_judgements(archive)
@@ -134,6 +135,7 @@ def test_order_shown_by_the_weighted_judge_is_told_by_its_probabilities(recorded
     assert trials["label_mass"].median() > 0.9999
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attribute", "theirs", "ours"), [("coherence", 0.3608, 0.3605), ("engagingness", 0.1827, 0.1813)]
 )
@@ -164,6 +166,7 @@ def test_experts_of_summeval_agree(judge_scores, summeval, attribute, interval, 
         assert value(found, "human_alpha", level=level) == pytest.approx(alpha, abs=5e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attribute", "theirs", "ours"),
     [("coherence", (0.4574, 98), (0.4509, 98)), ("consistency", (0.6083, 77), (0.6029, 78))],
@@ -178,6 +181,7 @@ def test_gpt4_agrees_with_experts_of_summeval(judge_scores, last_scores, summeva
         assert shown["n_contexts"] == contexts
 
 
+@pytest.mark.slow
 def test_length_pays_with_gpt4_at_equal_expert_score(judge_scores, summeval):
     """The slope by least squares within contexts, worked out here, and what the three experts' errors hid of it."""
     trials = judge_scores
@@ -208,6 +212,7 @@ def test_duplicates_and_superseded_modes_of_summeval(judge_scores):
     assert trials.loc[trials["status"] == "unparsable", "value"].isna().all()
 
 
+@pytest.mark.slow
 def test_everything_of_topical_chat_in_one_folder(recorded):
     trials = bl.read_judgements(recorded / "closer_look_topical_chat")
     assert (len(trials), trials["context_id"].nunique(), trials["candidate_id"].nunique()) == (100_040, 60, 6)

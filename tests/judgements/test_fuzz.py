@@ -212,6 +212,7 @@ def fuzz(folder, path, mutations, seed):
     return read, crashed
 
 
+@pytest.mark.slow
 def test_mutations(shared_data, tmp_path):
     read, refused = fuzz(shared_data, tmp_path / "log", 160, seed=0)
     assert read > 100
@@ -226,6 +227,7 @@ def test_thousands_of_mutations(shared_data, tmp_path):
     assert refused > 40
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")
 def test_what_is_left_of_a_mutated_log_can_be_audited(shared_data, tmp_path):
     rng = random.Random(2)
@@ -236,6 +238,7 @@ def test_what_is_left_of_a_mutated_log_can_be_audited(shared_data, tmp_path):
         assert set(estimates["probe"]) or estimates.attrs["not_run"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")
 def test_mutated_logs_through_a_mapping(tmp_path):
     """Paths, lists and names of values meet what they do not expect: a status or a line refused, never a crash."""

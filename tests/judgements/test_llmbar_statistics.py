@@ -101,6 +101,7 @@ def counts_of_scores(trials):
     }, len(wide)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_all_counts_are_the_authors(shared_data, name):
     archive = shared_data / "recorded" / "llmbar" / name
@@ -127,6 +128,7 @@ def test_all_counts_are_the_authors(shared_data, name):
     assert unread == (UNREAD if compared > 10 else {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("judge", "prompt", "first", "consistent"),
     [
@@ -151,6 +153,7 @@ def processed(shared_data):
     return bl.read_judgements(shared_data / "recorded" / "llmbar" / "llmbar_LLMBar+Processed.tar.xz")
 
 
+@pytest.mark.slow
 def test_no_rating_is_accused_of_positional_bias(processed):
     ratings = processed[processed["configuration"].str.startswith("Rating")]
     assert len(ratings) == 2 * 7 * 419
@@ -158,6 +161,7 @@ def test_no_rating_is_accused_of_positional_bias(processed):
     assert set(ratings["scale"]) == {"0-9"}
 
 
+@pytest.mark.slow
 def test_pairs_that_share_a_prompt_are_kept(processed):
     """The prompt is the context, so that intervals are over prompts; no pair is lost."""
     pairs = processed[processed["subset"] == "MT-Bench"]

@@ -40,6 +40,7 @@ def test_a_log_of_brackets_is_read_by_brackets_alone():
     assert of_pairs(asked)["status"].tolist() == ["unparsable", "unparsable", "ok"]
 
 
+@pytest.mark.slow
 def test_every_verdict_of_devbench_is_read(shared_data):
     """Five judges; the shares of the first label are those of the lines "Choice: A"."""
     file = shared_data / "recorded" / "position_bias_analyzer" / "DevBench_position_bias.jsonl.gz"

@@ -150,6 +150,7 @@ def test_no_server_at_all(judge_of):
     assert 2 <= judge.attempts <= 6
 
 
+@pytest.mark.slow
 def test_a_server_that_was_there_is_waited_for_longer(judge_of):
     with FaultServer() as server:
         judge = judge_of(server, patience=Patience(retries=1000, reach=0.5, minutes=0.02, first_wait=0.05))
@@ -237,6 +238,7 @@ def test_refusals_that_cost_nothing_do_not_use_up_the_retries(judge_of):
         assert not server.paid - Counter(["prompt 0", "prompt 1"])
 
 
+@pytest.mark.slow
 def test_concurrency_reaches_the_most_and_no_more(judge_of):
     with FaultServer(latency=0.2) as server:  # long beside what sending 40 requests takes, also on a busy machine
         assert len(list(judge_of(server, max_concurrency=40).ask(prompts(400)))) == 400
@@ -485,6 +487,7 @@ with bl.Store(sys.argv[2]) as store:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_a_run_that_is_stopped_pays_twice_for_what_was_on_its_way_at_most(tmp_path, how):
     with FaultServer(latency=0.05) as server:
@@ -506,6 +509,7 @@ def test_a_run_that_is_stopped_pays_twice_for_what_was_on_its_way_at_most(tmp_pa
         assert sum(server.paid.values()) == 400 + paid - kept
 
 
+@pytest.mark.slow
 def test_early_close_keeps_what_is_on_its_way(judge_of, tmp_path):
     with FaultServer(latency=0.05) as server, bl.Store(tmp_path / "s") as store:
         judge = judge_of(server, max_concurrency=8)
@@ -518,6 +522,7 @@ def test_early_close_keeps_what_is_on_its_way(judge_of, tmp_path):
         assert set(server.paid.values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_caller_that_is_slow_is_not_overrun(judge_of):
     with FaultServer() as server:
         answers = judge_of(server, max_concurrency=4).ask(prompts(300))
@@ -576,6 +581,7 @@ def test_no_room_for_a_reserve_is_said_before_much_is_spent(tmp_path, judge_of, 
         assert len(store) == sum(server.paid.values()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_child_has_connections_of_its_own(judge_of, tmp_path):
     with FaultServer() as server:

@@ -178,6 +178,7 @@ def test_a_dead_batch_is_submitted_again_and_a_partial_one_is_read(tmp_path):
         assert jobs.submit() == []  # what is left is a new export
 
 
+@pytest.mark.slow
 def test_a_server_that_refuses_batches_is_said_without_the_key(tmp_path, monkeypatch):
     monkeypatch.setenv("BIASLAB_API_KEY", "sk-planted-1234567890")
     with FaultServer() as server:

@@ -106,6 +106,7 @@ def known(request):
     yield from getattr(Known(), request.param)(request.getfixturevalue)
 
 
+@pytest.mark.slow
 def test_every_judge_that_is_known_is_found():
     assert {name for name in vars(Known) if not name.startswith("_")} == set(judge_classes())
 

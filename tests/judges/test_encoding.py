@@ -74,6 +74,7 @@ def test_a_token_split_over_two_messages_is_plain_text(encoders, kind):
             check_conversation(encoders[kind], [("user", text[:at]), ("assistant", text[at:]), ("user", text[at:])])
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), kind=st.sampled_from(KINDS))
 def test_any_content_stays_data(encoders, data, kind):

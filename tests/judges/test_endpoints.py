@@ -69,6 +69,7 @@ def texts(answers):
     return {request.messages[0].content: reply.text for request, reply in answers}
 
 
+@pytest.mark.slow
 def test_requests_are_shared_and_each_is_asked_once(judge_of):
     with FaultServer(latency=0.05) as one, FaultServer(latency=0.05) as other:
         judge = judge_of(one, other, max_concurrency=8)
@@ -79,6 +80,7 @@ def test_requests_are_shared_and_each_is_asked_once(judge_of):
         assert (one.most_open, other.most_open) == (8, 8)  # the limit is that of each
 
 
+@pytest.mark.slow
 def test_the_faster_one_gets_more(judge_of):
     with FaultServer(latency=0.02) as fast, FaultServer(latency=0.2) as slow:
         list(judge_of(fast, slow, max_concurrency=4).ask(prompts(150)))
@@ -112,6 +114,7 @@ def test_a_server_that_is_not_there_is_left_out(judge_of, first):
         assert 1 <= judge.faults.total() <= 4
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_loses_nothing(judge_of, tmp_path):
     with ExitStack() as living, bl.Store(tmp_path / "s") as store:
         stays = living.enter_context(FaultServer(latency=0.01))
@@ -129,6 +132,7 @@ def test_a_server_that_dies_loses_nothing(judge_of, tmp_path):
         assert sum(twice.values()) <= 4  # what was on its way to it
 
 
+@pytest.mark.slow
 def test_a_server_that_comes_back_is_asked_again(judge_of):
     with FaultServer(latency=0.02) as stays:
         gone = FaultServer()

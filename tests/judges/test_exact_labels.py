@@ -130,6 +130,7 @@ def test_labels_share_what_the_tokens_have(written, seed):
     assert len(flat) == len(set(flat))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["byte_level", "metaspace"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
 @given(
@@ -148,6 +149,7 @@ def test_the_walk_is_the_whole_enumeration(served_of, kind, labels):
     assert (reply.unseen, reply.bounded, exact.is_able) == (0.0, (), True)
 
 
+@pytest.mark.slow
 def test_more_tokens_than_one_request_may_name_are_asked_in_parts(served_of):
     server = served_of()
     first_bytes = [*range(0x21, 0x7F), *range(0xA1, 0x800, 0x40), *range(0x1000, 0xD000, 0x1000)]

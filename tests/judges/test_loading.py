@@ -178,6 +178,7 @@ def test_a_dtype_that_is_not_allowed(dtype):
         LocalJudge(dtype=dtype)
 
 
+@pytest.mark.slow
 def test_a_hub_name_offline_is_an_error_soon(tmp_path):
     code = (
         "from biaslab.errors import ModelLoadError\nfrom biaslab.judges.local import LocalJudge\n"
@@ -191,6 +192,7 @@ def test_a_hub_name_offline_is_an_error_soon(tmp_path):
     assert "network" in shown.stdout
 
 
+@pytest.mark.slow
 def test_a_hub_that_fails_is_asked_once(tmp_path):
     asked = []
 

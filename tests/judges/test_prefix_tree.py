@@ -138,6 +138,7 @@ def test_every_family_agrees_with_one_prompt_at_a_time(family, name):
     agree()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("examples", [30, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["llama", "gemma3"])
 def test_any_tree_with_any_pack_size(family, name, examples):
@@ -153,6 +154,7 @@ def test_any_tree_with_any_pack_size(family, name, examples):
     agree()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNFIT)
 def test_a_family_that_cannot_take_it_gets_batches_that_are_right(family, name, caplog):
     model = family(name)
@@ -203,6 +205,7 @@ class Cramped(torch.nn.Module):
 LONG = [Scored((*range(40), *range(n), *range(20, 40)), 50, ENDS[n % 3]) for n in range(1, 20)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [1, 2, 9, 50])
 def test_packs_halve_when_memory_runs_out_and_every_reply_comes(make_model, tokens):
     wanted = [by_hand(make_model(), s) for s in LONG]
@@ -247,6 +250,7 @@ def test_other_errors_are_not_swallowed(make_model):
         list(tree.score([Scored((1, 64 + 5, 3), 1)]))
 
 
+@pytest.mark.slow
 def test_a_thousand_levels_need_no_recursion(make_model):
     """Every sequence extends the one before it, packs hold one token: as deep as a tree can be."""
     model = make_model(max_position_embeddings=2048, num_hidden_layers=1)

@@ -100,6 +100,7 @@ def test_a_judge_itself_is_refused(graded):
         bl.RayJudge(bl.SimulatedJudge(graded), 2)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_not_there_is_told_at_once():
     """In a process that belongs to no cluster yet."""
     with closing(socket.socket()) as free, FaultServer() as other:

@@ -196,6 +196,7 @@ def test_exports_of_a_store_answer_the_same_requests_and_no_others(graded, tmp_p
         ExportedJudge(tmp_path / "x.jsonl")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("attribute", "first"), [("coherence", 0.5213), ("consistency", 0.4024)])
 def test_gpt35_on_summeval_as_a_judge(shared_data, attribute, first):
     """The probe that asks judges comes to the figure beside the log when the log answers."""
@@ -210,6 +211,7 @@ def test_gpt35_on_summeval_as_a_judge(shared_data, attribute, first):
     assert estimates["estimate"].iloc[0] == pytest.approx(first, abs=3e-3)
 
 
+@pytest.mark.slow
 def test_gpt35_on_topical_chat_as_a_judge(shared_data):
     """Contexts are found by the text of the dialogue; responses that are alike count as one."""
     data = bl.load_dataset("topicalchat", path=shared_data / "topical_chat" / "topical_chat.json.gz")

@@ -24,6 +24,7 @@ def lenient():
     return trials.assign(value=5 - (5 - trials["value"]) / 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["isotonic", "ordinal"])
 def test_leniency_is_taken_out_of_contexts_that_nothing_was_fitted_on(lenient, method):
     probe = HumanScale()
@@ -41,6 +42,7 @@ def test_leniency_is_taken_out_of_contexts_that_nothing_was_fitted_on(lenient, m
     assert shift["tokens_after"] == shift["tokens_before"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["isotonic", "ordinal"])
 def test_what_humans_say_of_a_context_does_not_move_its_scores(lenient, method):
     first = lenient["context_id"] == "0"

@@ -49,6 +49,7 @@ def test_pooled_trials_are_those_of_the_judge(judges, members, population):
         pd.testing.assert_frame_equal(made[keys], own[keys])
 
 
+@pytest.mark.slow
 def test_opposite_biases_cancel_at_the_price_of_both(members):
     found = beside_members(POSITION, [METRIC], members[:2])
     assert found["before"].round(0).tolist() == [1, -1]
@@ -105,6 +106,7 @@ def test_scores_are_weighed_too_and_learning_helps_agreement(population):
     assert errors[1] < errors[0]
 
 
+@pytest.mark.slow
 def test_learned_weights_are_learned_anew_in_the_interval(members):
     some = [each[each["context_id"].astype(int) < 8] for each in members]
     found = beside_members(POSITION, ["comparative_accuracy"], some, "learned")

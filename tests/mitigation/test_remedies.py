@@ -77,6 +77,7 @@ POSITION_REMEDIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POSITION_REMEDIES)
 def test_position_bias_is_taken_out_and_a_fair_judge_is_left_alone(leaning, fair, name):
     metric = "first_position_logit"
@@ -92,6 +93,7 @@ def test_position_bias_is_taken_out_and_a_fair_judge_is_left_alone(leaning, fair
     assert left["ci_high"] >= -0.05
 
 
+@pytest.mark.slow
 def test_before_is_the_probes_own_estimate(leaning):
     row = measured(POSITION, "first_position_logit", leaning, order_averaging)
     [own] = POSITION.estimate(leaning, ["first_position_logit"]).to_dict("records")
@@ -102,6 +104,7 @@ def test_before_is_the_probes_own_estimate(leaning):
     assert row["difference"] == pytest.approx(row["after"] - row["before"])
 
 
+@pytest.mark.slow
 def test_order_averaging_costs_two_judgements_and_accuracy_gains(leaning):
     row = measured(POSITION, "comparative_accuracy", leaning, order_averaging)
     assert row["tokens_after"] == 2 * row["tokens_before"]
@@ -120,6 +123,7 @@ def test_a_pair_in_one_order_is_left_out_by_averaging(leaning):
     assert len(order_averaging(refused)) == len(leaning) - 2
 
 
+@pytest.mark.slow
 def test_a_prior_without_content_takes_the_position_bias_out(population, leaning, fair):
     empty = nothing(population, position=1.0)
     empty["judge"] = leaning["judge"].iloc[0]
@@ -157,6 +161,7 @@ def test_a_tie_stays_a_tie_and_a_half_does_not_stay_a_half(population, leaning):
         assert moved["value"].iloc[0] == 0.5 > moved["value"].iloc[1] + 0.1
 
 
+@pytest.mark.slow
 def test_length_is_taken_out_and_a_fair_judge_is_left_alone(population, long):
     row = measured(VERBOSITY, "verbosity_slope", long, length_regression)
     assert row["before_low"] > 0.1
@@ -202,6 +207,7 @@ def test_the_slope_that_is_taken_out_is_that_of_a_regression(long):
     np.testing.assert_allclose(found["value"][: len(here)], expected)
 
 
+@pytest.mark.slow
 def test_a_second_set_of_judgements_is_compared_over_the_contexts_of_both(population):
     """Such as with a rubric, reasons first, names hidden, delimiters: the judge has less of the bias."""
     before = judged(VERBOSITY, population, verbosity=0.6)
@@ -215,6 +221,7 @@ def test_a_second_set_of_judgements_is_compared_over_the_contexts_of_both(popula
     assert row["before"] == pytest.approx(VERBOSITY.estimate(some, ["verbosity_slope"]).loc[0, "estimate"])
 
 
+@pytest.mark.slow
 def test_a_remedy_that_does_nothing_is_shown_to_do_nothing(population, long):
     assert measured(VERBOSITY, "verbosity_slope", long, lambda trials: trials)["difference"] == 0
     other = judged(VERBOSITY, population, verbosity=0.5, seed=3)
@@ -223,6 +230,7 @@ def test_a_remedy_that_does_nothing_is_shown_to_do_nothing(population, long):
     assert row["p_value"] > 0.05
 
 
+@pytest.mark.slow
 def test_a_rubric_is_measured_in_the_trials_of_template(population):
     """They carry what Verbosity reads, so that one variant can be held against another."""
     probe = bl.probes.Template(["coherence"], factors=["rubric"])
@@ -233,6 +241,7 @@ def test_a_rubric_is_measured_in_the_trials_of_template(population):
     assert row["ci_low"] < 0 < row["ci_high"]
 
 
+@pytest.mark.slow
 def test_the_interval_of_the_difference_is_the_jackknifes(leaning):
     row = measured(POSITION, "first_position_rate", leaning, order_averaging)
     [before] = POSITION.estimate(leaning, ["first_position_rate"]).to_dict("records")
@@ -247,6 +256,7 @@ def test_the_interval_of_the_difference_is_the_jackknifes(leaning):
     assert row["ci_high"] == pytest.approx(0.5 - before["estimate"] + half)
 
 
+@pytest.mark.slow
 def test_before_and_after_are_drawn_side_by_side(leaning):
     found = remedies([Case(POSITION, "first_position_rate", "order averaging", leaning, order_averaging)])
     rows = as_estimates(found)
@@ -256,6 +266,7 @@ def test_before_and_after_are_drawn_side_by_side(leaning):
     assert len(ax.containers) == 2
 
 
+@pytest.mark.slow
 def test_undefined_is_said(leaning):
     refused = leaning.assign(value=math.nan, status="refused")
     row = measured(POSITION, "first_position_rate", leaning, refused.assign(judge="another"))

@@ -217,6 +217,7 @@ pieces = st.lists(
 ).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(pieces, st.sampled_from(["letters", "summaries", "responses", "numbers", "outputs", "texts"]))
 def test_exchanged_labels_exchange_the_reading(text, kind):

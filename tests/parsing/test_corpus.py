@@ -25,6 +25,7 @@ def test_the_corpus_holds_no_sentence(reading):
     assert all(len(value) <= 10 for value in expected.values())
 
 
+@pytest.mark.slow
 def test_precision_and_recall(reading, shared_data):
     """Of what is read at least .999 is right, of what decides at least .99 is read, in every log."""
     expected = reading.expected()

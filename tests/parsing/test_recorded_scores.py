@@ -96,6 +96,7 @@ def test_summeval_letters(summeval_replies, mode, aspect):
     assert [parse_choice(text, tuple("ABCDE")) for text in texts] == [("ABCDE".index(text), "ok") for text in texts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOPICAL)
 def test_topical_chat_replies(shared_data, name):
     attribute = attribute_of(name)

@@ -170,6 +170,7 @@ others = st.sampled_from(["weak ", "strong ", "not ", "I'm sorry", "It is long. 
 pieces = st.lists(st.one_of(marks, numbers, phrases, others), max_size=14).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(st.one_of(pieces, st.text()), st.sampled_from([*SCALES.values()]))
 def test_never_crashes_and_never_invents(text, scale):
@@ -215,6 +216,7 @@ def test_two_scores_are_one_only_if_they_agree(first, second):
     assert (value, status) == (float(first), "ok") if first == second else status == "unparsable"
 
 
+@pytest.mark.slow
 def test_long_texts_are_quick():
     """Patterns do not blow up on long runs of what they skip."""
     for run in ("{", '{"a":', "(", "*", " ", "\n", "score ", "1", "a ", "1. ", "[["):

@@ -43,6 +43,7 @@ def test_flips_are_those_of_the_pilot(trials):
     assert "of the pairs flip with their order" in found.origin
 
 
+@pytest.mark.slow
 def test_a_simulated_study_shifts_by_what_is_planned():
     found = three_pairs(1)
     trials = found._studies(2 * 0.04 / found.rate, 200, np.random.default_rng(0))
@@ -53,6 +54,7 @@ def test_a_simulated_study_shifts_by_what_is_planned():
     assert null["estimate"].mean() == pytest.approx(0.5, abs=0.003)
 
 
+@pytest.mark.slow
 def test_with_few_flips_the_power_is_less_than_a_normal_distribution_promises():
     found = three_pairs(1)
     assert found.power(0.03, 8) < Spread(found.deviation, 1.0, "").power(0.03, 8)
@@ -71,6 +73,7 @@ def test_a_shift_beyond_what_the_flips_allow_is_refused_with_the_largest():
         found.required(0.3)
 
 
+@pytest.mark.slow
 def test_contexts_that_are_planned_reach_the_power(trials):
     found = assumed_flips(PROBE, trials, 0.1)
     contexts = found.required(0.04)

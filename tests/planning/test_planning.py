@@ -99,6 +99,7 @@ def test_spread_is_read_off_the_estimates(data):
     assert planned.effect == pytest.approx(mde)
 
 
+@pytest.mark.slow
 def test_the_most_varied_cell_and_a_metric_without_bins_are_chosen(data):
     probe = Position(resampling=bl.Resampling(n=100))
     trials = bl.collect(probe, bl.SimulatedJudge(data, noise=1), data, progress=False)
@@ -167,6 +168,7 @@ def test_planning_asks_nothing_and_creates_no_store(data, tmp_path):
     assert not store.exists()
 
 
+@pytest.mark.slow
 def test_more_contexts_than_the_data_set_has(data):
     planned = plan(PROBE, Silent(), data, effect=0.05, seconds_per_request=0.5)
     assert planned.contexts > planned.available == 12
@@ -330,6 +332,7 @@ def test_a_local_judge_counts_exactly_what_it_reports_and_computes(local_judge, 
 ADAPTIVE = Comparative(["coherence", "fluency"], strategy="adaptive", budget=14, rounds=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contexts", [5, 24])
 def test_every_round_of_an_adaptive_design_is_counted(data, contexts):
     planned = plan(ADAPTIVE, Silent(), data, contexts=contexts)
@@ -341,6 +344,7 @@ def test_every_round_of_an_adaptive_design_is_counted(data, contexts):
     assert planned.read == pytest.approx(plan(once, Silent(), data, contexts=contexts).read, rel=0.05)
 
 
+@pytest.mark.slow
 def test_rounds_that_the_store_holds_are_free(data, tmp_path):
     judge, store = bl.SimulatedJudge(data, noise=2, seed=3), tmp_path / "replies.sqlite"
     bl.collect(ADAPTIVE, judge, data.head(6), store=store, progress=False)

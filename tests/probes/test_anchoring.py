@@ -61,6 +61,7 @@ def test_planted_pull_is_the_slope(graded, anchor):
     assert found["estimate"] == pytest.approx(0.3, abs=0.02)
 
 
+@pytest.mark.slow
 def test_slope_is_that_of_the_expected_scores(graded):
     """With noise the slope is the regression on what the judge is expected to say, within its own uncertainty."""
     judge = bl.SimulatedJudge(graded, anchoring=0.4, noise=0.6, context_noise=0.3)
@@ -109,6 +110,7 @@ def test_joint_distribution_is_exact(graded):
         assert row_of(estimates, f"mean_after_{side}")["estimate"] == pytest.approx(share @ values)
 
 
+@pytest.mark.slow
 def test_text_agrees_with_distributions(graded):
     judge = bl.SimulatedJudge(graded, anchoring=0.5, sharpness=5.0)
     names = ["anchor_excess", "correlation_joint", "anchor_slope", "mean_after_low", "mean_after_high"]
@@ -118,6 +120,7 @@ def test_text_agrees_with_distributions(graded):
         assert text.loc[name, "estimate"] == pytest.approx(exact.loc[name, "estimate"], abs=tolerance)
 
 
+@pytest.mark.slow
 def test_a_fair_judge_is_not_accused(graded):
     judge = bl.SimulatedJudge(graded, noise=0.5, context_noise=0.5)
     estimates = run(Anchoring(), judge, graded, ["anchor_excess", "anchor_slope"])
@@ -125,6 +128,7 @@ def test_a_fair_judge_is_not_accused(graded):
     assert (estimates["q_value"] > 0.05).all()
 
 
+@pytest.mark.slow
 def test_positions_and_agreement(graded):
     judge = bl.SimulatedJudge(graded, anchoring=0.9, sharpness=40.0)
     estimates = run(Anchoring(answer="text", n_forced=0), judge, graded)
@@ -188,6 +192,7 @@ def test_a_refusal_drops_the_whole_item_from_its_contrast_only():
     assert slope["estimate"] == pytest.approx(row_of(kept[1], "anchor_slope")["estimate"])
 
 
+@pytest.mark.slow
 def test_rows_in_any_order_do_not_matter(graded):
     probe = Anchoring(TWO)
     trials = bl.collect(probe, bl.SimulatedJudge(graded, anchoring=0.3, noise=1), graded, progress=False)

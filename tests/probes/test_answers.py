@@ -136,6 +136,7 @@ def test_loss_of_agreement_needs_single_samples(data):
     assert row_of(found, "agreement", source="with")["estimate"] > 0.3
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_less_sure_without_the_source_loses_no_agreement():
     """Two samples of the same expected scores, less sharp without: uncorrected, .1 of agreement seems lost."""
 

@@ -135,6 +135,7 @@ def test_an_adaptive_design_is_asked_in_rounds_until_its_budget_is_spent(graded)
     assert ADAPTIVE.estimate(trials)["decoding"].eq("bradley-terry-position").all()
 
 
+@pytest.mark.slow
 def test_adaptive_agrees_more_than_random_for_the_same_price():
     data = bl.load_dataset("graded", limit=24)
     found = {}
@@ -152,6 +153,7 @@ def test_what_was_refused_is_not_asked_again(graded):
     assert trials.groupby(["context_id", "attribute"]).size().eq(14).all()
 
 
+@pytest.mark.slow
 def test_a_stopped_adaptive_run_goes_on_where_it_was(graded, tmp_path):
     judge, store = bl.SimulatedJudge(graded, quality=2.0, noise=0.5), tmp_path / "replies.sqlite"
     with pytest.raises(BudgetExceededError, match="kept if a store was given"):
@@ -162,6 +164,7 @@ def test_a_stopped_adaptive_run_goes_on_where_it_was(graded, tmp_path):
     pd.testing.assert_frame_equal(trials, bl.collect(ADAPTIVE, judge, graded, progress=False))
 
 
+@pytest.mark.slow
 def test_an_adaptive_design_is_a_function_of_the_trials(graded):
     judge = bl.SimulatedJudge(graded, quality=2.0, noise=0.5)
     first = list(ADAPTIVE.design(graded))

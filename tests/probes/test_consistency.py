@@ -17,6 +17,7 @@ from biaslab.probes.consistency import Consistency
 ONE = {"attributes": ["coherence"], "scales": ["1-5"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attribute", "interval", "ordinal"), [("coherence", 0.5756, 0.5744), ("consistency", 0.8989, 0.8146)]
 )
@@ -86,6 +87,7 @@ def test_alphas_are_those_of_the_package(graded):
         assert np.isnan(gap["p_value"])
 
 
+@pytest.mark.slow
 def test_alpha_of_samples_is_the_exact_one():
     """Over many items alpha tends to 1 - variance within / variance of all scores, which the distributions give."""
     data = construct_population(600)
@@ -101,6 +103,7 @@ def test_alpha_of_samples_is_the_exact_one():
     assert found["estimate"] == pytest.approx(exact, abs=0.03)
 
 
+@pytest.mark.slow
 def test_text_agrees_with_distributions(graded):
     judge = bl.SimulatedJudge(graded, sharpness=4.0)
     exact, text = (
@@ -114,6 +117,7 @@ def test_text_agrees_with_distributions(graded):
         )
 
 
+@pytest.mark.slow
 def test_what_depends_on_the_prompt_is_found_and_what_does_not_is_not_accused(graded):
     for noise, found in ((0.0, False), (1.0, True)):
         judge = bl.SimulatedJudge(graded, noise=noise, context_noise=0.5)

@@ -182,6 +182,7 @@ def test_what_is_planted_comes_back(graded, planted):
     assert np.sign(np.round(gained, 9)) == np.sign(planted)
 
 
+@pytest.mark.slow
 def test_a_judge_whom_every_change_moves_alike_is_not_accused():
     data = construct_population(200)
     judge = bl.SimulatedJudge(data, noise=1.0, edits={"authority": 1.0, "null:authority": 1.0})
@@ -299,6 +300,7 @@ def logged(trials):
     return trials[[*kept, "human", "human_gap", "scale"]].assign(probe="recorded", **more)
 
 
+@pytest.mark.slow
 def test_a_log_with_edited_texts_and_their_twins_is_audited(graded, tmp_path):
     judge = bl.SimulatedJudge(graded, noise=0.5, edits={"authority": 1.0, "null:authority": 0.3})
     probe = Edit(**ONE)

@@ -63,6 +63,7 @@ def test_candidates_stand_shielded_in_the_prompt(graded, defence):
         assert (trial.request.messages[0].role == "system") == (defence == "reminder")
 
 
+@pytest.mark.slow
 def test_a_planted_defence_is_found(planted):
     _, _, estimates = planted
     bare = row_of(estimates, "win_excess", edit="injection", defence="none", form="pair", human_gap=None)
@@ -76,6 +77,7 @@ def test_a_planted_defence_is_found(planted):
     assert scores["n_contexts"] == 24
 
 
+@pytest.mark.slow
 def test_a_defence_that_does_nothing_is_not_found(planted):
     _, _, estimates = planted
     for metric in ("win_defended", "score_defended"):

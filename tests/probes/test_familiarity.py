@@ -142,6 +142,7 @@ def test_table_1_comes_out_of_summaries_that_have_its_means():
         assert estimates["estimate"].to_numpy() == pytest.approx(means[judge].to_numpy())
 
 
+@pytest.mark.slow
 @given(st.floats(0.1, 50), st.floats(-20, 20))
 @settings(max_examples=15, deadline=None)
 def test_the_unit_of_the_score_does_not_matter(factor, shift):
@@ -154,6 +155,7 @@ def test_the_unit_of_the_score_does_not_matter(factor, shift):
     np.testing.assert_allclose(after[columns], before[columns], rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [-1.0, pytest.param(1.5, marks=pytest.mark.slow)])
 def test_the_planted_slope_is_recovered(population, size):
     """The expected scores are known exactly: an estimate of noisy ones lies within their uncertainty."""
@@ -179,6 +181,7 @@ def test_the_planted_slope_is_recovered(population, size):
     assert abs(row_of(estimates, "familiarity_correlation", scorer="human")["estimate"]) < 0.15
 
 
+@pytest.mark.slow
 def test_a_judge_that_follows_humans_is_not_accused_of_what_humans_prefer(population):
     """Humans find likely text better here; a judge that agrees with them has their correlation, and no excess."""
     means = population.human_means["coherence"].to_numpy()
@@ -198,6 +201,7 @@ def test_a_judge_that_follows_humans_is_not_accused_of_what_humans_prefer(popula
     assert row_of(estimates, "familiarity_slope")["ci_high"] < 0
 
 
+@pytest.mark.slow
 def test_samples_tend_to_the_distribution(population):
     data = population.head(60)
     judge = bl.SimulatedJudge(data, familiarity=-1.5, sharpness=4.0)
@@ -212,6 +216,7 @@ def test_samples_tend_to_the_distribution(population):
     assert math.isnan(row_of(one_by_one, "label_mass")["estimate"])
 
 
+@pytest.mark.slow
 def test_items_that_lack_a_score_or_a_likelihood_do_not_enter(population):
     judge = bl.SimulatedJudge(population, refusal=0.3)
     probe = Familiarity(sources=False)

@@ -219,6 +219,7 @@ def digit_after_rating(text, _):
     return (float(found[1]), "ok") if found else (np.nan, "unparsable")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reader", "error"), [(parse_score, 0.002), (digit_after_rating, 0.0006)])
 @pytest.mark.parametrize(("attribute", "shift"), [("coherence", 0.3608), ("engagingness", 0.1827)])
 def test_recorded_judge_gives_the_recorded_shift(shared_data, attribute, shift, reader, error):

@@ -152,6 +152,7 @@ def test_ties_are_an_outcome_of_their_own():
     assert np.isnan(estimate_of(estimates, "primacy_share")["estimate"])
 
 
+@pytest.mark.slow
 def test_rows_in_any_order_and_names_do_not_matter(graded):
     probe = Position(["coherence", "fluency"])
     trials = bl.collect(probe, bl.SimulatedJudge(graded, position=0.4, noise=1), graded, progress=False)
@@ -199,6 +200,7 @@ def test_flips_are_tested_alike_in_both_rates(graded):
     assert estimate_of(estimates, "first_position_logit")["method"].endswith("t test")
 
 
+@pytest.mark.slow
 def test_q_values_are_a_family_of_the_primary_metric(graded):
     estimates = run(Position(), bl.SimulatedJudge(graded, position=0.1, noise=2), graded)
     with_q = estimates[estimates["q_value"].notna()]

@@ -113,6 +113,7 @@ def test_refused_items_drop_out_of_every_scorer():
     assert row["estimate"] == pytest.approx((1 + 0.5 + 1) / 3)
 
 
+@pytest.mark.slow
 def test_what_a_coarse_scale_ties_is_found_and_its_absence_not():
     """The planted difference: greedy answers on 1-5 are tied where expected scores on 1-100 still differ."""
     data = construct_population(200)
@@ -124,6 +125,7 @@ def test_what_a_coarse_scale_ties_is_found_and_its_absence_not():
     assert fair["ci_low"] < 0 < fair["ci_high"]
 
 
+@pytest.mark.slow
 def test_few_samples_leave_no_more_to_gain_than_many_and_one_tells_nothing():
     data, judge = construct_population(150), {"noise": 0.5, "sharpness": 4.0}
     gains = {}

@@ -48,6 +48,7 @@ def test_design_asks_each_scale_once_and_reads_every_label(graded):
     assert {(t.context_id, t.candidate_id) for t in few.design(graded.head(3))} <= drawn
 
 
+@pytest.mark.slow
 def test_planted_heaping_comes_back(many):
     probe = ScoreDistribution(scales=["1-100"])
     judge = bl.SimulatedJudge(many, quality=0.6, noise=0.5, heaping=0.8)
@@ -63,6 +64,7 @@ def test_planted_heaping_comes_back(many):
         assert found["p_value"] < 0.001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharpness", [6.0, pytest.param(8.0, marks=pytest.mark.slow), 12.0])
 def test_a_fair_judge_is_not_accused(many, sharpness):
     """Exactly known distributions show that smooth ones, cut off by the scale's ends, lie a little off 1."""
@@ -88,6 +90,7 @@ def test_a_departure_within_the_margin_is_no_finding_and_one_beyond_it_is():
             assert plain["round_number_excess_10"].p_value < 0.05
 
 
+@pytest.mark.slow
 def test_text_and_distribution_agree(many):
     settings = {"quality": 0.6, "noise": 0.5, "heaping": 0.8}
     judge = bl.SimulatedJudge(many, **settings)
@@ -244,6 +247,7 @@ def test_missing_columns_are_named():
         ScoreDistribution().estimate(pd.DataFrame({"judge": []}))
 
 
+@pytest.mark.slow
 def test_human_ratings_of_summeval(shared_data):
     """Single expert ratings, counted by hand from the file as it is published."""
     data = bl.load_dataset("summeval", path=shared_data / "summeval" / "annotations_1200.jsonl.gz", limit=20)

@@ -87,6 +87,7 @@ def expected_loss(judge, data, probe):
     return np.mean(losses), np.std(losses) / np.sqrt(len(losses))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reliance", [0.0, pytest.param(0.5, marks=pytest.mark.slow), 1.0])
 def test_planted_reliance_comes_back(reliance):
     """Two judges that differ in their noise alone lose the same agreement, here computed with SciPy for one of them."""
@@ -102,6 +103,7 @@ def test_planted_reliance_comes_back(reliance):
     assert (blind["ci_low"] < 0 < blind["ci_high"]) == (reliance == 1)
 
 
+@pytest.mark.slow
 def test_reliance_on_the_source_leaves_the_mean_where_it_is():
     """Why the shift of the mean is not primary: good candidates fall and bad ones rise by as much."""
     data = construct_population(400)

@@ -42,6 +42,7 @@ def test_design_asks_a_distribution_once_and_texts_at_every_temperature(graded):
     assert len(texts) == 2 * len(reasoned)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.5, pytest.param(1.0, marks=pytest.mark.slow), 2.0])
 def test_exact_temperatures_are_what_samples_converge_to(many, temperature):
     """Mean, spread, alpha and agreement of 12 sampled texts lie within Monte-Carlo error of the exact distribution."""
@@ -89,6 +90,7 @@ def test_samples_agree_less_and_their_mean_more_as_planned(many):
     assert shift["p_value"] < 0.05
 
 
+@pytest.mark.slow
 def test_planted_shift_is_found_and_its_absence_not(many):
     """Scores that reasons push to the top of the scale cannot tell candidates apart."""
     probe = Sweep(scale="1-100", temperatures=[1.0], samples=1, answer="text")
@@ -148,6 +150,7 @@ class Hesitant:
             yield request, reply
 
 
+@pytest.mark.slow
 def test_a_score_that_reasons_lack_is_asked_for_after_them(graded):
     """Every reply has a score then, and the second question holds the first one and what was answered."""
     judge = Hesitant(graded, lambda request: request.replicate != 1, sharpness=4.0, noise=0.5)
@@ -172,6 +175,7 @@ def test_a_score_that_reasons_lack_is_asked_for_after_them(graded):
     assert paid == pytest.approx((first.loc[first["temperature"] == 1, "tokens"].sum() + 48 * 2) / (48 * 3))
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.sets(st.tuples(st.integers(0, 47), st.integers(0, 2)), max_size=12))
 def test_the_second_step_fills_what_was_missing_and_changes_nothing_else(two_steps, wanting):
@@ -202,6 +206,7 @@ def two_steps(graded):
     return graded, probe, bl.collect(probe, bl.SimulatedJudge(graded), graded, progress=False)
 
 
+@pytest.mark.slow
 def test_second_steps_are_drawn_from_the_distribution_at_their_temperature(many):
     """A mean over 450 items converges to that of the tempered distributions, and 0 gives the likeliest score."""
     judge = Hesitant(many, lambda request: True, sharpness=4.0, noise=0.5)
@@ -277,6 +282,7 @@ def recorded(folder, mode):
     return {(r["source"], r["context"], r["system_output"]): r for r in rows}
 
 
+@pytest.mark.slow
 def test_reasons_and_gpt35_on_topicalchat(shared_data):
     """20 samples with an analysis before the score and 20 of the score alone, coherence; recomputed with scipy."""
     modes = {"no CoT": recorded(shared_data, "geval"), "CoT": recorded(shared_data, "analyze_rate")}

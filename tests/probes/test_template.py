@@ -67,6 +67,7 @@ def test_no_two_variants_ask_the_same(graded):
         assert len(set(asked)) == len(asked)
 
 
+@pytest.mark.slow
 def test_shifts_are_those_of_the_expected_scores(population, judge, estimates):
     """The expected score of each request is known exactly; what is estimated lies within its own uncertainty of it."""
     probe = Template()
@@ -120,6 +121,7 @@ def test_the_size_of_the_planted_template_effect_is_found(population, trials):
     assert row["estimate"] == pytest.approx(wide.mean().std(), rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FACTORS)
 def test_a_judge_that_heeds_the_texts_alone_has_no_template_variance(population, form):
     fair = bl.SimulatedJudge(population, quality=1.0)
@@ -142,6 +144,7 @@ def test_order_has_its_share_in_pairs(population):
     assert shares.drop("order").abs().max() < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FACTORS)
 def test_resampling_has_its_share_where_texts_are_sampled(population, form):
     judge = bl.SimulatedJudge(population, quality=1.0, sharpness=4.0)
@@ -163,6 +166,7 @@ def test_resampling_has_its_share_where_texts_are_sampled(population, form):
         assert (once["between"] == "resampling").sum() == 0
 
 
+@pytest.mark.slow
 def test_shares_of_samples_say_how_they_vary(population):
     judge = bl.Sampled(bl.SimulatedJudge(population, quality=1.0), 5)
     for form, known in (("pair", True), ("score", False)):
@@ -178,6 +182,7 @@ def test_one_item_a_context_has_no_variance_within_contexts(population, judge):
     assert shares["estimate"].sum() == pytest.approx(1, abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_mixed_model_finds_the_same(population):
     """But for a component of 0, which likelihood does not let fall below it."""
     data = population.head(15)
@@ -260,6 +265,7 @@ def test_requests_are_choices_or_texts(graded):
             assert {trial.request.about.template for trial in design} == {t.condition["template"] for t in design}
 
 
+@pytest.mark.slow
 def test_draws_of_a_context_do_not_hang_on_others():
     large = bl.load_dataset("graded", limit=12)
     for form, n in (("score", 2), ("pair", 3)):
@@ -271,6 +277,7 @@ def test_draws_of_a_context_do_not_hang_on_others():
         assert len(set(shown)) == 12 * n * (2 if form == "pair" else 1)
 
 
+@pytest.mark.slow
 @given(st.floats(-3, 3), st.integers(0, 100))
 @settings(max_examples=10)
 def test_what_is_added_to_one_template_shifts_it_and_nothing_else(trials, added, seed):
@@ -302,6 +309,7 @@ def test_nothing_planted_is_found_in_few_contexts(graded):
     assert (found.loc[found["metric"] == "template_shift", "q_value"] > 0.05).all()
 
 
+@pytest.mark.slow
 def test_recorded_prompts_of_one_scale_are_compared(shared_data):
     """Figures computed by pandas alone: GPT-3.5 asked for a score by several prompts, the same items."""
     folder = shared_data / "recorded" / "closer_look_topical_chat"

@@ -81,6 +81,7 @@ def test_pooled_excess_is_the_difference_of_scipys(made):
     assert found["estimate"] == pytest.approx(judge - human)
 
 
+@pytest.mark.slow
 @given(st.floats(0.1, 50), st.floats(-20, 20), st.integers(1, 5))
 @settings(max_examples=15, deadline=None)
 def test_neither_the_unit_of_the_score_nor_that_of_the_length_matters(made, factor, shift, longer):
@@ -92,6 +93,7 @@ def test_neither_the_unit_of_the_score_nor_that_of_the_length_matters(made, fact
     np.testing.assert_allclose(after[columns], before[columns], rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [-0.5, pytest.param(0.8, marks=pytest.mark.slow)])
 def test_the_planted_slope_is_recovered(population, size):
     """The expected scores are known exactly: an estimate of noisy ones lies within their uncertainty."""

@@ -177,6 +177,7 @@ def test_one_order_asks_each_pair_once(trials, graded):
         compare_remedies(trials, graded.human_means, remedies=["prayer"])
 
 
+@pytest.mark.slow
 def test_more_comparisons_agree_more_and_all_of_them_agree_alike(trials, graded):
     found = agreement_by_budget(trials[trials["attribute"] == "coherence"], [6, 16, 30], graded.human_means, draws=8)
     rho = found[found["metric"] == "spearman"].set_index(["strategy", "budget"])["estimate"]

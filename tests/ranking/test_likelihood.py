@@ -27,6 +27,7 @@ def log_likelihood(comparisons, order):
     return total
 
 
+@pytest.mark.slow
 @given(st.integers(2, 7), st.integers(0, 10_000), st.booleans(), st.integers(3, 42))
 @settings(max_examples=25, deadline=None)
 def test_exact_is_what_brute_force_finds(n, seed, hard, budget):

@@ -39,6 +39,7 @@ def metrics(trials):
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @example([0.5] * 6)
 @example([0.5] * 5 + [np.nan])

@@ -49,6 +49,7 @@ def test_a_reason_is_given_once_with_everything_it_is_a_reason_for(audited):
     assert "comparative, recipe: needs trials of its own design" in said
 
 
+@pytest.mark.slow
 def test_lines_are_no_longer_than_asked(audited):
     assert max(map(len, page(audited, width=60).splitlines())) <= 60
     assert page(audited, width=60).split() == page(audited, width=WIDE).split()
@@ -64,6 +65,7 @@ def test_a_frame_of_something_else_is_refused():
         page(pd.DataFrame({"estimate": [1.0]}))
 
 
+@pytest.mark.slow
 def test_the_command_ends_in_the_page_and_prints_every_row_when_asked(log, tmp_path, capsys):
     assert main(["audit", str(log), "--card", str(tmp_path / "log")]) == 0
     short = capsys.readouterr().out

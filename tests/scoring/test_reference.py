@@ -25,6 +25,7 @@ def dataset(texts, references, contexts=None):
     return bl.Dataset("d", pd.DataFrame(rows, columns=list(CANDIDATE_COLUMNS)), human, {"a": "A.", "b": "B."})
 
 
+@pytest.mark.slow
 def test_scores_counted_by_hand():
     text, reference = "the cat sat on a mat", "the cat lay on the mat"
     found = reference_scores(dataset([text], [reference]), attributes=["a"]).set_index("scorer")["score"]

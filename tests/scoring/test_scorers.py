@@ -145,6 +145,7 @@ def test_a_data_set_without_sources_has_no_source_in_its_prompts(graded):
         assert "source" not in text.lower()
 
 
+@pytest.mark.slow
 def test_rate_explain_is_exact_because_the_reasons_come_later(graded):
     """Samples of whole texts tend to the distribution that stands after "coherence:"."""
     judge = bl.SimulatedJudge(graded, noise=1.0, sharpness=4.0)
@@ -165,6 +166,7 @@ def test_rate_explain_is_exact_because_the_reasons_come_later(graded):
     assert (np.abs(samples["value"].mean() - value) < 4.5 * error + 1e-9).all()
 
 
+@pytest.mark.slow
 def test_g_eval_samples_tend_to_the_expected_score(graded):
     judge, small = bl.SimulatedJudge(graded, sharpness=4.0), graded.head(4)
     exact = scores(bl.collect(GEval(ONE), judge, small, progress=False))["score"]

@@ -32,6 +32,7 @@ def test_without_noise_it_is_the_loss_as_it_is(method, level):
         assert (found.ci_low, found.p_value) == pytest.approx((exact.ci_low, exact.p_value), abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["kendall", "spearman", "pearson"])
 @pytest.mark.parametrize("level", ["context", "dataset"])
 def test_noise_alone_is_no_loss(method, level):
@@ -55,6 +56,7 @@ def test_a_loss_that_is_there_is_found_whatever_the_order():
     assert np.isnan(share.p_value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("contexts", "k"), [(8, 3), (24, 2), (24, 3)])
 def test_type_one_error_and_coverage_are_as_promised(contexts, k):
     """120 studies: a share outside these limits has a chance below 1 in 1000 where the level is .05."""

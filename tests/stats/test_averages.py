@@ -20,6 +20,7 @@ def frame_of(columns):
     return estimates_frame(rows, "p", ["mean"], ["attribute"])
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000), st.floats(-1, 1), st.floats(0.1, 5))
 def test_the_interval_is_never_narrower_than_that_of_the_mean_and_as_wide_where_all_move_as_one(seed, shared, scale):

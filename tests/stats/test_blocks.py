@@ -24,6 +24,7 @@ def frame(outcomes):
     return pd.DataFrame(rows)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(statuses, st.floats(0, 10)), min_size=24, max_size=24), st.randoms())
 def test_blocks_are_whole(outcomes, random):
     trials = frame(outcomes)
@@ -65,6 +66,7 @@ def in_order(table):
     return table.sort_index(axis=0).sort_index(axis=1)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2), st.floats(-9, 9)), min_size=1))
 def test_side_by_side_is_the_pivot_table_of_means(rows):
     trials = pd.DataFrame(rows, columns=["context_id", "candidate_id", "replicate", "value"])

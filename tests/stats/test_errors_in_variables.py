@@ -195,6 +195,7 @@ def rates(make, estimate, truth, studies):
     return rejected, np.mean([one.ci_low <= truth <= one.ci_high for one in found])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimate", ["slope", "excess"])
 def test_a_judge_fair_to_quality_is_not_accused(estimate):
     """Reliability .6 and r = .5: least squares rejects .78 of these studies, uncorrected correlations .26."""

@@ -109,6 +109,7 @@ STATISTICS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(STATISTICS))
 def test_standard_errors_are_those_of_a_plain_bootstrap(name):
     estimate, statistic = STATISTICS[name]
@@ -212,6 +213,7 @@ def by_attenuation(frame):
     return disattenuated_difference(frame, "one", "two", FEW)(0.0), 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimate",
     [

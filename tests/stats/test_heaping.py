@@ -79,6 +79,7 @@ def draw(rng, contexts, n, share):
     return np.where(rng.random((contexts, n)) < share, tens, scores)
 
 
+@pytest.mark.slow
 @given(COUNTS, st.sampled_from([5, 10]))
 def test_whipple_is_the_fraction(counts, multiple):
     half = Fraction(multiple, 2)
@@ -173,6 +174,7 @@ def test_myers_sees_what_whipple_does_not():
     assert myers(sevens, SCALE) > 0.3
 
 
+@pytest.mark.slow
 @given(TABLES, st.floats(0.01, 100))
 def test_weights_may_be_scaled_and_rows_add_up(table, factor):
     for multiple in (5, 10):

@@ -139,6 +139,7 @@ def test_correlation_with_an_interval_is_the_correlation(level, method):
     assert gap.ci_low <= gap.estimate <= gap.ci_high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 @given(seed=st.integers(0, 50), random=st.randoms(use_true_random=False), factor=st.sampled_from([0.001, 3.0, 1e6]))
 def test_correlation_ignores_order_names_and_units(level, seed, random, factor):
@@ -197,6 +198,7 @@ def test_weighted_alpha_is_the_packages_of_the_repeated_frame(level):
     assert (found.ci_low, found.ci_high) == pytest.approx(tuple(wanted_interval), abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["interval", "ordinal", "nominal"])
 @given(seed=st.integers(0, 30), random=st.randoms(use_true_random=False))
 def test_alpha_ignores_order_and_names(level, seed, random):

@@ -52,6 +52,7 @@ def test_jackknife_errors_are_a_plain_loop(within):
         assert half == pytest.approx(stats.t.ppf(0.975, 9) * errors[name], abs=1e-9)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 20), random=st.randoms(use_true_random=False), factor=st.sampled_from([1e-6, 3.0, 1e6]))
 def test_regressions_ignore_order_names_and_units(seed, random, factor):
     frame = regression_frame(seed)

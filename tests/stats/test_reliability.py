@@ -69,6 +69,7 @@ def test_alpha_is_undefined_with_a_reason(matrix, reason, level):
     assert found.note == reason
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(matrices, st.sampled_from(LEVELS), st.randoms())
 def test_alpha_does_not_depend_on_who_is_who_or_on_order(matrix, level, random):
@@ -80,6 +81,7 @@ def test_alpha_does_not_depend_on_who_is_who_or_on_order(matrix, level, random):
     assert alpha(other, level).estimate == pytest.approx(alpha(frame, level).estimate, nan_ok=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(matrices, st.sampled_from(LEVELS))
 def test_alpha_is_the_packages_and_at_most_one(matrix, level):

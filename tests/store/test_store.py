@@ -73,6 +73,7 @@ def filled(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_second_run_asks_nothing(path: Path) -> None:
     requests, judge = make_requests(1500), HashJudge()
     with Store(path) as store:
@@ -204,6 +205,7 @@ def test_empty_store_is_a_store(path: Path) -> None:
     assert len(pd.read_parquet(path.with_suffix(".parquet"))) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
 def test_export_reads_back(path: Path, suffix: str) -> None:
     requests, judge = make_requests(4500), HashJudge()
