@@ -419,10 +419,10 @@ def test_the_jackknife_calls_the_probe_as_it_should(case):
 @pytest.mark.parametrize("true_share", [1.0, 0.5, 0.0])
 @pytest.mark.parametrize("case", sorted(CASES))
 def test_intervals_hold_the_true_share_and_a_share_of_1_is_rarely_denied(case, true_share):
-    """1000 studies each of 24 and of 100 contexts of a judged population, in every unit; true is what holds there."""
+    """500 studies each of 24 and of 100 contexts of a judged population, in every unit; true is what holds there."""
     _, frames = judged_together(case, true_share, 4000)
     sums = np.stack([context_sums(case, frame) for frame in frames], axis=1)
-    studies, error = 1000, 1.96 * math.sqrt(0.95 * 0.05 / 1000)
+    studies, error = 500, 1.96 * math.sqrt(0.95 * 0.05 / 500)
     for unit in ("logits",) if case == "position" else ("SD", "points"):
         teacher, student = metric_of(case, sums.sum(axis=0), unit)
         truth = student / teacher
