@@ -135,7 +135,10 @@ class _Planned:
 
     def __init__(self, design: Design, dataset: Dataset, answers: _Answers, keys: Mapping[str, _Manner]) -> None:
         self.name, self._probe = design.name, design
-        self.trials = [trial for key, trial in keyed_trials(design, dataset, answers.id) if key in keys]
+        try:
+            self.trials = [trial for key, trial in keyed_trials(design, dataset, answers.id) if key in keys]
+        except InputError:  # it wants what this data set does not have, such as a second attribute
+            self.trials = []
 
     def design(self, _dataset: Dataset) -> list[Trial]:
         """Plan what is stored."""

@@ -1,12 +1,14 @@
 """``biaslab view``: a store, saved trials or a log become one page that needs nothing else."""
 
 import re
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 import biaslab as bl
 from biaslab.cli import main
+from biaslab.errors import InputError
 from biaslab.evidence import trials_of_store
 
 
@@ -53,6 +55,18 @@ def test_every_way_of_asking_is_found_again(tmp_path):
     told = set(zip(found["judge"], found["probe"], strict=True))  # scores that several probes ask are the first one's
     assert told >= {(judge.id, "position"), (judge.id, "familiarity"), (other.id, "anchoring")}
     assert "unknown" not in set(found["probe"])
+
+
+def test_data_of_one_attribute_are_no_matter(tmp_path):
+    """Which some probes refuse: they asked nothing about them."""
+    graded = bl.load_dataset("graded", limit=2)
+    human = graded.human[graded.human["attribute"] == "coherence"]
+    data = replace(graded, human=human, attributes={"coherence": graded.attributes["coherence"]})
+    probe, judge = bl.probes.Position(), bl.SimulatedJudge(data, position=1.5, noise=1)
+    trials = bl.collect(probe, judge, data, store=tmp_path / "s.sqlite", progress=False)
+    with pytest.raises(InputError, match="at least two"):
+        next(iter(bl.probes.Anchoring().design(data)))
+    assert set(trials_of_store(tmp_path / "s.sqlite", data)["key"]) == set(trials["key"])
 
 
 def test_a_page_of_saved_trials_has_prompts_from_the_store_and_fetches_nothing(study, tmp_path, capsys):
