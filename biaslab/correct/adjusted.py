@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from biaslab.correct.estimators import FEWEST_LABELLED, Fitted, fitted, kept, ratio, too_few
 from biaslab.correct.sums import Sums, summed
-from biaslab.stats import ROUNDING
+from biaslab.stats import is_rounding
 
 Floats = NDArray[np.float64]
 
@@ -94,5 +94,5 @@ def adjusted(
         middle, parts = ratio(summed(given.assign(value=given["covariate"]), contexts, None).judged)
         value, everywhere, away = value + slope.value * middle, everywhere + slope.value * parts, away - middle
     labelled = -away * slope.parts
-    sample = sums.rated if abs(away) > ROUNDING else sums.contexts
+    sample = sums.rated if not is_rounding(away) else sums.contexts
     return fitted(sums, value, everywhere, labelled, sample, "adjusted for the covariate, t over contexts")

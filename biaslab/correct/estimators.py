@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from biaslab.correct.sums import Sums
-from biaslab.stats import ROUNDING, Estimate, effect_or_why_not, p_by_t, settled, student, undefined
+from biaslab.stats import Estimate, effect_or_why_not, is_rounding, p_by_t, settled, student, undefined
 from biaslab.stats.estimate import unvarying
 
 Floats = NDArray[np.float64]
@@ -73,7 +73,7 @@ class Fitted:
         if target == "these contexts" and not error > 0 and self.everywhere.any():
             note, end = f"judged are all {self.contexts} of these contexts: nothing but bias can be wrong", self.value
             return Estimate(end, math.nan, end, end, math.nan, math.nan, self.contexts, "none", note)
-        if error <= ROUNDING * abs(self.value):
+        if is_rounding(error, self.value):
             known = bounds if bounds[0] > -math.inf else None
             p_value = math.nan if null is None else 1.0
             found = unvarying(self.value, self.sample, level, known, p_value, null=null)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from biaslab.core import Probe
 from biaslab.errors import InputError, JudgeError
 from biaslab.judges.modes import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
-from biaslab.stats import FEWEST, detectable_effect, expected_power
+from biaslab.stats import EXACT, FEWEST, detectable_effect, expected_power, unseen_share
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +51,8 @@ class Spread:
     0.0499
     """
 
+    aim: ClassVar[str] = "detect"
+
     deviation: float
     share: float
     origin: str
@@ -65,6 +67,14 @@ class Spread:
         entering = int(contexts * self.share + 1e-9)
         found = detectable_effect(self.deviation / math.sqrt(max(entering, 1)), entering, power, alpha)
         return found if 2.0 ** (1 - entering) <= alpha else math.nan
+
+    def excludable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
+        """Return the shift that this many contexts exclude, with that power, where there is none.
+
+        The interval of level 1 − α then lies within ± the shift (Schuirmann 1987), which has to be
+        (t_{1−α/2} + t_{(1+power)/2}) s / √G.
+        """
+        return Spread.detectable(self, contexts, (1 + power) / 2, alpha)
 
     def required(self, effect: float, power: float = 0.8, alpha: float = 0.05) -> int:
         """Return how many contexts it takes to detect a shift: the fewest whose `detectable` is at most that.
@@ -81,6 +91,38 @@ class Spread:
         if found == len(planned):
             raise InputError("effect", effect, "a shift that fewer than a billion contexts detect")
         return planned[found]
+
+
+@dataclass(frozen=True)
+class Unvarying(Spread):
+    """A metric that is the same in all contexts of a pilot: which shifts as many contexts exclude if none differs.
+
+    Parameters
+    ----------
+    deviation, share, origin
+        As of `Spread`; the deviation is 0.
+    reach : float
+        From the value to the farther bound of the metric.
+
+    Examples
+    --------
+    >>> spread = Unvarying(0.0, 1.0, "a pilot without a flip", reach=0.5)
+    >>> round(spread.detectable(96), 3), spread.required(0.05)
+    (0.019, 36)
+    """
+
+    aim: ClassVar[str] = "exclude"
+
+    reach: float
+
+    def detectable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:  # noqa: ARG002
+        """Return the shift that the exact interval of this many equal contexts excludes, whatever the power."""
+        entering = int(contexts * self.share + 1e-9)
+        return self.reach * unseen_share(entering, 1 - alpha) if entering else math.nan
+
+    def excludable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
+        """Return the same."""
+        return self.detectable(contexts, power, alpha)
 
 
 def spread_of(probe: Probe, trials: pd.DataFrame, metric: str, origin: str = "") -> Spread:
@@ -103,7 +145,7 @@ def spread_of(probe: Probe, trials: pd.DataFrame, metric: str, origin: str = "")
     Raises
     ------
     InputError
-        If the probe does not estimate the metric, or the contexts are too few or do not vary.
+        If the probe does not estimate the metric, the contexts are too few, or do not vary in a metric without bounds.
     """
     estimates = probe.estimate(trials)
     rows = estimates[estimates["metric"] == metric]
@@ -113,18 +155,30 @@ def spread_of(probe: Probe, trials: pd.DataFrame, metric: str, origin: str = "")
         if rows[column].isna().any():
             rows = rows[rows[column].isna()]
     known = rows[(rows["se"] > 0) & (rows["n_contexts"] >= FEWEST)]
-    if known.empty:
-        why = "; ".join(dict.fromkeys(filter(None, rows["note"].astype(str)))) or "its contexts do not vary"
-        remedy = f"the probe says of {metric}: {why}"
-        raise InputError("pilot", origin or "trials", "trials of at least 6 contexts that vary", remedy)
     planned = int(trials["context_id"].nunique())
+    whose = origin or f"a pilot of {planned} contexts of {', '.join(trials['dataset'].unique())}"
+    if known.empty:
+        return _unvarying(rows, planned, whose, metric)
     entering = known["n_contexts"].to_numpy(float)
     deviation, share = known["se"].to_numpy(float) * np.sqrt(entering), np.minimum(entering / planned, 1.0)
     worst = int(np.argmax(deviation / np.sqrt(share)))
     cells = f", the most varied of {len(known)} cells" if len(known) > 1 else ""
-    said = f"contexts vary with a standard deviation of {deviation[worst]:.3g}{cells}, as in "
-    said += origin or f"a pilot of {planned} contexts of {', '.join(trials['dataset'].unique())}"
+    said = f"contexts vary with a standard deviation of {deviation[worst]:.3g}{cells}, as in {whose}"
     return Spread(float(deviation[worst]), float(share[worst]), said)
+
+
+def _unvarying(rows: pd.DataFrame, planned: int, whose: str, metric: str) -> Unvarying:
+    """Read the reach of a metric off the exact interval of a pilot without variation."""
+    known = rows[rows["method"].str.startswith(EXACT) & (rows["n_contexts"] >= FEWEST)]
+    if known.empty:
+        why = "; ".join(dict.fromkeys(filter(None, rows["note"].astype(str)))) or "no variation between contexts"
+        remedy = f"the probe says of {metric}: {why}"
+        raise InputError("pilot", whose, "trials of at least 6 contexts that vary", remedy)
+    entering = known["n_contexts"].to_numpy(float)
+    unseen = np.array([unseen_share(int(n), level) for n, level in zip(entering, known["ci_level"], strict=True)])
+    reach = np.maximum(known["ci_high"] - known["estimate"], known["estimate"] - known["ci_low"]) / unseen
+    share = min(1.0, float(entering.min()) / planned)
+    return Unvarying(0.0, share, f"no variation between contexts, as in {whose}", float(reach.max()))
 
 
 def simulated_pilot(probe: Probe, dataset: Dataset, answer: str | None = None) -> tuple[pd.DataFrame, str]:

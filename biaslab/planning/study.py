@@ -62,6 +62,8 @@ class Plan:
         without prices.
     rounds : str
         Of a design that goes on with what was answered: what is known of its later rounds, in words.
+    excluded : float
+        Shift that the study excludes with the wanted power where there is none: the interval lies within ± it.
     """
 
     probe: str
@@ -85,6 +87,7 @@ class Plan:
     dollars: float | None
     dollars_cached: float | None
     rounds: str = ""
+    excluded: float = math.nan
 
     @property
     def open(self) -> int:
@@ -119,6 +122,7 @@ class Plan:
         about = "" if each.is_integer() else "about "
         return [
             f"{self._question()}: {self.contexts:,} contexts",
+            *self._cleared(),
             f"{self.probe} on {self.dataset}, judged by {self.judge}",
             f"{self.contexts:,} contexts × {about}{each:,.5g} requests = {self.requests:,}, {stored}",
             *([self.rounds] if self.rounds else []),
@@ -134,8 +138,16 @@ class Plan:
     def _question(self) -> str:
         if math.isnan(self.effect):
             return f"{self._short(self.contexts)} of {self.metric} at α = {self.alpha:g}"
-        power = f"{100 * self.power:g} % power (two-sided, α = {self.alpha:g})"
-        return f"To detect a shift of {self.effect:.3g} in {self.metric} with {power}"
+        shift = f"a shift of {self.effect:.3g} in {self.metric}"
+        if self.spread.aim == "exclude":
+            return f"To exclude {shift} (α = {self.alpha:g}), if no context differs"
+        return f"To detect {shift} with {100 * self.power:g} % power (two-sided, α = {self.alpha:g})"
+
+    def _cleared(self) -> list[str]:
+        """Say of which shifts an unbiased judge is cleared."""
+        if self.spread.aim == "exclude" or math.isnan(self.excluded):
+            return []
+        return [f"excludes shifts of ≥ {self.excluded:.3g} where there is none, with {100 * self.power:g} % power"]
 
     def _short(self, contexts: int) -> str:
         """Say why no shift is detected."""
@@ -154,7 +166,9 @@ class Plan:
     def _all(self) -> str:
         known = not math.isnan(self.effect_of_all)
         return (
-            f"all of them detect a shift of {self.effect_of_all:.3g}" if known else self._short(self.available).lower()
+            f"all of them {self.spread.aim} a shift of {self.effect_of_all:.3g}"
+            if known
+            else self._short(self.available).lower()
         )
 
 
@@ -281,6 +295,7 @@ def plan(
         dollars=dollars,
         dollars_cached=dollars_cached,
         rounds=rounds,
+        excluded=spread.excludable(contexts, power, alpha),
     )
 
 
@@ -291,7 +306,7 @@ def _spread(probe: Probe, trials: pd.DataFrame, metric: str, origin: str, flips:
             raise InputError("flips", flips, f"nothing for {metric}", f"only {RATE} depends on it alone")
         return assumed_flips(probe, trials, flips)
     found = spread_of(probe, trials, metric, origin)
-    return flips_of(probe, trials, found) if metric == RATE else found
+    return flips_of(probe, trials, found) if metric == RATE and found.deviation else found
 
 
 def _open_store(store: Store | str | PathLike[str] | None) -> Store | None:

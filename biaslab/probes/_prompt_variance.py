@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from biaslab.stats import (
     ITEM,
-    ROUNDING,
     Crossed,
     Estimate,
     Fit,
     Resampling,
     cluster_statistic,
     fit_components,
+    is_rounding,
     number_items,
     over_clusters,
     spread_of_means,
@@ -119,7 +119,7 @@ class Shares:
         codes, names = pd.factorize(pd.Index(clusters))
         home = codes[self.crossed.context] if len(scores) else self.crossed.context
         apart = scores - scores.mean(axis=1, keepdims=True) if len(scores) else scores
-        apart = np.where(np.abs(apart) <= ROUNDING * np.abs(scores).max(initial=0.0), 0.0, apart)
+        apart = np.where(is_rounding(apart, np.abs(scores).max(initial=0.0)), 0.0, apart)
         sums = np.zeros((len(names), scores.shape[1]))
         np.add.at(sums, home, apart)
         return spread_of_means(sums, np.bincount(home, minlength=len(names)).astype(float), resampling)

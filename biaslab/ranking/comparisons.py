@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.errors import InputError, TrialsError
-from biaslab.stats import require_columns
+from biaslab.stats import require_columns, without_rounding
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -238,7 +238,7 @@ def read_trials(trials: pd.DataFrame) -> Read:
     if (candidates[0] == candidates[1]).any():
         raise TrialsError("trials", "a candidate compared with itself", "comparisons of two candidates")
     status = trials["status"].to_numpy(object)
-    value = np.where(status == "tie", 0.5, trials["value"].to_numpy(float))
+    value = np.where(status == "tie", 0.5, without_rounding(trials["value"]))
     usable = ((status == "ok") | (status == "tie")) & ~np.isnan(value)
     codes, pairs = pd.factorize((candidates[0] * len(keys) + candidates[1])[usable])
     row = np.full(len(trials), -1)

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.errors import TrialsError
-from biaslab.stats import Ratio, warn_missing
+from biaslab.stats import Ratio, warn_missing, without_rounding
 
 Floats = NDArray[np.float64]
 PAIR = ("context_id", "candidate_id", "opponent_id", "replicate", "value", "status")
@@ -110,9 +110,10 @@ def _decisions(won: ArrayLike) -> tuple[Floats, Floats]:
 def decisions(trials: pd.DataFrame) -> Floats:
     """Return who won each judgement: 1 the first, 0 the second, the share of samples in between, NaN for a tie.
 
-    A tie is what the status calls one, or two labels exactly as likely. Samples that go half and half do so by chance.
+    A tie is what the status calls one, or two labels as likely but for rounding. Samples that go half and half do so by
+    chance.
     """
-    p, counted = trials["value"].to_numpy(float), ~np.isnan(sample_counts(trials))
+    p, counted = without_rounding(trials["value"]), ~np.isnan(sample_counts(trials))
     tied = (trials["status"] != "ok").to_numpy() | np.isnan(p) | (~counted & (p == 0.5))
     found: Floats = np.where(tied, np.nan, np.where(counted, p, p > 0.5))
     return found

@@ -28,7 +28,7 @@ _FIGURES: dict[tuple[str, str], Mapping[str, str]] = {
 }
 _OF_HUMANS: dict[tuple[str, str], Mapping[str, str]] = {("consistency", "human_alpha"): {"level": "interval"}}
 _OF_ANSWERS = "label_mass"  # which texts do not have, as everybody knows
-_SHOWN = {"bias": "is biased", "slight": "slightly biased", "none": "no bias found", "unclear": "inconclusive"}
+_SHOWN = {"bias": "is biased", "slight": "slightly biased", "none": "no bias that matters", "unclear": "inconclusive"}
 _NEEDED = ("judge", "probe", "metric", "estimate", "ci_low", "ci_high", "p_value", "mde", "note")
 
 
@@ -158,7 +158,7 @@ def _legend(cells: pd.DataFrame) -> str:
     level = "/".join(percent(level) for level in cells["ci_level"].dropna().unique())
     return (
         f"{level} intervals over contexts. Biased: q is below .05, over {correction(cells)}, and the interval does not "
-        "contain the fair value. No bias found: a shift that matters would have been detected with 80 % power."
+        "contain the fair value. No bias that matters: the interval excludes every shift that matters."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from biaslab.core import Metric
@@ -14,16 +15,12 @@ from biaslab.report.verdicts import findings
 from biaslab.report.wording import evidence, fair, interval, probability, size
 
 _FEW = 4  # cells of agreement that a page has room for
-#: What is said where test and interval disagree: see `biaslab.report.verdicts.Doubt`.
-_TORN = {
-    "contains": "significant, but no interval leaves out {null}",
-    "leaves out": "the interval leaves out {null}, but the test corrected over all does not reject it",
-}
+_TORN = ("contains", "leaves out")  # test and interval disagree: see `biaslab.report.verdicts.Doubt`
 #: What a card says of a bias: its mark, which needs no colour, and the words.
 STATUS = {
     "bias": ("●", "found"),
     "slight": ("◐", "found, but slight"),
-    "none": ("○", "no bias found"),
+    "none": ("○", "no bias that matters"),
     "unclear": ("?", "inconclusive"),
     "untested": ("–", "not tested"),
 }
@@ -46,7 +43,7 @@ def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None) -> dict[str, Any]:
         "metric": metric.name,
         "label": metric.label,
         "status": status,
-        "verdict": _verdict(part, shown, metric, status) + _hedges(part, shown),
+        "verdict": _verdict(part, shown, metric, status, strongest) + _hedges(part, shown),
         "standing": strongest["standing"],
         "strongest": strongest["cell"],
         "estimate": estimate,
@@ -74,12 +71,13 @@ def _strongest(part: pd.DataFrame, shown: pd.DataFrame) -> pd.Series:
     if len(shown):
         return shown.iloc[int((shown["estimate"] - shown["null"]).abs().to_numpy().argmax())]
     torn = next((kind for kind in _TORN if kind in set(part["doubt"])), None)
-    part = part if torn is None else part[part["doubt"] == torn]
-    known = part[part["mde"].notna()]
-    return known.iloc[int(known["mde"].to_numpy().argmax())] if len(known) else part.iloc[0]
+    open_cells = part[part["doubt"] == torn] if torn else part[part["doubt"] != ""] if part["doubt"].any() else part
+    null, low, high = (open_cells[name].to_numpy(float) for name in ("null", "ci_low", "ci_high"))
+    reach = np.maximum(null - low, high - null)
+    return open_cells.iloc[int(np.where(np.isnan(reach), -1.0, reach).argmax())]
 
 
-def _verdict(part: pd.DataFrame, shown: pd.DataFrame, metric: Metric, status: str) -> str:
+def _verdict(part: pd.DataFrame, shown: pd.DataFrame, metric: Metric, status: str, strongest: pd.Series) -> str:
     """Say in words what the cells of one metric show together."""
     of = f" of {len(part)}" if len(part) > 1 else ""
     if len(shown):
@@ -91,24 +89,8 @@ def _verdict(part: pd.DataFrame, shown: pd.DataFrame, metric: Metric, status: st
         return "; ".join(f"{words} (in {n}{of})" if of else words for words, n in ways) + aside
     if status == "untested":
         return _why(part)
-    if status == "none":
-        return f"a shift of {size(part['mde'].max())} would have been detected with 80 % power"
-    return _inconclusive(part[part["finding"] == "blind"], fair(metric.null), of)
-
-
-def _inconclusive(blind: pd.DataFrame, null: str, of: str) -> str:
-    """Say why cells are inconclusive: the first reason that there is, and of how many it is one."""
-    for doubt, words in _TORN.items():
-        torn = int((blind["doubt"] == doubt).sum())
-        if torn:
-            return words.format(null=null) + (f" (in {torn}{of})" if of else "")
-    where = f" in {len(blind)}{of}" if of else ""
-    if not (blind["mde"] > 0).any():
-        return f"nothing could be told{where}: {_why(blind)}"
-    least, matters = blind["mde"].max(), blind["matters"].iloc[0]
-    if "weak" not in set(blind["doubt"]):
-        return f"not significant{where}, though farther from {null} than what matters ({size(matters)})"
-    return f"only a shift of {size(least, matters)} would have been detected{where}, and {size(matters, least)} matters"
+    alike = int((part["doubt"] == strongest["doubt"]).sum())
+    return f"{strongest['words']} (in {alike}{of})" if of else str(strongest["words"])
 
 
 def _hedges(part: pd.DataFrame, shown: pd.DataFrame) -> str:
@@ -118,7 +100,7 @@ def _hedges(part: pd.DataFrame, shown: pd.DataFrame) -> str:
 
 
 def _why(part: pd.DataFrame) -> str:
-    return "; ".join(note for note in part["note"].dropna().unique() if note) or "no detectable effect is known"
+    return "; ".join(note for note in part["note"].dropna().unique() if note) or "no interval"
 
 
 def agreements(rows: pd.DataFrame) -> pd.DataFrame:

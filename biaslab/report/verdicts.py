@@ -21,22 +21,34 @@ from biaslab.report.wording import (
     correction,
     evidence,
     fair,
+    percent,
     probability,
     size as written,
     varying,
 )
-from biaslab.stats import LEADING, corrected, is_above, require_columns, side_of, significant
+from biaslab.stats import (
+    LEADING,
+    WITHOUT_SPREAD,
+    corrected,
+    is_above,
+    require_columns,
+    side_of,
+    significant,
+    unseen_share,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Finding = Literal["above", "below", "none", "blind", "untested"]
-#: Why something is inconclusive: test and interval disagree, in either way; no effect that would be detected is known;
-#: the estimate is as far from the null as what matters; an effect that matters might not have been detected.
-Doubt = Literal["", "contains", "leaves out", "unknown", "far", "weak"]
+#: Why something is inconclusive: test and interval disagree, in either way; there is no interval; the interval reaches
+#: as far as what matters; no context differs, but they are too few to say that of others.
+Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few"]
 #: The columns that `findings` adds.
-ADDED = ("finding", "doubt", "slight", "hedge", "null", "matters", "cell", "standing", "sentence")
-_NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "p_value", "mde")
+ADDED = ("finding", "doubt", "slight", "hedge", "null", "matters", "cell", "standing", "words", "sentence")
+#: Where a metric has no bounds and no context shows an effect: the share of contexts below which one may go unseen.
+RARE = 0.1
+_NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "ci_level", "p_value", "mde", "n_contexts")
 
 
 def verdicts(
@@ -98,11 +110,10 @@ def findings(
     pandas.DataFrame
         The estimates with ``q_value`` over the rows here that have a test and a null (see `biaslab.stats.corrected`)
         and ``finding``: *above* or *below* the null (q is below .05, and the interval does not contain the null),
-        *none* (nearer to the null than what matters, and the power for a shift that matters is 80 %), *blind*
-        (inconclusive: anything else, see ``doubt``) or *untested*; with ``slight`` (found, but nearer to the null than
-        what matters), ``hedge`` (what else could explain it, see `biaslab.report.hedges`), ``null``, ``matters``,
-        ``cell`` (the attribute and what else tells rows apart), ``standing`` (among the judges of the reference) and
-        ``sentence``.
+        *none* (the interval excludes every shift that matters), *blind* (inconclusive: anything else, see ``doubt``) or
+        *untested*; with ``slight`` (found, but nearer to the null than what matters), ``hedge`` (what else could
+        explain it, see `biaslab.report.hedges`), ``null``, ``matters``, ``cell`` (the attribute and what else tells
+        rows apart), ``standing`` (among the judges of the reference), ``words`` (the verdict) and ``sentence``.
 
     Raises
     ------
@@ -110,6 +121,17 @@ def findings(
         If a smallest effect is not above 0, or of a metric that the frame does not hold; or the reference is unknown.
     TrialsError
         If a column is missing.
+
+    Notes
+    -----
+    *None* is a test of equivalence (Schuirmann 1987): a 95 % interval inside ± what matters excludes a shift of that
+    size at 2.5 %. Where nothing varies between contexts, the interval is exact if the metric has bounds: contexts that
+    differ may be a share of up to 1 − (α/2)^(1/G) of which none was seen. Without bounds, or a size that matters, that
+    share has to be below `RARE`, as it is from 36 contexts on.
+
+    References
+    ----------
+    Schuirmann 1987, *A comparison of the two one-sided tests procedure and the power approach*.
     """
     require_columns(estimates, _NEEDED, "estimates")
     wanted = _sizes(matters or {}, estimates)
@@ -131,11 +153,11 @@ def findings(
         told = (record["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
         what = ", ".join(map(str, filter(None, told)))
         among = "" if others is None else _standing(record, finding, others)
-        said = _blind(record, metric, doubt, size, over) if doubt else _words(record, metric, finding, slight, size)
-        words = "; ".join(filter(None, (said, among, hedge)))
-        sentence = f"{what}: {_evidence(record, metric.null, over)}{words}".removeprefix(": ")
+        words = _blind(record, metric, doubt, size, over) if doubt else _words(record, metric, finding, slight, size)
+        said = "; ".join(filter(None, (f"inconclusive: {words}" if doubt else words, among, hedge)))
+        sentence = f"{what}: {_evidence(record, metric.null, over)}{said}".removeprefix(": ")
         where_null, least = (math.nan if value is None else value for value in (metric.null, size))
-        rows.append((finding, doubt, slight, hedge, where_null, least, where, among, sentence))
+        rows.append((finding, doubt, slight, hedge, where_null, least, where, among, words, sentence))
     columns = dict(zip(ADDED, zip(*rows, strict=True), strict=True)) if rows else {"sentence": ()}
     return tested.assign(**{name: list(values) for name, values in columns.items()})
 
@@ -171,12 +193,26 @@ def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) 
         return (side, "") if side else ("blind", "contains")
     if side:
         return "blind", "leaves out"
-    if not record["mde"] > 0:  # unknown, or contexts that do not vary
+    low, high = record["ci_low"], record["ci_high"]
+    if np.isnan([low, high]).any():
         return "blind", "unknown"
-    if size is not None and is_above(record["mde"], size):
-        return "blind", "weak"
-    far = size is not None and not is_above(size, abs(record["estimate"] - null))
-    return ("blind", "far") if far else ("none", "")
+    if _is_never(record, size):
+        return ("none", "") if _unseen(record) < RARE else ("blind", "few")
+    if size is None:
+        return ("none", "") if record["mde"] > 0 else ("blind", "unknown")
+    excluded = is_above(low, null - size) and is_above(null + size, high)
+    return ("none", "") if excluded else ("blind", "wide")
+
+
+def _is_never(record: Mapping[Any, Any], size: float | None) -> bool:
+    """Return whether no context differs, and no interval says how large a shift could be that matters."""
+    unvarying = str(record.get("method", "")).startswith(WITHOUT_SPREAD)
+    return unvarying and (size is None or record["ci_low"] == record["ci_high"])
+
+
+def _unseen(record: Mapping[Any, Any]) -> float:
+    """Return the largest share of contexts that may show an effect although none was seen to."""
+    return unseen_share(max(int(record["n_contexts"]), 1), record["ci_level"])
 
 
 def _standing(record: Mapping[Any, Any], finding: Finding, others: pd.DataFrame) -> str:
@@ -200,11 +236,25 @@ def _evidence(record: Mapping[Any, Any], null: float | None, over: str) -> str:
 
 def _words(record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: bool, size: float | None) -> str:
     if finding == "untested":
-        return f"not tested ({_reason(record, 'no test')})"
+        return f"not tested ({'no test' if metric.null is None else _reason(record, 'no test')})"
     if finding == "none":
-        return f"no effect detected; one of {written(record['mde'])} would have been, with 80 % power"
+        return _nothing(record, metric, size)
     words = (metric.above if finding == "above" else metric.below) or f"{finding} {fair(metric.null)}"
     return words if not slight or size is None else f"{words}, but less than what matters ({written(size)})"
+
+
+def _nothing(record: Mapping[Any, Any], metric: Metric, size: float | None) -> str:
+    """Say which effects are excluded."""
+    if _is_never(record, size):
+        few = f"at most {percent(_unseen(record), 2)} of contexts can have one"
+        return f"no effect in any of {record['n_contexts']:,.0f} contexts: {few}"
+    if size is None:
+        return f"no effect detected; can detect ≥ {written(record['mde'])} (80 % power)"
+    return f"{_effect(metric)} of ≥ {written(size)}"
+
+
+def _effect(metric: Metric) -> str:
+    return f"no distance from {fair(metric.null)}" if metric.quality else "no bias"
 
 
 def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float | None, over: str) -> str:
@@ -212,17 +262,18 @@ def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float 
     null = fair(metric.null)
     if doubt == "contains":
         known = not np.isnan([record["ci_low"], record["ci_high"]]).any()
-        return f"inconclusive: significant, but {f'the interval contains {null}' if known else 'without an interval'}"
+        return f"significant, but {f'the interval contains {null}' if known else 'without an interval'}"
     if doubt == "leaves out":
         many = significant(record["p_value"])
         why = f"not once corrected over {over}" if many else "the test does not reject it"
-        return f"inconclusive: the interval leaves out {null}, but {why}"
-    if doubt == "unknown":
-        return f"inconclusive ({_reason(record, 'no detectable effect is known')})"
-    least = "" if size is None else written(size, record["mde"])
-    if doubt == "far":
-        return f"not significant, though farther from {null} than what matters ({least})"
-    return f"inconclusive: 80 % power takes a shift of {written(record['mde'], size)}, and {least} matters"
+        return f"the interval leaves out {null}, but {why}"
+    if doubt == "few":
+        contexts = f"no effect in any of {record['n_contexts']:,.0f} contexts"
+        return f"{contexts}, but up to {percent(_unseen(record), 2)} of contexts could have one"
+    if doubt == "unknown" or metric.null is None or size is None:
+        return _reason(record, "no interval")
+    reach = max(metric.null - record["ci_low"], record["ci_high"] - metric.null)
+    return f"a shift of up to {written(reach, size)} is possible, and ≥ {written(size, reach)} matters"
 
 
 def _reason(record: Mapping[Any, Any], otherwise: str) -> str:

@@ -163,15 +163,15 @@ def correction(estimates: pd.DataFrame) -> str:
     return " of ".join(filter(None, [count(len(tested), "test"), " and ".join(of)]))
 
 
-def percent(level: float) -> str:
-    """Write a level such as 0.95 for reading.
+def percent(share: float, digits: int = 4) -> str:
+    """Write a share such as the level 0.95 for reading.
 
     Examples
     --------
-    >>> percent(0.95)
-    '95 %'
+    >>> percent(0.95), percent(0.03769, digits=2)
+    ('95 %', '3.8 %')
     """
-    return f"{100 * level:.4g} %"
+    return f"{100 * share:.{digits}g} %"
 
 
 def tex(text: object) -> str:

@@ -24,7 +24,18 @@ from biaslab.stats.correlation_intervals import (
 )
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution
 from biaslab.stats.errors_in_variables import slope_at_equal
-from biaslab.stats.estimate import ROUNDING, Estimate, Inference, is_above, settled, undefined
+from biaslab.stats.estimate import (
+    EXACT,
+    WITHOUT_SPREAD,
+    Estimate,
+    Inference,
+    is_above,
+    is_rounding,
+    settled,
+    undefined,
+    unseen_share,
+    without_rounding,
+)
 from biaslab.stats.families import adjust, adjust_families
 from biaslab.stats.frame import (
     FAMILY,
@@ -58,14 +69,15 @@ __all__ = [
     "ALPHA",
     "CELL",
     "DISTRIBUTION",
+    "EXACT",
     "FAMILY",
     "FEWEST",
     "ITEM",
     "LEADING",
     "LEAST_RELIABILITY",
     "MISSING_SHARE",
-    "ROUNDING",
     "TRAILING",
+    "WITHOUT_SPREAD",
     "Agreement",
     "Components",
     "Corrected",
@@ -109,6 +121,7 @@ __all__ = [
     "has_value",
     "in_order",
     "is_above",
+    "is_rounding",
     "linear_model",
     "logistic_model",
     "note_missing",
@@ -137,8 +150,10 @@ __all__ = [
     "t_test",
     "tempered",
     "undefined",
+    "unseen_share",
     "usable",
     "warn_missing",
     "warn_shared",
     "whole_blocks",
+    "without_rounding",
 ]

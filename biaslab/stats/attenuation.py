@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from biaslab.stats.clusters import grouped
 from biaslab.stats.correlation import Level, context_correlations, paired, rounded
-from biaslab.stats.estimate import ROUNDING, Estimate, settled, undefined, without_interval
+from biaslab.stats.estimate import Estimate, is_rounding, settled, undefined, without_interval
 from biaslab.stats.inference import Resampling
 from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected, rating_error, without_clusters, without_each
 from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
@@ -111,8 +111,8 @@ def _by_t(values: Floats, contexts: int, confidence: float) -> Estimate:
     if contexts < 2 or np.isnan(left_out).any():
         return without_interval(value, contexts, "no interval: a single context decides whether there is a value")
     error = float(np.sqrt((contexts - 1) / contexts * np.sum((left_out - left_out.mean()) ** 2)))
-    if error <= ROUNDING * max(abs(value), float(np.abs(left_out).max())):
-        return without_interval(value, contexts, "contexts do not vary: no interval")
+    if is_rounding(error, np.abs(left_out).max()):
+        return without_interval(value, contexts, "no interval: no variation between contexts")
     p_value = p_by_t(value, error, contexts)
     low, high, p_value = settled(student(value, error, contexts, confidence), 0.0, p_value, confidence)
     effect, note = effect_or_why_not(error, contexts)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from biaslab.checks import require_one_of
 from biaslab.errors import InputError
-from biaslab.stats.estimate import Estimate, settled, undefined
+from biaslab.stats.estimate import Estimate, is_rounding, settled, undefined
 from biaslab.stats.inference import Resampling
 from biaslab.stats.permutation import patterns
 
@@ -296,8 +296,9 @@ def spread_of_means(
     noise = float((left**2).sum()) * contexts / (contexts - 1) / (total * norm) ** 2
     order = np.lexsort(np.round(deviations, 12).T)
     flipped = _norms(deviations[order], resampling.seed, total * norm)
-    threshold, exact = seen * (1 - 1e-9), len(flipped) == 2**contexts
-    p_value = (float((flipped >= threshold).sum()) + (not exact)) / (len(flipped) + (not exact))
+    exact = len(flipped) == 2**contexts
+    extreme = int(((flipped >= seen) | is_rounding(flipped - seen, seen)).sum())
+    p_value = (extreme + (not exact)) / (len(flipped) + (not exact))
     reach = float(np.quantile(flipped, resampling.level))
     value, error = math.sqrt(max(seen**2 - noise, 0.0)), math.sqrt(noise)
     interval = max(seen - reach, 0.0), seen + reach

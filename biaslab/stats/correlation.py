@@ -12,11 +12,12 @@ from scipy import stats
 
 from biaslab.checks import require_one_of
 from biaslab.errors import InputError, TrialsError
+from biaslab.stats.estimate import is_rounding
 
 Level = Literal["context", "dataset", "system"]
 Method = Literal["spearman", "kendall", "pearson"]
 Vector = npt.NDArray[np.float64]
-DIGITS = 12
+DIGITS = 9
 _LARGE = 64  # candidates of a context; beyond, comparing all pairs is slower than sorting
 
 
@@ -59,7 +60,7 @@ def correlation(
         *context*: over the candidates of each context, averaged over the contexts where both scores vary (the
         papers' "summary-level"). *dataset*: over all candidates, pooled. *system*: over the systems' means.
     method : {"spearman", "kendall", "pearson"}
-        Spearman's ρ with midranks, Kendall's τ-b, or Pearson's r. Scores that differ by less than 1e-12 of
+        Spearman's ρ with midranks, Kendall's τ-b, or Pearson's r. Scores that differ by less than 1e-9 of
         the largest are ties: rounding in the last bit of a mean is no difference.
     context, system : str
         Columns of the context and of the system, read at the level of that name.
@@ -139,7 +140,7 @@ def context_correlations(given: pd.DataFrame, x: str, y: str, method: Method, co
 def rounded(values: Vector) -> Vector:
     """Return the values in units of the largest, to `DIGITS` decimals: no correlation depends on the unit."""
     largest = float(np.abs(values).max(initial=0.0))
-    return np.round(values / largest, DIGITS) if largest else values
+    return np.zeros_like(values) if is_rounding(largest) else np.round(values / largest, DIGITS)
 
 
 def _correlate_rows(a: Vector, b: Vector, method: Method) -> Vector:

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.stats.clusters import grouped
-from biaslab.stats.estimate import ROUNDING, Estimate, undefined
+from biaslab.stats.estimate import Estimate, is_rounding, undefined
 from biaslab.stats.inference import Resampling
 from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected, RatingError, rating_error, without_each
 from biaslab.stats.regression import demeaned, estimate_by_t, identified
@@ -89,7 +89,7 @@ def slope_at_equal(
         reason = reasons.get(feature) or reasons.get("human") or "undefined"
         return lambda _: undefined(reason, contexts)
     equations = _NormalEquations.of(y, x, codes if groups is None else groups[codes], error)
-    rounding = ROUNDING * float(np.abs(y).max() / np.abs(x[:, -2]).max())
+    size = float(np.abs(y).max() / np.abs(x[:, -2]).max())
     method = f"errors in variables{' within contexts' if within else ''}, cluster jackknife (CR3), t"
 
     def at(shared: float) -> Estimate:
@@ -98,8 +98,8 @@ def slope_at_equal(
             share = f"{reliability:.2f} of the variance of human scores beside {feature}"
             return undefined(f"undefined: annotators agree too little ({share} is true)", contexts)
         jackknifed = float(np.sqrt((contexts - 1) / contexts * np.sum((slopes[1:] - slopes[0]) ** 2)))
-        jackknifed = 0.0 if jackknifed <= rounding else jackknifed
-        return estimate_by_t(slopes[0], jackknifed, contexts, resampling.level, method)
+        slope, jackknifed = (0.0 if is_rounding(part, size) else float(part) for part in (slopes[0], jackknifed))
+        return estimate_by_t(slope, jackknifed, contexts, resampling.level, method)
 
     return at
 

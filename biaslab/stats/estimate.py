@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 #: How an interval and a test are made: by resampling contexts and flipping their signs, by Student's t, or by the score
 #: test of a rate with the t distribution.
 Inference = Literal["resampling", "t", "score"]
-#: A standard error below this share of what it is the error of is rounding.
-ROUNDING = 1e-12
+#: What is below this share of the size of the numbers it comes of is rounding.
+ROUNDING = 1e-9
+#: A difference of sums of squares below this share of them is rounding.
+ROUNDING_OF_SQUARES = 1e-12
 #: Noted where nothing but a value was asked for.
 VALUES_ONLY = "no interval: only values were asked for"
+#: How the interval of what does not vary is made: not at all, or exactly.
+EXACT = "clopper-pearson over contexts"
+WITHOUT_SPREAD = ("none", EXACT)
 _NAN = math.nan
+_DECIMALS, _BITS = 10, 1e-14  # of short decimals; how far the last bits are from them
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,7 @@ def unvarying(
     nothing can be said, and the interval has no width, unless too few contexts to reject a null make it reach there.
 
     With a null, bounds and any p-value that is not NaN the test is that of the interval: 2 (1 − r)^G, where r is the
-    share that must have gone unseen if the null were true.
+    share that must have gone unseen if the null were true. A value that differs from the null by rounding is the null.
 
     Examples
     --------
@@ -94,16 +103,37 @@ def unvarying(
     >>> round(found.ci_low, 3), found.ci_high, found.method
     (0.631, 1.0, 'clopper-pearson over contexts')
     """
+    note = "no variation between contexts"
+    if null is not None and is_rounding(value - null, value):
+        value, p_value = null, p_value if math.isnan(p_value) else 1.0
     if bounds is None:
-        note = "contexts do not vary: the interval has no width"
         low, high = reaching((value, value), null, p_value, level)
-        return Estimate(value, _NAN, low, high, p_value, _NAN, contexts, "none" + test, note)
+        return Estimate(value, _NAN, low, high, p_value, _NAN, contexts, WITHOUT_SPREAD[0] + test, note)
     if null is not None and not math.isnan(p_value):
         p_value = _p_of_unseen(value, null, contexts, bounds)
-    unseen = 1 - ((1 - level) / 2) ** (1 / contexts)
+    unseen = unseen_share(contexts, level)
     low, high = value - unseen * (value - bounds[0]), value + unseen * (bounds[1] - value)
-    method, note = "clopper-pearson over contexts", "contexts do not vary: no detectable effect can be stated"
-    return Estimate(value, _NAN, low, high, p_value, _NAN, contexts, method + test, note)
+    return Estimate(value, _NAN, low, high, p_value, _NAN, contexts, EXACT + test, note)
+
+
+def unseen_share(contexts: int, level: float) -> float:
+    """Return the largest share of contexts that may differ although all those that were seen are alike.
+
+    The upper end of Clopper and Pearson's interval for 0 of G contexts: 1 − (α/2)^(1/G).
+
+    Parameters
+    ----------
+    contexts : int
+        Contexts G that were seen, at least 1.
+    level : float
+        Confidence level, between 0 and 1.
+
+    Examples
+    --------
+    >>> round(unseen_share(96, 0.95), 3)
+    0.038
+    """
+    return float(1 - ((1 - level) / 2) ** (1 / contexts))
 
 
 def reaching(interval: tuple[float, float], null: float | None, p_value: float, level: float) -> tuple[float, float]:
@@ -148,6 +178,50 @@ def _p_of_unseen(value: float, null: float, contexts: int, bounds: tuple[float, 
     return min(1.0, 2 * max(0.0, 1 - unseen) ** contexts)
 
 
+def is_rounding(value: Any, size: Any = 0.0) -> Any:
+    """Return whether numbers are nothing but rounding, beside those that they come of; NaN is not.
+
+    Metrics are rates, log odds, correlations, and points of a scale: numbers around 1. So whatever is not above 1e-9 is
+    rounding, and more of what comes of larger numbers: a spread, a standard error, a distance from a null.
+
+    Parameters
+    ----------
+    value : float or array_like
+        The numbers.
+    size : float or array_like
+        How large the numbers are that they come of.
+
+    Examples
+    --------
+    >>> is_rounding(3.5e-17), is_rounding(1e-8), is_rounding(1e-8, size=100.0)
+    (True, False, True)
+    """
+    with np.errstate(invalid="ignore"):
+        found = np.abs(value) <= ROUNDING * np.maximum(1.0, np.abs(size))
+    return found if np.ndim(found) else bool(found)
+
+
+def without_rounding(values: ArrayLike) -> NDArray[np.float64]:
+    """Return numbers with those that are a short decimal but for their last bits as that decimal.
+
+    Values that are equal then are equal to the last bit, however they were computed: ties are ties, and ½ is ½.
+
+    Parameters
+    ----------
+    values : array_like of float
+        Values of judgements.
+
+    Examples
+    --------
+    >>> without_rounding([0.1 + 0.2, 0.5 - 1e-16, 1e-13, 1 / 3]).tolist()
+    [0.3, 0.5, 1e-13, 0.3333333333333333]
+    """
+    given = np.asarray(values, float)
+    decimal = np.round(given, _DECIMALS)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.abs(given - decimal) <= _BITS * np.maximum(1.0, np.abs(given)), decimal, given)
+
+
 def is_above(value: float, other: float, size: float = 0.0) -> bool:
     """Return whether a value is above another by more than rounding; where either is NaN, it is not.
 
@@ -156,11 +230,11 @@ def is_above(value: float, other: float, size: float = 0.0) -> bool:
     value, other : float
         What is compared.
     size : float
-        How large the numbers are that both come of, where that is more than they themselves: beside a bound of 0.
+        How large the numbers are that both come of, where that is more than they themselves.
 
     Examples
     --------
-    >>> is_above(0.1 + 0.2, 0.3), is_above(0.31, 0.3), is_above(1e-16, 0), is_above(1e-16, 0, size=1)
-    (False, True, True, False)
+    >>> is_above(0.1 + 0.2, 0.3), is_above(0.31, 0.3), is_above(1e-16, 0)
+    (False, True, False)
     """
-    return value - other > ROUNDING * max(abs(value), abs(other), size)
+    return value > other and not is_rounding(value - other, max(abs(value), abs(other), size))

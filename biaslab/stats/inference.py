@@ -215,7 +215,7 @@ def bca(replicates: Floats, value: float, left_out: Floats, level: float) -> tup
     level : float
         Confidence level, between 0 and 1.
     """
-    rounding = ROUNDING * max(abs(value), float(np.ptp(replicates)))
+    rounding = ROUNDING * max(1.0, abs(value), float(np.ptp(replicates)))
     share = (np.mean(replicates < value - rounding) + np.mean(replicates <= value + rounding)) / 2
     bias = stats.norm.ppf(np.clip(share, 1 / len(replicates), 1 - 1 / len(replicates)))
     centred = left_out.mean() - left_out

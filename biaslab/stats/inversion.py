@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import brentq
 
-from biaslab.stats.estimate import ROUNDING
+from biaslab.stats.estimate import is_rounding
 from biaslab.stats.t_inference import t_test
 
 Floats = NDArray[np.float64]
@@ -58,7 +58,7 @@ class Excess:
         """
         gap, found = 2 * at - 1, self.above - self.below
         observed = self.above + self.below - found**2
-        if observed <= ROUNDING:
+        if is_rounding(observed):
             return 1.0
         linear = (2 - found) * gap - self.above - self.below
         root = math.sqrt(max(linear**2 + 8 * self.below * gap * (1 - gap), 0.0))

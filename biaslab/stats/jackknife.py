@@ -18,10 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from biaslab.stats.estimate import (
-    ROUNDING,
     VALUES_ONLY,
     Estimate,
     Inference,
+    is_rounding,
     settled,
     undefined,
     unvarying,
@@ -109,7 +109,7 @@ def cluster_statistic(
     left_out = _leave_one_out(statistic, contexts)
     if not np.isfinite(left_out).all():
         return without_interval(value, contexts, "no interval: a single context decides whether there is a value")
-    if np.ptp(left_out) <= ROUNDING * max(abs(value), float(np.abs(left_out).max())):
+    if is_rounding(np.ptp(left_out), np.abs(left_out).max()):
         p_value = math.nan if null is None else sign_flip(np.full(contexts, value - null), resampling.seed)
         return unvarying(value, contexts, resampling.level, bounds, p_value, null=null)
     on = _Scale.over(bounds if scale == "fisher" else None)

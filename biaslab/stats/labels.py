@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.errors import InputError
+from biaslab.stats.estimate import is_rounding
 from biaslab.stats.ratio import Ratio
 
 Floats = NDArray[np.float64]
@@ -31,7 +32,7 @@ def tempered(logprobs: ArrayLike, temperature: float = 1.0) -> NDArray[np.float6
     logprobs : array_like, shape (..., labels)
         Log-probabilities at temperature 1 as `biaslab.Reply` has them, normalised or not.
     temperature : float
-        0 is greedy: all on the likeliest label, shared out where several are equally likely.
+        0 is greedy: all on the likeliest label, shared out where several are as likely but for rounding.
 
     Returns
     -------
@@ -55,7 +56,7 @@ def tempered(logprobs: ArrayLike, temperature: float = 1.0) -> NDArray[np.float6
         return values
     known, highest = np.isfinite(values).any(axis=-1, keepdims=True), values.max(axis=-1, keepdims=True)
     with np.errstate(over="ignore", invalid="ignore"):  # what lies below the maximum may fall to -inf, which is right
-        p = values == highest if temperature == 0 else np.exp((values - highest) / temperature)
+        p = is_rounding(highest - values) if temperature == 0 else np.exp((values - highest) / temperature)
         return np.where(known, p / p.sum(axis=-1, keepdims=True), np.nan)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.errors import InputError
+from biaslab.stats.estimate import is_rounding
 
 Floats = NDArray[np.float64]
 _EXACT_CONTEXTS = 12
@@ -38,10 +39,11 @@ def sign_flip(contributions: ArrayLike, seed: int = 0) -> float:
     0.0625
     """
     values = np.sort(np.asarray(contributions, float))
-    return swap_test(lambda flips: values.sum() - 2 * (flips @ values), len(values), seed)
+    size = float(np.abs(values).sum())
+    return swap_test(lambda flips: values.sum() - 2 * (flips @ values), len(values), seed, size)
 
 
-def swap_test(statistic: Callable[[Floats], Floats], contexts: int, seed: int = 0) -> float:
+def swap_test(statistic: Callable[[Floats], Floats], contexts: int, seed: int = 0, size: float = 0.0) -> float:
     """Two-sided permutation test that two conditions are exchangeable: swap them in whole contexts.
 
     Judgements of one context are not independent, so the two conditions change places in all of a context or in none of
@@ -56,6 +58,8 @@ def swap_test(statistic: Callable[[Floats], Floats], contexts: int, seed: int = 
         How many contexts there are.
     seed : int
         Of the drawn patterns.
+    size : float
+        How large the numbers are that the statistic comes of: values that differ by rounding only are as extreme.
 
     Returns
     -------
@@ -84,10 +88,10 @@ def swap_test(statistic: Callable[[Floats], Floats], contexts: int, seed: int = 
     observed = evaluate(statistic, np.zeros((1, contexts)))[0]
     if np.isnan(observed):
         return float("nan")
-    threshold, extreme, total = abs(observed) * (1 - 1e-12), 0, 0
+    extreme, total = 0, 0
     for flips in patterns(contexts, seed):
         found = np.abs(evaluate(statistic, flips))
-        extreme += int(np.sum((found >= threshold) | np.isnan(found)))
+        extreme += int(np.sum((found >= abs(observed)) | is_rounding(found - abs(observed), size) | np.isnan(found)))
         total += len(flips)
     if contexts <= _EXACT_CONTEXTS:
         return extreme / total

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.errors import TrialsError
-from biaslab.stats.estimate import ROUNDING, Estimate
+from biaslab.stats.estimate import Estimate, is_rounding
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -122,7 +122,7 @@ def rating_error(
     known, every = (_degrees(share[kept], codes[kept], contexts, within) for kept in (several, count >= 0))
     with np.errstate(divide="ignore", invalid="ignore"):
         error = (raw - true) * every / known
-    return RatingError(spread, np.where(np.abs(error) <= ROUNDING * spread, 0.0, error), True)
+    return RatingError(spread, np.where(is_rounding(error, spread), 0.0, error), True)
 
 
 def without_each(own: Floats) -> Floats:

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from biaslab.errors import InputError
 from biaslab.stats.estimate import (
-    ROUNDING,
     VALUES_ONLY,
     Estimate,
     Inference,
+    is_rounding,
     settled,
     undefined,
     unvarying,
@@ -221,7 +221,7 @@ def _estimate(
     if resampling.values_only:
         return without_interval(value, contexts, VALUES_ONLY)
     error = float(np.sqrt(np.sum((sums @ gradients[0]) ** 2) * contexts / (contexts - 1)))
-    if error <= ROUNDING * float(np.sum(np.abs(sums) @ np.abs(gradients[0]))):
+    if is_rounding(error, np.sum(np.abs(sums) @ np.abs(gradients[0]))):
         return unvarying(value, contexts, level, bounds, method.test(value, 0.0), label, method.null)
     p_value = method.test(value, error)
     if resampling.method == "studentised" and contexts < method.few:

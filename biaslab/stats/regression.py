@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from biaslab.errors import InputError, TrialsError
-from biaslab.stats.estimate import ROUNDING, Estimate, undefined, without_interval
+from biaslab.stats.estimate import Estimate, is_rounding, undefined, without_interval
 from biaslab.stats.t_inference import effect_or_why_not, student
 
 Floats = NDArray[np.float64]
@@ -85,10 +85,11 @@ def linear_model(
     found = {name: undefined(reason, contexts) for name, reason in reasons.items()}
     if kept:
         x = x[:, kept]
-        tiny = ROUNDING * np.abs(y).max() / np.abs(x).max(axis=0)
         b: Floats = np.asarray(np.linalg.lstsq(x, y, rcond=None)[0], float)
         errors = _jackknife_errors(y, x, codes, b)
-        errors = np.where(errors <= tiny, 0.0, errors)
+        b, errors = (
+            np.where(is_rounding(part, np.abs(y).max() / np.abs(x).max(axis=0)), 0.0, part) for part in (b, errors)
+        )
         method = f"least squares{' within contexts' if within else ''}, cluster jackknife (CR3), t"
         found |= {
             names[k]: estimate_by_t(value, error, contexts, level, method)
@@ -159,7 +160,7 @@ def demeaned(columns: Floats, codes: NDArray[np.intp]) -> Floats:
     count = np.bincount(codes)
     means = np.column_stack([np.bincount(codes, column) / count for column in columns.T])
     left = columns - means[codes]
-    return np.where(np.abs(left) <= ROUNDING * np.abs(columns).max(axis=0, initial=0.0), 0.0, left)
+    return np.where(is_rounding(left, np.abs(columns).max(axis=0, initial=0.0)), 0.0, left)
 
 
 def identified(y: Floats, x: Floats, names: list[str], contexts: int) -> tuple[list[int], dict[str, str]]:
@@ -167,7 +168,7 @@ def identified(y: Floats, x: Floats, names: list[str], contexts: int) -> tuple[l
     if contexts < 2:
         reason = "undefined: no row is left" if contexts == 0 else "undefined: one context only"
         return [], dict.fromkeys(names, reason)
-    if np.ptp(y) <= ROUNDING * np.abs(y).max():
+    if is_rounding(np.ptp(y), np.abs(y).max()):
         return [], dict.fromkeys(names, "undefined: the outcome does not vary")
     kept: list[int] = []
     reasons: dict[str, str] = {}

@@ -17,7 +17,7 @@ from pandas.util import hash_array
 from biaslab.checks import require_one_of
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.blocks import number_items
-from biaslab.stats.estimate import ROUNDING, Estimate, Inference, undefined
+from biaslab.stats.estimate import ROUNDING_OF_SQUARES, Estimate, Inference, undefined
 from biaslab.stats.inference import Resampling
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic, over_clusters
 
@@ -342,5 +342,5 @@ class _Parts:
 def _one_minus(observed: Floats, expected: Floats, n: Floats) -> Floats:
     """Return 1 − observed / expected disagreement; NaN where chance would never disagree."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        alpha: Floats = np.where(expected > ROUNDING * n**2, 1 - observed * (n - 1) / expected, np.nan)
+        alpha: Floats = np.where(expected > ROUNDING_OF_SQUARES * n**2, 1 - observed * (n - 1) / expected, np.nan)
     return alpha

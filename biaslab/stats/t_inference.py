@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from biaslab.errors import InputError
-from biaslab.stats.estimate import ROUNDING
+from biaslab.stats.estimate import is_rounding
 
 #: Two-sided sign-flip tests of fewer contexts cannot reach p < .05.
 FEWEST = 6
@@ -96,10 +96,10 @@ def t_test(contributions: ArrayLike, widening: float = 1.0) -> float:
     contexts = len(values)
     if contexts == 0 or np.isnan(values).any():
         return math.nan
-    if not values.any():
+    if is_rounding(np.abs(values).max()):
         return 1.0
     error = float(values.std(ddof=1)) / math.sqrt(contexts) if contexts > 1 else 0.0
-    if error <= ROUNDING * float(np.abs(values).max()):
+    if is_rounding(error, np.abs(values).max()):
         return 2.0 ** (1 - contexts)
     return p_by_t(float(values.mean()), error * math.sqrt(widening), contexts)
 

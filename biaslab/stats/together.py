@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.errors import MissingDataWarning, SharedRequestsWarning, TrialsError
 from biaslab.progress import progress_bar
 from biaslab.stats.clusters import shared_requests
-from biaslab.stats.estimate import ROUNDING, Estimate, settled, undefined, without_interval
+from biaslab.stats.estimate import Estimate, is_rounding, settled, undefined, unvarying, without_interval
 from biaslab.stats.frame import LEADING, TRAILING
 from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
 
@@ -53,7 +53,7 @@ class Together:
     def jackknifed(cls, values: Floats, contexts: int, level: float) -> Self:
         """Make one of values of shape (1 + left-out contexts, judges), those of all contexts first."""
         shifts = values[1:] - values[0]
-        shifts[np.abs(shifts) <= ROUNDING * np.abs(values[0])] = 0.0
+        shifts[is_rounding(shifts, values[0])] = 0.0
         return cls(values[0], math.sqrt((contexts - 1) / max(contexts, 1)) * shifts, contexts, level)
 
     def _missing(self) -> str:
@@ -71,11 +71,11 @@ class Together:
             return undefined(missing, self.contexts)
         w = np.asarray(weights, float)
         value, error = float(w @ self.values), float(np.linalg.norm(self.errors @ w))
-        if error <= ROUNDING * float(np.abs(self.values).max()):
-            if value:
-                return without_interval(value, self.contexts, "contexts do not vary: no interval")
-            note = "the same in every context: the interval has no width"
-            return Estimate(value, math.nan, value, value, math.nan, math.nan, self.contexts, "none", note)
+        largest = float(np.abs(self.values).max())
+        if is_rounding(error, largest):
+            if not is_rounding(value, largest):
+                return without_interval(value, self.contexts, "no interval: no variation between contexts")
+            return unvarying(0.0, self.contexts, self.level, None, math.nan)
         ends = student(value, error, self.contexts, self.level)
         effect, note = effect_or_why_not(error, self.contexts)
         low, high, p_value = settled(ends, 0.0, p_by_t(value, error, self.contexts), self.level)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from biaslab.stats.correlation import DIGITS, Level, Method, rounded
-from biaslab.stats.estimate import ROUNDING
+from biaslab.stats.estimate import ROUNDING_OF_SQUARES, is_rounding
 from biaslab.stats.jackknife import Statistic
 
 Floats = NDArray[np.float64]
@@ -136,8 +136,7 @@ def _standardised(values: Floats, weights: Floats, n: Floats) -> Floats:
     drawn = np.where(weights > 0, values, 0.0)
     centred = np.where(weights > 0, drawn - np.sum(weights * drawn, axis=1, keepdims=True) / n, 0.0)
     largest = np.abs(centred).max(axis=1, keepdims=True)
-    rounding = ROUNDING * np.abs(drawn).max(axis=1, keepdims=True)
-    return centred / np.where(largest > rounding, largest, np.nan)
+    return centred / np.where(is_rounding(largest, np.abs(drawn).max(axis=1, keepdims=True)), np.nan, largest)
 
 
 def _bounded(products: Floats, squares: Floats) -> Floats:
@@ -156,7 +155,7 @@ def _pearson(x: Floats, y: Floats, codes: Codes) -> Statistic:
         with np.errstate(invalid="ignore", divide="ignore"):
             a, b = sxx - sx**2 / n, syy - sy**2 / n
             r = _bounded(sxy - sx * sy / n, a * b)
-            return np.where((a > ROUNDING * sxx) & (b > ROUNDING * syy), r, np.nan)
+            return np.where((a > ROUNDING_OF_SQUARES * sxx) & (b > ROUNDING_OF_SQUARES * syy), r, np.nan)
 
     return statistic
 

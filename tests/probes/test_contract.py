@@ -14,7 +14,7 @@ import biaslab as bl
 from biaslab.calibration.population import population_for
 from biaslab.core import STATUSES, Probe
 from biaslab.errors import BiaslabError, InputError, MissingDataWarning
-from biaslab.probes import available, find_probe
+from biaslab.probes import available, find_metric, find_probe
 from biaslab.stats.frame import LEADING, TRAILING
 
 PROBES = available()
@@ -166,6 +166,21 @@ def test_estimates_repeat_themselves_and_do_not_hang_on_the_last_bit(probe, judg
     nudged = estimate(probe, bl.collect(probe, LastBit(judge), graded, progress=False))
     pd.testing.assert_frame_equal(nudged, estimates, rtol=1e-6, atol=1e-9)
     assert bl.report.verdicts(nudged) == bl.report.verdicts(estimates)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quality", [pytest.param(1.0, id="invariant"), pytest.param(0.0, id="constant")])
+def test_what_differs_in_the_last_bits_is_equal(probe, graded, quality):
+    """Every metric of a judge that no order, wording or scale moves, and of one that nothing moves."""
+    judge = bl.SimulatedJudge(graded, quality=quality)
+    trials = bl.collect(probe, judge, graded, progress=False)
+    expected = estimate(probe, trials)
+    bits = np.random.default_rng(0).integers(-4, 5, (2, len(trials)))
+    value = trials["value"] * (1 + bits[0] * 2.0**-52) + bits[1] * 1e-17
+    pd.testing.assert_frame_equal(estimate(probe, trials.assign(value=value)), expected, rtol=1e-6, atol=1e-8)
+    tiny = (expected["ci_high"] - expected["ci_low"]).abs() < 1e-9
+    null = [find_metric(metric, probe.name).null for metric in expected["metric"]]
+    assert (expected.loc[tiny & np.isclose(expected["estimate"], np.array(null, float)), "p_value"].dropna() == 1).all()
 
 
 def test_warns_and_says_why_there_is_nothing(probe, trials):

@@ -1,4 +1,4 @@
-"""Words follow the numbers: what is shown, what is not, and what could not have been."""
+"""Words follow the numbers: what is shown, what is excluded, and what is left open."""
 
 import dataclasses
 
@@ -14,6 +14,8 @@ from biaslab.stats import adjust_families
 NAN = float("nan")
 PROBES = available()
 WIDE = {"ci_low": 0.3, "ci_high": 0.6}
+NO_INTERVAL = {"ci_low": NAN, "ci_high": NAN}
+NEVER = {"estimate": 0.5, "ci_low": 0.5, "ci_high": 0.5, "mde": NAN, "method": "none; t test", "n_contexts": 96}
 
 
 def finding(row, **options):
@@ -31,29 +33,39 @@ def finding(row, **options):
             ("above", True),
             "stands first, but less than what matters (0.10)",
         ),
-        ({"p_value": 0.4, "estimate": 0.48}, ("none", False), "no effect detected; one of 0.05 would have been"),
-        ({"p_value": 0.4, "mde": 0.3} | WIDE, ("blind", False), "inconclusive: 80 % power takes a shift of 0.30"),
-        ({"p_value": 0.4, "mde": 0.104} | WIDE, ("blind", False), "a shift of 0.104, and 0.100 matters"),
+        ({"p_value": 0.4, "estimate": 0.48}, ("none", False), ": no bias of ≥ 0.10"),
+        ({"p_value": 0.4} | WIDE, ("blind", False), "inconclusive: a shift of up to 0.20 is possible, and ≥ 0.10"),
+        (
+            {"p_value": 0.4, "estimate": 0.5, "ci_low": 0.41, "ci_high": 0.604},
+            ("blind", False),
+            "a shift of up to 0.104 is possible, and ≥ 0.100 matters",
+        ),
+        ({"p_value": 0.4, "estimate": 0.5, "ci_low": 0.4, "ci_high": 0.59}, ("blind", False), "up to 0.10 is possible"),
         (
             {"p_value": 0.4},
             ("blind", False),
             "inconclusive: the interval leaves out 0.5, but the test does not reject it",
         ),
-        ({"p_value": 0.4, "estimate": 0.5, "mde": 0.0031}, ("none", False), "one of 0.003 would have been"),
-        (
-            {"p_value": 0.4} | WIDE,
-            ("blind", False),
-            "not significant, though farther from 0.5 than what matters (0.10)",
-        ),
+        ({"p_value": 0.4, "estimate": 0.5, "mde": NAN}, ("none", False), "no bias of ≥ 0.10"),
         ({"estimate": 0.5 + 0.1 - 1e-15}, ("above", False), "prefers what stands first"),
-        ({"p_value": 0.05 - 1e-17, "estimate": 0.48}, ("none", False), "no effect detected"),
-        ({"p_value": 0.4, "estimate": 0.48, "mde": 0.1 + 1e-16}, ("none", False), "no effect detected"),
+        ({"p_value": 0.05 - 1e-17, "estimate": 0.48}, ("none", False), "no bias of ≥ 0.10"),
+        ({"p_value": 0.4, "ci_low": NAN, "ci_high": NAN}, ("blind", False), "inconclusive: no interval"),
+        ({"p_value": 1.0, "note": "few"} | NO_INTERVAL, ("blind", False), "inconclusive: few"),
         (
-            {"p_value": 0.4, "estimate": 0.5, "mde": 0.0},
-            ("blind", False),
-            "(no detectable effect is known)",
+            {"p_value": 1.0, "metric": "comparative_accuracy"} | NEVER,
+            ("none", False),
+            "no effect in any of 96 contexts: at most 3.8 % of contexts can have one",
         ),
-        ({"p_value": 1.0, "mde": float("nan"), "note": "few"} | WIDE, ("blind", False), "inconclusive (few)"),
+        (
+            {"p_value": 1.0, "metric": "comparative_accuracy"} | NEVER | {"n_contexts": 35},
+            ("blind", False),
+            "inconclusive: no effect in any of 35 contexts, but up to 10 % of contexts could have one",
+        ),
+        (
+            {"p_value": 0.4, "metric": "comparative_accuracy", "ci_low": 0.4, "ci_high": 0.6},
+            ("none", False),
+            "no effect detected; can detect ≥ 0.05 (80 % power)",
+        ),
         ({"p_value": float("nan"), "note": "odd"}, ("untested", False), "not tested (odd)"),
     ],
 )
@@ -87,7 +99,7 @@ def test_nothing_is_found_beside_an_interval_that_contains_the_null(make_row):
     without = finding(row | {"ci_low": NAN, "ci_high": NAN})
     assert (without[0], without[2].rpartition(": ")[2]) == ("blind", "significant, but without an interval")
     written = report.card(pd.DataFrame([row])).biases.iloc[0]
-    assert (written["status"], written["verdict"]) == ("unclear", "significant, but no interval leaves out 0.5")
+    assert (written["status"], written["verdict"]) == ("unclear", "significant, but the interval contains 0.5")
 
 
 def test_what_correction_takes_away_is_not_found_though_the_interval_leaves_out_the_null(make_row):
@@ -100,21 +112,17 @@ def test_what_correction_takes_away_is_not_found_though_the_interval_leaves_out_
     )
     written = report.card(torn[list(rows[0])]).biases.iloc[0]
     assert (written["status"], written["strongest"]) == ("unclear", "a")
-    assert written["verdict"] == (
-        "the interval leaves out 0.5, but the test corrected over all does not reject it (in 2 of 2)"
-    )
+    assert written["verdict"] == "the interval leaves out 0.5, but not once corrected over 2 tests (in 2 of 2)"
 
 
 def test_nothing_is_written_as_none_that_is_some(make_row):
     tiny = make_row(estimate=0.5004, ci_low=0.5001, ci_high=0.5007, p_value=0.04996, mde=0.0004)
     assert finding(tiny)[2].startswith("coherence: 0.5004 [0.5001, 0.5007], p = 0.04996: prefers what stands first")
     nothing = report.card(pd.DataFrame([tiny | {"ci_low": 0.4999, "p_value": 0.4}])).biases.iloc[0]
-    assert nothing["verdict"] == "a shift of 0.0004 would have been detected with 80 % power"
+    assert nothing["verdict"] == "no bias of ≥ 0.10"
     assert (nothing["interval"], nothing["mde"]) == ("[0.4999, 0.5007]", "0.0004")
-    unknown = make_row(estimate=0.5, p_value=1.0, mde=NAN, note="contexts do not vary")
-    assert (
-        report.card(pd.DataFrame([unknown])).biases["verdict"].iloc[0] == "nothing could be told: contexts do not vary"
-    )
+    unknown = make_row(p_value=1.0, mde=NAN, note="one context only") | NO_INTERVAL
+    assert report.card(pd.DataFrame([unknown])).biases["verdict"].iloc[0] == "one context only"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +136,7 @@ def test_nothing_is_written_as_none_that_is_some(make_row):
         ({"bound_low": NAN, "bound_high": NAN}, ""),
         ({"estimate": 0.5, "p_value": 0.9, "bound_low": 0.3, "bound_high": 0.52}, "could hide a shift that matters"),
         ({"estimate": 0.5, "p_value": 0.9, "bound_low": 0.42, "bound_high": 0.52}, ""),
-        ({"p_value": 0.9, "mde": 0.3, "bound_low": 0.3, "bound_high": 0.52}, ""),
+        ({"p_value": 0.9, "ci_high": 0.7, "bound_low": 0.3, "bound_high": 0.52}, ""),
         ({"note": "ratings are taken to have no error"}, "ratings are taken to have no error"),
     ],
 )

@@ -30,6 +30,7 @@ from biaslab.stats import (
     shift_extremes,
     warn_shared,
     whole_blocks,
+    without_rounding,
 )
 from biaslab.trials import TrialsFile, opened, spelled
 
@@ -287,6 +288,7 @@ class Probe(ABC):
             clusters = shared_requests(part)
             shared |= clusters
             probe = replace(self, resampling=replace(self.resampling, clusters=clusters)) if clusters else self
+            part = part.assign(value=without_rounding(part["value"])) if "value" in part else part
             cell = Cell(part, where, chosen, metrics is None, self._named(where), probe.resampling)
             rows += [row for found in probe.measure(cell) for row in found.rows(cell)]
         warn_shared(self.name, shared)
