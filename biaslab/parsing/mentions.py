@@ -13,6 +13,9 @@ from functools import cached_property, lru_cache
 TIE = -1
 """Stands for a tie among places of labels."""
 
+UNKNOWN = -2
+"""Stands among places of labels for a verdict that names none of them."""
+
 MENTION = "[\ue000-\ue0ff]"
 """Pattern of one mention in a masked text."""
 
@@ -147,13 +150,40 @@ class Names:
         found = (self._place(" ".join(one.split()), any_case) for one in said)
         return next((place for place in found if place is not None), None)
 
+    def resembles(self, text: str) -> bool:
+        """Say whether a text has the form of a label, whichever: "C" or "Summary C" beside "Summary A".
+
+        Examples
+        --------
+        >>> names = names_of(("Summary A", "Summary B"))
+        >>> names.resembles("**C**"), names.resembles("Summary C"), names.resembles("clear")
+        (True, True, False)
+        """
+        said = _DRESS.sub("", _TAG.sub("", text)) if len(text) <= _LONGEST else ""
+        return self._form is not None and self._form.fullmatch(said) is not None
+
+    @cached_property
+    def _form(self) -> re.Pattern[str] | None:
+        """Pattern of all labels of the kind that these are: a letter or a number, with or without a noun."""
+        cores = [self.core(place) for place in range(len(self.labels)) if place != self.tie]
+        nouns = "|".join(sorted({re.escape(noun) for noun, _ in self._parts if noun} | {_KIND}))
+        for last, every in (("[A-Z]", r"[A-Za-z]"), (r"\d{1,2}", r"\d{1,2}")):
+            if all(re.fullmatch(every, core) for core in cores):
+                return re.compile(rf"(?:(?i:{nouns})\s*\W?)?{last}")
+        return None
+
+    def _is_third(self, said: str) -> bool:
+        """Say whether a text is the C that stands for a tie beside A and B, as in pair logs, where a tie is offered."""
+        others = [self.core(place).casefold() for place in range(len(self.labels)) if place != self.tie]
+        return said == "C" and self.tie >= 0 and others == ["a", "b"]
+
     def _place(self, said: str, any_case: bool) -> int | None:
         for place, label in enumerate(self.labels):
             core = self.core(place)
             loosely = any_case or len(core) > 1
             if said == core or said.casefold() in (label.casefold(), core.casefold() if loosely else None):
                 return TIE if place == self.tie else place
-        if said.casefold() in _TIE_SAID:
+        if said.casefold() in _TIE_SAID or self._is_third(said.upper() if any_case else said):
             return TIE
         masked = self.mask(said)
         return place_of(masked) if len(masked) == 1 else None
