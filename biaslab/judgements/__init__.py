@@ -92,7 +92,7 @@ def read_judgements(
     """
     given = make_mapping(mapping)
     chosen = given.format if format is None else format
-    if chosen is not None and chosen != "inspect":
+    if chosen is not None and not (isinstance(chosen, str) and chosen == "inspect"):
         find_format(chosen)
     reading = _Reading(chosen, given, strict)
     if isinstance(path, pd.DataFrame):
