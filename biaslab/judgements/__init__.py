@@ -185,8 +185,10 @@ class _Reading:
             raise InputError("path", given, allowed, remedy)
         if len(self.empty) == 1:
             raise InputError("path", given, wanted, next(iter(self.empty.values())))
+        if not self.empty:
+            raise InputError("path", given, wanted, "there is no file in it")
         reasons = "; ".join(f"{name}: {why}" for name, why in list(self.empty.items())[:_SHOWN])
-        remedy = f"none of its {len(self.empty)} files has a record ({reasons})" if reasons else "there is no file in it"
+        remedy = f"none of its {len(self.empty)} files has a record ({reasons})"
         raise InputError("path", given, wanted, remedy)
 
     def facts(self) -> dict[Hashable | None, Any]:

@@ -128,11 +128,11 @@ def _plain(value: Any) -> Any:
 
 
 def why_empty(document: Document) -> str:
-    """Say what is missing in a file of which no record could be read.
+    r"""Say what is missing in a file of which no record could be read.
 
     Examples
     --------
-    >>> why_empty(Document("a.csv", b"question,winner\\n")), why_empty(Document("b.json", b"[]"))
+    >>> why_empty(Document("a.csv", b"question,winner\n")), why_empty(Document("b.json", b"[]"))
     ('it has a header (question, winner) and no rows', 'it is an empty list')
     """
     if document.remedy:

@@ -90,7 +90,8 @@ class Log:
             If the log is read strictly.
         """
         if self.strict:
-            raise TrialsError(f"{self.file}, {self.unit} {line}", reason, "a well-formed line", "leave out strict to go on")
+            where = f"{self.file}, {self.unit} {line}"
+            raise TrialsError(where, reason, "a well-formed line", "leave out strict to go on")
         self.problems.append(Problem(self.file, line, reason))
 
 

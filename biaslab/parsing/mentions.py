@@ -159,8 +159,9 @@ class Names:
         >>> names.resembles("**C**"), names.resembles("Summary C"), names.resembles("clear")
         (True, True, False)
         """
-        said = _DRESS.sub("", _TAG.sub("", text)) if len(text) <= _LONGEST else ""
-        return self._form is not None and self._form.fullmatch(said) is not None
+        if self._form is None or len(text) > _LONGEST:
+            return False
+        return self._form.fullmatch(_DRESS.sub("", _TAG.sub("", text))) is not None
 
     @cached_property
     def _form(self) -> re.Pattern[str] | None:
@@ -172,10 +173,11 @@ class Names:
                 return re.compile(rf"(?:(?i:{nouns})\s*\W?)?{last}")
         return None
 
-    def _is_third(self, said: str) -> bool:
-        """Say whether a text is the C that stands for a tie beside A and B, as in pair logs, where a tie is offered."""
+    @cached_property
+    def _third(self) -> str | None:
+        """The letter that means a tie beside A and B, as in pair logs; None where no tie is offered."""
         others = [self.core(place).casefold() for place in range(len(self.labels)) if place != self.tie]
-        return said == "C" and self.tie >= 0 and others == ["a", "b"]
+        return "C" if self.tie >= 0 and others == ["a", "b"] else None
 
     def _place(self, said: str, any_case: bool) -> int | None:
         for place, label in enumerate(self.labels):
@@ -183,7 +185,7 @@ class Names:
             loosely = any_case or len(core) > 1
             if said == core or said.casefold() in (label.casefold(), core.casefold() if loosely else None):
                 return TIE if place == self.tie else place
-        if said.casefold() in _TIE_SAID or self._is_third(said.upper() if any_case else said):
+        if said.casefold() in _TIE_SAID or (said.upper() if any_case else said) == self._third:
             return TIE
         masked = self.mask(said)
         return place_of(masked) if len(masked) == 1 else None

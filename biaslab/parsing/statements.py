@@ -34,17 +34,16 @@ def stated(text: str, names: Names) -> set[int]:
     >>> stated("I weighed both and choose:\n\nChoice: B\nReason: A is shorter.", names_of(("A", "B")))
     {1}
     """
-    found = set()
+    found: set[int] = set()
     for match in _STATED.finditer(text):
         said = match["said"]
         if len({names.exactly(label) for label in _LABELS.findall(said)}) > 1:  # "[[A]] or [[B]]"
             continue
         place = _leading(said, names, _STOP)
-        if place == UNKNOWN and "correct" in match["lead"].lower():  # of the task that was judged: "is 42", "is D"
-            continue
-        found.add(place)
-    known = found - {None, UNKNOWN}
-    return known or found - {None}
+        of_the_task = place == UNKNOWN and "correct" in match["lead"].lower()  # "The correct answer is D"
+        if place is not None and not of_the_task:
+            found.add(place)
+    return found - {UNKNOWN} or found
 
 
 def alone(text: str, names: Names) -> set[int]:
