@@ -10,7 +10,7 @@ VERDICT = r"(?:answer|choice|verdict|decision|winner|preference|selection|judge?
 """Pattern of what a verdict is called."""
 
 _STATED = re.compile(
-    r"(?:^|[.!?:,]\s|\n)[^\w\n]*(?P<lead>(?:(?:my|the|so|and|thus|therefore|final|overall|best|better|correct|preferred)"
+    r"(?:^|[.!?:,]\s|\n)[^\w\n]*(?P<adjectives>(?:(?:my|the|so|and|thus|therefore|final|overall|best|better|correct|preferred)"
     rf"[\s,]+){{0,4}}){VERDICT}"
     r"\b[*_\"']*\s*(?::|=|is\b|would be\b|goes to\b)(?=[:*_\s]*(?P<said>[^\n]*))",
     re.IGNORECASE,
@@ -18,7 +18,7 @@ _STATED = re.compile(
 _ENDS = r"[.:;!–—]|\s\((?![A-Za-z]\))|\s-\s|,?\s+(?:because|since)\b|,\s+(?:as|for)\b"
 _HEAD = re.compile(_ENDS)
 _STOP = re.compile(rf"{_ENDS}|(?<=[\"'])\s*[,}}]|\s+(?:is|was|for|over|due|based|by|wins|with)\s")
-_LAST = re.compile(r"[.!?:]\s+(\[[^\[\]\n]{1,40}\]|\*\*[^*\n]{1,40}\*\*)[\s.]*$")
+_LAST = re.compile(r"(?:^|[.!?:]\s+)(\[[^\[\]\n]{1,40}\]|\*\*[^*\n]{1,40}\*\*)[\s.]*$")
 _LABELS = re.compile(r"\[\[\s*([^\[\]\n]{1,60}?)\s*\]\]")
 
 
@@ -39,10 +39,11 @@ def stated(text: str, names: Names) -> set[int]:
         said = match["said"]
         if len({names.exactly(label) for label in _LABELS.findall(said)}) > 1:  # "[[A]] or [[B]]"
             continue
-        place = _leading(said, names, _STOP)
-        of_the_task = place == UNKNOWN and "correct" in match["lead"].lower()  # "The correct answer is D"
-        if place is not None and not of_the_task:
+        lead = _lead(said, _STOP)
+        if (place := names.exactly(lead)) is not None:
             found.add(place)
+        elif names.resembles(lead) and "correct" not in match["adjectives"].lower():  # "The correct answer is D"
+            found.add(UNKNOWN)
     return found - {UNKNOWN} or found
 
 
@@ -58,25 +59,23 @@ def alone(text: str, names: Names) -> set[int]:
     if (whole := names.exactly(text, any_case=True)) is not None:
         return {whole}
     lines = [line.strip() for line in text.split("\n") if line.strip()]
-    opening, closing = _leading(lines[0], names, _HEAD), _closing(lines[-1], names)
-    heads = {place for line in lines if (place := _leading(line, names, _HEAD)) not in (None, UNKNOWN)}
+    opening, closing = names.exactly(_lead(lines[0], _HEAD)), _closing(lines[-1], names)
+    heads = {place for line in lines if (place := names.exactly(_lead(line, _HEAD))) is not None}
     if len(heads) > 1 or (len(lines) > 1 and lines[0].rstrip("*_ ").endswith(":")):  # a list, or a heading
         opening = None
     return {place for place in (opening, closing) if place is not None}
 
 
 def _closing(line: str, names: Names) -> int | None:
-    """Return the label that the last line is, or a label in brackets or bold that is its last sentence."""
+    """Return the label that the last line is, or what stands in brackets or in bold as its last sentence."""
     last = _LAST.search(line)
-    return _place(last[1] if last else line, names)
+    if last is None:
+        return names.exactly(line)
+    place = names.exactly(last[1])
+    return UNKNOWN if place is None and names.resembles(last[1]) else place
 
 
-def _leading(said: str, names: Names, ends: re.Pattern[str]) -> int | None:
-    """Return the label with which a line begins, if what follows ends the statement."""
+def _lead(said: str, ends: re.Pattern[str]) -> str:
+    """Return that with which a line begins, up to what ends the statement."""
     end = ends.search(said)
-    return _place(said[: end.start()] if end else said, names)
-
-
-def _place(said: str, names: Names) -> int | None:
-    place = names.exactly(said)
-    return UNKNOWN if place is None and names.resembles(said) else place
+    return said[: end.start()] if end else said

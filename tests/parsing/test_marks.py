@@ -72,6 +72,8 @@ def test_words_in_a_mark_decide_and_no_others(mark):
         ("B is better [1].", (1, "ok")),
         ("B is better. [1]", (1, "ok")),
         ("**Coherence**\nB is better.", (1, "ok")),
+        ("B is better.\nI.", (1, "ok")),
+        ("C: both are equally coherent.", (2, "ok")),
         ('{"reason": "B is better"}', (1, "ok")),
         ("I'm sorry, I cannot judge this. [[N/A]]", (None, "refused")),
     ],
@@ -83,6 +85,7 @@ def test_what_is_no_mark_changes_nothing(reply, reading):
 def test_other_labels_have_their_own_third():
     assert parse_choice("[[C]]", ("Summary A", "Summary B", "Summary C")) == (2, "ok")
     assert parse_choice("[[C]]", ("1", "2", "Tie")) == (None, "unparsable")
+    assert parse_choice("Response 1 is better:\n1. It is clear.\n3.", ("Response 1", "Response 2")) == (0, "ok")
     assert parse_choice("[[3]]", ("Response 1", "Response 2")) == (None, "unparsable")
     assert parse_choice("Response 1 is better. Verdict: 3", ("Response 1", "Response 2")) == (None, "unparsable")
 
