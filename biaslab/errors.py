@@ -6,6 +6,7 @@
     ├── InputError (also a ValueError)    a parameter, a name or a column is not what is allowed
     │   ├── DatasetError                  a data set breaks the schema: names row and column
     │   └── TrialsError                   a trials or estimates frame lacks what is read from it
+    │       └── UnreadableLogError        more than half of a log gives no judgement
     ├── JudgeError                        a judge cannot answer; carries the request
     │   ├── UnsupportedRequestError       the judge does not answer this kind of request
     │   ├── PromptTooLongError            the prompt does not fit the context window
@@ -80,6 +81,10 @@ class DatasetError(InputError):
 
 class TrialsError(InputError):
     """A trials or estimates frame lacks what is read from it."""
+
+
+class UnreadableLogError(TrialsError):
+    """More than half of a log gives no judgement that can be read, so that the rest supports no finding."""
 
 
 class JudgeError(BiaslabError):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 
 from biaslab import probes
 from biaslab.audit import gold_subsets, halo, human_agreement, pair_length, replies
 from biaslab.audit.measure import Measure
-from biaslab.checks import did_you_mean
+from biaslab.checks import require_some_of
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import BiaslabError, InputError
+from biaslab.judgements import read_judgements
 from biaslab.judgements.humans import with_humans
 from biaslab.judgements.log_columns import trials_of
+from biaslab.judgements.unread import HALF, describe_unread, require_readable, unread_share
 from biaslab.probes.base import Probe
 from biaslab.stats import LEADING, TRAILING, Resampling, corrected, require_columns
 
@@ -30,7 +33,7 @@ _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attri
 
 
 def audit(
-    trials: pd.DataFrame,
+    trials: pd.DataFrame | str | Path,
     human: Dataset | None = None,
     only: Sequence[str] | None = None,
     resampling: Resampling | None = None,
@@ -39,8 +42,9 @@ def audit(
 
     Parameters
     ----------
-    trials : pandas.DataFrame
-        Made by `biaslab.read_judgements`, or several such frames put together by `pandas.concat`.
+    trials : pandas.DataFrame, str or Path
+        Made by `biaslab.read_judgements`, or several such frames put together by `pandas.concat`; or what
+        `biaslab.read_judgements` reads: a file, a folder or a plain table.
     human : Dataset, optional
         Human scores to join by context, candidate and attribute.
     only : sequence of str, optional
@@ -54,7 +58,7 @@ def audit(
         The estimates of all probes that could run, one below the other; a condition that a probe does not have is NaN.
         q-values are over the tests of all of them together.
         ``attrs["not_run"]`` says of each other probe why, in one line; ``attrs["notes"]`` what was left out of one that
-        ran.
+        ran. A judge of whose replies more than half could not be read is left out, and ``not_run`` says so.
 
     Raises
     ------
@@ -62,6 +66,8 @@ def audit(
         If a probe is unknown, or the data set rates nothing of what was judged.
     TrialsError
         If a column is missing.
+    UnreadableLogError
+        If more than half of the log could not be read: what is left supports no finding.
 
     Warns
     -----
@@ -74,20 +80,18 @@ def audit(
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
     >>> pairs = [f"{c},{a},{b},{a}" for c in range(20) for a, b in ("xy", "yx")]
     >>> _ = file.write_text("\n".join(["context_id,candidate_id,opponent_id,winner", *pairs]))
-    >>> import biaslab as bl
-    >>> found = audit(bl.read_judgements(file), only=["position", "source"])
+    >>> found = audit(file, only=["position", "source"])
     >>> float(found.set_index("metric").loc["order_consistency", "estimate"]), found.attrs["not_run"]
     (0.0, {'source': 'needs scores with and without the source in the prompt'})
     """
-    require_columns(trials, _READ, "trials")
-    measures = _measures(resampling or Resampling())
-    unknown = [name for name in only or () if name not in measures]
-    if unknown or isinstance(only, str):
-        meant = did_you_mean(unknown[0], measures) if unknown else ""
-        raise InputError("only", unknown or only, f"a list of some of {', '.join(measures)}", meant)
-    given = _prepared(trials if human is None else with_humans(trials, human))
+    measures = _measures(resampling)
+    if only is not None:
+        require_some_of("only", only, list(measures))
+    if human is not None and not isinstance(human, Dataset):
+        raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
+    readable, not_run = _readable(_recorded(trials))
+    given = _prepared(readable if human is None else with_humans(readable, human))
     parts: list[pd.DataFrame] = []
-    not_run: dict[str, str] = {}
     notes: dict[str, str] = {}
     for name in measures if only is None else [name for name in measures if name in only]:
         try:
@@ -106,8 +110,30 @@ def audit(
     return estimates
 
 
-def _measures(resampling: Resampling) -> dict[str, Measure | Probe]:
+def _recorded(given: pd.DataFrame | str | Path) -> pd.DataFrame:
+    """Return trials as they are, or read them from a file or a plain table."""
+    if isinstance(given, pd.DataFrame) and {"probe", "status"} & set(given.columns):
+        require_columns(given, _READ, "trials")
+        return given
+    return read_judgements(given)
+
+
+def _readable(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Return the trials of judges of whom at least half can be read, and of the others why they are left out."""
+    require_readable(trials)
+    unread: dict[str, str] = {}
+    for judge, own in trials.groupby("judge", sort=False, observed=True):
+        own.attrs = trials.attrs
+        if unread_share(own) > HALF:
+            unread[str(judge)] = f"more than half of what it said could not be read ({describe_unread(own)})"
+    return trials[~trials["judge"].astype(str).isin(unread)], unread
+
+
+def _measures(resampling: Resampling | None) -> dict[str, Measure | Probe]:
     """Return every probe, and what is said of judgements whatever the design."""
+    resampling = Resampling() if resampling is None else resampling
+    if not isinstance(resampling, Resampling):
+        raise InputError("resampling", resampling, "a biaslab.Resampling", "such as biaslab.Resampling(n=1000)")
     found: dict[str, Measure | Probe] = {name: kind(resampling=resampling) for name, kind in probes.available().items()}
     return found | {kind.name: kind(resampling) for kind in _OTHERS}
 

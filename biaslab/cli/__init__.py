@@ -26,7 +26,7 @@ from biaslab.cli import (
     store,
     view,
 )
-from biaslab.errors import BiaslabError, InputError, MissingDataWarning, NearestDesignWarning
+from biaslab.errors import BiaslabError, InputError, MissingDataWarning, NearestDesignWarning, UnreadableLogError
 
 _INTERRUPTED = 130
 _EPILOG = """
@@ -115,7 +115,8 @@ def _explain(error: Exception) -> tuple[int, str]:
     """Return the exit code of an error and its one line."""
     text = " ".join(str(error).split())
     if isinstance(error, BiaslabError):
-        return (2 if isinstance(error, InputError) else 3), f"biaslab: {text}"
+        code = audit.UNREAD if isinstance(error, UnreadableLogError) else 2 if isinstance(error, InputError) else 3
+        return code, f"biaslab: {text}"
     if isinstance(error, typer.Abort):
         return 3, "biaslab: not confirmed, nothing was changed"
     if isinstance(error, typer.TyperException):

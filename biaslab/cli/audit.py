@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from biaslab.cli.options import DataPath, Table, require_table, write_table
-from biaslab.errors import InputError
+from biaslab.errors import InputError, UnreadableLogError
 from biaslab.output import require_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
+UNREAD = 4
+"""Exit code where more than half of a log could not be read."""
+
 _LISTED = 10  # malformed lines that are shown; all are counted
-_UNREAD = 4  # exit code where more than half of a log could not be read
-_HALF = 0.5
 
 
 def audit(
@@ -125,7 +126,7 @@ def _read(
         parts.append(read_judgements(file, kind, mapping, strict))
         _say_what_was_read(file, parts[-1])
         if not unread:
-            _require_readable(parts[-1])
+            _require_readable(file, parts[-1])
         parts[-1].attrs = {}
     return pd.concat(parts, ignore_index=True)
 
@@ -168,15 +169,18 @@ def _mapping(mapped: list[str], file: Path | None) -> dict[str, Any] | Path | No
     return read_mapping_file(file) | entries
 
 
-def _require_readable(trials: pd.DataFrame) -> None:
+def _require_readable(file: Path, trials: pd.DataFrame) -> None:
     """Stop where more than half of a log could not be read, with some of it and what would read it."""
-    from biaslab.judgements.unread import explain_unread, unread_share
+    from biaslab.judgements.unread import explain_unread, require_readable
 
-    if unread_share(trials) <= _HALF:
-        return
-    lines = "".join(f"\n  {line}" for line in explain_unread(trials))
-    typer.echo(f"biaslab: more than half of these judgements could not be read, such as{lines}", err=True)
-    raise typer.Exit(_UNREAD)
+    try:
+        require_readable(trials)
+    except UnreadableLogError as error:
+        lines = "".join(f"\n  {line}" for line in explain_unread(trials))
+        typer.echo(
+            f"biaslab: no finding, for more than half of {file} could not be read: {error.value}{lines}", err=True
+        )
+        raise typer.Exit(UNREAD) from error
 
 
 def _entry(text: str) -> tuple[str, str]:
@@ -191,6 +195,8 @@ def _say_what_was_read(file: Path, trials: pd.DataFrame) -> None:
     formats = ", ".join(sorted(set(facts["files"].values())))
     readable = int(trials["status"].isin(["ok", "tie"]).sum())
     typer.echo(f"{file}: {len(trials):,} judgements ({formats}), {readable:,} of them readable")
+    for name, encoding in facts["encodings"].items():
+        typer.echo(f"  {name} is not in UTF-8: read as {encoding}")
     if facts["duplicates"]:
         others = f", {facts['contradictions']:,} of which say something else" if facts["contradictions"] else ""
         typer.echo(f"  {facts['duplicates']:,} stand twice{others}: the first is kept")

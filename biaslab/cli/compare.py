@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,7 +67,8 @@ def _read(file: Path) -> pd.DataFrame:
     from biaslab import read_judgements
 
     if file.is_file() and file.suffix == ".csv":
-        head = pd.read_csv(file, nrows=1)
-        if {"estimate", "se", "metric"} <= set(head.columns):
-            return pd.read_csv(file, keep_default_na=False, na_values=[""])
+        with suppress(ValueError):  # empty, or no UTF-8: no estimates of ours
+            head = pd.read_csv(file, nrows=1)
+            if {"estimate", "se", "metric"} <= set(head.columns):
+                return pd.read_csv(file, keep_default_na=False, na_values=[""])
     return read_judgements(file)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from biaslab.probes.base import Probe
 
 _SUFFIXES = (".tex", ".md", ".html", ".csv")
+_NEEDED = ("probe", "judge", "dataset", "metric", "estimate", "ci_low", "ci_high")  # what every command reads
 
 
 def card(
@@ -140,10 +141,16 @@ def read_estimates(path: Path) -> pd.DataFrame:
 
     if not path.is_file():
         raise InputError("file", str(path), "a CSV file of estimates", "write one with `biaslab probe --out`")
+    remedy = "`biaslab audit LOG --out FILE.csv` and `biaslab probe --out FILE.csv` write one"
     try:
-        return pd.read_csv(path, keep_default_na=False, na_values=[""])
+        frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
     except (ValueError, UnicodeError) as error:
-        raise InputError("file", str(path), f"a CSV file of estimates ({error})") from error
+        raise InputError("file", str(path), f"a CSV file of estimates ({error})", remedy) from error
+    missing = [name for name in _NEEDED if name not in frame]
+    if missing:
+        allowed = f"a CSV file of estimates: it lacks {', '.join(missing)}"
+        raise InputError("file", str(path), allowed, remedy)
+    return frame
 
 
 def _chosen(frame: pd.DataFrame, where: list[str]) -> pd.DataFrame:

@@ -103,7 +103,8 @@ def _saved(source: Path) -> pd.DataFrame:
     trials = read_judgements(source)
     if set(trials.attrs["files"].values()) != {"collected"} or source.suffix not in (".csv", ".parquet"):
         return trials
-    saved = pd.read_parquet(source) if source.suffix == ".parquet" else pd.read_csv(source, dtype={"key": str})
+    how = {"dtype": {"key": str}, "encoding": trials.attrs["encodings"].get(source.name, "utf-8")}
+    saved = pd.read_parquet(source) if source.suffix == ".parquet" else pd.read_csv(source, **how)
     keys = saved["key"].astype(str) if "key" in saved and len(saved) == len(trials) else pd.Series(dtype="str")
     fits = len(keys) and keys.str.fullmatch(_KEY).all()
     return trials.assign(key=saved["key"].array) if fits else trials

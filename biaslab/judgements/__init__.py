@@ -14,18 +14,19 @@ import pandas as pd
 from biaslab.errors import InputError, TrialsError
 from biaslab.judgements import inspect_logs
 from biaslab.judgements.detection import available, detect, find_format
-from biaslab.judgements.documents import Document, documents, read_rows
+from biaslab.judgements.documents import Document, documents, read_frame, read_rows, why_empty
 from biaslab.judgements.log_columns import COLUMNS, without_duplicates
-from biaslab.judgements.mapping import NAMES
 from biaslab.judgements.mapping_files import LogMapping, make_mapping
 from biaslab.judgements.reshaping import shaped
 from biaslab.judgements.rows import Log, Rows, Source
 
 __all__ = ["available", "read_judgements"]
+_TABLE = "table"  # what a data frame is called where a file has a name
+_SHOWN = 3  # files without a record of which it is said why
 
 
 def read_judgements(
-    path: str | Path,
+    path: str | Path | pd.DataFrame,
     format: str | None = None,  # noqa: A002 - the word that a reader of files looks for
     mapping: Mapping[str, Any] | str | Path | None = None,
     strict: bool = False,
@@ -34,8 +35,10 @@ def read_judgements(
 
     Parameters
     ----------
-    path : str or Path
-        A file, an archive (tar) or a folder; gzip and xz are unpacked. JSON Lines, one JSON list, CSV, TSV or Parquet.
+    path : str, Path or pandas.DataFrame
+        A file, an archive (tar) or a folder; gzip and xz are unpacked. JSON Lines, one JSON list, CSV, TSV or Parquet,
+        in UTF-8 or any other encoding that can be told from the bytes. Or a table, whose rows are read as those of a
+        file are.
     format : str, optional
         One of `biaslab.judgements.available`; seen from the fields of the records by default, never from a name.
     mapping : mapping of str to str, or path, optional
@@ -60,9 +63,10 @@ def read_judgements(
         system; and ``reply``, the text. ``value`` is the probability that
         the first shown wins (1, 0, or ½ for a tie, where the judge gave a verdict alone), or the score. A judgement
         that stands twice is kept once, the first; a missing twin is left missing. ``attrs`` has ``files`` (name →
-        format), ``skipped`` (files of no known format in an archive or folder), ``malformed`` and ``problems`` (how
-        many lines, and file, line and reason of each), ``left_out`` (reason → records that are no judgements, such as
-        failed calls), ``unmatched`` (reason → judgements in which the mapping did not find what it asks for),
+        format), ``encodings`` (name → encoding, of files that are not in UTF-8), ``skipped`` (files of no known format
+        in an archive or folder), ``judgements`` (how many were read), ``malformed`` and ``problems`` (how many lines,
+        and file, line and reason of each), ``left_out`` (reason → records that are no judgements, such as failed
+        calls), ``unmatched`` (reason → judgements in which the mapping did not find what it asks for),
         ``duplicates``, and ``contradictions``, the duplicates that say something else.
 
     Raises
@@ -87,16 +91,20 @@ def read_judgements(
     [(3, 'not JSON')]
     """
     given = make_mapping(mapping)
-    chosen = format or given.format
-    if chosen is not None and chosen != "inspect":
+    chosen = given.format if format is None else format
+    if chosen is not None and not (isinstance(chosen, str) and chosen == "inspect"):
         find_format(chosen)
     reading = _Reading(chosen, given, strict)
-    parts = [part for document in documents(path) for part in reading.of(document)]
+    if isinstance(path, pd.DataFrame):
+        parts = list(reading.of_frame(path))
+    else:
+        parts = [part for document in documents(path) for part in reading.of(document)]
     if not parts:
         reading.explain(path)
     trials, duplicates, others = without_duplicates(pd.concat(parts, ignore_index=True))
     trials = trials.reset_index(drop=True)
-    trials.attrs = reading.facts() | {"duplicates": duplicates, "contradictions": others}
+    counts = {"judgements": len(trials), "duplicates": duplicates, "contradictions": others}
+    trials.attrs = reading.facts() | counts
     return trials
 
 
@@ -110,13 +118,29 @@ class _Reading:
         self.skipped: list[str] = []
         self.fields: list[str] = []
         self.lists: list[str] = []
+        self.empty: dict[str, str] = {}
 
     def of(self, document: Document) -> Iterator[pd.DataFrame]:
         """Yield the trials of a file in chunks."""
         log = Log(document.name)
-        inspect = self.format == "inspect" or (self.format is None and inspect_logs.is_inspect(document))
-        given = dict(self.mapping.columns)
-        chunks = _inspected(document, log, given.pop("scale", None)) if inspect else read_rows(document, log)
+        if self.format == "inspect" or (self.format is None and inspect_logs.is_inspect(document)):
+            scale = self.mapping.columns.get("scale")
+            yield from self._of_rows(_inspected(document, log, scale), log, inspect=True)
+        else:
+            yield from self._of_rows(read_rows(document, log), log)
+        if log.file not in self.files and not self.fields:
+            self.empty[log.file] = _first_problem(log) or why_empty(document)
+
+    def of_frame(self, frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        """Yield the trials of a table in chunks."""
+        if frame.empty:
+            self.empty[_TABLE] = f"it has {len(frame)} rows and {len(frame.columns)} columns"
+            return
+        log = Log(_TABLE)
+        yield from self._of_rows(read_frame(frame, log), log)
+
+    def _of_rows(self, chunks: Iterator[Rows], log: Log, inspect: bool = False) -> Iterator[pd.DataFrame]:
+        given = {name: said for name, said in self.mapping.columns.items() if not (inspect and name == "scale")}
         chunks = shaped(chunks, self.mapping.shape)
         first = next(chunks, None)
         name = "mapping" if inspect else self.format
@@ -126,41 +150,60 @@ class _Reading:
         if first is None or name is None:
             self.lists += _lists(first)
             self.fields += sorted({str(field) for record in (first.records[:5] if first else ()) for field in record})
-            self.skipped.append(document.name)
+            self.skipped.append(log.file)
             return
         if self.strict and log.problems:
             _, line, reason = log.problems[0]
-            raise TrialsError(f"{log.file}, line {line}", reason, "a well-formed line", "leave out strict to go on")
+            where = f"{log.file}, {log.unit} {line}"
+            raise TrialsError(where, reason, "a well-formed line", "leave out strict to go on")
         log.strict = self.strict
         self.logs.append(log)
-        self.files[document.name] = "inspect" if inspect else name
-        read, source = find_format(name).read, Source(document.name, self.mapping.score_pattern)
+        self.files[log.file] = "inspect" if inspect else name
+        read, source = find_format(name).read, Source(log.file, self.mapping.score_pattern)
         for rows in chain([first], chunks):
             made = read(rows, source, given)
-            if len(made) and len(trials := _with_places(made, rows, document.name)):
+            if len(made) and len(trials := _with_places(made, rows, log.file)):
                 yield trials
 
-    def explain(self, path: str | Path) -> None:
+    def explain(self, path: object) -> None:
         """Raise the reason why there is not one judgement."""
+        given = str(path) if isinstance(path, str | Path) else "a table"
+        wanted = "a log with at least one judgement"
         if self.files:
-            first = next((p for log in self.logs for p in log.problems), None)
-            why = f"line {first.line}: {first.reason}" if first else "every record was left out"
-            raise InputError("path", str(path), "a log with at least one judgement", why)
-        found = f"this one has the fields {', '.join(self.fields[:20])}" if self.fields else "this one has no records"
+            problem = next(filter(None, map(_first_problem, self.logs)), None)
+            raise InputError("path", given, wanted, problem or "every record was left out")
         if self.lists:
             lists = ", ".join(self.lists[:5])
             remedy = f"this one is a JSON object with lists in {lists}: map explode={self.lists[0]}"
-            raise InputError("path", str(path), "records, as lines, a list or a table", remedy)
-        raise InputError("path", str(path), f"a log in one of the formats {', '.join(available())}",
-                         f"{found}; give a mapping of some of {', '.join(NAMES[:8])}, …")  # fmt: skip
+            raise InputError("path", given, "records, as lines, a list or a table", remedy)
+        if self.fields:
+            remedy = (
+                f"this one has the fields {', '.join(self.fields[:20])}: say with a mapping which of them are "
+                "context_id, candidate_id, and opponent_id and winner of pairs, or score and scale"
+            )
+            allowed = "a log of a known format (`biaslab.judgements.available`), or a table with a mapping"
+            raise InputError("path", given, allowed, remedy)
+        if len(self.empty) == 1:
+            raise InputError("path", given, wanted, next(iter(self.empty.values())))
+        if not self.empty:
+            raise InputError("path", given, wanted, "there is no file in it")
+        reasons = "; ".join(f"{name}: {why}" for name, why in list(self.empty.items())[:_SHOWN])
+        remedy = f"none of its {len(self.empty)} files has a record ({reasons})"
+        raise InputError("path", given, wanted, remedy)
 
     def facts(self) -> dict[Hashable | None, Any]:
         """Return what goes into the trials' attrs, plain so that it can be saved with them."""
         problems = [tuple(problem) for log in self.logs for problem in log.problems]
         left_out = sum((log.left_out for log in self.logs), Counter[str]())
         unmatched = sum((log.unmatched for log in self.logs), Counter[str]())
+        encodings = {log.file: log.encoding for log in self.logs if log.encoding != "utf-8"}
         return {"files": self.files, "skipped": self.skipped, "malformed": len(problems), "problems": problems,
-                "left_out": dict(left_out), "unmatched": dict(unmatched)}  # fmt: skip
+                "left_out": dict(left_out), "unmatched": dict(unmatched), "encodings": encodings}  # fmt: skip
+
+
+def _first_problem(log: Log) -> str | None:
+    """Return where the first malformed line is and what is wrong there; None where there is none."""
+    return next((f"{log.unit} {problem.line}: {problem.reason}" for problem in log.problems), None)
 
 
 def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows]:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from biaslab.judgements.log_columns import trials_of
 from biaslab.judgements.readings import failed, of_pairs
-from biaslab.judgements.rows import Rows, Source
+from biaslab.judgements.rows import CALL_FAILED, Rows, Source
 
 FIELDS = frozenset({"judge", "question", "A", "B", "judgment"})
 
@@ -22,7 +22,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     names = {name: rows.take(name, "id") for name in ("judge", "question", "A", "B")}
     texts, repetition = rows.take("judgment", "text"), rows.take("rep", "number", 1)
     rows.refuse(repetition % 1 != 0, "rep is not a whole number")
-    rows.leave_out(failed(texts), "the call failed")
+    rows.leave_out(failed(texts), CALL_FAILED)
     return trials_of(
         {
             "judge": names["judge"],

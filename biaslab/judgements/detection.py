@@ -96,7 +96,7 @@ def find_format(name: str) -> Format:
     InputError
         If there is none; the message lists all.
     """
-    if name not in FORMATS:
+    if not isinstance(name, str) or name not in FORMATS:
         raise unknown("format", name, available())
     return FORMATS[name]
 

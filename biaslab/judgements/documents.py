@@ -11,24 +11,31 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import pandas as pd
+
 from biaslab.datasets._files import separator_of
 from biaslab.errors import InputError
 from biaslab.judgements.containers import BROKEN, foreign, members, unpacked
+from biaslab.judgements.encodings import NO_TEXT, decode
 from biaslab.judgements.rows import Log, Rows
 
 CHUNK = 100_000  # records in memory as objects at once
-_LEADING = re.compile(rb"\s*")
+_NAMED = 10  # names of a header that are shown
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
-_NO_TEXT = re.compile("[\udc80-\udcff]")  # what "surrogateescape" makes of bytes that are not UTF-8
 _DECODER = json.JSONDecoder()
 _NOT_JSON = (ValueError, RecursionError)
 
 
 class Document(NamedTuple):
-    """One file, unpacked: its name, within its archive or folder where it has one, and its bytes."""
+    """One file, unpacked: its name, within its archive or folder where it has one, and its bytes.
+
+    What holds no log has no bytes, and says what to do about it.
+    """
 
     name: str
     data: bytes
+    remedy: str = ""
 
 
 def documents(path: str | Path) -> Iterator[Document]:
@@ -39,12 +46,14 @@ def documents(path: str | Path) -> Iterator[Document]:
     InputError
         If there is nothing at the path, or a compressed file is damaged.
     """
+    if not isinstance(path, str | Path) or not str(path):
+        raise InputError("path", path, "a file, a folder or a pandas.DataFrame", "name the file of the log")
     place = Path(path)
     if place.is_dir():
         for file in sorted(file for file in place.rglob("*") if file.is_file()):
             for document in _of_file(file, alone=False):
                 inner = "" if document.name == file.name else f"/{document.name}"
-                yield Document(f"{file.relative_to(place).as_posix()}{inner}", document.data)
+                yield document._replace(name=f"{file.relative_to(place).as_posix()}{inner}")
         return
     if not place.is_file():
         raise InputError("path", str(path), "a file or folder that exists")
@@ -60,7 +69,7 @@ def _of_file(file: Path, alone: bool) -> Iterator[Document]:
             raise InputError("path", str(file), "a log of a format that can be read", remedy)
         inside = None if remedy is not None else members(data)
         if inside is None:
-            yield Document(file.name, b"" if remedy is not None else data)
+            yield Document(file.name, data) if remedy is None else Document(file.name, b"", remedy)
         else:
             yield from (Document(name, part) for name, part in inside)
     except BROKEN as error:
@@ -68,48 +77,107 @@ def _of_file(file: Path, alone: bool) -> Iterator[Document]:
 
 
 def read_rows(document: Document, log: Log) -> Iterator[Rows]:
-    """Yield the records of a file in chunks; what is malformed is noted in the log.
+    """Yield the records of a file in chunks; what is malformed, and the encoding, is noted in the log.
 
-    Lines count from 1. Of a JSON list the line is the one on which a record begins; after a damaged record, reading
-    goes on at the next line that begins as the first record's does, and stops where there is none. Rows of CSV, TSV
-    and Parquet files count from 1 after the header. An object that is a whole file is one record.
+    Lines count from 1, as an editor shows them. A record of several lines has the one on which it begins. In a JSON
+    list reading goes on after a damaged record at the next line that begins as the first record's does, and stops where
+    there is none. Rows of Parquet files count from 1. An object that is a whole file is one record.
     """
-    start = document.data.removeprefix(b"\xef\xbb\xbf")
-    first = start[_LEADING.match(start).end() :][:1]  # type: ignore[union-attr]
     if document.data.startswith(b"PAR1"):
+        log.unit = "row"
         found, textual = _from_parquet(document), False
-    elif first == b"{" and (whole := _one_object(start)) is not None:
-        found, textual = iter([(1, whole)]), False
-    elif first in (b"[", b"{"):
-        found, textual = (_from_list if first == b"[" else _from_lines)(start, log), False
     else:
-        found, textual = _from_table(start, log), True
+        text, log.encoding = decode(document.data)
+        found, textual = _from_text(text, log)
     while chunk := list(islice(found, CHUNK)):
         yield Rows([record for _, record in chunk], [line for line, _ in chunk], log, textual)
 
 
-def _one_object(data: bytes) -> dict[str, Any] | None:
+def read_frame(frame: pd.DataFrame, log: Log) -> Iterator[Rows]:
+    """Yield the rows of a data frame in chunks, as if it were a file; they count from 1.
+
+    Raises
+    ------
+    InputError
+        If its columns have several levels, or two of them one name.
+    """
+    names = list(map(str, frame.columns))
+    if frame.columns.nlevels > 1 or len(set(names)) < len(names):
+        allowed = "a table whose columns have one name each"
+        raise InputError("path, columns", names, allowed, "flatten or rename the columns")
+    log.unit = "row"
+    for start in range(0, len(frame), CHUNK):
+        part = frame.iloc[start : start + CHUNK].astype(object)
+        records = [
+            {name: _plain(value) for name, value in zip(names, row, strict=True)}
+            for row in part.itertuples(index=False, name=None)
+        ]
+        yield Rows(records, range(start + 1, start + 1 + len(records)), log, textual=False)
+
+
+def _plain(value: Any) -> Any:
+    """Return a cell as JSON would hold it; what is missing is None."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if value is None or isinstance(value, str | list | dict):
+        return value
+    if pd.isna(value):
+        return None
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, bool | int | float) else str(value)
+
+
+def why_empty(document: Document) -> str:
+    r"""Say what is missing in a file of which no record could be read.
+
+    Examples
+    --------
+    >>> why_empty(Document("a.csv", b"question,winner\n")), why_empty(Document("b.json", b"[]"))
+    ('it has a header (question, winner) and no rows', 'it is an empty list')
+    """
+    if document.remedy:
+        return f"it is no log: {document.remedy}"
+    text = decode(document.data).text.strip()
+    if not text:
+        return "it is empty"
+    if text.startswith(("[", "{")):
+        return "it is an empty list" if text.startswith("[") else "it holds no record"
+    names = text.splitlines()[0].split(separator_of(text))
+    return f"it has a header ({', '.join(name.strip() for name in names[:_NAMED])}) and no rows"
+
+
+def _from_text(text: str, log: Log) -> tuple[Iterator[tuple[int, dict[str, Any]]], bool]:
+    """Return records with their lines, and whether every value is a string, as in CSV."""
+    first = text.lstrip()[:1]
+    if first == "{" and (whole := _one_object(text)) is not None:
+        return iter([(1 + text[: text.index("{")].count("\n"), whole)]), False
+    if first in ("[", "{"):
+        return (_from_list if first == "[" else _from_lines)(text, log), False
+    return _from_table(text, log), True
+
+
+def _one_object(text: str) -> dict[str, Any] | None:
     """Return the object that a file is, written over several lines; None if it is lines of objects, or damaged."""
-    text, whole = _decoded(data.strip())
+    text = text.strip()
     try:
         _DECODER.decode(text.partition("\n")[0])
     except _NOT_JSON:
         try:
-            found = _DECODER.decode(text) if whole else None
+            found = None if NO_TEXT.search(text) else _DECODER.decode(text)
         except _NOT_JSON:
             return None
         return found if isinstance(found, dict) else None
     return None
 
 
-def _from_lines(data: bytes, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
-    text, whole = _decoded(data)
-    decode = _DECODER.decode
+def _from_lines(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
+    damaged = NO_TEXT.search(text) is not None
+    decode_line = _DECODER.decode
     for number, line in enumerate(io.StringIO(text, newline="\n"), start=1):
         try:
-            record = decode(line)
-            if not whole and _NO_TEXT.search(line):
-                raise ValueError("not UTF-8 text")
+            record = decode_line(line)
+            if damaged and NO_TEXT.search(line):
+                raise ValueError(_no_text(log))
         except _NOT_JSON as error:
             if line.strip():
                 log.refuse(number, f"not JSON: {_brief(error)}")
@@ -120,17 +188,8 @@ def _from_lines(data: bytes, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
             log.refuse(number, "not a JSON object")
 
 
-def _decoded(data: bytes) -> tuple[str, bool]:
-    """Return a text and whether all of it is UTF-8; what is not becomes half a surrogate pair."""
-    try:
-        return data.decode("utf-8"), True
-    except UnicodeDecodeError:
-        return data.decode("utf-8", "surrogateescape"), False
-
-
-def _from_list(data: bytes, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read a JSON list record by record, so that one that is damaged costs no other."""
-    text, _ = _decoded(data)  # bytes that are no text cost their record only
+def _from_list(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read a JSON list record by record, so that one that is damaged, or bytes that are no text, cost no other."""
     at = text.index("[") + 1
     opening = re.compile(r"\s*?(\n[ \t]*)\{").match(text, at)
     line, counted = 1, 0
@@ -141,8 +200,8 @@ def _from_list(data: bytes, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
         line, counted = line + text.count("\n", counted, at), at
         try:
             record, end = _DECODER.raw_decode(text, at)
-            if not isinstance(record, dict) or _NO_TEXT.search(text, at, end):
-                raise ValueError("not a JSON object of UTF-8 text")
+            if not isinstance(record, dict) or NO_TEXT.search(text, at, end):
+                raise ValueError("not a JSON object of text")
         except _NOT_JSON as error:
             log.refuse(line, f"not JSON: {_brief(error)}")
             end = text.find(opening[1] + "{", at + 1) if opening else -1
@@ -153,33 +212,36 @@ def _from_list(data: bytes, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
         at = end
 
 
-def _from_table(data: bytes, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
-    text = _decoded(data)[0].replace("\0", "\udc80")
+def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
+    text = text.replace("\0", "\udc80")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator_of(text), strict=True)
     names: list[str] | None = None
-    number = 0
     while True:
+        line = reader.line_num + 1
         try:
             row = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            log.refuse(number, f"not CSV: {_brief(error)}")
+            log.refuse(line, f"not CSV: {_brief(error)}")
+            continue
+        if not row:
             continue
         if names is None:
             names = [name.strip() for name in row]
             if len(set(names)) < len(names):
-                log.refuse(0, "two columns of one name")
+                log.refuse(line, "two columns of one name")
                 return
-            continue
-        number += 1
-        if len(row) != len(names):
-            if row:
-                log.refuse(number, f"{len(row)} fields, not {len(names)}")
-        elif any(_NO_TEXT.search(cell) for cell in row):
-            log.refuse(number, "not UTF-8 text")
+        elif len(row) != len(names):
+            log.refuse(line, f"{len(row)} fields, not {len(names)}")
+        elif any(NO_TEXT.search(cell) for cell in row):
+            log.refuse(line, _no_text(log))
         else:
-            yield number, dict(zip(names, row, strict=True))
+            yield line, dict(zip(names, row, strict=True))
+
+
+def _no_text(log: Log) -> str:
+    return f"not {log.encoding.upper()} text"
 
 
 def _from_parquet(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -194,4 +256,5 @@ def _from_parquet(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _brief(error: BaseException) -> str:
-    return str(error).partition("\n")[0][:80]
+    text = error.msg if isinstance(error, json.JSONDecodeError) else str(error)  # its line is the first of a line
+    return text.partition("\n")[0][:80]

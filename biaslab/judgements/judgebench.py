@@ -14,7 +14,7 @@ import pandas as pd
 
 from biaslab.datasets.schema import count_words
 from biaslab.judgements.log_columns import trials_of_several
-from biaslab.judgements.rows import Rows, Source, plain
+from biaslab.judgements.rows import CALL_FAILED, Rows, Source, plain
 from biaslab.parsing.numerals import Reading
 from biaslab.parsing.refusal import is_refusal
 
@@ -41,7 +41,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
         about = (place, prompt[place], subset[place], pair[place], _judge(given))
         for game, entry in enumerate(given):
             if entry is None:
-                rows.log.left_out["the call failed"] += 1
+                rows.log.left_out[CALL_FAILED] += 1
                 continue
             step = -1 if game else 1
             said = _reply(entry)

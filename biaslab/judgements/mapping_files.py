@@ -67,6 +67,9 @@ def make_mapping(given: Mapping[str, Any] | str | Path | None) -> LogMapping:
     """
     if isinstance(given, str | Path):
         return _made(read_mapping_file(given), str(given))
+    if given is not None and not isinstance(given, Mapping):
+        remedy = 'such as {"context_id": "question", "judge": "=me"}'
+        raise InputError("mapping", type(given).__name__, "columns of trials with their fields, or a TOML file", remedy)
     return _made(dict(given or {}), "mapping")
 
 

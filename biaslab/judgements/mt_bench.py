@@ -11,7 +11,7 @@ import pandas as pd
 
 from biaslab.judgements.log_columns import trials_of
 from biaslab.judgements.readings import bracketed, each, failed, scored
-from biaslab.judgements.rows import Rows, Source, strings
+from biaslab.judgements.rows import CALL_FAILED, Rows, Source, strings
 from biaslab.scales import scale_named
 
 FIELDS = frozenset({"question_id", "model_1", "model_2", "g1_judgment", "g2_judgment"})
@@ -29,7 +29,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     for texts, first, second in zip(games, ("model_1", "model_2"), ("model_2", "model_1"), strict=True):
         shown = {"candidate_id": names[first], "opponent_id": names[second], "reply": texts}
         made = trials_of({**common, **shown, **each(texts, bracketed)}, texts.index)
-        rows.log.left_out["the call failed"] += int((failed(texts) & rows.good).sum())
+        rows.log.left_out[CALL_FAILED] += int((failed(texts) & rows.good).sum())
         parts.append(made[~failed(texts)])
     return pd.concat(parts)
 
@@ -37,7 +37,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
 def read_single(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial a record."""
     model, texts, common = rows.take("model", "id"), rows.take("judgment", "text"), _common(rows)
-    rows.leave_out(failed(texts), "the call failed")
+    rows.leave_out(failed(texts), CALL_FAILED)
     scale = scale_named(source.scale or _SCALE)
     found = each(texts, scored(scale, pattern=source.score_pattern or _RATING))
     prompt = common.pop("template")

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.judgements.mapping import read_mapped
-from biaslab.judgements.rows import Rows, Source
+from biaslab.judgements.rows import CALL_FAILED, Rows, Source
 
 FIELDS = frozenset({"custom_id", "response"})
 
@@ -24,7 +24,7 @@ def read(rows: Rows, source: Source, mapping: Mapping[str, str]) -> pd.DataFrame
     response = rows.take("response", "any")
     status = [given.get("status_code") if isinstance(given, dict) else None for given in response]
     went_wrong = pd.Series([e is not None or s not in (None, 200) for e, s in zip(error, status, strict=True)])
-    rows.leave_out(went_wrong, "the call failed")
+    rows.leave_out(went_wrong, CALL_FAILED)
     said = [_choices(given) for given in response]
     rows.refuse(np.array([choices is None for choices in said], bool), "the response holds no chat completion")
     flat, places = [], []

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.errors import InputError
-from biaslab.judgements.readings import bracketed, each, each_on_scale, lettered, number_on, scored
+from biaslab.judgements.readings import each, each_on_scale, lettered, number_on, scored
 from biaslab.judgements.rows import NUMERAL, Source, strings
 from biaslab.parsing.numerals import Reading
 from biaslab.scales import Scale
@@ -36,7 +36,7 @@ def read_pair(found: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
         status = np.select([value == 0.5, ~np.isnan(value)], ["tie", "ok"], "unparsable")
         return pd.DataFrame({"value": value, "status": status}, index=found["winner"].index)
     if outcome == "reply":
-        return each(found["reply"], lambda text: bracketed(text) if "[[" in text else lettered(text))
+        return each(found["reply"], lettered)
     raise InputError("mapping", outcome, "winner, p_first or reply where there is an opponent_id")
 
 

@@ -12,10 +12,10 @@ import pandas as pd
 
 from biaslab.errors import InputError
 from biaslab.parsing import parse_choice, parse_score, parse_scores
-from biaslab.parsing.mentions import names_of
+from biaslab.parsing.marks import in_brackets
+from biaslab.parsing.mentions import UNKNOWN, names_of
 from biaslab.parsing.numerals import Reading, place_on
 from biaslab.parsing.refusal import is_refusal
-from biaslab.parsing.statements import in_brackets
 from biaslab.scales import Scale, scale_named
 
 _ASKED = re.compile(r"\[\[\W{0,3}[ABC]\b[^\[\]\n]*\]\]")
@@ -61,7 +61,7 @@ def bracketed(text: str) -> Reading:
     ((1.0, 'ok'), 'unparsable')
     """
     found = in_brackets(text, names_of(tuple(_WORTH), "C"))
-    if len(found) == 1:
+    if len(found) == 1 and UNKNOWN not in found:
         return _WORTH["ABC"[found.pop()]]
     return math.nan, "refused" if is_refusal(text) else "unparsable"
 

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 from biaslab.errors import TrialsError
 
+CALL_FAILED = "the call failed"
+"""Why a record is left out that a judge did not answer."""
+
 Kind = Literal["id", "name", "text", "number", "flag", "list", "any"]
 _WORDS = {"true": True, "false": False, "1": True, "0": False}
 NUMERAL = re.compile(r"\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")
@@ -64,6 +67,10 @@ class Log:
         Well-formed records that are no judgements to be read, by reason.
     unmatched : Counter
         Judgements in which a mapping did not find what it asks for, by reason; they are rows without a value.
+    encoding : str
+        What the file's bytes were read as.
+    unit : {"line", "row"}
+        What is counted in the file.
     """
 
     file: str
@@ -71,6 +78,8 @@ class Log:
     problems: list[Problem] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     unmatched: Counter[str] = field(default_factory=Counter)
+    encoding: str = "utf-8"
+    unit: str = "line"
 
     def refuse(self, line: int, reason: str) -> None:
         """Note a malformed line.
@@ -81,7 +90,8 @@ class Log:
             If the log is read strictly.
         """
         if self.strict:
-            raise TrialsError(f"{self.file}, line {line}", reason, "a well-formed line", "leave out strict to go on")
+            where = f"{self.file}, {self.unit} {line}"
+            raise TrialsError(where, reason, "a well-formed line", "leave out strict to go on")
         self.problems.append(Problem(self.file, line, reason))
 
 

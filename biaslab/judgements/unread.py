@@ -1,4 +1,4 @@
-"""What to do about replies that cannot be read: some of them, and which mapping would read them."""
+"""What of a log could not be read: how much, whether the rest supports a finding, and which mapping would read it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from collections import Counter
 import pandas as pd
 
 from biaslab.core import STATUSES
+from biaslab.errors import UnreadableLogError
+from biaslab.judgements.rows import CALL_FAILED
+from biaslab.output import count
+
+HALF = 0.5
+"""Where a larger share of a log could not be read, nothing is estimated from the rest."""
 
 _UNREAD = ("unparsable", "out_of_range")
 _SHOWN = 3
@@ -19,7 +25,9 @@ _FEW = 8  # values that a verdict has at most
 
 
 def unread_share(trials: pd.DataFrame) -> float:
-    """Return which share of judgements could not be read; refusals are read as what they are.
+    """Return which share of a log could not be read: malformed lines, failed calls, and replies without a verdict.
+
+    Refusals are read as what they are. Lines and calls are those of the whole log, whatever rows of it these are.
 
     Examples
     --------
@@ -27,7 +35,52 @@ def unread_share(trials: pd.DataFrame) -> float:
     0.5
     """
     assert set(_UNREAD) < set(STATUSES)  # noqa: S101
-    return float(trials["status"].isin(_UNREAD).mean()) if len(trials) else 0.0
+    replies = float(trials["status"].isin(_UNREAD).mean()) if len(trials) else 0.0
+    lost = sum(_lost(trials).values())
+    rows = trials.attrs.get("judgements", len(trials))
+    return 1 - (1 - replies) * rows / (rows + lost) if rows + lost else 0.0
+
+
+def require_readable(trials: pd.DataFrame) -> None:
+    """Raise `UnreadableLogError` where more than half of a log could not be read.
+
+    Examples
+    --------
+    >>> require_readable(pd.DataFrame({"status": ["ok", "unparsable", "unparsable"]}))
+    Traceback (most recent call last):
+    ...
+    biaslab.errors.UnreadableLogError: log is '2 of 3 not read: 2 replies', allowed: one of which at least half can be \
+read, for the rest may be a biased choice; biaslab.judgements.unread.explain_unread(trials) says what would read them
+    """
+    if unread_share(trials) <= HALF:
+        return
+    first = next(iter(trials.attrs.get("problems", ())), None)
+    remedy = "biaslab.judgements.unread.explain_unread(trials) says what would read them"
+    if first is not None and not trials["status"].isin(_UNREAD).any():
+        remedy = f"mend the file: {first[0]}, line {first[1]}: {first[2]}"
+    allowed = "one of which at least half can be read, for the rest may be a biased choice"
+    raise UnreadableLogError("log", describe_unread(trials), allowed, remedy)
+
+
+def describe_unread(trials: pd.DataFrame) -> str:
+    """Say how much of a log could not be read, and what of it.
+
+    Examples
+    --------
+    >>> trials = pd.DataFrame({"status": ["ok", "unparsable"]})
+    >>> trials.attrs = {"malformed": 7}
+    >>> describe_unread(trials)
+    '8 of 9 not read: 7 malformed lines, 1 reply'
+    """
+    parts = {**_lost(trials), "reply": int(trials["status"].isin(_UNREAD).sum())}
+    listed = ", ".join(count(number, noun) for noun, number in parts.items() if number)
+    return f"{sum(parts.values()):,} of {len(trials) + sum(_lost(trials).values()):,} not read: {listed}"
+
+
+def _lost(trials: pd.DataFrame) -> dict[str, int]:
+    """Return what of the log gave no row: malformed lines, and calls that failed."""
+    failed_calls = trials.attrs.get("left_out", {}).get(CALL_FAILED, 0)
+    return {"malformed line": trials.attrs.get("malformed", 0), "failed call": failed_calls}
 
 
 def explain_unread(trials: pd.DataFrame) -> list[str]:

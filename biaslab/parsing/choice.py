@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from biaslab.core import Status
 from biaslab.errors import InputError
 from biaslab.parsing.decisions import decided
-from biaslab.parsing.mentions import TIE, Names, names_of
+from biaslab.parsing.marks import marked, without_brackets
+from biaslab.parsing.mentions import TIE, UNKNOWN, Names, names_of
 from biaslab.parsing.refusal import is_refusal
-from biaslab.parsing.statements import alone, in_brackets, stated, without_brackets
+from biaslab.parsing.statements import alone
 
 
 def parse_choice(text: str | None, labels: Sequence[str], tie: str | None = None) -> tuple[int | None, Status]:
@@ -65,11 +66,9 @@ def parse_choice(text: str | None, labels: Sequence[str], tie: str | None = None
     if not text or not text.strip():
         return None, "unparsable"
     names = names_of(tuple(labels), tie)
-    found = in_brackets(text, names)
-    if len(found) != 1:
-        found = stated(text, names) or (found if TIE in found else _worded(without_brackets(text), names))
-    if len(found) != 1:
-        return None, "refused" if not found and is_refusal(text) else "unparsable"
+    found = marked(text, names) or _worded(without_brackets(text), names)
+    if len(found) != 1 or UNKNOWN in found:
+        return None, "refused" if found <= {UNKNOWN} and is_refusal(text) else "unparsable"
     place = found.pop()
     if place != TIE:
         return place, "ok"

@@ -13,6 +13,9 @@ from functools import cached_property, lru_cache
 TIE = -1
 """Stands for a tie among places of labels."""
 
+UNKNOWN = -2
+"""Stands among places of labels for a verdict that names none of them."""
+
 MENTION = "[\ue000-\ue0ff]"
 """Pattern of one mention in a masked text."""
 
@@ -147,13 +150,42 @@ class Names:
         found = (self._place(" ".join(one.split()), any_case) for one in said)
         return next((place for place in found if place is not None), None)
 
+    def resembles(self, text: str) -> bool:
+        """Say whether a text has the form of a label, whichever: "C" or "Summary C" beside "Summary A".
+
+        Examples
+        --------
+        >>> names = names_of(("Summary A", "Summary B"))
+        >>> names.resembles("**C**"), names.resembles("Summary C"), names.resembles("clear")
+        (True, True, False)
+        """
+        if self._form is None or len(text) > _LONGEST:
+            return False
+        return self._form.fullmatch(_DRESS.sub("", _TAG.sub("", text))) is not None
+
+    @cached_property
+    def _form(self) -> re.Pattern[str] | None:
+        """Pattern of all labels of the kind that these are: a letter or a number, with or without a noun."""
+        cores = [self.core(place) for place in range(len(self.labels)) if place != self.tie]
+        nouns = "|".join(sorted({re.escape(noun) for noun, _ in self._parts if noun} | {_KIND}))
+        for last, every in (("[A-Z]", r"[A-Za-z]"), (r"\d{1,2}", r"\d{1,2}")):
+            if all(re.fullmatch(every, core) for core in cores):
+                return re.compile(rf"(?:(?i:{nouns})\s*\W?)?{last}")
+        return None
+
+    @cached_property
+    def _third(self) -> str | None:
+        """The letter that means a tie beside A and B, as in pair logs; None where no tie is offered."""
+        others = [self.core(place).casefold() for place in range(len(self.labels)) if place != self.tie]
+        return "C" if self.tie >= 0 and others == ["a", "b"] else None
+
     def _place(self, said: str, any_case: bool) -> int | None:
         for place, label in enumerate(self.labels):
             core = self.core(place)
             loosely = any_case or len(core) > 1
             if said == core or said.casefold() in (label.casefold(), core.casefold() if loosely else None):
                 return TIE if place == self.tie else place
-        if said.casefold() in _TIE_SAID:
+        if said.casefold() in _TIE_SAID or (said.upper() if any_case else said) == self._third:
             return TIE
         masked = self.mask(said)
         return place_of(masked) if len(masked) == 1 else None

@@ -1,4 +1,4 @@
-"""Scores in JSON objects that stand somewhere in a text."""
+"""Scores and verdicts in JSON objects that stand somewhere in a text."""
 
 from __future__ import annotations
 
@@ -46,6 +46,21 @@ def json_scores(text: str, scale: Scale, named: Callable[[str], bool], inner: Ca
 def only_entry(text: str, scale: Scale) -> list[float]:
     """Return the number of every JSON object that holds one number and nothing else, whatever its key."""
     return [value for pairs in objects(text) if len(pairs) == 1 for value in _numbers(pairs[0][1], scale)]
+
+
+def fields(text: str, named: re.Pattern[str]) -> list[str]:
+    """Return as texts what stands under the keys that a pattern matches whole, in every JSON object of a text.
+
+    Examples
+    --------
+    >>> fields('So: {"winner": "A", "gap": 2}', re.compile("winner|gap"))
+    ['A', '2']
+    """
+    return [_written(value) for pairs in objects(text) for key, value in pairs if named.fullmatch(key)]
+
+
+def _written(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)
 
 
 def _search(pairs: Pairs, scale: Scale, named: Callable[[str], bool], inner: Callable[[str], bool]) -> Iterator[float]:

@@ -363,7 +363,7 @@ def test_tables_of_probabilities_scores_and_replies(tmp_path):
     (tmp_path / "p.csv").write_text(head + "a,x,y,0.75\na,y,x,1.5\nb,x,y,\nb,y,x,0.5\nc,x,y,high\nd,x\n")
     pairs = bl.read_judgements(tmp_path / "p.csv")
     assert outcome(pairs) == [(0.75, "ok"), (None, "out_of_range"), (None, "unparsable"), (0.5, "tie")]
-    assert [line for _, line, _ in pairs.attrs["problems"]] == [6, 5]
+    assert [line for _, line, _ in pairs.attrs["problems"]] == [7, 6]
     (tmp_path / "s.csv").write_text("context_id,candidate_id,score,human\na,x,4,3.5\na,y,9,1\n")
     with pytest.raises(InputError, match="scale"):
         bl.read_judgements(tmp_path / "s.csv")
@@ -451,7 +451,7 @@ def test_packed_files_and_archives(tmp_path):
 def test_unknown_files_say_what_they_have(tmp_path):
     with pytest.raises(InputError, match=r"fields colour.*mapping"):
         bl.read_judgements(lines(tmp_path, {"colour": "red"}))
-    with pytest.raises(InputError, match="no records"):
+    with pytest.raises(InputError, match="at least one judgement; it is empty"):
         bl.read_judgements(lines(tmp_path, ""))
     with pytest.raises(InputError, match="exists"):
         bl.read_judgements(tmp_path / "nothing")
