@@ -7,13 +7,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import matplotlib.pyplot as plt
 import pandas as pd
 
 from biaslab.checks import require_some_of
 from biaslab.plots.headline import told_by
 from biaslab.plots.hover import svg_of
-from biaslab.plots.style import STYLE, head, share_legend
+from biaslab.plots.style import head, in_style, share_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,5 +80,5 @@ def _write(figure: Figure, path: Path) -> None:
         path.write_text(svg_of(figure), encoding="utf-8")
         return
     told = "Software" if path.suffix == ".png" else "CreationDate"  # alike for equal figures
-    with plt.rc_context(STYLE):
+    with in_style():
         figure.savefig(path, bbox_inches="tight", metadata={told: None})
