@@ -72,8 +72,8 @@ def regenerate(
         (``"biaslab": {"minutes": 5}`` in the metadata) start first. Above 1, a script that calls this needs
         ``if __name__ == "__main__":``.
     out : str or path, optional
-        Folder of the figures, created if missing. By default ``figures``, and for a notebook that is executed with other
-        parameters than its own a folder in it that is called after them, so that no default figure is written over.
+        Folder of the figures, created if missing. By default ``figures``; for a notebook that is executed with other
+        parameters than its own a folder in there, called after them, so that no default figure is written over.
     runs : str or path
         Folder of the executed notebooks, likewise.
     store : str or path

@@ -59,7 +59,7 @@ def test_a_notebook_knows_where_its_figures_go(shell, cells, out, capsys):
 
 
 def test_a_notebook_that_biaslab_does_not_have_is_named(shell):
-    with pytest.raises(InputError, match="notebook is 'positon', allowed: a notebook of biaslab: .*did you mean"):
+    with pytest.raises(InputError, match=r"notebook is 'positon', allowed: a notebook of biaslab: .*did you mean"):
         bl.enter_project("positon")
 
 
