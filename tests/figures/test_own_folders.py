@@ -86,8 +86,8 @@ def test_alike_changes_have_one_folder_and_others_another():
 STUDY = """
 from pathlib import Path
 
-Path(out, "NAME__rate.csv").write_text(f"estimate\\n{n}\\n")
-Path(out, "NAME__rate.png").write_text(str(n))
+Path(out, "NAME__rate.csv").write_text(f"estimate\\n{VALUE}\\n")
+Path(out, "NAME__rate.png").write_text(str(VALUE))
 """
 
 
@@ -98,8 +98,9 @@ def studies(tmp_path, monkeypatch):
     Path("notebooks").mkdir()
     for name, parameter in (("one", "n = 1"), ("two", "m = 1")):
         cells = [new_code_cell(f'{parameter}\nstore = "x"\nout = "figures"', metadata={"tags": ["parameters"]})]
-        cells.append(new_code_cell(STUDY.replace("NAME", name).replace("{n}", f"{{{parameter[0]}}}")))
-        nbformat.write(new_notebook(cells=cells), Path("notebooks", f"{name}.ipynb"))
+        cells.append(new_code_cell(STUDY.replace("NAME", name).replace("VALUE", parameter[0])))
+        kernel = {"name": "python3", "language": "python", "display_name": "Python 3"}
+        nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), Path("notebooks", f"{name}.ipynb"))
 
 
 @pytest.mark.slow
