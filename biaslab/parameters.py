@@ -1,4 +1,4 @@
-"""Parameters of notebooks: what their tagged cell sets, and whether what papermill puts behind it fits.
+"""Parameters of notebooks: what their tagged cell sets, whether what papermill puts behind it fits, and what differs.
 
 Papermill runs on with the default where a name is misspelt. So `import biaslab` looks, in a kernel, for the cell that
 papermill wrote, and refuses names that the cell before does not set.
@@ -7,9 +7,10 @@ papermill wrote, and refuses names that the cell before does not set.
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +20,9 @@ from biaslab.errors import InputError
 
 #: What every notebook of biaslab sets, by which its cell of parameters is told from any other cell.
 CONTRACT = frozenset({"judge", "dataset", "path", "attributes", "n_contexts", "seed", "store", "out"})
+#: Where things are kept, which changes nothing about a figure.
+PLACES = ("store", "out")
+_LONG = 3  # parameters that the name of a folder names
 _QUOTED = re.compile(r'"(\w+)"')
 _INJECTED = "# Parameters\n"  # how papermill begins the cell that it writes
 
@@ -58,6 +62,56 @@ def parameters_cell(notebook: Path) -> str:
     return "".join(tagged["source"])
 
 
+def bundled() -> Path:
+    """Return the folder of the notebooks that come with biaslab: inside the package, or at the top of a checkout."""
+    package = Path(__file__).parent
+    return next(place for place in (package / "notebooks", package.parent / "notebooks") if place.is_dir())
+
+
+def recorded(notebook: Path) -> dict[str, Any]:
+    """Return the parameters that a notebook came with: as its metadata has them, else as its cell does.
+
+    JupyterLab saves a cell that somebody edited, and leaves the metadata alone.
+    """
+    metadata = json.loads(notebook.read_text(encoding="utf-8"))["metadata"]
+    own: dict[str, Any] = metadata.get("biaslab", {}).get("parameters") or defaults(parameters_cell(notebook))
+    return own
+
+
+def record(notebook: Path) -> None:
+    """Write the parameters of a notebook's cell into its metadata, after its author changed them."""
+    document = json.loads(notebook.read_text(encoding="utf-8"))
+    document["metadata"].setdefault("biaslab", {})["parameters"] = defaults(parameters_cell(notebook))
+    notebook.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def differing(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which of the values are not a notebook's own, but for the places where it keeps things.
+
+    Examples
+    --------
+    >>> differing({"n_contexts": 4, "templates": (1, 2)}, {"n_contexts": 20, "templates": [1, 2], "seed": 0})
+    {'n_contexts': 4}
+    """
+    names = [name for name in sorted(own) if name in values and name not in PLACES]
+    pairs = [(name, _plain(values[name]), _plain(own[name])) for name in names]
+    return {name: value for name, value, expected in pairs if value != expected}
+
+
+def folder_of(changes: Mapping[str, Any]) -> str:
+    """Name the folder for what is made with changed parameters, after them; empty where nothing is changed.
+
+    Examples
+    --------
+    >>> folder_of({"n_contexts": 4}), folder_of({})
+    ('n_contexts-4fd3f59a', '')
+    """
+    if not changes:
+        return ""
+    digest = hashlib.sha256(json.dumps(changes, sort_keys=True).encode()).hexdigest()
+    return "-".join([*sorted(changes)[:_LONG], digest[:8]])
+
+
 def check_injected() -> None:
     """Raise `InputError` if papermill gave this kernel's notebook a parameter that it does not have."""
     from IPython import get_ipython
@@ -87,12 +141,30 @@ def require_known(cells: Sequence[str]) -> None:
     for before, cell in pairwise(cells):
         if not cell.startswith(_INJECTED):
             continue
-        known = defaults(before)
-        if known.keys() >= CONTRACT:
+        if sets_parameters(before):
+            known = defaults(before)
             for name, value in defaults(cell).items():
                 if name not in known:
                     allowed = f"parameters that the notebook has: {', '.join(known)}"
                     raise InputError(name, value, allowed, did_you_mean(name, known))
+
+
+def sets_parameters(cell: str) -> bool:
+    """Tell whether a cell is one of parameters."""
+    try:
+        return defaults(cell).keys() >= CONTRACT
+    except SyntaxError:  # a magic, or a slip
+        return False
+
+
+def injected(cells: Sequence[str]) -> dict[str, Any]:
+    """Return what the cells that papermill wrote set."""
+    written = [defaults(cell) for cell in cells if cell.startswith(_INJECTED)]
+    return {name: value for found in written for name, value in found.items()}
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=lambda found: getattr(found, "tolist", found.__repr__)()))
 
 
 def _value(node: ast.expr | None) -> Any:

@@ -21,7 +21,7 @@ ALLOWED = {
     "checks": set(),
     "output": set(),
     "progress": set(),
-    "project": set(),
+    "project": {"parameters"},
     "written": set(),
     "scales": set(),
     "core": set(),

@@ -258,8 +258,9 @@ def test_a_command_of_a_notebook_runs(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(small(command, tmp_path)) == 0, capsys.readouterr().err
     [name] = parsed(command)[1]["only"]
-    assert pd.read_csv(f"figures/{name}__estimates.csv")["estimate"].notna().any()
-    assert list(Path("figures").glob(f"{name}__*.png"))
+    [estimates] = Path("figures").rglob(f"{name}__estimates.csv")
+    assert pd.read_csv(estimates)["estimate"].notna().any()
+    assert list(estimates.parent.glob(f"{name}__*.png"))
 
 
 @pytest.mark.slow
@@ -274,7 +275,8 @@ def test_a_long_command_runs_with_smaller_settings(item, tmp_path, monkeypatch, 
             del words[place - 1 : place + 1]
         words += ["-p", f"{name}={value}"]
     assert main(words) == 0, capsys.readouterr().err
-    assert pd.read_csv(f"figures/{row.notebook}__estimates.csv")["estimate"].notna().any()
+    [estimates] = Path("figures").rglob(f"{row.notebook}__estimates.csv")
+    assert pd.read_csv(estimates)["estimate"].notna().any()
 
 
 @pytest.mark.slow

@@ -94,6 +94,48 @@ def test_save_writes_png_pdf_and_the_estimates(estimates, tmp_path):
     assert paths[1].read_bytes() == first
 
 
+@pytest.fixture(scope="module")
+def picture(estimates, tmp_path_factory):
+    """A function that draws into a file, and says whether it kept the bytes that it found there."""
+    folder = tmp_path_factory.mktemp("pictures")
+    path = folder / "position__ties.png"
+
+    def draw(finding="0.735", rows=estimates):
+        before = path.read_bytes() if path.exists() else b""
+        started = path.stat().st_mtime_ns if before else 0
+        bl.plots.save(bl.plots.intervals(rows, "tie_rate"), rows, "position", "ties", folder, ["png"], finding)
+        assert path.stat().st_mtime_ns > started  # `biaslab figures` counts what was written by its time
+        return path.read_bytes() == before
+
+    return path, draw
+
+
+@pytest.mark.slow
+def test_a_picture_that_looks_the_same_keeps_its_bytes(picture, estimates):
+    path, draw = picture
+    draw()
+    seen = plt.imread(path)
+    seen[5:42, 5, :3] = 0.5  # 37 pixels, as a mark that was rounded the other way
+    plt.imsave(path, seen)
+    assert draw()
+    shifted = estimates.assign(estimate=estimates["estimate"] * (1 + 1e-12))
+    assert draw(rows=shifted)
+
+
+@pytest.mark.slow
+def test_a_picture_that_looks_different_is_written(picture, estimates):
+    path, draw = picture
+    draw()
+    assert not draw("0.733")  # 3 and 5 are the digits most alike
+    assert not draw("0.733\nand more")
+    path.write_bytes(path.read_bytes()[:400])
+    assert not draw("0.733")
+    path.write_bytes(b"no picture")
+    assert not draw("0.733")
+    assert not draw("0.733", estimates.assign(estimate=estimates["estimate"] + 0.01))
+    assert draw("0.733", estimates.assign(estimate=estimates["estimate"] + 0.01))
+
+
 def test_unknown_metric_lists_those_there_are(estimates):
     with pytest.raises(TrialsError, match="order_consistency"):
         bl.plots.intervals(estimates, "beauty")

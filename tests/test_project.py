@@ -10,8 +10,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 import biaslab as bl
 from biaslab.errors import InputError
-from biaslab.figures.copying import bundled
 from biaslab.figures.regenerate import regenerate
+from biaslab.parameters import bundled
 from biaslab.project import find_project
 
 PARAMETERS = 'judge = "simulated:position=1"\nn_contexts = 2\nstore = "judgements.sqlite"\nout = "figures"'

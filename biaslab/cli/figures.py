@@ -44,7 +44,10 @@ def figures(
     changed: Annotated[
         bool, typer.Option("--changed", help="Leave out notebooks whose figures are up to date.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder of the figures.")] = Path("figures"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the figures; by default figures, and one in it for parameters that you change."),
+    ] = None,
     store: StorePath = Path("judgements.sqlite"),
 ) -> None:
     """Make all figures: execute the notebooks, and say what it cost.
@@ -76,10 +79,11 @@ def figures(
     finally:
         if runs:
             made = f"{count(sum(len(run.figures) for run in runs), 'figure')} from {count(len(runs), 'notebook')}"
-            if (out / "index.html").exists():
-                typer.echo(f"{out / 'index.html'} shows all figures of the folder")
-            if told := describe_precision(measure_precision(out)):
-                typer.echo(f"{told} ({out / FILE})")
+            for folder in dict.fromkeys(file.parent for run in runs for file in run.files):
+                if (folder / "index.html").exists():
+                    typer.echo(f"{folder / 'index.html'} shows all figures of the folder")
+                if told := describe_precision(measure_precision(folder)):
+                    typer.echo(f"{told} ({folder / FILE})")
             executed = [run for run in runs if not run.up_to_date]
             if executed != runs:
                 made += f", {len(runs) - len(executed)} of them up to date,"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from biaslab.errors import InputError
+from biaslab.parameters import bundled
 
 
 class Copied(NamedTuple):
@@ -16,12 +17,6 @@ class Copied(NamedTuple):
     written: tuple[Path, ...]
     same: tuple[Path, ...]
     kept: tuple[Path, ...]
-
-
-def bundled() -> Path:
-    """Return the folder of the notebooks that come with biaslab: inside the package, or at the top of a checkout."""
-    package = Path(__file__).parents[1]
-    return next(place for place in (package / "notebooks", package.parent / "notebooks") if place.is_dir())
 
 
 def copy_notebooks(folder: str | PathLike[str] = "notebooks", overwrite: bool = False) -> Copied:

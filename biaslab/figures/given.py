@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from biaslab.checks import unknown
-from biaslab.parameters import types_of
+from biaslab.parameters import PLACES, types_of
 from biaslab.written import read
-
-_OPTIONS = ("store", "out")  # which every run has, with or without a notebook that asks somebody
 
 
 def read_given(notebooks: Sequence[Path], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -26,8 +24,8 @@ def read_given(notebooks: Sequence[Path], given: Mapping[str, Any]) -> dict[str,
     for notebook in notebooks if given else ():
         with suppress(OSError, ValueError, KeyError, SyntaxError):  # a broken one fails when it is executed
             known = types_of(notebook) | known
-    names = [name for name in known if name not in _OPTIONS]
+    names = [name for name in known if name not in PLACES]
     for name in given:
         if name not in names:
-            raise unknown("parameter", name, names, f"{name} has an option of its own" if name in _OPTIONS else "")
+            raise unknown("parameter", name, names, f"{name} has an option of its own" if name in PLACES else "")
     return {name: read(name, value, known[name]) if isinstance(value, str) else value for name, value in given.items()}

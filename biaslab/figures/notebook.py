@@ -9,14 +9,14 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any
 
-from biaslab.parameters import types_of
+from biaslab.parameters import defaults, differing, parameters_cell, recorded, types_of
 from biaslab.project import PROJECT
 from biaslab.store import Store
 from biaslab.store.tally import PROCESS, Tally
@@ -111,6 +111,14 @@ def minutes(source: Path) -> float:
         return 0.0
 
 
+def changes(source: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a run that are not those which the notebook came with; none where it cannot be read."""
+    try:
+        return differing(defaults(parameters_cell(source)) | dict(wanted), recorded(source))
+    except (OSError, ValueError, KeyError, SyntaxError):  # it fails when it is executed
+        return {}
+
+
 def execute(task: Task) -> Run | Failure:
     """Execute one notebook; a failure of it is returned, never raised."""
     out, started = Path(task.always["out"]), time.monotonic()
@@ -143,8 +151,10 @@ def _papermill(task: Task, tally: Path) -> tuple[str, ...]:
     """Execute with the parameters that the notebook has; return the names of those it does not have."""
     import papermill
 
-    known = types_of(task.source)
+    known, own = types_of(task.source), recorded(task.source)
     given = {name: value for name, value in (task.wanted | task.always).items() if name in known}
+    if given.get("out") == own.get("out") and not changes(task.source, task.wanted):
+        given.pop("out", None)  # who runs the executed notebook again with other parameters gave none
     papermill.execute_notebook(
         _plain(task.source),
         _plain(task.target),

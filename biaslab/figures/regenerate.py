@@ -22,14 +22,14 @@ from typing import Any, NoReturn
 
 from biaslab.checks import did_you_mean, require_extra, require_whole
 from biaslab.errors import InputError, NotebookError
-from biaslab.figures.copying import bundled
 from biaslab.figures.costs import cost
 from biaslab.figures.gallery import Line, write_index
 from biaslab.figures.given import read_given
-from biaslab.figures.notebook import Failure, Run, Task, execute, minutes, short_name
+from biaslab.figures.notebook import Failure, Run, Task, changes, execute, minutes, short_name
 from biaslab.figures.precision import write_precision
 from biaslab.figures.up_to_date import earlier_run, inputs, remember
 from biaslab.output import count
+from biaslab.parameters import bundled, folder_of
 from biaslab.store import Store
 
 __all__ = ["Run", "list_notebooks", "regenerate"]
@@ -43,7 +43,7 @@ def regenerate(
     contexts: int | None = None,
     parameters: Mapping[str, Any] | None = None,
     jobs: int = 1,
-    out: str | PathLike[str] = "figures",
+    out: str | PathLike[str] | None = None,
     runs: str | PathLike[str] = "papermill_runs",
     store: str | PathLike[str] = "judgements.sqlite",
     notebooks: str | PathLike[str] | None = None,
@@ -71,8 +71,11 @@ def regenerate(
         Notebooks that run at once, each in processes of its own; those that say that they take long
         (``"biaslab": {"minutes": 5}`` in the metadata) start first. Above 1, a script that calls this needs
         ``if __name__ == "__main__":``.
-    out, runs : str or path
-        Folders of the figures and of the executed notebooks; created if missing.
+    out : str or path, optional
+        Folder of the figures, created if missing. By default ``figures``; for a notebook that is executed with other
+        parameters than its own a folder in there, called after them, so that no default figure is written over.
+    runs : str or path
+        Folder of the executed notebooks, likewise.
     store : str or path
         The store of replies.
     notebooks : str or path, optional
@@ -105,14 +108,14 @@ def regenerate(
     wanted = {name: value for name, value in given.items() if value is not None}
     wanted |= read_given(chosen, parameters or {})
     _check(wanted.get("judge"), wanted.get("dataset"), wanted.get("path"), wanted.get("n_contexts"), jobs)
-    for name, folder in (("out", out), ("runs", runs)):
-        _make_folder(name, Path(folder))
+    jobs = min(jobs, len(chosen))
+    tasks = [_task(source, wanted, out, Path(runs), store, progress, jobs) for source in chosen]
+    for task in tasks:
+        _make_folder("out", Path(task.always["out"]))
+        _make_folder("runs", task.target.parent)
     if Path(runs).samefile(chosen[0].parent):
         raise InputError("runs", str(runs), "another folder than that of the notebooks")
     Store(store).close()
-    always = {"store": str(store), "out": str(out)}
-    jobs = min(jobs, len(chosen))
-    tasks = [Task(source, Path(runs) / source.name, wanted, always, progress, jobs) for source in chosen]
     made_of = {task.source.stem: inputs(task) for task in tasks}
     results: dict[str, Run | Failure] = {}
     for task, result in _results(tasks, jobs, made_of if changed else {}):
@@ -121,16 +124,32 @@ def regenerate(
             remember(task, result, made_of[task.source.stem])
         if report is not None and isinstance(result, Run):
             report(result)
-    done = [result for source in chosen if isinstance(result := results[source.stem], Run)]
-    write_precision(out)
-    write_index(out, [_line(run) for run in done])
+    for folder in dict.fromkeys(task.always["out"] for task in tasks):
+        here = [results[task.source.stem] for task in tasks if task.always["out"] == folder]
+        write_precision(folder)
+        write_index(folder, [_line(run) for run in here if isinstance(run, Run)])
     failures = [result for result in results.values() if isinstance(result, Failure)]
     if failures:
         error = NotebookError("; ".join(failure.message for failure in failures))
         for failure in failures:
             error.add_note(failure.traceback)
         raise error
-    return done
+    return [result for source in chosen if isinstance(result := results[source.stem], Run)]
+
+
+def _task(
+    source: Path,
+    wanted: dict[str, Any],
+    out: str | PathLike[str] | None,
+    runs: Path,
+    store: str | PathLike[str],
+    progress: bool,
+    jobs: int,
+) -> Task:
+    """Settle where the figures of a notebook go, and its executed copy."""
+    apart = folder_of(changes(source, wanted))
+    always = {"store": str(store), "out": str(Path("figures", apart) if out is None else out)}
+    return Task(source, runs / apart / source.name, wanted, always, progress, jobs)
 
 
 def _line(run: Run) -> Line:

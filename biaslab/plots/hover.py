@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.lines import Line2D
 
-from biaslab.plots.style import STYLE
+from biaslab.plots.style import in_style
 from biaslab.probes import find_metric
 from biaslab.stats import LEADING, TRAILING
 
@@ -116,7 +115,7 @@ def told(row: Mapping[str, Any]) -> str:
 
 def svg_of(figure: Figure) -> str:
     """Return a figure as SVG, in which each remembered mark has a title that browsers show beside the mouse."""
-    with _answering(figure) as texts, plt.rc_context({**STYLE, "svg.hashsalt": "biaslab"}), io.StringIO() as file:
+    with _answering(figure) as texts, in_style(**{"svg.hashsalt": "biaslab"}), io.StringIO() as file:
         figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
         written = file.getvalue()
     for prefix, uri in _NAMESPACES.items():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import matplotlib.pyplot as plt
@@ -40,12 +41,28 @@ STYLE: dict[Any, Any] = {
 }
 
 
+@contextmanager
+def in_style(**more: Any) -> Iterator[None]:
+    """Draw in biaslab's style without changing anybody else's.
+
+    `plt.rc_context` resets every setting. A notebook's backend is loaded by the first figure and turns ``interactive``
+    on; reset, it would show no figure after that one.
+    """
+    settings = STYLE | more
+    before = {name: plt.rcParams[name] for name in settings}
+    plt.rcParams.update(settings)
+    try:
+        yield
+    finally:
+        plt.rcParams.update(before)
+
+
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
-    """Draw in biaslab's style without changing anybody else's."""
+    """Draw what a function draws in biaslab's style."""
 
     @functools.wraps(draw)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        with plt.rc_context(STYLE):
+        with in_style():
             return draw(*args, **kwargs)
 
     return wrapped

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _INCH, _LINE = 2.54, 0.28  # centimetres of an inch, and of a line of a verdict
 _WIDTH, _NAME = 60, 90  # letters of a line of a verdict, and of a judge's name
+_CROWDED = 20  # how far the axis reaches, in units of what matters, where three numbers a decade have no room
 
 
 @styled
@@ -107,14 +108,22 @@ def _finish(ax: Axes, rows: int, facts: list[str], judges: list[str]) -> None:
     ax.set_ylim(rows - 0.5, -0.5)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
-    ax.set_xscale("symlog", linthresh=1, linscale=1)
+    ax.set_xscale("symlog", linthresh=1, linscale=0.6)
     reach = 1.3 * max(2.0, *map(abs, ax.get_xlim()))
     ax.set_xlim(-reach, reach)
-    ticks = [tick for tick in (1, 10, 100, 1000) if tick <= reach]
-    ax.set_xticks([*(-tick for tick in ticks), 0, *ticks], [*(f"−{tick}" for tick in ticks), "0", *map(str, ticks)])
-    ax.minorticks_off()
+    _mark(ax, reach)
     ax.set_xlabel("distance from no bias, in units of what matters\n(grey: less than that; bars: intervals)")
     names = [name if len(name) <= _NAME else f"{name[: _NAME - 1]}…" for name in judges]
     note(
         ax, "\n".join([*(f"judge {i}: {name}" if len(judges) > 1 else name for i, name in enumerate(names, 1)), *facts])
     )
+
+
+def _mark(ax: Axes, reach: float) -> None:
+    """Write numbers at 1, 2, 5, 10, …, or the powers of ten alone where more have no room; short ticks between."""
+    steps = (1, 2, 5) if reach < _CROWDED else (1,)
+    ticks = [step * 10**power for power in range(4) for step in steps if step * 10**power <= reach]
+    ax.set_xticks([*(-tick for tick in ticks), 0, *ticks], [*(f"−{tick}" for tick in ticks), "0", *map(str, ticks)])
+    between = [step * 10**power for power in range(4) for step in range(2, 10) if step * 10**power <= reach]
+    ax.set_xticks([*(-tick for tick in between), *between], minor=True)
+    ax.tick_params(axis="x", labelsize=7)

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import biaslab as bl
 from biaslab.cli import app, main
+from biaslab.parameters import folder_of
 
 PARAMETERS = 'judge = "simulated"\nn_contexts = 1\nstore = ""\nout = ""'
 STUDY = """
@@ -144,7 +145,7 @@ def test_figures_says_what_it_made_and_that_nothing_was_asked(capfd):
     assert main(["figures", "--only", "tour", "--contexts", "2"]) == 0
     said, errors = capfd.readouterr()
     assert errors == ""
-    assert f"{Path('figures/00_tour__rate')}  .pdf .png" in said
+    assert f"{Path('figures', folder_of({'n_contexts': 2}), '00_tour__rate')}  .pdf .png" in said
     assert said.splitlines()[-1].startswith("1 figure from 1 notebook in ")
     assert "60 judge calls (60 tokens), 0 replies from the store" in said
     assert main(["figures", "--contexts", "2"]) == 3
@@ -162,7 +163,7 @@ def test_two_notebooks_at_once():
     done = biaslab("figures", "--jobs", "2", "--judge", "simulated:position=1")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1].startswith("2 figures from 3 notebooks in ")
-    runs = {path.stem: nbformat.read(path, 4).metadata["papermill"] for path in Path("papermill_runs").glob("*.ipynb")}
+    runs = {path.stem: nbformat.read(path, 4).metadata["papermill"] for path in Path("papermill_runs").rglob("*.ipynb")}
     assert runs["zenith"]["start_time"] < runs["two"]["start_time"]  # the longest is not left to the end
     assert "\none: 1 figure in " in f"\n{done.stdout}"
     with bl.Store("judgements.sqlite") as store:

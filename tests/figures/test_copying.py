@@ -8,8 +8,9 @@ import pytest
 import biaslab as bl
 from biaslab.cli import main
 from biaslab.errors import InputError
-from biaslab.figures.copying import bundled, copy_notebooks
+from biaslab.figures.copying import copy_notebooks
 from biaslab.figures.regenerate import list_notebooks
+from biaslab.parameters import bundled
 
 NAMES = sorted(path.name for path in bundled().glob("*.ipynb"))
 

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +15,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from biaslab.errors import InputError
-from biaslab.parameters import require_known, types_of
+from biaslab.parameters import defaults, differing, folder_of, recorded, require_known, types_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -50,6 +51,20 @@ def unclean(executed, *folders):
     return paths + warned + errors + [SECRET] * (SECRET in shown)
 
 
+def pictures(cell):
+    """Count the pictures that a cell shows."""
+    return sum("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
+
+
+def wrote(cell, path):
+    """Tell by the clock whether a cell wrote a file; papermill notes when it began and ended."""
+    ran = cell.metadata.get("papermill", {})
+    if cell.cell_type != "code" or not ran.get("end_time"):
+        return False
+    began, ended = (datetime.fromisoformat(ran[name]).replace(tzinfo=UTC) for name in ("start_time", "end_time"))
+    return began.timestamp() <= path.stat().st_mtime <= ended.timestamp()
+
+
 def test_there_are_notebooks():
     assert {"00_tour", "position"} <= {path.stem for path in NOTEBOOKS}
 
@@ -63,7 +78,9 @@ def test_committed_clean_with_a_parameters_cell(path):
     [tagged] = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
     assert {line.split(" = ")[0] for line in tagged.source.splitlines()} >= PARAMETERS
     assert notebook.metadata.kernelspec.name == "python3"
-    assert sum(cell.source.count("bl.enter_project()") for cell in cells) == 1
+    assert sum(cell.source.count(f'bl.enter_project("{path.stem}")') for cell in cells) == 1
+    record = f"python -c \"from pathlib import Path; from biaslab.parameters import record; record(Path('{path}'))\""
+    assert recorded(path) == defaults(tagged.source), f"its metadata say what its parameters are: {record}"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -91,9 +108,11 @@ def test_a_parameter_is_read_as_the_notebook_has_it():
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs_by_itself_from_papermill(path, tmp_path):
-    done = papermill(path, tmp_path, judge="simulated:position=0.5,noise=1", n_contexts=4, **SMALLER.get(path.stem, {}))
+    changed = {"judge": "simulated:position=0.5,noise=1", "n_contexts": 4} | SMALLER.get(path.stem, {})
+    done = papermill(path, tmp_path, **changed)
     assert done.returncode == 0, done.stderr[-3000:]
-    figures = tmp_path / "figures"
+    figures = tmp_path / "figures" / folder_of(differing(changed, recorded(path)))
+    assert list((tmp_path / "figures").iterdir()) == [figures]  # what the notebook came with has the other folder
     names = {p.stem for p in figures.glob("*.png")}
     assert names
     assert names == {p.stem for p in figures.glob("*.pdf")}
@@ -102,9 +121,10 @@ def test_runs_by_itself_from_papermill(path, tmp_path):
         assert len(frame)
         assert frame["estimate"].notna().any()
     executed = nbformat.read(tmp_path / "out.ipynb", as_version=4)
-    outputs = [output for cell in executed.cells if cell.cell_type == "code" for output in cell.outputs]
     assert unclean(executed, tmp_path) == []
-    assert any("image/png" in o.get("data", {}) for o in outputs)
+    shown = [pictures(cell) for cell in executed.cells]
+    assert shown == [sum(wrote(cell, picture) for picture in figures.glob("*.png")) for cell in executed.cells]
+    assert sum(shown) == len(names)
 
 
 def test_what_is_not_clean_is_found(tmp_path):
@@ -147,7 +167,7 @@ def test_the_embedded_judge_is_asked_once(tmp_path):
     for _ in range(2):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
-        results.append((done.stdout, pd.read_csv(tmp_path / "figures" / "position__estimates.csv")))
+        results.append((done.stdout, pd.read_csv(*tmp_path.glob("figures/n_contexts-*/position__estimates.csv"))))
     assert "16 judge calls" in results[0][0]
     assert "0 judge calls" in results[1][0].splitlines()[-1]
     pd.testing.assert_frame_equal(results[0][1], results[1][1])

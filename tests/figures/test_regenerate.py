@@ -10,6 +10,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from biaslab.errors import InputError, NotebookError, StoreError
 from biaslab.figures.regenerate import list_notebooks, regenerate
+from biaslab.parameters import folder_of
 from biaslab.store import Store
 
 PARAMETERS = """
@@ -54,7 +55,9 @@ def _work_in(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_second_run_asks_nothing(tmp_path, capfd):
     write_notebook("01_study", STUDY)
-    first, second = (regenerate(judge="simulated:position=0.5", contexts=3, progress=False)[0] for _ in "ab")
+    first, second = (
+        regenerate(judge="simulated:position=0.5", contexts=3, out="figures", progress=False)[0] for _ in "ab"
+    )
     assert (first.notebook, first.figures) == ("01_study", ("01_study__rate",))
     assert [file.suffix for file in first.files] == [".csv", ".pdf", ".png"]
     assert first.files == second.files  # rewritten
@@ -67,7 +70,9 @@ def test_second_run_asks_nothing(tmp_path, capfd):
         assert len(store) == 3 * PER_CONTEXT
     seen = Path("figures/01_study__rate.png").read_text().splitlines()
     assert seen == [sys.executable, str(tmp_path), "3", "simulated:position=0.5"]
-    assert Path("papermill_runs/01_study.ipynb").exists()
+    assert Path(
+        "papermill_runs", folder_of({"judge": "simulated:position=0.5", "n_contexts": 3}), "01_study.ipynb"
+    ).exists()
     assert not Path("elsewhere").exists()
     page = Path("figures/index.html").read_text(encoding="utf-8")
     assert '<img src="01_study__rate.png"' in page
@@ -84,7 +89,7 @@ def test_what_is_up_to_date_is_left_out():
     found = []
     for _ in "ab":
         with pytest.raises(NotebookError):  # a failed one is never up to date
-            regenerate(judge="simulated:position=0.5", contexts=2, changed=True, progress=False, report=found.append)
+            regenerate(judge="simulated:position=0.5", changed=True, out="figures", progress=False, report=found.append)
     assert [run.up_to_date for run in found] == [False, True]
     assert found[1].figures == found[0].figures == ("01_study__rate",)
     assert found[1].asked == 2 * PER_CONTEXT
@@ -97,7 +102,7 @@ def test_a_parameter_goes_to_the_notebooks_that_have_it():
     own = PARAMETERS + "n_pairs = None  # list of numbers, or None"
     write_notebook("a_has", "from pathlib import Path", changed, parameters=own)
     write_notebook("b_lacks", "x = 1")
-    runs = regenerate(parameters={"n_pairs": "1,2"}, progress=False)
+    runs = regenerate(parameters={"n_pairs": "1,2"}, out="figures", progress=False)
     assert Path("figures/a_has__x.png").read_text() == "[1, 2]"
     assert [run.ignored for run in runs] == [(), ("n_pairs",)]
 
@@ -108,12 +113,12 @@ def test_a_failing_notebook_does_not_stop_the_others(capfd):
     write_notebook("b_lacks", "print(1)", parameters="store = ''\nout: str = ''")
     done = []
     with pytest.raises(NotebookError) as caught:
-        regenerate(judge="simulated", contexts=1, progress=False, report=done.append)
+        regenerate(judge="simulated", contexts=1, out="figures", progress=False, report=done.append)
     message = str(caught.value)
     assert message.startswith("a_fails.ipynb failed with InputError: level is 95, allowed: a number; ")
     assert "\n" not in message
-    assert str(Path("papermill_runs/a_fails.ipynb")) in message
-    assert Path("papermill_runs/a_fails.ipynb").exists()
+    [executed] = Path("papermill_runs").rglob("a_fails.ipynb")
+    assert str(executed) in message
     assert "Traceback" in "".join(caught.value.__notes__)
     assert [(run.notebook, run.ignored, run.files) for run in done] == [("b_lacks", ("judge", "n_contexts"), ())]
     assert "b_lacks" in Path("figures/index.html").read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
 """The card answers: can I trust this judge, for what, and what should I do?"""
 
+import itertools
 import re
 from html.parser import HTMLParser
 
@@ -134,6 +135,22 @@ def test_the_figure_shows_every_cell_in_units_of_what_matters(estimates):
     said = " ".join(text.get_text() for text in ax.texts)
     assert "● found" in said
     assert "○ no bias that matters" in said
+
+
+@pytest.mark.parametrize("reach", [1.9, 12.0, 130.0])
+def test_the_axis_of_the_figure_has_numbers_beyond_what_matters(make_row, reach):
+    """A value can be read from the figure: numbers on both sides of the farthest, or near it, and none over another."""
+    far = make_row(estimate=0.5 + 0.1 * reach, ci_low=0.5 + 0.1 * reach, ci_high=0.5 + 0.1 * reach)
+    ax = report.card(pd.DataFrame([far]), reference=None).plot()
+    ax.figure.draw_without_rendering()
+    ticks = [tick for tick in ax.get_xticks() if 1 < tick <= ax.get_xlim()[1]]
+    assert ticks
+    assert min(abs(np.log(tick / reach)) for tick in ticks) < np.log(2)
+    boxes = sorted((label.get_window_extent() for label in ax.get_xticklabels()), key=lambda box: box.x0)
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+    assert {"−2", "2"} <= {label.get_text() for label in ax.get_xticklabels()} or reach > 100
+    marked = {round(float(tick)) for tick in (*ax.get_xticks(), *ax.get_xticks(minor=True))}
+    assert marked >= set(range(2, min(10, int(ax.get_xlim()[1]) + 1)))
 
 
 def test_what_was_not_tested_has_no_row_in_the_figure_and_is_named(make_row):
