@@ -4,16 +4,16 @@
 """
 
 import re
-import subprocess
-import sys
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Any
 
+import typer.cli
 from mkdocs.structure.files import File
+from typer.testing import CliRunner
 
 MARK = "<!-- commands -->"
-WRITTEN = [sys.executable, "-m", "typer", "biaslab.cli", "utils", "docs", "--name", "biaslab"]
+DOCS = ["biaslab.cli", "utils", "docs", "--name", "biaslab"]  # as in: typer biaslab.cli utils docs --name biaslab
 
 
 def on_files(files: Any, config: Any) -> None:
@@ -33,11 +33,12 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 @cache
 def commands() -> dict[str, str]:
     """Return the page of each command by its name; those of a group are on one page."""
-    done = subprocess.run(WRITTEN, capture_output=True, check=True, encoding="utf-8")
-    whole = re.split(r"^## `biaslab (\w+)`$", done.stdout, flags=re.M)
-    # the headings of a page begin at the first level
-    texts = [re.sub(r"^#(#+ )", r"\1", text, flags=re.M) for text in whole[2::2]]
-    return {name: f"---\ntitle: {name}\n---\n\n# `biaslab {name}`{text}" for name, text in zip(whole[1::2], texts)}
+    done = CliRunner().invoke(typer.cli.app, DOCS, catch_exceptions=False)
+    if done.exit_code:
+        raise RuntimeError(done.output)
+    parts = re.split(r"^## `biaslab (\w+)`$", done.stdout, flags=re.M)
+    pages = zip(parts[1::2], parts[2::2], strict=True)
+    return {name: f"---\ntitle: {name}\n---\n\n# `biaslab {name}`{_raised(text)}" for name, text in pages}
 
 
 def listed() -> str:
@@ -47,3 +48,8 @@ def listed() -> str:
         [line] = re.findall(rf"^# `biaslab {name}`\n\n(.+)$", page, flags=re.M)
         rows.append(f"| [`biaslab {name}`]({name}.md) | {line} |")
     return "\n".join(rows)
+
+
+def _raised(text: str) -> str:
+    """Take a level from each heading, because a page begins with the first one."""
+    return re.sub(r"^#(#+ )", r"\1", text, flags=re.M)

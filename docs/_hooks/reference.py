@@ -1,9 +1,10 @@
 """The reference is what is public, from the docstrings.
 
-``<!-- public: biaslab.report -->`` becomes the documentation of a module's public names. ``<!-- pages: biaslab.probes.* -->``
-gives every module its own page beside the one with the mark, and becomes the list of these pages; ``.*`` means every
-public module of a package, and several names are separated by blanks. ``<!-- names -->`` is a table of the names of the
-package itself. Names of the package that stand as code in docstrings and pages become links.
+``<!-- public: biaslab.report -->`` becomes the documentation of a module's public names.
+``<!-- pages: biaslab.probes.* -->`` gives every module its own page beside the one with the mark, and becomes the list
+of these pages; ``.*`` means every public module of a package, and several names are separated by blanks.
+``<!-- names -->`` is a table of the names of the package itself. Names of the package that stand as code in docstrings
+and pages become links.
 """
 
 import importlib
