@@ -13,18 +13,21 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import pytest
+import typer
 
-from biaslab.cli import main
+from biaslab.cli import app, main
 from biaslab.probes import available
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+README = ROOT / "README.md"
+PAGES = [README, *sorted(DOCS.rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.M | re.S)
 OUTPUT = re.compile(r"\n+```text\n(.*?)^```$", re.M | re.S)
 NAME = re.compile(r"`(?:bl|biaslab)((?:\.\w+)+)")
@@ -36,8 +39,6 @@ NEEDS = {"a server", "a model", "a published data set"}
 FETCHED = re.compile(r'<(?:script|img|iframe)[^>]* src="https?:[^"]+"|<link rel="stylesheet" href="https?:[^"]+"')
 #: What only the embedded model can do, which takes half a minute to load: such blocks are run by the slow tests.
 EMBEDDED = '"encoder": "smollm2-135m"'
-#: The README's table, for the block that loads it.
-RATINGS = "doc,article,summary,quality\n1,It rained all day.,Rain.,4\n1,It rained all day.,Sun.,1\n"
 
 
 class Block(NamedTuple):
@@ -80,9 +81,9 @@ def commands(block):
     return re.findall(r"^\$ (.+)$", block.code.replace("\\\n", ""), re.M)
 
 
-def is_run(block, page):
-    """Python everywhere; in docs/ also sessions in a console, all of whose commands are ours."""
-    if block.language == "console" and page != ROOT / "README.md":
+def is_run(block):
+    """Python, and sessions in a console all of whose commands are ours."""
+    if block.language == "console":
         return all(command.startswith("biaslab ") for command in commands(block)) and not block.needs
     return block.language == "python" and not block.needs
 
@@ -121,20 +122,18 @@ SLOW = [
 @pytest.mark.parametrize(("page", "embedded"), [*SIMULATED, *SLOW])
 def test_code_runs_and_prints_what_the_page_says(page, embedded, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if page.parent == ROOT:
-        Path("ratings.csv").write_text(RATINGS, encoding="utf-8")
     namespace, text = {"__name__": f"docs_{page.stem}"}, page.read_text(encoding="utf-8")
     for block in blocks(page):
-        if not is_run(block, page) or (EMBEDDED in block.code and not embedded):
+        if not is_run(block) or (EMBEDDED in block.code and not embedded):
             continue
         printed = executed(block, page, namespace)
         said = re.sub(r"\\\n", "", block.code) if block.language == "console" else block.output
-        if (said is None and (not printed or page.parent == ROOT)) or (said is not None and same(said, printed)):
+        if (said is None and (not printed or page == README)) or (said is not None and same(said, printed)):
             continue
         assert WRITE, f"{page}:{block.line} prints\n{printed}"
         text = rewritten(text, block, printed)
     plt.close("all")
-    if WRITE and page.parent != ROOT:
+    if WRITE:
         page.write_text(text, encoding="utf-8")
 
 
@@ -171,9 +170,36 @@ def test_links_and_names_lead_somewhere(page):
 
 def test_every_public_part_has_a_reference():
     parts = {path.parent.name for path in (ROOT / "biaslab").glob("*/__init__.py")}
-    written = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "reference").glob("*.md"))
-    missing = sorted(part for part in parts if f"<!-- public: biaslab.{part}" not in written)
+    written = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "reference").rglob("*.md"))
+    marked = set(re.findall(r"biaslab\.(\w+)", " ".join(re.findall(r"<!-- (?:public|pages): (.+) -->", written))))
+    missing = sorted(parts - marked)
     assert not missing, f"write docs/reference/{missing[0]}.md with <!-- public: biaslab.{missing[0]} -->"
+
+
+def test_the_readme_is_short_and_begins_with_what_is_most_useful():
+    text = README.read_text(encoding="utf-8")
+    assert len(text.encode()) <= 9_000
+    commands = [line for block in blocks(README) if block.language == "bash" for line in block.code.splitlines()]
+    first = [line.split("  ")[0] for line in commands if not line.startswith("pip ")]
+    assert first == ["biaslab audit judgements.jsonl", "make figures"]
+
+
+def test_home_has_an_install_command_and_the_ways_in():
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    top = text[: text.index("![")]
+    for command in ("pip install biaslab", "biaslab audit", "make lab", "biaslab notebooks copy", "make figures"):
+        assert command in top, command
+
+
+def test_every_extra_that_pages_install_is_declared():
+    declared = set(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"])
+    named = {
+        extra
+        for page in PAGES
+        for extras in re.findall(r"biaslab\[([\w,]+)\]", page.read_text(encoding="utf-8"))
+        for extra in extras.split(",")
+    }
+    assert {"all", "local", "notebooks"} <= named <= declared
 
 
 @pytest.mark.slow
@@ -192,3 +218,18 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
         assert not FETCHED.findall(html), page.name
         assert str(ROOT) not in html
         assert "<!-- " not in re.sub(r"<pre.*?</pre>", "", html, flags=re.S), page.name
+    require_reference(tmp_path / "reference")
+
+
+def require_reference(site):
+    """Every probe, and every command with its arguments and options, is on a page of its own."""
+    for kind in available().values():
+        html = (site / "probes" / f"{kind.__module__.rpartition('.')[2]}.html").read_text(encoding="utf-8")
+        assert f'id="{kind.__module__}.{kind.__qualname__}"' in html
+    root = typer.main.get_command(app)
+    for name, command in root.commands.items():
+        html = (site / "cli" / f"{name}.html").read_text(encoding="utf-8")
+        for one in (command, *getattr(command, "commands", {}).values()):
+            for parameter in one.params:
+                shown = parameter.opts[-1] if parameter.param_type_name == "option" else parameter.human_readable_name
+                assert shown in html, f"{name} lacks {shown}"

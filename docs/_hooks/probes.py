@@ -1,4 +1,4 @@
-"""What the pages of the biases take from the probes, so that it never drifts, and the figures of the README.
+"""What the pages of the biases take from the probes, so that it never drifts, and the committed figures.
 
 ``<!-- metrics -->`` becomes the tables of the probe that the page is named after, ``<!-- probes -->`` a list of all.
 """
@@ -13,11 +13,13 @@ from biaslab.core import Metric
 from biaslab.probes import available, find_probe
 
 ROOT = Path(__file__).resolve().parents[2]
+FIGURE = re.compile(r"\((?:\.\./)*(figures/\S+\.png)\)")
 
 
 def on_files(files: Any, config: Any) -> None:
-    """Add the figures that the README shows."""
-    for name in sorted(set(re.findall(r"\((figures/\S+\.png)\)", (ROOT / "README.md").read_text("utf-8")))):
+    """Add the committed figures that pages show."""
+    shown = {name for file in files.documentation_pages() for name in FIGURE.findall(file.content_string)}
+    for name in sorted(shown):
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
 
 

@@ -1,24 +1,43 @@
-"""The reference is what is public: ``<!-- public: biaslab.report -->`` becomes the documentation of its public names.
+"""The reference is what is public, from the docstrings.
 
-``biaslab.stats.*`` means every public module in it. ``<!-- names -->`` is a table of the names of the package itself.
-Names of the package that stand as code in docstrings and pages become links.
+``<!-- public: biaslab.report -->`` becomes the documentation of a module's public names.
+``<!-- pages: biaslab.probes.* -->`` gives every module its own page beside the one with the mark, and becomes the list
+of these pages; ``.*`` means every public module of a package, and several names are separated by blanks.
+``<!-- names -->`` is a table of the names of the package itself. Names of the package that stand as code in docstrings
+and pages become links.
 """
 
 import importlib
 import inspect
 import pkgutil
 import re
+from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
+from mkdocs.structure.files import File
+
 import biaslab as bl
+
+REFERENCE = Path(__file__).resolve().parents[1] / "reference"
+PAGES = re.compile(r"^<!-- pages: (.+?) -->$", re.M)
+
+
+def on_files(files: Any, config: Any) -> None:
+    """Add a page for each module that a page names."""
+    for file in list(files.documentation_pages()):
+        for mark in PAGES.finditer(file.content_string):
+            for module, paths in modules(mark[1]).items():
+                uri = str(PurePosixPath(file.src_uri).with_name(_page(module)))
+                files.append(File.generated(config, uri, content=module_page(module, paths)))
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Fill in what is public."""
     if "<!-- names -->" in markdown:
         markdown = markdown.replace("<!-- names -->", names())
-    return re.sub(r"^<!-- public: (\S+) -->$", lambda found: public(found[1]), markdown, flags=re.M)
+    markdown = PAGES.sub(lambda mark: contents(modules(mark[1])), markdown)
+    return re.sub(r"^<!-- public: (\S+) -->$", lambda mark: directives(public(mark[1])), markdown, flags=re.M)
 
 
 def on_page_content(html: str, **_: Any) -> str:
@@ -26,22 +45,47 @@ def on_page_content(html: str, **_: Any) -> str:
     return re.sub(r'(?<!</span>)(?<!<pre>)(?<!">)<code>(?:bl|biaslab)((?:\.\w+)+)</code>', _linked, html)
 
 
-def public(name: str) -> str:
-    """Return the directives that document the public names of a module, or of all modules of a package."""
+def modules(named: str) -> dict[str, list[str]]:
+    """Return the paths of the public names of some modules, by the module that defines them."""
+    grouped: dict[str, list[str]] = {}
+    for name in named.split():
+        for path in public(name):
+            grouped.setdefault(path.rpartition(".")[0], []).append(path)
+    return grouped
+
+
+def module_page(module: str, paths: list[str]) -> str:
+    """Return the page of a module."""
+    about = _summary(importlib.import_module(module))
+    return f"---\ntitle: {_last(module)}\n---\n\n# {module}\n\n{about}\n\n{directives(paths, 2)}\n"
+
+
+def contents(grouped: dict[str, list[str]]) -> str:
+    """Return a table of the pages of modules, with the names that each documents."""
+    rows = ["| page | in a line | names |", "|---|---|---|"]
+    for module, paths in grouped.items():
+        linked = ", ".join(f"[`{path.rpartition('.')[2]}`][{path}]" for path in paths)
+        rows.append(f"| [{_last(module)}]({_page(module)}) | {_summary(importlib.import_module(module))} | {linked} |")
+    return "\n".join(rows)
+
+
+def public(name: str) -> list[str]:
+    """Return the paths of the public names of a module, or of all public modules of a package."""
     if name.endswith(".*"):
         package = importlib.import_module(name.removesuffix(".*"))
-        parts = [f"{package.__name__}.{m.name}" for m in pkgutil.iter_modules(package.__path__) if m.name[0] != "_"]
-        return "\n\n".join(
-            f"## {part}\n\n{_summary(importlib.import_module(part))}\n\n{public(part)}" for part in parts
-        )
+        parts = [part.name for part in pkgutil.iter_modules(package.__path__) if part.name[0] != "_"]
+        return [path for part in parts for path in public(f"{package.__name__}.{part}")]
     module = importlib.import_module(name)
     listed = getattr(module, "__all__", None)
     members = [getattr(module, each) for each in listed or dir(module) if not each.startswith("_")]
     here = [_path(one) for one in members if inspect.isclass(one) or inspect.isfunction(one)]
     own = [path for path in dict.fromkeys(here) if path.startswith(f"{name}.")]
-    if listed is None:
-        own = sorted(path for path in own if path.rpartition(".")[0] == name)
-    return "\n\n".join(f"::: {path}\n    options: {{ heading_level: 3 }}" for path in own)
+    return own if listed is not None else sorted(path for path in own if path.rpartition(".")[0] == name)
+
+
+def directives(paths: list[str], level: int = 3) -> str:
+    """Return the directives that document these names, under headings of a level."""
+    return "\n\n".join(f"::: {path}\n    options: {{ heading_level: {level} }}" for path in paths)
 
 
 def names() -> str:
@@ -49,9 +93,22 @@ def names() -> str:
     rows = ["| name | in a line |", "|---|---|"]
     for name in sorted(bl.__all__, key=str.lower):
         one = getattr(bl, name)
-        shown = f"[`{name}`]({name}.md)" if isinstance(one, ModuleType) else f"[`{name}`][{_path(one)}]"
+        shown = f"[`{name}`]({_part(name)})" if isinstance(one, ModuleType) else f"[`{name}`][{_path(one)}]"
         rows.append(f"| {shown} | {_summary(one)} |")
     return "\n".join(rows)
+
+
+def _part(name: str) -> str:
+    """Return the page of a part of the package: a file, or the index of a folder with a page a module."""
+    return f"{name}/index.md" if (REFERENCE / name).is_dir() else f"{name}.md"
+
+
+def _page(module: str) -> str:
+    return f"{_last(module)}.md"
+
+
+def _last(module: str) -> str:
+    return module.rpartition(".")[2]
 
 
 def _summary(one: Any) -> str:

@@ -21,6 +21,18 @@ def test_every_figure_is_shown_with_its_estimates(tmp_path, make_row):
     assert "readme" not in page
 
 
+def test_figures_stand_before_tables_and_each_study_is_linked_above_them(tmp_path, make_row):
+    (tmp_path / "position__rate.png").write_bytes(b"png")
+    pd.DataFrame([make_row(metric="first_position_rate")]).to_csv(tmp_path / "position__estimates.csv", index=False)
+    page = write_index(tmp_path, [Line("position", "1 figure", 3.2, "0 judge calls")]).read_text(encoding="utf-8")
+    first = page.index("<img")
+    assert first < page.index("<table")
+    for name in ("position", "_precision", "_run"):
+        assert page.index(f'href="#{name}"') < first
+        assert f'id="{name}"' in page
+    assert page.index('id="_precision"') < page.index('id="_run"')
+
+
 def test_recorded_judges_stand_first(tmp_path):
     for name in ("anchoring__slope", "replications__all", "atlas__position", "zeal__x"):
         (tmp_path / f"{name}.png").write_bytes(b"png")
