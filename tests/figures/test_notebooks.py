@@ -8,10 +8,8 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-import nbformat
 import pandas as pd
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from biaslab.errors import InputError
 from biaslab.parameters import require_known, types_of
@@ -56,6 +54,8 @@ def test_there_are_notebooks():
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_committed_clean_with_a_parameters_cell(path):
+    import nbformat
+
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -69,6 +69,8 @@ def test_committed_clean_with_a_parameters_cell(path):
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_misspelt_parameter_is_found_by_the_first_import(path):
     """By what ``import biaslab`` looks at: the cells that were executed until then."""
+    import nbformat
+
     cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     assert "import biaslab" in cells[1]
     names = list(types_of(path))
@@ -91,6 +93,8 @@ def test_a_parameter_is_read_as_the_notebook_has_it():
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs_by_itself_from_papermill(path, tmp_path):
+    import nbformat
+
     done = papermill(path, tmp_path, judge="simulated:position=0.5,noise=1", n_contexts=4, **SMALLER.get(path.stem, {}))
     assert done.returncode == 0, done.stderr[-3000:]
     figures = tmp_path / "figures"
@@ -108,6 +112,8 @@ def test_runs_by_itself_from_papermill(path, tmp_path):
 
 
 def test_what_is_not_clean_is_found(tmp_path):
+    from nbformat.v4 import new_code_cell, new_notebook, new_output
+
     said = [f"{ROOT}/x", f"key {SECRET}"]
     outputs = [new_output("stream", name="stdout", text=text) for text in said]
     outputs += [new_output("stream", name="stderr", text="FutureWarning: soon"), new_output("error", ename="KeyError")]

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from biaslab.core import Choice
@@ -57,6 +56,8 @@ class Served:
         self.named, self.drift, self.posts = named, drift, []
 
     def levels(self, ids):
+        import torch
+
         with torch.no_grad():
             return self.model(torch.tensor([list(ids)])).logits[0, -1].double().log_softmax(-1)
 
