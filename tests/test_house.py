@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Test files that are about models on this machine, and so may import torch as they are read.
 OF_MODELS = {
     *(f"distill/test_{name}" for name in ("evaluator_judge", "reinforce", "samples", "training", "weighted")),
-    *(f"judges/test_{name}" for name in ("generation", "placement", "prefix_tree")),
+    *(f"judges/test_{name}" for name in ("encoding", "generation", "memory", "placement", "prefix_tree")),
 }
 ROOMS = sorted({path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()})
 #: Every room with the rooms that it may import, from the ground up; those of `OPEN` are open to all.
