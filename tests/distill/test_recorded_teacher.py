@@ -51,7 +51,7 @@ def differences(taught, data, references, scores):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_student_of_gpt_4_agrees_with_it_and_with_experts_better_than_rouge(data, taught, references):
     """All intervals of the differences exclude 0, within documents and over all.
 

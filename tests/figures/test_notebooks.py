@@ -26,6 +26,13 @@ SMALLER = {
     "inheritance": {"n_recorded": 8},
     "reward": {"steps": 2, "n_samples": 3, "n_taught": 20},
 }
+#: One of each kind, whole, for every push: a tour, a probe, recorded judgements, a model. test_warm_kernel.py executes
+#: the cells of all; `make test-all` has papermill run all.
+OF_EACH_KIND = {"00_tour", "position", "audit", "reward"}
+MARKED = [
+    pytest.param(path, marks=pytest.mark.slow if path.stem in OF_EACH_KIND else pytest.mark.thorough)
+    for path in NOTEBOOKS
+]
 PARAMETERS = {"judge", "dataset", "path", "attributes", "n_contexts", "seed", "store", "out"}
 
 
@@ -90,8 +97,7 @@ def test_a_parameter_is_read_as_the_notebook_has_it():
     assert lists == {"attributes", "budgets", "strategies"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", MARKED, ids=lambda path: path.stem)
 def test_runs_by_itself_from_papermill(path, tmp_path):
     import nbformat
 
