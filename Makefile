@@ -9,9 +9,11 @@ PIP    := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-versio
 
 # The lowest releases that pyproject.toml admits, tested in an environment of their own; `make lowest` writes them down anew.
 LOWEST ?= .venv-lowest
+# Two processes; one for named files, which end before a second process has started.
+WORKERS = --numprocesses $(if $(findstring .py,$(ARGS)),0,2) --dist worksteal
 WHEELS := --only-binary :all: --no-binary rouge-score
 
-.PHONY: figures say_how_long test lowest test-lowest check lab docs clean
+.PHONY: figures say_how_long test test-all lowest test-lowest check lab docs clean
 
 # Three notebooks keep two cores busy: while one starts, reads or writes, others compute.
 figures: say_how_long $(VENV)/.runtime
@@ -22,11 +24,15 @@ say_how_long:
 	@$(if $(ARGS),:,echo 'All figures take 18 to 32 minutes on two cores the first time; later only what has changed is made again.')
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest $(WORKERS) $(ARGS)
+
+# Everything: before a release, and on a schedule.
+test-all: $(VENV)/.test $(VENV)/.docs test-lowest
+	$(BIN)/python -m pytest $(WORKERS) -m "" $(ARGS)
 
 # That old releases among new ones use what is deprecated says nothing about this package.
 test-lowest: $(LOWEST)/.test
-	$(LOWEST)/bin/python -m pytest --numprocesses 2 --dist worksteal -W ignore::DeprecationWarning $(ARGS)
+	$(LOWEST)/bin/python -m pytest $(WORKERS) -W ignore::DeprecationWarning $(ARGS)
 
 # torch is the CPU or CUDA build of one version, so what its CUDA build brings is left out.
 lowest: $(VENV)/.test

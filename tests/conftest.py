@@ -8,7 +8,6 @@ from pathlib import Path
 import matplotlib as mpl
 import pandas as pd
 import pytest
-import torch
 from hypothesis import settings
 
 import biaslab as bl
@@ -16,7 +15,6 @@ import biaslab as bl
 mpl.use("Agg")
 if "PYTEST_XDIST_WORKER" in os.environ:  # one core a worker, for what it starts too: threads that share a core spin
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    torch.set_num_threads(1)
 # A shell's background job ignores interrupts, and so would all that tests start.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -24,6 +22,13 @@ settings.register_profile("biaslab", deadline=None, max_examples=50)
 settings.load_profile("biaslab")
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Look for examples in the package alone: without this each test file is read once more for them."""
+    collectors = yield
+    return [collector for collector in collectors if type(collector) is pytest.Module]
 
 
 def pytest_collection_finish():

@@ -66,7 +66,7 @@ FAST = {"output_order", "position"}
 KINDS = [pytest.param(kind, marks=[] if name in FAST else pytest.mark.slow) for name, kind in available().items()]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS, ids=list(available()))
 def test_every_metric_is_measured_or_refused_in_every_mode(kind):
     """No metric is silently left out: either its shares are there, or one row with the reason."""
@@ -279,7 +279,7 @@ CELLS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("kind", "metric", "mode", "generator"), CELLS)
 def test_reduced_cells_keep_their_bands(kind, metric, mode, generator):
     """Reduced: 200 studies of 24 contexts, with four standard errors of room beside the band."""

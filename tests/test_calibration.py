@@ -78,14 +78,14 @@ def test_judgements_treated_as_contexts_are_caught():
     assert {("type_i_error", False, False), ("coverage", False, False), ("coverage", True, False)} <= found
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_refusals_counted_as_losses_are_caught_where_there_are_refusals():
     found = left(RefusalsAsLosses, studies=50, contexts=[100])
     assert ("type_i_error", False, True) in found
     assert not any(name == "type_i_error" and not refusals for name, _, refusals in found)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(available()))
 def test_every_primary_metric_keeps_its_bands(name):
     """Reduced: 100 studies of 24 contexts; `biaslab calibrate --check` runs them all."""
@@ -113,7 +113,7 @@ def test_two_judges_of_the_same_contexts_are_compared():
     assert "two_judges: differences between two" in render(found, "biaslab calibrate", date(2026, 1, 31))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("kind", "metric"), [(Position, METRIC), (bl.probes.Verbosity, "verbosity_slope")])
 def test_differences_between_judges_keep_their_bands(kind, metric):
     """Reduced: 50 studies of 24 contexts; the guide has the table of 1000, and says what 8 contexts lack."""
@@ -122,7 +122,7 @@ def test_differences_between_judges_keep_their_bands(kind, metric):
     assert bad.empty, "\n".join(map(calibration.describe, bad.itertuples()))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_judges_taken_as_independent_are_caught(monkeypatch):
     """The classical mistake: two intervals are read beside each other, though the judges share their contexts."""
 
@@ -217,7 +217,7 @@ def test_studies_that_are_estimated_together_are_estimated_each_for_itself(popul
         assert row[same].tolist() == together.set_index("dataset").loc[study, same].tolist()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("planted", [False, True])
 def test_the_truth_of_a_population_is_the_analytic_one(planted):
     """What a metric is over 1500 contexts agrees with what the judge's settings say it is expected to be."""

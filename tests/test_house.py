@@ -11,6 +11,12 @@ import biaslab as bl
 from biaslab import errors
 
 PACKAGE = Path(bl.__file__).parent
+ROOT = Path(__file__).resolve().parents[1]
+#: Test files that are about models on this machine, and so may import torch as they are read.
+OF_MODELS = {
+    *(f"distill/test_{name}" for name in ("evaluator_judge", "reinforce", "samples", "training", "weighted")),
+    *(f"judges/test_{name}" for name in ("encoding", "generation", "memory", "placement", "prefix_tree")),
+}
 ROOMS = sorted({path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()})
 #: Every room with the rooms that it may import, from the ground up; those of `OPEN` are open to all.
 OPEN = {"errors", "checks", "output", "progress", "project", "written"}
@@ -125,6 +131,20 @@ def test_import_is_light():
     )
     assert "biaslab" in loaded
     assert not loaded & {"torch", "openai", "matplotlib", "transformers", "pandas", "statsmodels", "seaborn"}
+
+
+@pytest.mark.slow
+def test_reading_tests_that_need_no_model_is_light():
+    """All test files but those that are about models on this machine."""
+    code = "import sys, pytest; pytest.main(sys.argv[1:]); print('\\nloaded', *sys.modules)"
+    options = ["--collect-only", "-qq", "-p", "no:cacheprovider", "-m", "", "tests"]
+    options += [f"--ignore=tests/{name}.py" for name in OF_MODELS]
+    command = [sys.executable, "-c", code, *options]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    loaded = set(said[-1].split())
+    assert sum("::" in line or ": " in line for line in said) > 100
+    assert {"loaded", "pytest", "biaslab"} <= loaded
+    assert not loaded & {"torch", "transformers", "ray"}
 
 
 def test_everything_public_is_there():

@@ -252,7 +252,7 @@ def test_a_command_of_a_probe_runs(command, tmp_path, monkeypatch, capsys):
     assert pd.read_csv("found.csv")["estimate"].notna().any()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", [each for each in OF_NOTEBOOKS if parsed(each)[1]["only"][0] not in TOO_LONG])
 def test_a_command_of_a_notebook_runs(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -263,7 +263,7 @@ def test_a_command_of_a_notebook_runs(command, tmp_path, monkeypatch, capsys):
     assert list(estimates.parent.glob(f"{name}__*.png"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("item", [f"{paper} {item}" for paper, items in RUN_SMALLER.items() for item in items])
 def test_a_long_command_runs_with_smaller_settings(item, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

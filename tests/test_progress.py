@@ -1,9 +1,6 @@
 """What a notebook keeps of a progress bar."""
 
-import nbformat
-import papermill
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 STUDY = """
 import biaslab as bl
@@ -24,6 +21,10 @@ import biaslab as bl
 
 def kept(tmp_path, *sources):
     """Execute cells and return what each keeps of what it displayed or wrote."""
+    import nbformat
+    import papermill
+    from nbformat.v4 import new_code_cell, new_notebook
+
     kernel = {"name": "python3", "language": "python", "display_name": "Python 3"}
     notebook = new_notebook(cells=[new_code_cell(source) for source in sources], metadata={"kernelspec": kernel})
     nbformat.write(notebook, tmp_path / "given.ipynb")

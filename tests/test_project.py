@@ -3,10 +3,7 @@
 import shutil
 from pathlib import Path
 
-import nbformat
-import papermill
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 import biaslab as bl
 from biaslab.errors import InputError
@@ -32,6 +29,9 @@ print(trials.attrs)
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A project folder, which is the working directory, with notebooks of ours and one study."""
+    import nbformat
+    from nbformat.v4 import new_code_cell, new_notebook
+
     monkeypatch.chdir(tmp_path)
     Path("notebooks").mkdir()
     for name in ("00_tour.ipynb", "position.ipynb"):
@@ -44,6 +44,8 @@ def project(tmp_path, monkeypatch):
 
 def asked(place):
     """Execute the study where a kernel starts in a folder, and return what it says that it asked."""
+    import papermill
+
     executed = papermill.execute_notebook("notebooks/study.ipynb", None, cwd=str(place), progress_bar=False)
     return [output.text for output in executed.cells[-1].outputs if output.output_type == "stream"][-1]
 

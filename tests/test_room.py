@@ -67,7 +67,7 @@ def test_every_python_is_in_the_workflow():
     assert PROJECT["requires-python"] == f">={PYTHONS[0]}"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize(
     "options", [(), ("--resolution", "lowest-direct"), ("--constraint", "constraints.txt")], ids=str
@@ -77,7 +77,7 @@ def test_every_python_finds_wheels(tmp_path, python, options):
     assert {"torch", "transformers", "pandas", "papermill"} <= found.keys()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("python", ["3.11", "3.12"])
 def test_vllm_fits_beside_it(tmp_path, python):
     """An environment of both: `uv pip compile --extra all pyproject.toml` with vllm==0.32 added."""

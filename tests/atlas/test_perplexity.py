@@ -6,11 +6,7 @@ import math
 
 import pandas as pd
 import pytest
-import tokenizers
-import torch
-import transformers
 from hypothesis import given, strategies as st
-from tokenizers import decoders, models, pre_tokenizers
 
 import biaslab as bl
 from biaslab.atlas import carried, perplexity, raw_texts
@@ -26,6 +22,11 @@ SOURCE = ["topical_chat_means"]
 @pytest.fixture(scope="module")
 def reader():
     """A tiny random model that reads bytes."""
+    import tokenizers
+    import torch
+    import transformers
+    from tokenizers import decoders, models, pre_tokenizers
+
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     backend = tokenizers.Tokenizer(models.BPE({letter: at for at, letter in enumerate(alphabet)}, []))
     backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()

@@ -7,10 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-import nbformat
 import pandas as pd
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 from typer.testing import CliRunner
 
 import biaslab as bl
@@ -31,6 +29,9 @@ PROBE = ["probe", "position", "--judge", "simulated:position=1", "--attribute", 
 
 
 def write_notebook(name, *sources, minutes=0):
+    import nbformat
+    from nbformat.v4 import new_code_cell, new_notebook
+
     cells = [new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})]
     cells += [new_code_cell(source.replace("NAME", name)) for source in sources]
     kernel = {"name": "python3", "language": "python", "display_name": "Python 3"}
@@ -157,6 +158,8 @@ def test_figures_says_what_it_made_and_that_nothing_was_asked(capfd):
 
 @pytest.mark.slow
 def test_two_notebooks_at_once():
+    import nbformat
+
     for name in ("one", "two"):
         write_notebook(name, STUDY)
     write_notebook("zenith", "pass", minutes=3)

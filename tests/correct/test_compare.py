@@ -133,7 +133,7 @@ def test_text_answers_are_compared_with_probabilities(data, both):
     assert shift(bl.compare([both[0], trials], metrics=METRIC, progress=False))["n_contexts"] == 12
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("contexts", "studies"), [(24, 100)])
 def test_intervals_of_a_difference_cover_as_often_as_promised(contexts, studies):
     """Of two judges alike that share contexts (one less the type-I error), and of a planted difference."""

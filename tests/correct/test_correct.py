@@ -255,7 +255,7 @@ def test_too_few_labelled_contexts_give_no_interval_and_say_so():
     assert row(few, "judge")["estimate"] == pytest.approx(judge.mean())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["human", "ppi"])
 def test_intervals_cover_as_often_as_promised(kind):
     """A lenient judge, contexts of two to seven items, a quarter of 24 labelled; the full table is in the guide."""

@@ -1,4 +1,7 @@
-"""Tiny generation models: a vocabulary of words, random weights from a configuration."""
+"""Tiny generation models: a vocabulary of words, random weights from a configuration.
+
+What is heavy is imported where it is used: not all tests here need a model.
+"""
 
 import os
 from typing import Any
@@ -6,12 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import tokenizers
-import torch
-import transformers
-from tokenizers import models, pre_tokenizers, processors
-
-from biaslab.distill.policy import Policy
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "LlamaConfig": {},
@@ -45,6 +42,13 @@ FAMILY = {
 
 def make(name="LlamaConfig", words="abcdef", seed=0, spread=0.5, **options):
     """Build a policy whose vocabulary is an end, a beginning and words; ``<eos>`` is special."""
+    import tokenizers
+    import torch
+    import transformers
+    from tokenizers import models, pre_tokenizers
+
+    from biaslab.distill.policy import Policy
+
     vocabulary = {word: i for i, word in enumerate(["<eos>", *words])}
     backend = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=words[0]))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -79,6 +83,11 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "good", "bad", "big", "small", "old
 @pytest.fixture(scope="session")
 def tiny_encoder(tmp_path_factory):
     """A folder with a BERT of three small layers over a few words, random weights."""
+    import tokenizers
+    import torch
+    import transformers
+    from tokenizers import models, pre_tokenizers, processors
+
     vocabulary = tokenizers.Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="[UNK]"))
     vocabulary.pre_tokenizer = pre_tokenizers.Whitespace()
     ends = [("[CLS]", 2), ("[SEP]", 3)]
@@ -112,5 +121,7 @@ def taught():
 @pytest.fixture
 def as_many_threads():
     """The environment of a child process that sums with as many threads as this one, and so to the same last bit."""
+    import torch
+
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     return os.environ | dict.fromkeys(names, str(torch.get_num_threads()))

@@ -7,8 +7,6 @@ import shutil
 
 import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
 
 import biaslab as bl
 from biaslab.core import Choice, Score
@@ -48,6 +46,8 @@ def requests(taught, attribute="merit"):
 
 
 def test_saved_and_loaded_it_scores_the_same(evaluator, taught, tmp_path):
+    from safetensors.torch import load_file
+
     folder = evaluator.save(tmp_path / "e")
     assert sorted(path.name for path in folder.iterdir()) == ["evaluator.json", "evaluator.safetensors"]
     again = load_evaluator(folder)
@@ -92,6 +92,8 @@ def test_a_pickle_is_refused_before_it_runs(name, evaluator, tmp_path):
 
 @pytest.mark.parametrize("dump", [pickle.dumps, None])
 def test_a_pickle_in_disguise_is_refused(dump, evaluator, tmp_path):
+    import torch
+
     folder, ran = evaluator.save(tmp_path / "e"), tmp_path / "ran"
     weights = folder / "evaluator.safetensors"
     weights.write_bytes(dump(Malice(ran))) if dump else torch.save(Malice(ran), weights)
@@ -147,6 +149,9 @@ def test_settings_of_another_type(change, evaluator, tmp_path):
 
 
 def test_weights_that_do_not_fit(evaluator, tmp_path):
+    import torch
+    from safetensors.torch import load_file, save_file
+
     folder = evaluator.save(tmp_path / "e")
     weights = load_file(folder / "evaluator.safetensors")
     bad = {

@@ -92,7 +92,7 @@ def test_the_interval_holds_the_shares_that_a_paired_t_test_does_not_reject(n, b
     assert row["ci_low"] <= row["estimate"] <= row["ci_high"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_share_is_hardly_uncertain_where_both_err_together():
     """Contexts that vary alike for both say nothing about the share; a ratio of independent numbers would."""
     rng = np.random.default_rng(0)
@@ -148,7 +148,7 @@ def test_points_without_a_context_are_those_of_the_data_without_it(population):
     assert (row["ci_high"] - row["ci_low"]) / 2 == pytest.approx(stats.t.ppf(0.975, 7) * error)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_noise_of_the_student_moves_shares_in_sd_and_not_in_points():
     """Student: its teacher's scores, and noise."""
     data = construct_population(48, longest=16)
@@ -402,7 +402,7 @@ def pairs_of(case, sums, unit):
     return Pair.jackknifed(values, len(sums), 0.95)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", sorted(CASES))
 def test_the_jackknife_calls_the_probe_as_it_should(case):
     """What `simulated_studies` computes from sums is what `bias_inheritance` finds with the probe itself."""
@@ -415,7 +415,7 @@ def test_the_jackknife_calls_the_probe_as_it_should(case):
         np.testing.assert_allclose(row[names].astype(float), [getattr(expected, n) for n in names], rtol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("true_share", [1.0, 0.5, 0.0])
 @pytest.mark.parametrize("case", sorted(CASES))
 def test_intervals_hold_the_true_share_and_a_share_of_1_is_rarely_denied(case, true_share):

@@ -9,10 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-import nbformat
 import pandas as pd
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from biaslab.errors import InputError
 from biaslab.parameters import defaults, differing, folder_of, recorded, require_known, types_of
@@ -29,6 +27,13 @@ SMALLER = {
     "inheritance": {"n_recorded": 8},
     "reward": {"steps": 2, "n_samples": 3, "n_taught": 20},
 }
+#: One of each kind, whole, for every push: a tour, a probe, recorded judgements, a model. test_warm_kernel.py executes
+#: the cells of all; `make test-all` has papermill run all.
+OF_EACH_KIND = {"00_tour", "position", "audit", "reward"}
+MARKED = [
+    pytest.param(path, marks=pytest.mark.slow if path.stem in OF_EACH_KIND else pytest.mark.thorough)
+    for path in NOTEBOOKS
+]
 PARAMETERS = {"judge", "dataset", "path", "attributes", "n_contexts", "seed", "store", "out"}
 
 
@@ -71,6 +76,8 @@ def test_there_are_notebooks():
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_committed_clean_with_a_parameters_cell(path):
+    import nbformat
+
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -86,6 +93,8 @@ def test_committed_clean_with_a_parameters_cell(path):
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_misspelt_parameter_is_found_by_the_first_import(path):
     """By what ``import biaslab`` looks at: the cells that were executed until then."""
+    import nbformat
+
     cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     assert "import biaslab" in cells[1]
     names = list(types_of(path))
@@ -105,11 +114,16 @@ def test_a_parameter_is_read_as_the_notebook_has_it():
     assert lists == {"attributes", "budgets", "strategies"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", MARKED, ids=lambda path: path.stem)
 def test_runs_by_itself_from_papermill(path, tmp_path):
+<<<<<<< HEAD
     changed = {"judge": "simulated:position=0.5,noise=1", "n_contexts": 4} | SMALLER.get(path.stem, {})
     done = papermill(path, tmp_path, **changed)
+=======
+    import nbformat
+
+    done = papermill(path, tmp_path, judge="simulated:position=0.5,noise=1", n_contexts=4, **SMALLER.get(path.stem, {}))
+>>>>>>> fast
     assert done.returncode == 0, done.stderr[-3000:]
     figures = tmp_path / "figures" / folder_of(differing(changed, recorded(path)))
     assert list((tmp_path / "figures").iterdir()) == [figures]  # what the notebook came with has the other folder
@@ -128,6 +142,8 @@ def test_runs_by_itself_from_papermill(path, tmp_path):
 
 
 def test_what_is_not_clean_is_found(tmp_path):
+    from nbformat.v4 import new_code_cell, new_notebook, new_output
+
     said = [f"{ROOT}/x", f"key {SECRET}"]
     outputs = [new_output("stream", name="stdout", text=text) for text in said]
     outputs += [new_output("stream", name="stderr", text="FutureWarning: soon"), new_output("error", ename="KeyError")]

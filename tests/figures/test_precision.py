@@ -3,7 +3,6 @@
 import math
 from pathlib import Path
 
-import nbformat
 import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
@@ -106,6 +105,8 @@ def test_the_share_is_that_of_narrow_intervals(tmp_path_factory, halves):
 
 def defaults(notebook):
     """Read the numbers in the cell of parameters."""
+    import nbformat
+
     cells = nbformat.read(notebook, as_version=4).cells
     [tagged] = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
     names: dict[str, object] = {}

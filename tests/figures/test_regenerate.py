@@ -3,10 +3,8 @@
 import sys
 from pathlib import Path
 
-import nbformat
 import pandas as pd
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 from biaslab.errors import InputError, NotebookError, StoreError
 from biaslab.figures.regenerate import list_notebooks, regenerate
@@ -40,6 +38,9 @@ PER_CONTEXT = 6 * 5  # ordered pairs of six candidates
 
 def write_notebook(name, *sources, parameters=PARAMETERS):
     """Write a notebook into ./notebooks; NAME in its sources is its own name."""
+    import nbformat
+    from nbformat.v4 import new_code_cell, new_notebook
+
     cells = [new_code_cell(parameters, metadata={"tags": ["parameters"]})] if parameters else []
     cells += [new_code_cell(source.replace("NAME", name)) for source in sources]
     kernel = {"name": "no such kernel", "language": "python", "display_name": "another machine's kernel"}

@@ -219,7 +219,7 @@ def test_mutations(shared_data, tmp_path):
     assert refused > 2
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_thousands_of_mutations(shared_data, tmp_path):
     """Seeds 1 to 5 were run, ten thousand mutations; one of them each time."""
     read, refused = fuzz(shared_data, tmp_path / "log", 2_000, seed=1)

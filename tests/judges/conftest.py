@@ -1,14 +1,13 @@
-"""Real components, but tiny: tokenizers trained here, random models built from configurations."""
+"""Real components, but tiny: tokenizers trained here, random models built from configurations.
+
+What is heavy is imported where it is used: most tests here need no model.
+"""
 
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-import tokenizers
-import torch
-import transformers
-from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors, trainers
 
 from biaslab.errors import JudgeError
 from biaslab.judges import ray_cluster
@@ -37,6 +36,10 @@ FAMILY = {
 
 
 def _byte_level(**options: Any) -> Any:
+    import tokenizers
+    import transformers
+    from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
+
     backend = tokenizers.Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
@@ -56,6 +59,10 @@ def _byte_level(**options: Any) -> Any:
 
 
 def _metaspace(**options: Any) -> Any:
+    import tokenizers
+    import transformers
+    from tokenizers import decoders, models, pre_tokenizers, processors, trainers
+
     trained = tokenizers.Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizers.Metaspace()
     special = ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"]
@@ -81,6 +88,8 @@ def _metaspace(**options: Any) -> Any:
 
 
 def _randomise(model: Any, seed: int, spread: float = 0.3) -> Any:
+    import torch
+
     generator = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
         if parameter.dim() > 1:
@@ -106,6 +115,8 @@ def make_tokenizer() -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def make_model() -> Callable[..., Any]:
     """Build a tiny random model: the name of a configuration class, then what differs from the common sizes."""
+    import torch
+    import transformers
 
     def make(config: str = "LlamaConfig", seed: int = 0, seq2seq: bool = False, **options: Any) -> Any:
         auto = transformers.AutoModelForSeq2SeqLM if seq2seq else transformers.AutoModelForCausalLM

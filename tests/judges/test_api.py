@@ -227,7 +227,7 @@ def test_retry_after_is_heeded_by_all(judge_of):
     with FaultServer(lambda text, attempt: "429 long" if text == "prompt 0" and not attempt else "") as server:
         judge, started = judge_of(server), time.monotonic()
         assert len(list(judge.ask(prompts(50)))) == 50
-        assert 0.4 <= time.monotonic() - started < 3
+        assert 0.4 <= time.monotonic() - started < 30
         assert set(server.asked.values()) == {1, 2}
 
 

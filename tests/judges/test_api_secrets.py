@@ -11,9 +11,7 @@ import types
 from collections import deque
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 import biaslab as bl
 from biaslab.core import Completion
@@ -167,6 +165,9 @@ def test_a_judge_with_a_key_is_not_pickled(monkeypatch):
 
 @pytest.mark.slow
 def test_notebook_output(tmp_path, monkeypatch):
+    import nbformat
+    from nbformat.v4 import new_code_cell, new_notebook
+
     monkeypatch.setenv("BIASLAB_API_KEY", KEY)
     with FaultServer(lambda text, attempt: "401" if "bad" in text else "") as server:
         cells = [

@@ -114,6 +114,7 @@ def test_position_end_to_end(judge, tmp_path):
     assert again.attrs["asked"] == 0
 
 
+@pytest.mark.thorough
 def test_consistency_of_sampled_answers_end_to_end(judge, tmp_path):
     data = bl.load_dataset("graded", limit=1)
     design = {"scales": ["1-5"], "joint": False, "replicates": 2, "n_candidates": 1, "max_tokens": 4}
@@ -146,6 +147,7 @@ def short(tmp_path):
     return tmp_path / "short.csv"
 
 
+@pytest.mark.thorough
 def test_every_probe_ends_in_estimates(served, short, tmp_path):
     """The column "text only" of `tests/test_every_judge.py`, by a real server that refuses log-probabilities."""
     judge = bl.load_judge("api:{}@{}?max_tokens=6&max_concurrency=2".format(*served))
@@ -168,6 +170,7 @@ def test_every_probe_ends_in_estimates(served, short, tmp_path):
     judge.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")  # so small a model is not always read
 def test_a_card_ends_with_a_page(served, short, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

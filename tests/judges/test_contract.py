@@ -9,7 +9,6 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import KINDS, Choice, Completion, Judge, Likelihood, Score, Stoppable
-from biaslab.distill import EvaluatorJudge, train
 from biaslab.errors import UnsupportedRequestError
 from biaslab.judges.api import ApiJudge, Patience
 from biaslab.judges.exported import ExportedJudge
@@ -27,8 +26,9 @@ OTHERS = {Choice: QUESTIONS[0], Completion: TEXTS[0], Likelihood: Likelihood("a 
 
 def judge_classes():
     """Name every public class of the package with methods `ask` and `check`, protocols aside."""
-    for path in sorted(Path(bl.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    sources = (path.read_text(encoding="utf-8") for path in sorted(Path(bl.__file__).parent.rglob("*.py")))
+    for source in (each for each in sources if "def ask(" in each and "def check(" in each):
+        for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 methods = {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)}
                 protocol = any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
@@ -90,6 +90,8 @@ class Known:
             judge.close()
 
     def EvaluatorJudge(self, get):  # noqa: N802
+        from biaslab.distill import EvaluatorJudge, train
+
         taught = get("taught")
         made = train(taught, encoder=get("tiny_encoder"), epochs=1, hidden=(4,), progress=False)
         shown = zip(*(taught[name][:3] for name in ("text", "source", "reference")), strict=True)
@@ -106,7 +108,6 @@ def known(request):
     yield from getattr(Known(), request.param)(request.getfixturevalue)
 
 
-@pytest.mark.slow
 def test_every_judge_that_is_known_is_found():
     assert {name for name in vars(Known) if not name.startswith("_")} == set(judge_classes())
 

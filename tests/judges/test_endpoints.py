@@ -65,6 +65,11 @@ def prompts(count, word="prompt"):
     return [Completion(f"{word} {number}", max_tokens=8) for number in range(count)]
 
 
+def fails_once(text, attempt):
+    """The script of a server that is asked first and fails once: whatever the clock does, another one is asked, too."""
+    return "500" if text == "prompt 0" and not attempt else ""
+
+
 def texts(answers):
     return {request.messages[0].content: reply.text for request, reply in answers}
 
@@ -154,12 +159,12 @@ def test_nobody_there_is_said_of_all(judge_of):
     judge, began = judge_of(one, other, patience=Patience(reach=0.3, first_wait=0.05)), time.monotonic()
     with pytest.raises(UnreachableError, match=rf"nothing answers at ({one}|{other})"):
         list(judge.ask(prompts(3)))
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 30
 
 
 def test_a_request_that_fails_at_one_goes_to_the_other(judge_of):
     with FaultServer(lambda text, attempt: "500") as broken, FaultServer(latency=0.02) as good:
-        judge = judge_of(good, broken, patience=Patience(retries=1, first_wait=0.001))
+        judge = judge_of(broken, good, patience=Patience(retries=1, first_wait=0.001))
         assert len(list(judge.ask(prompts(40)))) == 40
         assert set(good.asked.values()) == {1}
         assert sum(broken.asked.values()) > 0
@@ -167,11 +172,11 @@ def test_a_request_that_fails_at_one_goes_to_the_other(judge_of):
 
 def test_what_the_server_refuses_for_good_ends_the_run(judge_of):
     with (
-        FaultServer() as good,
         FaultServer(lambda text, attempt: "403") as other,
+        FaultServer() as good,
         pytest.raises(ServerError, match="may not use this model"),
     ):
-        list(judge_of(good, other).ask(prompts(50)))
+        list(judge_of(other, good).ask(prompts(50)))
 
 
 def test_a_pause_of_one_is_not_the_others(judge_of):
@@ -204,8 +209,8 @@ def test_different_models_are_refused_before_they_are_mixed(judge_of, models, wo
 
 def test_other_builds_at_the_endpoints_are_warned_of(judge_of):
     with (
-        FaultServer(latency=0.01) as one,
-        FaultServer(lambda text, attempt: "changed", latency=0.01) as other,
+        FaultServer(fails_once) as one,
+        FaultServer(lambda text, attempt: "changed") as other,
         pytest.warns(ModelChangedWarning, match="fp_two"),
     ):
         list(judge_of(one, other).ask(prompts(30)))
@@ -234,7 +239,7 @@ def test_wrong_addresses_are_named(given, words):
 
 
 def test_each_address_has_its_own_key(judge_of):
-    with FaultServer() as one, FaultServer() as other:
+    with FaultServer(fails_once) as one, FaultServer() as other:
         urls = [
             server.url.replace("http://", f"http://{name}:pass-word-{name}@")
             for name, server in (("a", one), ("b", other))

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from biaslab.core import Choice
@@ -19,7 +18,6 @@ from biaslab.judges.api.exact_labels import MOST_NAMED, ExactLabels
 from biaslab.judges.api.faults import Fault, NoAnswer
 from biaslab.judges.api.label_trie import LabelTrie
 from biaslab.judges.api.wire import CHAT, Wire
-from biaslab.judges.encoding import Encoder
 
 HERE = Path(__file__).parent
 TRAFFIC = runpy.run_path(str(HERE / "traffic.py"))
@@ -53,10 +51,14 @@ class Served:
     """The routes of vLLM that exact labels need, over a tiny model and a real tokenizer, within this process."""
 
     def __init__(self, model, tokenizer, named=True, drift=0.0):
+        from biaslab.judges.encoding import Encoder
+
         self.model, self.tokenizer, self.encoder = model, tokenizer, Encoder(tokenizer)
         self.named, self.drift, self.posts = named, drift, []
 
     def levels(self, ids):
+        import torch
+
         with torch.no_grad():
             return self.model(torch.tensor([list(ids)])).logits[0, -1].double().log_softmax(-1)
 

@@ -5,13 +5,11 @@ from functools import cache
 
 import pytest
 from hypothesis import given, strategies as st
-from tokenizers import AddedToken
 
 from biaslab import prompts
 from biaslab.core import Message, as_messages
 from biaslab.edits import available
 from biaslab.edits.fake_turns import TURNS
-from biaslab.judges.encoding import Encoder
 from biaslab.prompts.defences import SOURCES, defend, shield
 
 CHATML = """\
@@ -67,6 +65,10 @@ KINDS = ["byte_level", "metaspace"]
 
 @pytest.fixture(scope="module")
 def encoder_of(make_tokenizer):
+    from tokenizers import AddedToken
+
+    from biaslab.judges.encoding import Encoder
+
     @cache
     def make(family, kind, every=False):
         """Encode for a family, with its own control tokens or with those of every family."""

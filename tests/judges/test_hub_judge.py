@@ -10,12 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
-from transformers import GenerationConfig
 
 from biaslab.core import Choice, Completion, Message
 from biaslab.judges.local import LocalJudge
-from biaslab.judges.prefix_tree import TreeScorer
 
 ROOT = Path(__file__).resolve().parents[2]
 HUB_NAME = "Qwen/Qwen2.5-0.5B-Instruct"
@@ -42,6 +39,9 @@ QUESTION = "Which summary is better, Summary A or Summary B?"
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory, make_model, make_tokenizer):
     """A folder with what the hub has of the model: bfloat16 weights, tokenizer with a template, generation settings."""
+    import torch
+    from transformers import GenerationConfig
+
     tokenizer = make_tokenizer(chat_template=TEMPLATE)
     ends = [tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids("<|endoftext|>")]
     model = make_model("Qwen2Config", **SHAPE, eos_token_id=ends[0], pad_token_id=ends[1]).to(torch.bfloat16)
@@ -65,6 +65,8 @@ def hub_cache(tmp_path_factory, checkpoint):
 
 def by_hand(judge, messages, written=()):
     """Log-probabilities of the token after a prompt and what is written already, from transformers alone."""
+    import torch
+
     model, tokenizer = judge._loaded
     prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     ids = [*tokenizer(prompt, add_special_tokens=False)["input_ids"], *written]
@@ -73,6 +75,8 @@ def by_hand(judge, messages, written=()):
 
 
 def test_a_label_is_as_likely_as_transformers_says(checkpoint):
+    from biaslab.judges.prefix_tree import TreeScorer
+
     judge = LocalJudge(str(checkpoint))
     asked = [Choice(f"{QUESTION} {i}", ("Summary A", "Summary B")) for i in range(4)]
     found = dict(judge.ask(asked))

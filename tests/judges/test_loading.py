@@ -9,7 +9,6 @@ import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-import torch
 from safetensors import SafetensorError
 
 from biaslab.core import Choice
@@ -33,6 +32,8 @@ def save(path, model, tokenizer):
 
 
 def test_a_folder(folder, make_judge):
+    import torch
+
     judge = LocalJudge(str(folder))
     [(_, reply)] = judge.ask([REQUEST])
     [(_, wanted)] = make_judge().ask([REQUEST])
@@ -49,6 +50,8 @@ def test_an_encoder_decoder_folder(tmp_path, make_model, metaspace):
 
 
 def test_a_dtype(folder):
+    import torch
+
     judge = LocalJudge(str(folder), dtype="bfloat16", device="cpu")
     [(_, reply)] = judge.ask([REQUEST])
     assert judge._loaded[0].dtype == torch.bfloat16
@@ -103,6 +106,8 @@ def test_the_embedded_wheel_is_missing(monkeypatch):
 
 
 def test_the_embedded_encoder():
+    import torch
+
     source = loading.find_model("minilm-l6")
     assert (source.name, source.gguf_file, len(source.revision)) == ("minilm-l6", None, 16)
     model, tokenizer = loading.load_headless(source, safe=True)
@@ -113,6 +118,8 @@ def test_the_embedded_encoder():
 
 
 def test_weights_that_are_no_safetensors_can_be_refused(tmp_path, make_model, byte_level):
+    import torch
+
     model = make_model(vocab_size=len(byte_level)).model
     folder = save(tmp_path / "old", model, byte_level)
     torch.save(model.state_dict(), folder / "pytorch_model.bin")
@@ -240,6 +247,8 @@ def cache(tmp_path, monkeypatch):
 
 
 def test_a_model_is_unpacked_once(cache, make_model, byte_level):
+    import torch
+
     loads = []
 
     def load():
@@ -299,6 +308,8 @@ def test_a_failed_load_leaves_nothing(cache):
 
 @pytest.mark.slow
 def test_the_embedded_judge_unpacked_is_the_one_in_the_file(cache, capsys):
+    import torch
+
     source = loading.find_model(loading.EMBEDDED)
     packed, its_tokenizer = loading._read(source, "float32", "cpu", loading._generating)
     model, tokenizer = loading.load_model(source, "float32", "cpu")

@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-import torch
 from hypothesis import given, settings, strategies as st
 
 from biaslab.core import Choice, Completion, Judge, Likelihood, as_messages
@@ -18,16 +17,18 @@ from biaslab.store import Store
 LABELS = ("1", "10", "2", "Summary A", "Summary B")
 
 
-@torch.inference_mode()
 def choice_by_hand(judge, request):
     """Eq. 3 with a terminator, written down directly: plain tokenizer calls, one forward pass a label."""
+    import torch
+
     model, tokenizer = judge._loaded
     turns = [{"role": m.role, "content": m.content} for m in request.messages]
     prompt = tokenizer.apply_chat_template(turns, tokenize=True, add_generation_prompt=True, return_dict=False)
     encoded = [tokenizer(label, add_special_tokens=False).input_ids for label in request.labels]
     values = []
     for label, ids in zip(request.labels, encoded, strict=True):
-        logprobs = model(input_ids=torch.tensor([[*prompt, *ids]])).logits[0].double().log_softmax(-1)
+        with torch.inference_mode():
+            logprobs = model(input_ids=torch.tensor([[*prompt, *ids]])).logits[0].double().log_softmax(-1)
         value = sum(float(logprobs[len(prompt) - 1 + i, token]) for i, token in enumerate(ids))
         ends = []
         for index in range(len(tokenizer)):
@@ -168,15 +169,17 @@ def test_windows_bound_what_is_held(judge, monkeypatch):
     assert all(rest[r].logprobs == pytest.approx(whole[r].logprobs, abs=1e-4) for r in rest)
 
 
-@torch.inference_mode()
 def test_likelihood_equals_an_independent_computation(judge, byte_level):
+    import torch
+
     model = judge._loaded[0]
     for given_text in ("", "The council said:"):
         request = Likelihood(" it should stay open.", given=given_text)
         [(_, reply)] = judge.ask([request])
         before = byte_level(given_text, add_special_tokens=False).input_ids
         ids = byte_level(request.text, add_special_tokens=False).input_ids
-        logprobs = model(input_ids=torch.tensor([before + ids])).logits[0].log_softmax(-1)
+        with torch.inference_mode():
+            logprobs = model(input_ids=torch.tensor([before + ids])).logits[0].log_softmax(-1)
         start = max(len(before), 1)
         wanted = [float(logprobs[at - 1, (before + ids)[at]]) for at in range(start, len(before + ids))]
         assert reply.logprobs == pytest.approx(wanted, abs=1e-4)
@@ -274,6 +277,8 @@ def test_a_request_that_does_not_fit_is_named(make_judge):
 
 def cramp(judge, tokens):
     """Let the last layer run out of memory above some tokens."""
+    import torch
+
     layer, failures = judge._loaded[0].model.layers[-1], []
     original = layer.forward
 
@@ -303,12 +308,14 @@ class TestEncoderDecoder:
     def seq2seq(self, make_judge, metaspace, config, options):
         return make_judge(metaspace, config=config, seq2seq=True, **options)
 
-    @torch.inference_mode()
     def logprobs(self, judge, source, target):
         """Encoder reads the source, the decoder its start token, the beginning of sequence and the target."""
+        import torch
+
         model, tokenizer = judge._loaded
         decoder = [judge._loaded[0].config.decoder_start_token_id, tokenizer.bos_token_id, *target]
-        output = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([decoder]))
+        with torch.inference_mode():
+            output = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([decoder]))
         return output.logits[0].log_softmax(-1)[1:]
 
     def source(self, judge, text):
@@ -374,12 +381,14 @@ def test_the_embedded_judge_answers(embedded):
     assert "Paris" in next(reply.text for request, reply in replies.items() if isinstance(request, Completion))
 
 
-@torch.inference_mode()
 def choice_by_hand_with(judge, request):
     """As `choice_by_hand`, from the encoded sequences: the vocabulary is too large to decode token by token."""
+    import torch
+
     values = []
     for sequence in judge._encode(request):
-        logprobs = judge._loaded[0](input_ids=torch.tensor([sequence.ids])).logits[0].log_softmax(-1)
+        with torch.inference_mode():
+            logprobs = judge._loaded[0](input_ids=torch.tensor([sequence.ids])).logits[0].log_softmax(-1)
         total = sum(float(logprobs[at - 1, sequence.ids[at]]) for at in range(sequence.start, len(sequence.ids)))
         values.append(total + float(logprobs[-1, list(sequence.terminators.ids)].logsumexp(0)))
     return values

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from runpy import run_path
 
@@ -17,7 +18,7 @@ import biaslab as bl
 from biaslab.core import Completion, Encoding
 from biaslab.errors import InputError, PromptTooLongError
 
-ray = pytest.importorskip("ray", reason="replicas need Ray: pip install 'biaslab[ray]'")
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="replicas need Ray: pip install 'biaslab[ray]'")
 FaultServer = run_path(str(Path(__file__).with_name("fault_server.py")))["FaultServer"]
 PROBE = bl.probes.Position(["fluency"], [1], n_pairs=2)
 DRIVER = """
@@ -229,6 +230,8 @@ class TestReplicas:
             assert dict(around.ask(planned(graded.head(1)))) == dict(plain.ask(planned(graded.head(1))))
 
     def test_a_cluster_that_is_there_is_joined_and_left_as_it_is(self, monkeypatch):
+        import ray
+
         monkeypatch.setenv("RAY_ADDRESS", ray.get_runtime_context().gcs_address)
         done = subprocess.run([sys.executable, "-c", JOINED], capture_output=True, text=True, check=False)
         assert (done.stdout, done.stderr) == ("240 False\n", "")  # nothing of Ray's own is printed
@@ -236,6 +239,8 @@ class TestReplicas:
         assert ray.cluster_resources()
 
     def test_more_gpus_than_there_are_is_told(self):
+        import ray
+
         if ray.is_initialized() and ray.cluster_resources().get("GPU"):
             pytest.skip("this machine has GPUs")
         with pytest.raises(InputError, match=r"gpus is 1.0, allowed: at most 0: this machine has 0 GPUs for 2"):

@@ -81,7 +81,7 @@ def value_and_error(made):
     return found, spread / math.sqrt(len(sums))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_probe_finds_the_truth_on_average(graded, name):
     planted, options = PLANTED[name]

@@ -13,9 +13,6 @@ import time
 import urllib.request
 from pathlib import Path
 
-import torch
-import transformers
-
 from biaslab.core import Choice
 from biaslab.judges.loading import find_model, load_model
 
@@ -33,6 +30,9 @@ REQUESTS = (
 
 def tiny_model(folder):
     """Save a small random Llama with the embedded judge's tokenizer; return both."""
+    import torch
+    import transformers
+
     tokenizer = load_model(find_model("smollm2-135m"), "float32", "cpu")[1]
     config = transformers.LlamaConfig(
         vocab_size=len(tokenizer),
@@ -92,6 +92,8 @@ def serving(python, folder, log, *options):
 
 def expected(model, tokenizer, request):
     """Log-probabilities of labels by transformers, path by path: P(it is written) less P(another goes on from it)."""
+    import torch
+
     last = request.messages[-1]
     turns = [message._asdict() for message in request.messages]
     begun = {"continue_final_message": True} if last.role == "assistant" else {"add_generation_prompt": True}

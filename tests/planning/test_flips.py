@@ -54,7 +54,7 @@ def test_a_simulated_study_shifts_by_what_is_planned():
     assert null["estimate"].mean() == pytest.approx(0.5, abs=0.003)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_with_few_flips_the_power_is_less_than_a_normal_distribution_promises():
     found = three_pairs(1)
     assert found.power(0.03, 8) < Spread(found.deviation, 1.0, "").power(0.03, 8)
@@ -73,7 +73,7 @@ def test_a_shift_beyond_what_the_flips_allow_is_refused_with_the_largest():
         found.required(0.3)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_contexts_that_are_planned_reach_the_power(trials):
     found = assumed_flips(PROBE, trials, 0.1)
     contexts = found.required(0.04)

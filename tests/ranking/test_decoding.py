@@ -213,7 +213,7 @@ def test_unknown_decodings_are_refused():
         fit_bradley_terry(Comparisons.of(["a", "b"], [0], [1], [0.5]), prior=0)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_rank_intervals_narrow_with_comparisons_and_hold_the_truth():
     rng = np.random.default_rng(0)
     scores, held, widths = np.linspace(0, 3, 8), [], {16: [], 56: []}

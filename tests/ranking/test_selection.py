@@ -159,7 +159,7 @@ def test_places_give_way_to_what_says_more():
     assert error["adaptive"] < 0.7 * error["random"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("bias", [0.0, 2.0])
 def test_adaptive_needs_at_most_four_fifths_of_random(bias):
     """16 candidates, hard decisions with noise, scores over 1-5: R for 90 % and 95 % of the agreement of all pairs."""

@@ -122,7 +122,7 @@ def test_it_is_noted_where_more_is_missing_with_the_better_one_first():
     assert note_missing_pairs(trials) == ""
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("contexts", [24, 100])
 def test_bounds_cover_and_hedge_where_the_interval_does_not(contexts):
     """A fifth is lost, three times as often where the second would be said: P(A) is ½, and the interval misses it."""

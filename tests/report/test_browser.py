@@ -11,7 +11,6 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-import nbformat
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,6 +36,8 @@ def browser():
 @pytest.fixture
 def jupyter(tmp_path):
     """JupyterLab on a copy of the tour that asks a simulated judge; yields the notebook's address."""
+    import nbformat
+
     tour = nbformat.read(ROOT / "notebooks" / "00_tour.ipynb", as_version=4)
     [parameters] = [cell for cell in tour.cells if "parameters" in cell.metadata.get("tags", [])]
     parameters.source += '\njudge = "simulated:position=0.5,noise=1"'
@@ -79,6 +80,8 @@ def _wait_for(address, process, log):
 
 @pytest.mark.slow
 def test_the_tour_runs_in_jupyterlab(browser, jupyter, tmp_path):
+    import nbformat
+
     node, chromium, environment = browser
     picture = tmp_path / "tour.png"
     command = [node, str(SCRIPT), jupyter, chromium, str(picture)]

@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, strategies as st
-from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from biaslab.errors import InputError, ModelLoadError
 from biaslab.scoring import bert_scores, load_encoder
@@ -18,6 +16,7 @@ TEXTS = ["the cat sat on the mat .", "a dog ran", "the", "a dog sat on the cat .
 
 def tokenizer(special=True):
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
 
     made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -30,6 +29,9 @@ def tokenizer(special=True):
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
+    import torch
+    from transformers import BertConfig, BertModel
+
     folder = tmp_path_factory.mktemp("bert")
     torch.manual_seed(0)
     config = BertConfig(num_hidden_layers=4, max_position_embeddings=18, initializer_range=0.5, **SIZES)
@@ -40,6 +42,9 @@ def bert(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory):
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
     folder = tmp_path_factory.mktemp("llama")
     torch.manual_seed(0)
     LlamaForCausalLM(LlamaConfig(num_hidden_layers=3, initializer_range=0.5, **SIZES)).save_pretrained(folder)
@@ -78,6 +83,8 @@ def test_rarity_is_plus_one_smoothed():
 
 def test_vectors_are_those_of_each_text_alone(bert):
     """Batches and padding change nothing; special tokens are seen by the model and not returned."""
+    import torch
+
     encoder = load_encoder(str(bert))
     assert (encoder.layer, encoder.window, encoder.name) == (3, 16, f"{bert.name}, layer 3")
     encoded = encoder.encode(TEXTS)
@@ -90,6 +97,8 @@ def test_vectors_are_those_of_each_text_alone(bert):
 
 
 def test_a_causal_model_gives_its_last_states_after_a_beginning(llama):
+    import torch
+
     encoder = load_encoder(str(llama))
     assert encoder.layer == 3
     [found] = encoder.encode(["a dog ran"])

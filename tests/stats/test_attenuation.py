@@ -56,7 +56,7 @@ def test_a_loss_that_is_there_is_found_whatever_the_order():
     assert np.isnan(share.p_value)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("contexts", "k"), [(8, 3), (24, 2), (24, 3)])
 def test_type_one_error_and_coverage_are_as_promised(contexts, k):
     """120 studies: a share outside these limits has a chance below 1 in 1000 where the level is .05."""

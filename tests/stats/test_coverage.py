@@ -12,7 +12,7 @@ from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import alpha_difference, estimate_alpha
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 STUDIES = 600
 SLACK = 2.6 * np.sqrt(0.05 * 0.95 / STUDIES)  # Monte-Carlo error of a share of .05
 

@@ -208,7 +208,7 @@ def test_a_judge_fair_to_quality_is_not_accused(estimate):
     assert naive > 0.15
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("crowd", [False, True])
 @pytest.mark.parametrize("contexts", [8, 24])
 def test_type_i_error_and_coverage_with_three_annotators(contexts, crowd):

@@ -110,7 +110,7 @@ def both(sizes, effects, correlation, studies=600, seed=1):
     return [error_and_power(np.array(q), metric, true) for q in ways]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_a_reader_takes_for_found_is_false_in_one_of_twenty_at_most():
     """Source and recipe truly lose agreement, in all their cells: .05 of cells would be .25 of metrics."""
     effects = np.zeros(len(CARD))
@@ -121,7 +121,7 @@ def test_what_a_reader_takes_for_found_is_false_in_one_of_twenty_at_most():
     assert power > 0.99
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("metrics", "cells"), [(5, 8), (8, 4), (16, 1), (16, 4)])
 def test_error_is_kept_and_power_too_where_cells_agree(metrics, cells):
     effects = np.zeros(metrics)
@@ -131,7 +131,7 @@ def test_error_is_kept_and_power_too_where_cells_agree(metrics, cells):
     assert power > before - 0.02
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.95])
 def test_where_nothing_is_true_little_is_found(correlation):
     _, (error, _) = both(CARD, np.zeros(len(CARD)), correlation)

@@ -277,7 +277,7 @@ def test_refuses_what_has_no_meaning(call):
         call()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("contexts", [8, 24, 100])
 @pytest.mark.parametrize("share", [0, 0.2])
 def test_levels_and_coverage(contexts, share):

@@ -100,7 +100,7 @@ def flipping(rng, contexts, flips, first, size=3, spread=9.0):
     return context, np.where(flip[:, None] > 0, up[:, None], np.column_stack([side, 1 - side]))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("contexts", [24, 100])
 @pytest.mark.parametrize(
     ("flips", "first"), [(0.02, 1.0), (0.08, 1.0), (0.16, 0.5), (0.16, 1.0), (0.9, 0.9), (0.96, 1.0)]

@@ -254,7 +254,7 @@ def test_a_wanted_bootstrap_is_kept_and_without_a_null_there_is_no_test():
     assert ratios(8)[0].estimate(Resampling()).method == "t over contexts"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("contexts", [8, 24, 100])
 @pytest.mark.parametrize("rate", [0.5, 0.8])
 def test_type_one_error_and_coverage_hold(contexts, rate):

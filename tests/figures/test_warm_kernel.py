@@ -1,0 +1,49 @@
+"""The cells of every notebook, one notebook after the other in one kernel: what is imported once is imported for all."""
+
+import runpy
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+SHARED = runpy.run_path(str(Path(__file__).with_name("test_notebooks.py")))
+NOTEBOOKS = [path for path in SHARED["NOTEBOOKS"] if path.stem not in SHARED["OF_EACH_KIND"]]
+#: Begin as in a kernel that has just started, in a folder of one's own; what was imported stays.
+ANEW = """
+import os, matplotlib.pyplot
+os.chdir({folder!r})
+matplotlib.pyplot.close("all")
+get_ipython().reset()
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    from jupyter_client.manager import KernelManager
+
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel(cwd=str(tmp_path_factory.mktemp("kernel")))
+    yield manager
+    manager.shutdown_kernel(now=True)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_its_cells_run_and_draw(kernel, path, tmp_path):
+    import nbformat
+    from nbclient import NotebookClient
+    from papermill.iorw import load_notebook_node
+    from papermill.parameterize import parameterize_notebook
+
+    wanted = {"judge": "simulated:position=0.5,noise=1", "n_contexts": 4} | SHARED["SMALLER"].get(path.stem, {})
+    notebook = parameterize_notebook(load_notebook_node(str(path)), wanted)
+    beginning = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(ANEW.format(folder=str(tmp_path)))])
+    for each in (beginning, notebook):
+        NotebookClient(each, km=kernel, timeout=600).execute()
+    figures = list((tmp_path / "figures").rglob("*.png"))
+    assert figures
+    for figure in figures:
+        frame = pd.read_csv(figure.with_suffix(".csv"))
+        assert frame["estimate"].notna().any()
+    assert SHARED["unclean"](notebook, tmp_path) == []
