@@ -17,7 +17,7 @@ from biaslab.stats.estimate import is_rounding
 Level = Literal["context", "dataset", "system"]
 Method = Literal["spearman", "kendall", "pearson"]
 Vector = npt.NDArray[np.float64]
-DIGITS = 9
+DIGITS = 12
 _LARGE = 64  # candidates of a context; beyond, comparing all pairs is slower than sorting
 
 
@@ -60,7 +60,7 @@ def correlation(
         *context*: over the candidates of each context, averaged over the contexts where both scores vary (the
         papers' "summary-level"). *dataset*: over all candidates, pooled. *system*: over the systems' means.
     method : {"spearman", "kendall", "pearson"}
-        Spearman's ρ with midranks, Kendall's τ-b, or Pearson's r. Scores that differ by less than 1e-9 of
+        Spearman's ρ with midranks, Kendall's τ-b, or Pearson's r. Scores that differ by less than 1e-12 of
         the largest are ties: rounding in the last bit of a mean is no difference.
     context, system : str
         Columns of the context and of the system, read at the level of that name.

@@ -116,14 +116,10 @@ def test_a_parameter_is_read_as_the_notebook_has_it():
 
 @pytest.mark.parametrize("path", MARKED, ids=lambda path: path.stem)
 def test_runs_by_itself_from_papermill(path, tmp_path):
-<<<<<<< HEAD
-    changed = {"judge": "simulated:position=0.5,noise=1", "n_contexts": 4} | SMALLER.get(path.stem, {})
-    done = papermill(path, tmp_path, **changed)
-=======
     import nbformat
 
-    done = papermill(path, tmp_path, judge="simulated:position=0.5,noise=1", n_contexts=4, **SMALLER.get(path.stem, {}))
->>>>>>> fast
+    changed = {"judge": "simulated:position=0.5,noise=1", "n_contexts": 4} | SMALLER.get(path.stem, {})
+    done = papermill(path, tmp_path, **changed)
     assert done.returncode == 0, done.stderr[-3000:]
     figures = tmp_path / "figures" / folder_of(differing(changed, recorded(path)))
     assert list((tmp_path / "figures").iterdir()) == [figures]  # what the notebook came with has the other folder

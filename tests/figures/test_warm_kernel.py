@@ -1,4 +1,4 @@
-"""The cells of every notebook, one notebook after the other in one kernel: what is imported once is imported for all."""
+"""The cells of every notebook, one after the other in one kernel: what is imported once is imported for all."""
 
 import runpy
 from pathlib import Path

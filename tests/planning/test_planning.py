@@ -237,12 +237,33 @@ def test_pilots_that_say_nothing(data):
     with pytest.raises(InputError, match="pilot="):
         plan(PROBE, Silent(), unrated, effect=0.1)
     one_sided = bl.collect(PROBE, bl.SimulatedJudge(data, position=50), data, progress=False)
-    with pytest.raises(InputError, match="that vary"):
-        plan(PROBE, Silent(), data, effect=0.1, pilot=one_sided)
+    with pytest.raises(InputError, match="that vary"):  # the logit has no bounds
+        plan(PROBE, Silent(), data, effect=0.1, metric="first_position_logit", pilot=one_sided)
     with pytest.raises(InputError, match="6 contexts"):
         plan(PROBE, Silent(), data.head(3), effect=0.1)
     with pytest.raises(TrialsError):
         plan(PROBE, Silent(), data, effect=0.1, pilot=one_sided.drop(columns="value"))
+
+
+def test_a_pilot_without_variation_plans_what_equal_contexts_exclude(data):
+    """0 of G contexts differ: at most a share of 1 − (α/2)^(1/G) does, each by ½ at most."""
+    pilot = bl.collect(PROBE, bl.SimulatedJudge(data), data, progress=False)
+    planned = plan(PROBE, Silent(), data, effect=0.05, pilot=pilot)
+    assert 0.5 * (1 - 0.025 ** (1 / planned.contexts)) <= 0.05 < 0.5 * (1 - 0.025 ** (1 / (planned.contexts - 1)))
+    assert str(planned).startswith("To exclude a shift of 0.05 in first_position_rate (α = 0.05)")
+    assert plan(PROBE, Silent(), data, contexts=96, pilot=pilot).excluded == pytest.approx(0.0188, abs=1e-4)
+
+
+@given(SPREADS, st.integers(6, 500), POWERS)
+def test_what_a_plan_excludes_is_excluded_that_often(spread, contexts, power):
+    """Of normal contexts: the interval of an unbiased judge lies within ± the shift, computed from the t distribution."""
+    shift, entering = spread.excludable(contexts, power), int(contexts * spread.share + 1e-9)
+    if math.isnan(shift):
+        assert entering < 6
+        return
+    error = spread.deviation / math.sqrt(entering)
+    room = shift / error - stats.t.ppf(0.975, entering - 1)
+    assert 2 * stats.t.cdf(room, entering - 1) - 1 == pytest.approx(power)
 
 
 def test_probes_that_the_simulated_judge_cannot_answer_need_a_pilot(data):

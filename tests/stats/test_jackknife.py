@@ -79,7 +79,7 @@ def test_studentised_interval_of_a_mean_is_students():
 def test_a_difference_uses_the_same_resamples():
     found = cluster_difference(weighted_mean, lambda w: weighted_mean(w) - 0.25, 30, FEW)
     assert (found.estimate, found.ci_low, found.ci_high) == pytest.approx((0.25, 0.25, 0.25))
-    assert "do not vary" in found.note
+    assert "no variation" in found.note
 
 
 def test_undefined_is_nan_with_a_reason():
