@@ -13,7 +13,7 @@ from biaslab.stats import LEADING, TRAILING
 
 #: What estimators say beside an estimate.
 NOTES = {
-    "contexts do not vary: no detectable effect can be stated",
+    "no variation between contexts",
     "the coverage of the interval is not established",
     "ranks of systems jump: no test, and the coverage of the interval is not established",
     "own texts may be better or worse: compare with people's judgements of the same texts",
