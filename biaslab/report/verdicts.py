@@ -111,7 +111,7 @@ def findings(
         The estimates with ``q_value`` over the rows here that have a test and a null (see `biaslab.stats.corrected`)
         and ``finding``: *above* or *below* the null (q is below .05, and the interval does not contain the null),
         *none* (the interval excludes every shift that matters), *blind* (inconclusive: anything else, see ``doubt``) or
-        *untested*; with ``slight`` (found, but nearer to the null than what matters), ``hedge`` (what else could
+        *untested*; with ``slight`` (found, but the interval excludes every shift that matters), ``hedge`` (what else could
         explain it, see `biaslab.report.hedges`), ``null``, ``matters``, ``cell`` (the attribute and what else tells
         rows apart), ``standing`` (among the judges of the reference), ``words`` (the verdict) and ``sentence``.
 
@@ -147,8 +147,7 @@ def findings(
         size = wanted.get(record["metric"], metric.matters)
         finding, doubt = _finding(record, metric.null, size)
         where = cell(record, names[record["judge"], record["probe"], record["metric"]])
-        shift = abs(record["estimate"] - metric.null) if metric.null is not None else math.nan
-        slight = finding in ("above", "below") and size is not None and is_above(size, shift)
+        slight = finding in ("above", "below") and _excludes(record, metric.null, size)
         hedge = "; ".join(hedges(record, metric.null, finding, size))
         told = (record["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
         what = ", ".join(map(str, filter(None, told)))
@@ -200,8 +199,14 @@ def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) 
         return ("none", "") if _unseen(record) < RARE else ("blind", "few")
     if size is None:
         return ("none", "") if record["mde"] > 0 else ("blind", "unknown")
-    excluded = is_above(low, null - size) and is_above(null + size, high)
-    return ("none", "") if excluded else ("blind", "wide")
+    return ("none", "") if _excludes(record, null, size) else ("blind", "wide")
+
+
+def _excludes(record: Mapping[Any, Any], null: float | None, size: float | None) -> bool:
+    """Return whether the interval excludes every shift that matters."""
+    if null is None or size is None:
+        return False
+    return is_above(record["ci_low"], null - size) and is_above(null + size, record["ci_high"])
 
 
 def _is_never(record: Mapping[Any, Any], size: float | None) -> bool:
@@ -240,7 +245,7 @@ def _words(record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: 
     if finding == "none":
         return _nothing(record, metric, size)
     words = (metric.above if finding == "above" else metric.below) or f"{finding} {fair(metric.null)}"
-    return words if not slight or size is None else f"{words}, but less than what matters ({written(size)})"
+    return words if not slight or size is None else f"{words}, but {_effect(metric)} of ≥ {written(size)}"
 
 
 def _nothing(record: Mapping[Any, Any], metric: Metric, size: float | None) -> str:

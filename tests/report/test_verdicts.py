@@ -31,7 +31,7 @@ def finding(row, **options):
         (
             {"estimate": 0.52, "ci_low": 0.51},
             ("above", True),
-            "stands first, but less than what matters (0.10)",
+            "stands first, but no bias of ≥ 0.10",
         ),
         ({"p_value": 0.4, "estimate": 0.48}, ("none", False), ": no bias of ≥ 0.10"),
         ({"p_value": 0.4} | WIDE, ("blind", False), "inconclusive: a shift of up to 0.20 is possible, and ≥ 0.10"),
