@@ -7,7 +7,7 @@ from biaslab.calibration.population import Population, construct_population, est
 from biaslab.stats import Resampling
 
 #: Simulated studies, contexts of each, and the position bias, in logits, with which P(A) is .600 (found by bisection).
-N, CONTEXTS, PLANTED = 200, 96, {"distribution": 0.52, "text": 0.59}
+N, CONTEXTS, PLANTED = 200, 96, {"distribution": 0.54, "text": 0.62}
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +36,6 @@ def test_a_fair_judge_is_cleared_and_a_biased_one_is_not(answer, contexts):
         for bias in (0.0, PLANTED[answer])
     }
     fair, biased = judged.values()
-    assert biased.estimate == pytest.approx(0.6, abs=0.015)
+    assert biased.estimate == pytest.approx(0.6, abs=0.003)
     assert cleared(fair, probe) >= 0.95
     assert cleared(biased, probe) <= 0.05
