@@ -46,4 +46,5 @@ def test_its_cells_run_and_draw(kernel, path, tmp_path):
     for figure in figures:
         frame = pd.read_csv(figure.with_suffix(".csv"))
         assert frame["estimate"].notna().any()
+    assert sum(map(SHARED["pictures"], notebook.cells)) == len(figures)
     assert SHARED["unclean"](notebook, tmp_path) == []
