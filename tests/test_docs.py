@@ -231,5 +231,6 @@ def require_reference(site):
         html = (site / "cli" / f"{name}.html").read_text(encoding="utf-8")
         for one in (command, *getattr(command, "commands", {}).values()):
             for parameter in one.params:
-                shown = parameter.opts[-1] if parameter.param_type_name == "option" else parameter.human_readable_name
+                option = parameter.param_type_name == "option"
+                shown = parameter.opts[-1] if option else (parameter.metavar or parameter.name)
                 assert shown in html, f"{name} lacks {shown}"

@@ -23,7 +23,11 @@ def kernel(tmp_path_factory):
 
     manager = KernelManager(kernel_name="python3")
     manager.start_kernel(cwd=str(tmp_path_factory.mktemp("kernel")))
-    yield manager
+    client = manager.client()  # one for all notebooks: each would leave its sockets open
+    client.start_channels()
+    client.wait_for_ready(timeout=60)
+    yield manager, client
+    client.stop_channels()
     manager.shutdown_kernel(now=True)
 
 
@@ -40,7 +44,9 @@ def test_its_cells_run_and_draw(kernel, path, tmp_path):
     notebook = parameterize_notebook(load_notebook_node(str(path)), wanted)
     beginning = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(ANEW.format(folder=str(tmp_path)))])
     for each in (beginning, notebook):
-        NotebookClient(each, km=kernel, timeout=600).execute()
+        runner = NotebookClient(each, km=kernel[0], timeout=600)
+        runner.kc = kernel[1]
+        runner.execute()
     figures = list((tmp_path / "figures").rglob("*.png"))
     assert figures
     for figure in figures:
