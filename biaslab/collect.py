@@ -7,6 +7,7 @@ from collections import Counter
 from os import PathLike
 from typing import TYPE_CHECKING, overload
 
+from biaslab.checked import checked
 from biaslab.checks import require_study
 from biaslab.collecting.nearest_asked import Asked
 from biaslab.collecting.walk import Walk
@@ -53,6 +54,7 @@ def collect(
 ) -> TrialsFile: ...
 
 
+@checked(eager=True)
 def collect(
     probe: Design,
     judge: Judge,

@@ -26,6 +26,7 @@ import pandas as pd
 from biaslab.calibration.cells import BANDS, JUDGE, JUDGES, REFUSALS, WIDER, Cell, applies, declared_mode, run
 from biaslab.calibration.generators import GENERATORS, find_generator
 from biaslab.calibration.sheet import Sheet
+from biaslab.checked import checked
 from biaslab.checks import did_you_mean, require_whole
 from biaslab.core import Metric, Probe
 from biaslab.errors import InputError
@@ -39,6 +40,7 @@ _MODES = ("exact", "text", "sampled:3", "sampled:5")  # of the full table
 _Report = Callable[[pd.DataFrame], object]
 
 
+@checked(eager=True)
 def calibrate(
     probes: Sequence[type[Probe]] | None = None,
     metrics: Sequence[str] | None = None,

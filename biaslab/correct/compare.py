@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes import difference_of, find_metric, find_probe
@@ -32,6 +33,7 @@ _UNPAIRED = "standard errors added, t over contexts"
 _MINUS = " − "
 
 
+@checked(eager=True)
 def compare(
     found: pd.DataFrame | Sequence[pd.DataFrame],
     by: str = "judge",

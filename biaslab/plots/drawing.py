@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.checks import did_you_mean
 from biaslab.core import Metric
 from biaslab.core.binned import over_all_items
@@ -28,6 +29,7 @@ _UPRIGHT = 30  # letters of a line of an upright label, beside axes of a column'
 _ACROSS = 42  # and of one below axes of a column's width
 
 
+@checked
 @styled
 def intervals(
     estimates: pd.DataFrame,
@@ -99,6 +101,7 @@ def intervals(
     return drawn
 
 
+@checked
 @styled
 def against(
     estimates: pd.DataFrame,
@@ -144,6 +147,7 @@ def against(
     return drawn
 
 
+@checked
 @styled
 def hollow(
     ax: Axes,

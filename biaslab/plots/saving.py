@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.image import imread
 
+from biaslab.checked import checked
 from biaslab.checks import require_some_of
 from biaslab.plots.headline import told_by
 from biaslab.plots.hover import svg_of
@@ -25,6 +26,7 @@ _SEEN = 0.02  # of the full range: how far a pixel differs visibly
 _DIGIT = 64  # pixels: a digit of the smallest text that becomes another changes 119 of them or more
 
 
+@checked
 def save(
     axes: Axes | Sequence[Axes],
     estimates: pd.DataFrame,

@@ -12,6 +12,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 
+from biaslab.checked import checked
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
@@ -57,6 +59,7 @@ def in_style(**more: Any) -> Iterator[None]:
         plt.rcParams.update(before)
 
 
+@checked
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
     """Draw what a function draws in biaslab's style."""
 
@@ -68,6 +71,7 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
+@checked
 @styled
 def panels(columns: int, height: float = 6.0, sharex: bool = True, width: float | None = None) -> list[Axes]:
     """Return Axes side by side with a common vertical axis, to be drawn into and closed with `share_legend`.
@@ -89,6 +93,7 @@ def panels(columns: int, height: float = 6.0, sharex: bool = True, width: float 
     return list(axes[0])
 
 
+@checked
 @styled
 def share_legend(axes: Sequence[Axes]) -> None:
     """Put one legend of what all panels show below them, and the label of the vertical axis on the first one only."""
@@ -136,6 +141,7 @@ def dots(
     return ax.errorbar(values, places, xerr=spread, **look)
 
 
+@checked
 def note(ax: Axes, text: str) -> None:
     """Write the facts of a figure (data set, n, level) above Axes, small and grey; a $ in a name is a $."""
     ax.set_title(text, loc="left", color="0.3", fontsize=6.5, parse_math=False)

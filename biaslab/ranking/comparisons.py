@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.checked import checked
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats import require_columns, without_rounding
 
@@ -22,6 +23,7 @@ CELL = ("judge", "dataset", "attribute")
 _COLUMNS = ("context_id", "candidate_id", "opponent_id", "value", "status")
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Comparisons:
     """Comparisons of the candidates of one context, or of several contexts, never across them.
@@ -199,6 +201,7 @@ class Read(NamedTuple):
         return found
 
 
+@checked
 def comparisons_of(trials: pd.DataFrame) -> Comparisons:
     """Read the pair trials of one judge, data set, attribute and prompt.
 

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of, require_whole
 from biaslab.errors import InputError
 from biaslab.ranking.bradley_terry import fit_bradley_terry, fit_log_odds
@@ -32,6 +33,7 @@ class Remedy(Protocol):
         """Return the comparisons with the bias taken out."""
 
 
+@checked
 @dataclass(frozen=True)
 class Reweighting:
     """p̂ = α p / (α p + 1 − p) (Eq. 9), which is deciding for the first where p > τ (Eq. 10).
@@ -84,6 +86,7 @@ class SwapAverage:
         return replace(paired, p=mean, called=mean == 0.5)
 
 
+@checked
 def fit_threshold(comparisons: Comparisons) -> Reweighting:
     """Find α and τ such that P(A) = P(B) = ½ (Eqs. 9, 10): τ is the median of p, ties aside, and α = (1 − τ) / τ.
 
@@ -96,6 +99,7 @@ def fit_threshold(comparisons: Comparisons) -> Reweighting:
     return Reweighting(_bounded(-logit(float(np.median(p)))) if len(p) else 0.0)
 
 
+@checked
 def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
     """Find α such that the reweighted probabilities of the first have the mean ½: a uniform prior over positions.
 
@@ -120,6 +124,7 @@ def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
     return Reweighting(float(brentq(excess, -_MOST, _MOST)))
 
 
+@checked
 def fit_position_term(comparisons: Comparisons) -> Reweighting:
     """Find the advantage of standing first beside the scores of a Bradley–Terry model; α takes it out of the log odds.
 
@@ -152,6 +157,7 @@ _FITS: dict[str, Callable[[Comparisons], Remedy]] = {
 }
 
 
+@checked
 def fit_remedy(comparisons: Comparisons, debiasing: Debiasing) -> Remedy:
     """Fit a remedy by name, any but "none".
 
@@ -167,6 +173,7 @@ def fit_remedy(comparisons: Comparisons, debiasing: Debiasing) -> Remedy:
     return _FITS[debiasing](comparisons)
 
 
+@checked
 def debias(
     comparisons: Comparisons, debiasing: Debiasing | Remedy, folds: int = 10, in_sample: bool = False
 ) -> Comparisons:

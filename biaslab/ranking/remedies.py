@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.checks import require_some_of
 from biaslab.ranking.comparisons import Comparisons, Floats, cells, read_trials
 from biaslab.ranking.debiasing import DEBIASINGS, Debiasing, Remedy, debias
@@ -23,6 +24,7 @@ IN_SAMPLE = ", in sample"
 _UNFITTED = ("none", "swap-average")
 
 
+@checked
 def compare_remedies(
     trials: pd.DataFrame,
     human: pd.DataFrame | None = None,

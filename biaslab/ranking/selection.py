@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of, require_whole
 from biaslab.errors import InputError
 from biaslab.ranking.adaptive import most_informative
@@ -18,6 +19,7 @@ STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 Ask = Callable[[Codes], Floats]
 
 
+@checked
 def select(candidates: int, strategy: Strategy, budget: int | None = None, seed: int = 0) -> Codes:
     """Draw the comparisons of one context, where answers do not matter.
 
@@ -65,6 +67,7 @@ def select(candidates: int, strategy: Strategy, budget: int | None = None, seed:
     return np.stack([chosen, chosen[:, ::-1]], axis=1).reshape(-1, 2)
 
 
+@checked
 def select_adaptively(candidates: int, budget: int, ask: Ask, batch: int = 1, seed: int = 0) -> Comparisons:
     """Ask one batch of comparisons after the other, each the most informative given the answers so far.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.errors import InputError, TrialsError
 from biaslab.ranking.comparisons import Bools, Codes, Comparisons, Floats, cells, read_trials, tally
 from biaslab.ranking.debiasing import Debiasing, debias
@@ -19,6 +20,7 @@ from biaslab.ranking.selection import STRATEGIES, Strategy, select, select_adapt
 from biaslab.stats import Ratio, Resampling, clustered, estimate_rows, estimates_frame
 
 
+@checked
 def agreement_by_budget(
     trials: pd.DataFrame,
     budgets: Sequence[int],
@@ -94,6 +96,7 @@ def agreement_by_budget(
     return estimates_frame(rows, "comparative", ["spearman"], conditions)
 
 
+@checked
 def self_consistency(
     trials: pd.DataFrame,
     sizes: Sequence[int],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.errors import InputError, TrialsError
 from biaslab.output import number
 from biaslab.report.layout import chosen_rows
@@ -23,6 +24,7 @@ _SIGNS = {".": " Point ", "+": " Plus ", "%": " Percent "}
 _MINUS = re.compile(r"(?<![A-Za-z0-9])-(?=[0-9])")  # of a number; a hyphen is none
 
 
+@checked
 def to_macros(
     estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *, digits: int = 3, prefix: str = "bias"
 ) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.output import number
 from biaslab.report.wording import condition_text, conditions, probability, varying, with_intervals
 
 
+@checked
 def overview(estimates: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
     """Return what a reader of estimates needs: what was estimated, its interval, its test, and on how much it rests.
 

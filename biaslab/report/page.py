@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.core.binned import over_all_items
 from biaslab.probes import find_metric, is_primary
 from biaslab.report.summary import STATUS, agreements, sum_up
@@ -32,6 +33,7 @@ _SHOWN = {"bias": "is biased", "slight": "slightly biased", "none": "no bias tha
 _NEEDED = ("judge", "probe", "metric", "estimate", "ci_low", "ci_high", "p_value", "mde", "note")
 
 
+@checked
 def page(
     estimates: pd.DataFrame,
     not_run: Mapping[str, str] | None = None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
+from biaslab.checked import checked
 from biaslab.output import MISSING, count, number
 from biaslab.stats import ALPHA, LEADING, TRAILING, is_above
 
@@ -120,6 +121,7 @@ def interval(low: Any, high: Any, digits: int = 3) -> str:
     return f"[{number(low, digits)}, {number(high, digits)}]"
 
 
+@checked
 def with_intervals(estimates: pd.DataFrame, digits: int = 2) -> list[str]:
     """Write each estimate of a frame with its interval, an en dash where there is none.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from biaslab import prompts
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.core import Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
@@ -15,6 +16,7 @@ from biaslab.scoring.pointwise import Item, Question, read_score
 from biaslab.scoring.scorer import Scorer
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class PromptScoring(Scorer):
     """Ask for the score of each candidate with one of two simple templates.

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from biaslab.checked import checked
 from biaslab.errors import SharedRequestsWarning
 from biaslab.stats.inference import Resampling
 
 
+@checked
 def shared_requests(trials: pd.DataFrame) -> dict[Any, Any]:
     """Put contexts that share a request, directly or through others, into one cluster.
 
@@ -59,6 +61,7 @@ def shared_requests(trials: pd.DataFrame) -> dict[Any, Any]:
     return dict(zip(called[several], called[first[several]], strict=True))
 
 
+@checked
 def clustered(resampling: Resampling, trials: pd.DataFrame, names: NDArray[Any], what: str) -> Resampling:
     """Return a resampling that keeps contexts of the trials that share requests together.
 

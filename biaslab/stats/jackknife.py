@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from biaslab.checked import checked
 from biaslab.stats.estimate import (
     VALUES_ONLY,
     Estimate,
@@ -39,6 +40,7 @@ _EDGE = 1e-9
 _MISSING_SHARE = 0.05
 
 
+@checked
 def cluster_statistic(
     statistic: Statistic,
     contexts: int,
@@ -135,6 +137,7 @@ def cluster_statistic(
     return Estimate(value, error, low, high, p_value, effect, contexts, method, note or why_not)
 
 
+@checked
 def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling) -> tuple[Statistic, int]:
     """Return a statistic of contexts as one of their clusters, and how many these are.
 
@@ -159,6 +162,7 @@ def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling
     return lambda weights: statistic(weights[:, codes]), len(found)
 
 
+@checked
 def cluster_difference(
     first: Statistic,
     second: Statistic,

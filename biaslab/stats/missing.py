@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.checked import checked
 from biaslab.stats.blocks import has_value, whole_blocks
 from biaslab.stats.inference import Resampling
 from biaslab.stats.ratio import Ratio
@@ -21,6 +22,7 @@ from biaslab.stats.ratio import Ratio
 _ALPHA = 0.05
 
 
+@checked
 def completed(trials: pd.DataFrame, values: ArrayLike) -> pd.DataFrame:
     """Return trials of which none is missing: those without a value have the given one.
 
@@ -42,6 +44,7 @@ def completed(trials: pd.DataFrame, values: ArrayLike) -> pd.DataFrame:
     return trials.assign(value=value, status=status)
 
 
+@checked
 def shift_extremes(
     trials: pd.DataFrame,
     condition: str,
@@ -114,6 +117,7 @@ def _differing(home: NDArray[Any], lost: NDArray[Any], one: NDArray[np.bool_], o
     return first.difference(second, Resampling(n=100)).p_value
 
 
+@checked
 def note_missing(context: ArrayLike, missing: ArrayLike, condition: ArrayLike, what: str) -> str:
     """Return what to note of an estimate of whose judgements more are missing under one condition than another.
 

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from biaslab.checked import checked
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.estimate import Estimate, is_rounding, undefined, without_interval
 from biaslab.stats.t_inference import effect_or_why_not, student
@@ -19,6 +20,7 @@ from biaslab.stats.t_inference import effect_or_why_not, student
 Floats = NDArray[np.float64]
 
 
+@checked
 def linear_model(
     frame: pd.DataFrame,
     formula: str,

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from biaslab.checked import checked
 from biaslab.stats.estimate import is_above
 
 #: What is found has a q-value below this.
 ALPHA = 0.05
 
 
+@checked
 def significant(q: float) -> bool:
     """Return whether a q-value is below .05 by more than rounding; NaN is not.
 
@@ -22,6 +24,7 @@ def significant(q: float) -> bool:
     return is_above(ALPHA, q)
 
 
+@checked
 def side_of(row: Mapping[Any, Any], null: float) -> Literal["above", "below"] | None:
     """Return on which side of the null an estimate and its interval lie, if they do.
 

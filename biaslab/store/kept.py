@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.output import replacing
 
 
+@checked(eager=True)
 def kept(
     store: str | PathLike[str], name: str, depends: Mapping[str, object], make: Callable[[], pd.DataFrame]
 ) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import check_methods, checked_fields, checked_function
 from biaslab.checks import require_attributes_list, require_whole
 from biaslab.core import Metric, Nearest, Reply, Request, Status, Trial, reading_text
 from biaslab.datasets.schema import Dataset
@@ -221,6 +222,8 @@ class Probe(ABC):
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
+        check_methods(cls)
+        checked_fields(cls)
         cls.primary = tuple(metric.name for metric in cls.metrics if metric.primary)
 
     def __post_init__(self) -> None:
@@ -235,6 +238,7 @@ class Probe(ABC):
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Turn one raw reply into a value and a status; NaN unless the status is ``"ok"`` or ``"tie"``."""
 
+    @checked_function
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design without such requests as a judge refuses; None where there is none.
 
@@ -246,6 +250,7 @@ class Probe(ABC):
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of one cell, a part for each condition."""
 
+    @checked_function
     def estimate(
         self, trials: pd.DataFrame | TrialsFile | str | PathLike[str], metrics: Sequence[str] | None = None
     ) -> pd.DataFrame:
@@ -294,6 +299,7 @@ class Probe(ABC):
         warn_shared(self.name, shared)
         return estimates_frame(rows, self.name, self.primary, (*self.cell[2:], *self.conditions))
 
+    @checked_function
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Choose the trials of a log to be estimated from: those of this probe's own design, else recorded ones.
 
@@ -313,6 +319,7 @@ class Probe(ABC):
         lacking = [column for column in self.columns if column not in own]
         return Accepted(own.iloc[:0], f"needs {self.needs}") if lacking else Accepted(own)
 
+    @checked_function
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Choose among judgements that were not made by any probe's design; none, unless a probe says which."""
         return Accepted(trials.iloc[:0], f"needs {self.needs}")
