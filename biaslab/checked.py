@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from types import FunctionType
 from typing import Any, TypeVar, cast, overload
 
@@ -195,7 +195,7 @@ def blame(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], error
     from biaslab.kinds import hints, wrong_kind, wrong_value
 
     try:
-        given = inspect.signature(function).bind(*args, **kwargs)
+        given = _signature(function).bind(*args, **kwargs)
     except TypeError:  # the call itself is wrong, and Python says so
         return
     expected = hints(function, next(iter(args), None))
@@ -210,6 +210,11 @@ def blame(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], error
             fault = wrong_value(name, value)
             if fault is not None:
                 raise fault from error
+
+
+@cache
+def _signature(function: Any) -> inspect.Signature:
+    return inspect.signature(function)
 
 
 def _named(given: inspect.BoundArguments) -> list[tuple[str, Any]]:

@@ -37,13 +37,16 @@ _LISTS = (Sequence, Iterable, list, tuple, set, frozenset)
 
 def hints(function: Any, owner: object = None) -> dict[str, Any]:
     """Return the annotations of a function that can be resolved; those of a dataclass where its fields were written."""
-    plain = inspect.unwrap(function)
+    return _hints(inspect.unwrap(function), type(owner))
+
+
+@cache
+def _hints(plain: Any, owner: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, text in getattr(plain, "__annotations__", {}).items():
         module = plain.__module__
         if plain.__name__ == "__init__":
-            kinds = type(owner).__mro__
-            module = next((kind.__module__ for kind in kinds if name in vars(kind).get("__annotations__", {})), module)
+            module = next((kind.__module__ for kind in owner.__mro__ if name in vars(kind).get("__annotations__", {})), module)
         resolved = _resolved(text, _namespace(module)) if isinstance(text, str) else text
         if resolved is not Any:
             found[name] = resolved
@@ -87,7 +90,9 @@ def is_kind(value: object, annotation: Any, name: str = "") -> bool:
     >>> is_kind(["coherence"], Sequence[str]), is_kind("coherence", Sequence[str]), is_kind(None, Sequence[str] | None)
     (True, False, True)
     """
-    parts = set(get_args(annotation)) if get_origin(annotation) in (Union, UnionType) else {annotation}
+    parts = _parts(annotation)
+    if type(value) in parts:  # nothing is left to compare
+        return True
     if parts >= _ARRAY_LIKE:
         return any(is_kind(value, part) for part in parts - _ARRAY_LIKE) or _is_array(value, name in _NAMES)
     token = _COMPARING.set(True)
@@ -105,6 +110,11 @@ def is_kind(value: object, annotation: Any, name: str = "") -> bool:
     finally:
         _COMPARING.reset(token)
     return True
+
+
+@cache
+def _parts(annotation: Any) -> frozenset[Any]:
+    return frozenset(get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,))
 
 
 def _is_array(value: object, names: bool) -> bool:
