@@ -37,7 +37,8 @@ _LISTS = (Sequence, Iterable, list, tuple, set, frozenset)
 
 def hints(function: Any, owner: object = None) -> dict[str, Any]:
     """Return the annotations of a function that can be resolved; those of a dataclass where its fields were written."""
-    return _hints(inspect.unwrap(function), type(owner))
+    kind: Any = type(owner)
+    return _hints(inspect.unwrap(function), kind)
 
 
 @cache
