@@ -192,7 +192,9 @@ def blame(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], error
     InputError
         Names the argument, its value, what is allowed and what to do.
     """
-    from biaslab.kinds import hints, wrong_kind, wrong_value
+    if isinstance(error, _PASSES):
+        return
+    from biaslab.kinds import hints, wrong_column, wrong_kind, wrong_value
 
     try:
         given = _signature(function).bind(*args, **kwargs)
@@ -200,16 +202,14 @@ def blame(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], error
         return
     expected = hints(function, next(iter(args), None))
     named = _named(given)
-    for name, value in named:
-        if name in expected:
-            fault = wrong_kind(name, value, expected[name])
-            if fault is not None:
-                raise fault from error
+    faults = [wrong_kind(name, value, expected[name]) for name, value in named if name in expected]
     if error is not None:
-        for name, value in named:
-            fault = wrong_value(name, value)
-            if fault is not None:
-                raise fault from error
+        faults.append(wrong_column(named, error))
+        # a function that was given may be what failed, for reasons of its own
+        faults += [wrong_value(*each) for each in named if not any(inspect.isroutine(value) for _, value in named)]
+    for fault in faults:
+        if fault is not None:
+            raise fault from error
 
 
 @cache

@@ -48,7 +48,7 @@ _CLASSES = {
     "Dataset": ("a data set, as biaslab.load_dataset returns it", "load one: biaslab.load_dataset('graded')"),
     "Judge": (
         "a judge: an object with id, kinds, check and ask",
-        "load one: biaslab.load_judge('smollm2-135m'), or write a class with these",
+        "write a class with ask, or load one by its name: biaslab.load_judge(name, data)",
     ),
     "Design": ("a probe or a scorer: an object with name, design and read", "make one: biaslab.probes.Position()"),
     "Probe": ("a probe", "make one: biaslab.probes.Position()"),

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pandas as pd
 import typeguard
 
+from biaslab.checks import did_you_mean
 from biaslab.errors import InputError, TrialsError
 from biaslab.kind_words import FRAMES, columns_of, remedy_for, words_for
 
@@ -47,7 +48,9 @@ def _hints(plain: Any, owner: Any) -> dict[str, Any]:
     for name, text in getattr(plain, "__annotations__", {}).items():
         module = plain.__module__
         if plain.__name__ == "__init__":
-            module = next((kind.__module__ for kind in owner.__mro__ if name in vars(kind).get("__annotations__", {})), module)
+            module = next(
+                (kind.__module__ for kind in owner.__mro__ if name in vars(kind).get("__annotations__", {})), module
+            )
         resolved = _resolved(text, _namespace(module)) if isinstance(text, str) else text
         if resolved is not Any:
             found[name] = resolved
@@ -70,11 +73,40 @@ def wrong_value(name: str, value: object) -> InputError | None:
     """Return the error about a value of the right kind that holds nothing or is no number; None where it is sound."""
     if isinstance(value, float | np.floating) and not math.isfinite(value):
         return InputError(name, value, "a finite number", f"check where {name} comes from")
-    if isinstance(value, pd.DataFrame | pd.Series | str | Sequence | Mapping | np.ndarray) and _length(value) == 0:
+    if isinstance(value, pd.DataFrame | pd.Series | str | Sequence | np.ndarray) and _length(value) == 0:
         what = "a frame with at least one row" if isinstance(value, pd.DataFrame) else "at least one"
         what = "a text of at least one character" if isinstance(value, str) else what
         return InputError(name, value, what, f"check where {name} comes from: there is nothing in it")
     return None
+
+
+def wrong_column(given: Sequence[tuple[str, Any]], error: Exception) -> InputError | None:
+    """Return the error about a column that a frame lacks, whether its name was given or the frame; None elsewhere."""
+    frames = [(name, value) for name, value in given if isinstance(value, pd.DataFrame)]
+    if not isinstance(error, KeyError) or not frames:
+        return None
+    said = " ".join(map(str, error.args))
+    for name, value in given:
+        wanted = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
+        for column in wanted:
+            if isinstance(column, str) and column in said and not any(column in frame for _, frame in frames):
+                known = frames[0][1].columns
+                return InputError(
+                    name, column, f"a column of {frames[0][0]}: {_few(known)}", did_you_mean(column, known)
+                )
+    lacking = [
+        (name, frame) for name, frame in frames if not any(isinstance(k, str) and k in frame for k in error.args)
+    ]
+    if len(lacking) != 1:
+        return None
+    [(name, frame)] = lacking
+    words, remedy = FRAMES.get(name, ("a frame with the columns that are read", f"see what {name} is to hold"))
+    return TrialsError(name, frame, f"{words}; it lacks {said}", remedy)
+
+
+def _few(names: Iterable[Any], most: int = 12) -> str:
+    listed = [str(name) for name in names]
+    return ", ".join(listed[:most]) + (", …" if len(listed) > most else "")
 
 
 def _length(value: Any) -> int:
@@ -92,10 +124,10 @@ def is_kind(value: object, annotation: Any, name: str = "") -> bool:
     (True, False, True)
     """
     parts = _parts(annotation)
-    if type(value) in parts:  # nothing is left to compare
-        return True
     if parts >= _ARRAY_LIKE:
         return any(is_kind(value, part) for part in parts - _ARRAY_LIKE) or _is_array(value, name in _NAMES)
+    if type(value) in parts:  # nothing is left to compare
+        return True
     token = _COMPARING.set(True)
     try:
         typeguard.check_type(
@@ -125,10 +157,9 @@ def _is_array(value: object, names: bool) -> bool:
         return False
     with contextlib.suppress(Exception):
         found = np.asarray(value)
-        if names:
-            return found.ndim > 0
-        found.astype(float)
-        return True
+        if not names:
+            found.astype(float)
+        return found.ndim > 0
     return False
 
 

@@ -33,7 +33,7 @@ _UNPAIRED = "standard errors added, t over contexts"
 _MINUS = " − "
 
 
-@checked(eager=True)
+@checked
 def compare(
     found: pd.DataFrame | Sequence[pd.DataFrame],
     by: str = "judge",
@@ -102,6 +102,11 @@ def compare(
     >>> row["metric"], bool(row["ci_low"] > 0)
     ('first_position_rate_difference', True)
     """
+    if not isinstance(by, str):
+        several = "give several frames as one list: biaslab.compare([first, second])"
+        raise InputError("by", by, "the name of a column, such as 'judge'", several)
+    if isinstance(reference, pd.DataFrame):
+        raise InputError("reference", reference, f"a value of the column {by!r}", "give all frames as one list")
     frame = found if isinstance(found, pd.DataFrame) else pd.concat(list(found), ignore_index=True)
     values = _values(frame, by)
     first = values[0] if reference is None else reference

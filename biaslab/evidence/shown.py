@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from biaslab.store import Store
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Shown:
     """Some judgements as cards, which JupyterLab shows as HTML.

@@ -13,6 +13,8 @@ import numpy as np
 import seaborn as sns
 
 from biaslab.checked import checked
+from biaslab.checks import require_whole
+from biaslab.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,6 +89,10 @@ def panels(columns: int, height: float = 6.0, sharex: bool = True, width: float 
     width : float, optional
         In centimetres, where long names need another than that of a column or a page.
     """
+    require_whole("columns", columns, 1)
+    for name, centimetres in (("height", height), ("width", width)):
+        if centimetres is not None and not centimetres > 0:
+            raise InputError(name, centimetres, "centimetres above 0", "such as 6")
     size = ((width or (8.0 if columns == 1 else 17.0)) / _INCH, height / _INCH)
     figure, axes = plt.subplots(1, columns, figsize=size, sharex=sharex, sharey=True, squeeze=False)
     figure.set_layout_engine("constrained", wspace=0.06)

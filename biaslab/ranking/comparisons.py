@@ -139,7 +139,12 @@ class Comparisons:
 
     def take(self, chosen: Any) -> Comparisons:
         """Return some of the comparisons, of all candidates."""
-        called = None if self.called is None else self.called[chosen]
+        try:
+            called = None if self.called is None else self.called[chosen]
+            self.p[chosen]
+        except (IndexError, TypeError, ValueError, KeyError) as error:
+            allowed = f"numbers from 0 to {len(self.p) - 1}, or {len(self.p)} times true or false"
+            raise InputError("chosen", chosen, allowed, "give an array or a slice") from error
         return replace(self, first=self.first[chosen], second=self.second[chosen], p=self.p[chosen], called=called)
 
     def decided(self) -> Comparisons:

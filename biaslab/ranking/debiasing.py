@@ -72,6 +72,7 @@ class Reweighting:
         return comparisons.with_p(self.weigh(comparisons.p))
 
 
+@checked
 @dataclass(frozen=True)
 class SwapAverage:
     """The mean of p_ij and 1 − p_ji, which no position bias in logits that is alike for both orders can tip.
@@ -205,6 +206,9 @@ def debias(
     """
     require_whole("folds", folds, 2)
     if not isinstance(debiasing, str):
+        if not callable(getattr(debiasing, "apply", None)) or hasattr(debiasing, "columns"):
+            remedy = "make one: biaslab.ranking.SwapAverage()"
+            raise InputError("debiasing", debiasing, f"one of {', '.join(DEBIASINGS)}, or a remedy", remedy)
         return debiasing.apply(comparisons)
     require_one_of("debiasing", debiasing, DEBIASINGS)
     if debiasing == "none":

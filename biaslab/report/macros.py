@@ -12,7 +12,7 @@ from biaslab.checked import checked
 from biaslab.errors import InputError, TrialsError
 from biaslab.output import number
 from biaslab.report.layout import chosen_rows
-from biaslab.report.wording import cell, condition_text, conditions, interval, tex, varying, version
+from biaslab.report.wording import cell, check_digits, condition_text, conditions, interval, tex, varying, version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +66,7 @@ def to_macros(
     \newcommand{\biasPositionRateCoherenceCI}{[0.341, 0.402]}
     \newcommand{\biasPositionRateCoherenceN}{30}
     """
+    check_digits(digits)
     if not re.fullmatch(r"[A-Za-z]+", prefix):
         raise InputError("prefix", prefix, "letters A to Z only, as in names of LaTeX commands")
     rows = chosen_rows(estimates, metric)

@@ -11,8 +11,8 @@ import pandas as pd
 from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.output import require_file
-from biaslab.report.layout import Layout, check_digits, chosen_rows, lay_out, metric_of
-from biaslab.report.wording import conditions, templates, version
+from biaslab.report.layout import Layout, chosen_rows, lay_out, metric_of
+from biaslab.report.wording import check_digits, conditions, templates, version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -76,6 +76,7 @@ class PromptScoring(Scorer):
 
     def question(self, dataset: Dataset, item: Item, attribute: str, scale: Scale) -> Question:
         """Return the request for one score."""
+        dataset.require_attributes([attribute])
         prompt = prompts.render(
             f"scoring_{self.template}",
             context=item.context,

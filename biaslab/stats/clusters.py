@@ -119,6 +119,7 @@ def grouped(frame: pd.DataFrame, within: bool, resampling: Resampling) -> tuple[
     return frame, pd.factorize(resampling.cluster_of(frame["context_id"].unique()))[0]
 
 
+@checked
 def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:
     """Warn that contexts share requests, and say how many and as how many they count.
 
@@ -133,4 +134,4 @@ def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:
             f"{what}: {len(clusters)} contexts share requests with another ({example}, …), so that the same replies "
             f"stand in several; they are resampled and tested together, as {count} cluster{'s' * (count > 1)}"
         )
-        warnings.warn(message, SharedRequestsWarning, stacklevel=3)
+        warnings.warn(message, SharedRequestsWarning, stacklevel=4)

@@ -185,7 +185,7 @@ def _p_of_unseen(value: float, null: float, contexts: int, bounds: tuple[float, 
 
 
 @checked
-def is_rounding(value: Any, size: Any = 0.0) -> Any:
+def is_rounding(value: ArrayLike | float, size: ArrayLike | float = 0.0) -> Any:
     """Return whether numbers are nothing but rounding, beside those that they come of; NaN is not.
 
     Metrics are rates, log odds, correlations, and points of a scale: numbers around 1. So whatever is not above 1e-9 is

@@ -146,13 +146,17 @@ def choose_metrics(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[
     return tuple(name for name in known if name in wanted)
 
 
+@checked
 def require_columns(frame: Any, wanted: Sequence[str], what: str) -> None:
     """Raise `TrialsError` if a frame, or a file of trials, lacks one of the columns that are read from it."""
+    if not hasattr(frame, "columns"):
+        raise TrialsError(what, frame, f"a frame with the columns {', '.join(wanted)}", "make one: pandas.DataFrame(…)")
     missing = [column for column in wanted if column not in frame.columns]
     if missing:
         raise TrialsError(what, f"without {', '.join(missing)}", f"a frame with the columns {', '.join(wanted)}")
 
 
+@checked
 def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
     """Warn if more than 5 % of the planned judgements do not enter an estimate.
 
@@ -174,4 +178,4 @@ def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
         message = (
             f"{what}: {missing} of {planned} judgements do not enter, because {why}; what is missing may bias the rest"
         )
-        warnings.warn(message, MissingDataWarning, stacklevel=3)
+        warnings.warn(message, MissingDataWarning, stacklevel=4)

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.checked import checked
+from biaslab.errors import InputError
 from biaslab.stats.blocks import has_value, whole_blocks
 from biaslab.stats.inference import Resampling
 from biaslab.stats.ratio import Ratio
@@ -73,6 +74,9 @@ def shift_extremes(
         With every missing score of the first condition at the least and of the second at the greatest, and the other
         way round; for ``extremes`` of `biaslab.stats.ratio.Ratio`.
     """
+
+    if len(levels) != 2:
+        raise InputError("levels", levels, "two levels of the condition", "the one compared, and that with which")
 
     def filled(values: Mapping[Any, float]) -> Ratio:
         whole = completed(trials, trials[condition].map(values).astype(float))

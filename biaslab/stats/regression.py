@@ -145,7 +145,7 @@ def _read_formula(frame: pd.DataFrame, formula: str, context: str) -> tuple[Floa
         raise InputError("frame", math.inf, "finite numbers, and NaN where there is none")
     try:
         y, x = patsy.dmatrices(formula, known, return_type="dataframe")
-    except (patsy.PatsyError, ValueError) as error:
+    except (patsy.PatsyError, ValueError, SyntaxError) as error:
         raise InputError("formula", formula, f"a formula over the columns of the frame ({error})") from None
     if y.shape[1] != 1:
         raise InputError("formula", formula, "an outcome that is one number a row")

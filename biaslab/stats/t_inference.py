@@ -96,6 +96,8 @@ def t_test(contributions: ArrayLike, widening: float = 1.0) -> float:
     >>> t_test([1.0, 1.0, 1.0, 1.0, 1.0])
     0.0625
     """
+    if widening < 0:
+        raise InputError("widening", widening, "a number of at least 0", "1 leaves the variance as it is")
     values = np.sort(np.asarray(contributions, float))
     contexts = len(values)
     if contexts == 0 or np.isnan(values).any():

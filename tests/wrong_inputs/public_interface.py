@@ -24,8 +24,9 @@ def public():
         room = importlib.import_module(f"biaslab.{module}")
         names = getattr(room, "__all__", None) or [name for name in vars(room) if not name.startswith("_")]
         for name in names:
-            if _of_biaslab(getattr(room, name)):
-                _add(found, seen, f"{module}.{name}", getattr(room, name))
+            made = getattr(room, name)
+            if hasattr(room, "__all__") or getattr(made, "__module__", "").startswith(f"biaslab.{module}"):
+                _add(found, seen, f"{module}.{name}", made)
     for kind in bl.probes.available().values():
         _add(found, seen, f"probes.{kind.__name__}", kind)
     return found

@@ -212,7 +212,10 @@ GIVEN = {
     "content": _value("Is it good?"),
 }
 _FRAME = {"frame": lambda w: w.many}
-_KINDS = {"trials": lambda w: w.many.assign(value=w.many["one"], status="ok", replicate=0), "levels": _value(["a", "b"])}
+_KINDS = {
+    "trials": lambda w: w.many.assign(value=w.many["one"], status="ok", replicate=0),
+    "levels": _value(["a", "b"]),
+}
 _FLOATS = {name: _value(np.array([0.1, 0.2, 0.3])) for name in ("tau", "defined", "tied", "pairs", "item", "condition")}
 _FLOATS |= {name: _value(np.array([0.1, 0.2, 0.3])) for name in ("context", "interaction", "sampling")}
 _CROSSED = {"context": _value(np.repeat(np.arange(6), 2)), "scores": _value(np.arange(36.0).reshape(12, 3) % 7)}
@@ -239,7 +242,12 @@ OWN = {
     "Panel": {"judges": lambda w: [w.judge, bl.SimulatedJudge(w.data, noise=0.1)]},
     "Panel.of_members": {"members": lambda w: [w.judge, bl.SimulatedJudge(w.data, noise=0.1)]},
     "Plan": {name: _value(1) for name in ("contexts", "available", "requests", "stored", "read", "written", "distinct")}
-    | {"probe": _value("position"), "judge": _value("j"), "dataset": _value("d"), "spread": _value(Spread(1.0, 1.0, "pilot"))}
+    | {
+        "probe": _value("position"),
+        "judge": _value("j"),
+        "dataset": _value("d"),
+        "spread": _value(Spread(1.0, 1.0, "pilot")),
+    }
     | {name: _value(0.5) for name in ("effect", "power", "alpha", "effect_of_all", "seconds_per_request")}
     | {"dollars": _value(0.1), "dollars_cached": _value(0.1), "counted": _value("tokens")},
     "RecordedJudge": {"log": lambda w: w.trials},
@@ -266,7 +274,11 @@ OWN = {
         "modes": _value(["exact"]),
     },
     "collect": {"progress": _value(False)},
-    "compare": {"found": lambda w: w.two_judges(), "metrics": _value(["first_position_rate"]), "progress": _value(False)},
+    "compare": {
+        "found": lambda w: w.two_judges(),
+        "metrics": _value(["first_position_rate"]),
+        "progress": _value(False),
+    },
     "correct": {"judged": lambda w: w.rated_5, "labels": lambda w: w.data},
     "kept": {
         "store": lambda w: w.path(".sqlite"),
@@ -286,7 +298,11 @@ OWN = {
     "distill.Reward.read": {"trial": lambda w: _reward(w), "reply": _value(bl.Reply(score=0.5))},
     "distill.Settings.from_json": {"values": lambda w: _settings()},
     "distill.Stars.design": {"dataset": lambda w: w.data},
-    "distill.annotate": {"aspects": _value(["coherence"]), "attributes": _value(["coherence"]), "progress": _value(False)},
+    "distill.annotate": {
+        "aspects": _value(["coherence"]),
+        "attributes": _value(["coherence"]),
+        "progress": _value(False),
+    },
     "distill.best_of_n": _WAYS | {"by": _value("one")},
     "distill.bias_inheritance": {
         "teacher": lambda w: w.trials,
@@ -334,12 +350,10 @@ OWN = {
     "plots.save": {"name": _value("figure"), "out": lambda w: w.path()},
     "plots.share_legend": {"axes": lambda w: bl.plots.panels(2)},
     "probes.Familiarity.given": {"read": lambda w: _likelihoods(w)},
-    "probes.Metric": {"name": _value("mine")},
     "probes.difference_of": {"metric": lambda w: bl.probes.find_metric("first_position_rate")},
     "probes.find_metric": {"name": _value("first_position_rate")},
     "probes.find_probe": {"name": _value("position")},
     "probes.is_primary": {"name": _value("first_position_rate"), "probe": _value("position")},
-    "probes.require_one_of": {"value": _value("a"), "allowed": _value(["a", "b"])},
     "published.load": {},
     "published.of_dataset": {"printed": lambda w: bl.published.load(), "dataset": _value("summeval")},
     "ranking.Comparisons": {
@@ -428,7 +442,8 @@ OWN = {
         "drawn": _value([[1.0, 2.0, 2.0, 1.0]]),
         "reference": _value([1.0, 2.0, 1.0, 2.0]),
     },
-    "stats.alpha_difference": _ALPHA | {"first": lambda w: w.many, "second": lambda w: w.many.assign(one=w.many["two"])},
+    "stats.alpha_difference": _ALPHA
+    | {"first": lambda w: w.many, "second": lambda w: w.many.assign(one=w.many["two"])},
     "stats.average_over": {"column": _value("attribute"), "name": _value("average")},
     "stats.cluster_difference": {
         "first": GIVEN["statistic"],

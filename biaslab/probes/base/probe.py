@@ -15,6 +15,7 @@ from biaslab.checked import check_methods, checked_fields, checked_function
 from biaslab.checks import require_attributes_list, require_whole
 from biaslab.core import Metric, Nearest, Reply, Request, Status, Trial, reading_text
 from biaslab.datasets.schema import Dataset
+from biaslab.probes.base.value_ranges import require_values
 from biaslab.stats import (
     MISSING_SHARE,
     Estimate,
@@ -274,7 +275,7 @@ class Probe(ABC):
         InputError
             If there is no such metric; the message lists those there are.
         TrialsError
-            If a column is missing.
+            If a column is missing, or a value lies outside the range of what was asked.
 
         Warns
         -----
@@ -293,7 +294,9 @@ class Probe(ABC):
             clusters = shared_requests(part)
             shared |= clusters
             probe = replace(self, resampling=replace(self.resampling, clusters=clusters)) if clusters else self
-            part = part.assign(value=without_rounding(part["value"])) if "value" in part else part
+            if "value" in part:
+                require_values(part)
+                part = part.assign(value=without_rounding(part["value"]))
             cell = Cell(part, where, chosen, metrics is None, self._named(where), probe.resampling)
             rows += [row for found in probe.measure(cell) for row in found.rows(cell)]
         warn_shared(self.name, shared)
