@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from biaslab.core import Metric
 from biaslab.core.binned import over_all_items
-from biaslab.errors import InputError, TrialsError
+from biaslab.errors import TrialsError
 from biaslab.output import number
 from biaslab.probes import find_metric
 from biaslab.report.wording import (

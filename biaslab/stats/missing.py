@@ -74,7 +74,6 @@ def shift_extremes(
         With every missing score of the first condition at the least and of the second at the greatest, and the other
         way round; for ``extremes`` of `biaslab.stats.ratio.Ratio`.
     """
-
     if len(levels) != 2:
         raise InputError("levels", levels, "two levels of the condition", "the one compared, and that with which")
 

@@ -256,7 +256,7 @@ def test_a_pilot_without_variation_plans_what_equal_contexts_exclude(data):
 
 @given(SPREADS, st.integers(6, 500), POWERS)
 def test_what_a_plan_excludes_is_excluded_that_often(spread, contexts, power):
-    """Of normal contexts: the interval of an unbiased judge lies within ± the shift, computed from the t distribution."""
+    """Of normal contexts: the interval of an unbiased judge lies within ± the shift, by the t distribution."""
     shift, entering = spread.excludable(contexts, power), int(contexts * spread.share + 1e-9)
     if math.isnan(shift):
         assert entering < 6

@@ -4,6 +4,7 @@ What escapes is an error of `biaslab.errors` that says what is allowed; or the c
 """
 
 import inspect
+import sys
 import warnings
 from collections import Counter
 from itertools import islice
@@ -13,7 +14,8 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from public_interface import parameters, public
-from wrong_examples import LEFT_OUT, World, given, instance
+from right_arguments import LEFT_OUT, given, instance
+from small_world import World
 
 from biaslab.errors import BiaslabError, InputError
 
@@ -114,7 +116,7 @@ def says_enough(error):
 
 def walk(world, path):
     """Call with every argument wrong; return what escaped that is not ours."""
-    known, told = arguments(world, path)
+    known, _ = arguments(world, path)
     raw = []
     for parameter in known:
         for how, value in wrong(world, parameter.name).items():
@@ -157,5 +159,5 @@ def test_counts(capsys, record_testsuite_property):
     for name, number in COUNTS.items():
         record_testsuite_property(name, number)
     with capsys.disabled():
-        print("\nwrong arguments:", ", ".join(f"{number} {name}" for name, number in COUNTS.items()))
+        sys.stdout.write(f"\nwrong arguments: {', '.join(f'{number} {name}' for name, number in COUNTS.items())}\n")
     assert not COUNTS["raw"]
