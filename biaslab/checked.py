@@ -194,7 +194,7 @@ def blame(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], error
     """
     if isinstance(error, _PASSES):
         return
-    from biaslab.kinds import hints, wrong_column, wrong_kind, wrong_value
+    from biaslab.kinds import hints, wrong_column, wrong_frame, wrong_kind, wrong_value
 
     try:
         given = _signature(function).bind(*args, **kwargs)
@@ -204,7 +204,7 @@ def blame(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], error
     named = _named(given)
     faults = [wrong_kind(name, value, expected[name]) for name, value in named if name in expected]
     if error is not None:
-        faults.append(wrong_column(named, error))
+        faults += [*(wrong_frame(*each) for each in named), wrong_column(named, error)]
         # a function that was given may be what failed, for reasons of its own
         faults += [wrong_value(*each) for each in named if not any(inspect.isroutine(value) for _, value in named)]
     for fault in faults:

@@ -59,8 +59,13 @@ def _hints(plain: Any, owner: Any) -> dict[str, Any]:
 
 def wrong_kind(name: str, value: object, annotation: Any) -> InputError | None:
     """Return the error about a value of another kind than an annotation says; None where it fits."""
-    if not is_kind(value, annotation, name):
-        return InputError(name, value, words_for(annotation, name), remedy_for(annotation, name, value))
+    if is_kind(value, annotation, name):
+        return None
+    return InputError(name, value, words_for(annotation, name), remedy_for(annotation, name, value))
+
+
+def wrong_frame(name: str, value: object) -> InputError | None:
+    """Return the error about a frame that is not the one of ours that such a parameter takes; None elsewhere."""
     if isinstance(value, pd.DataFrame):
         lacking = [column for column in columns_of(name) if column not in value.columns]
         if lacking:
