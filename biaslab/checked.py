@@ -118,6 +118,9 @@ def _wrapped(function: Any, how: Callable[[Any], Any]) -> Any:
     wrapper = FunctionType(made.__code__, namespace, function.__name__, None, made.__closure__)
     update_wrapper(wrapper, function)
     wrapper.__checked__ = True  # type: ignore[attr-defined]
+    for name in ("cache_clear", "cache_info"):  # of what functools.cache made
+        if hasattr(function, name):
+            setattr(wrapper, name, getattr(function, name))
     return wrapper
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from biaslab.checked import checked
+from biaslab.errors import TrialsError
 from biaslab.stats.estimate import is_above
 
 #: What is found has a q-value below this.
@@ -41,6 +42,8 @@ def side_of(row: Mapping[Any, Any], null: float) -> Literal["above", "below"] | 
     >>> side_of(row, 0.5), side_of(row, 0.55)
     ('above', None)
     """
+    if "ci_low" not in row:
+        raise TrialsError("row", row, "a row of an estimates frame", "such as one of estimates.to_dict('records')")
     if is_above(row["ci_low"], null) and is_above(row["estimate"], null):
         return "above"
     if is_above(null, row["ci_high"]) and is_above(null, row["estimate"]):

