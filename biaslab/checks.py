@@ -92,13 +92,17 @@ def did_you_mean(value: object, known: Iterable[object]) -> str:
     return f"did you mean {' or '.join(close)}?" if close else ""
 
 
+_A_JUDGE = "write a class with ask, or load one by its name: biaslab.load_judge(name, data)"
+
+
 def require_study(probe: object, judge: object, dataset: object) -> None:
     """Raise `InputError` unless these are a design, a judge and a data set, by what each of them can do."""
     if isinstance(probe, type) or not callable(getattr(probe, "design", None)):
         raise InputError("probe", probe, "a probe, such as biaslab.probes.Position()", "make one: Position()")
     if isinstance(judge, type) or not callable(getattr(judge, "ask", None)):
-        name = judge if isinstance(judge, str) else "smollm2-135m"
-        raise InputError("judge", judge, "a judge", f"make one: biaslab.load_judge({name!r}, data)")
+        named = f"make one: biaslab.load_judge({judge!r}, data)" if isinstance(judge, str) else _A_JUDGE
+        named = f"make one: {judge.__name__}()" if isinstance(judge, type) else named
+        raise InputError("judge", judge, "a judge: an object with id, kinds, check and ask", named)
     if not hasattr(dataset, "candidates"):
         name = dataset if isinstance(dataset, str) else "graded"
         given = dataset if isinstance(dataset, str) else type(dataset).__name__

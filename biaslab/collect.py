@@ -7,6 +7,7 @@ from collections import Counter
 from os import PathLike
 from typing import TYPE_CHECKING, overload
 
+from biaslab.checked import checked
 from biaslab.checks import require_study
 from biaslab.collecting.nearest_asked import Asked
 from biaslab.collecting.walk import Walk
@@ -53,6 +54,7 @@ def collect(
 ) -> TrialsFile: ...
 
 
+@checked(eager=True)
 def collect(
     probe: Design,
     judge: Judge,
@@ -160,7 +162,7 @@ def collect(
         if kept is not None and kept is not store:
             kept.close()
     if "otherwise" in walk.attrs:
-        warnings.warn(walk.attrs["otherwise"], NearestDesignWarning, stacklevel=2)
+        warnings.warn(walk.attrs["otherwise"], NearestDesignWarning, stacklevel=4)
     _warn_of_several_models(walk.models, judge.id)
     return trials
 
@@ -170,4 +172,4 @@ def _warn_of_several_models(models: Counter[str], judge_id: str) -> None:
     if len(models) > 1:
         shares = ", ".join(f"{count:,} from {name!r}" for name, count in models.most_common())
         words = f"the judgements of {judge_id!r} come from several models, as its server names them: {shares}"
-        warnings.warn(words, ModelChangedWarning, stacklevel=3)
+        warnings.warn(words, ModelChangedWarning, stacklevel=5)

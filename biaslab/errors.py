@@ -213,5 +213,8 @@ class InexactLabelsWarning(UserWarning):
 
 
 def _short(value: object, limit: int = 120) -> str:
-    text = repr(value)
+    if hasattr(value, "columns") and hasattr(value, "shape"):  # a frame, whose rows would fill the page
+        rows, columns = value.shape
+        return f"a {type(value).__name__} of {rows} rows and {columns} columns"
+    text = " ".join(repr(value).split()) if hasattr(value, "shape") else repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"

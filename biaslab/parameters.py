@@ -1,7 +1,8 @@
 """Parameters of notebooks: what their tagged cell sets, whether what papermill puts behind it fits, and what differs.
 
-Papermill runs on with the default where a name is misspelt. So `import biaslab` looks, in a kernel, for the cell that
-papermill wrote, and refuses names that the cell before does not set.
+Papermill runs on with the default where a name is misspelt, and hands a text over where a number is meant. So `import
+biaslab` looks, in a kernel, for the cell that papermill wrote, and refuses names that the cell before does not set, and
+values of another type than its own.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ def types_of(notebook: Path) -> dict[str, Any]:
     says what is meant, and behind a number a word in quotes that it may stand there. Papermill's own reading drops
     lines with a second "=", as in a comment.
     """
-    source = parameters_cell(notebook)
+    return _types(parameters_cell(notebook))
+
+
+def _types(source: str) -> dict[str, Any]:
     comments = {line.partition(" ")[0].rstrip(":="): line.partition("#")[2].strip() for line in source.splitlines()}
     return {name: _type(value, comments.get(name, "")) for name, value in defaults(source).items()}
 
@@ -122,7 +126,9 @@ def check_injected() -> None:
 
 
 def require_known(cells: Sequence[str]) -> None:
-    r"""Raise `InputError` if a cell that papermill wrote sets what the cell of parameters before it does not.
+    r"""Raise `InputError` if a cell that papermill wrote does not fit the cell of parameters before it.
+
+    It may set no other names, and a value is of the type of the notebook's own, as `types_of` says it, or None.
 
     Parameters
     ----------
@@ -142,11 +148,24 @@ def require_known(cells: Sequence[str]) -> None:
         if not cell.startswith(_INJECTED):
             continue
         if sets_parameters(before):
-            known = defaults(before)
+            known, own = _types(before), defaults(before)
             for name, value in defaults(cell).items():
                 if name not in known:
                     allowed = f"parameters that the notebook has: {', '.join(known)}"
                     raise InputError(name, value, allowed, did_you_mean(name, known))
+                if own[name] is not None:  # where nothing says what is meant, anything may be
+                    _require_type(name, value, known[name])
+
+
+def _require_type(name: str, value: Any, kind: Any) -> None:
+    """Raise `InputError` unless a value is of a type that `types_of` gives; a text may look like a number."""
+    from biaslab.kind_words import remedy_for, words_for
+    from biaslab.kinds import is_kind
+
+    looks_so = is_kind("", kind) and isinstance(value, int | float)
+    written = is_kind([], kind) and isinstance(value, str)  # with commas
+    if not (looks_so or written or is_kind(value, kind)):
+        raise InputError(name, value, words_for(kind, name), remedy_for(kind, name, value))
 
 
 def sets_parameters(cell: str) -> bool:

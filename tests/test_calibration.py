@@ -242,7 +242,7 @@ def test_a_calibration_must_leave_one_value():
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        ({"studies": 0}, "studies"), ({"contexts": [1]}, "contexts"), ({"curve": [2.5]}, "contexts"),
+        ({"studies": 0}, "studies"), ({"contexts": [1]}, "contexts"), ({"curve": [2.5]}, "curve"),
         ({"population": 1}, "population"), ({"jobs": 0}, "jobs"), ({"seed": -1}, "seed"),
         ({"metrics": ["charm"]}, "charm.*first_position_rate"), ({"metrics": []}, "metrics"),
     ],

@@ -19,12 +19,15 @@ OF_MODELS = {
 }
 ROOMS = sorted({path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()})
 #: Every room with the rooms that it may import, from the ground up; those of `OPEN` are open to all.
-OPEN = {"errors", "checks", "output", "progress", "project", "written"}
+OPEN = {"errors", "checks", "checked", "kinds", "kind_words", "output", "progress", "project", "written"}
 ALLOWED = {
     "__init__": {"parameters"},
     "parameters": set(),
     "errors": set(),
     "checks": set(),
+    "checked": set(),
+    "kinds": set(),
+    "kind_words": set(),
     "output": set(),
     "progress": set(),
     "project": {"parameters"},

@@ -21,6 +21,7 @@ from biaslab.atlas.carried import trials
 from biaslab.atlas.known import estimates
 from biaslab.atlas.replicating import replications
 from biaslab.atlas.sources import SOURCES
+from biaslab.checked import checked
 
 __all__ = ["estimates", "judges", "replications", "sources", "trials"]
 
@@ -44,6 +45,7 @@ def sources() -> pd.DataFrame:
     return pd.DataFrame([{"source": one.name} | {name: getattr(one, name) for name in names} for one in SOURCES])
 
 
+@checked
 def judges(source: str | None = None) -> pd.DataFrame:
     """Return who judged what, of the judgements that are here.
 

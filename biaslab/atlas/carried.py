@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from biaslab.atlas.sources import SOURCES, find_source
+from biaslab.checked import checked
 from biaslab.checks import unknown
 from biaslab.errors import InputError
 
@@ -51,6 +52,7 @@ def _rows(name: str) -> pd.DataFrame:
     return read_rows(file_of(name))
 
 
+@checked
 def trials(source: str | None = None, judge: str | None = None) -> pd.DataFrame:
     """Return recorded judgements as trials.
 

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ FILE = "estimates.csv"
 _WORDS = ("method", "note")  # empty where there is nothing to say
 
 
+@checked
 def estimates(
     probe: str | Sequence[str] | None = None,
     metric: str | Sequence[str] | None = None,

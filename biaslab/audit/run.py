@@ -11,6 +11,7 @@ import pandas as pd
 from biaslab import probes
 from biaslab.audit import gold_subsets, halo, human_agreement, pair_length, replies
 from biaslab.audit.measure import Measure
+from biaslab.checked import checked
 from biaslab.checks import require_some_of
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import BiaslabError, InputError
@@ -32,6 +33,7 @@ _OTHERS: tuple[type[Measure], ...] = (
 _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value", "status")
 
 
+@checked(eager=True)
 def audit(
     trials: pd.DataFrame | str | Path,
     human: Dataset | None = None,

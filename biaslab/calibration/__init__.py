@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,10 +25,12 @@ import pandas as pd
 from biaslab.calibration.cells import BANDS, JUDGE, JUDGES, REFUSALS, WIDER, Cell, applies, declared_mode, run
 from biaslab.calibration.generators import GENERATORS, find_generator
 from biaslab.calibration.sheet import Sheet
+from biaslab.checked import checked
 from biaslab.checks import did_you_mean, require_whole
 from biaslab.core import Metric, Probe
 from biaslab.errors import InputError
 from biaslab.judges.modes import MODES, AnswerMode
+from biaslab.output import require_file
 from biaslab.probes import available
 
 __all__ = ["BANDS", "GENERATORS", "MODES", "REFUSALS", "WIDER", "calibrate", "calibrate_all", "describe", "outside"]
@@ -39,6 +40,7 @@ _MODES = ("exact", "text", "sampled:3", "sampled:5")  # of the full table
 _Report = Callable[[pd.DataFrame], object]
 
 
+@checked(eager=True)
 def calibrate(
     probes: Sequence[type[Probe]] | None = None,
     metrics: Sequence[str] | None = None,
@@ -232,7 +234,7 @@ def _declared(probes: Sequence[type[Probe]] | None, metrics: Sequence[str] | Non
 
 def _run_all(cells: Sequence[Cell], jobs: int, report: _Report | None, out: str | PathLike[str] | None) -> pd.DataFrame:
     """Run the cells that the file does not hold; report and write each as soon as it is there."""
-    sheet = Sheet(None if out is None else Path(out))
+    sheet = Sheet(None if out is None else require_file("out", out))
     found = {index: rows for index, cell in enumerate(cells) if (rows := sheet.find(cell)) is not None}
     open_cells = {index: cell for index, cell in enumerate(cells) if index not in found}
     for index, rows in _each(open_cells, min(jobs, len(open_cells))):

@@ -8,6 +8,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from biaslab.core.declarations import Metric
+from biaslab.core.received import answers_of, received
 from biaslab.core.requests import Request
 from biaslab.core.trials import Reply, Status, Trial
 from biaslab.errors import UnsupportedRequestError
@@ -59,7 +60,7 @@ class Packing(Protocol):
 
 def packs_of(judge: Judge, requests: Sequence[Request]) -> Iterator[Sequence[tuple[Request, Reply]]]:
     """Return the replies of any judge in packs; one that is not `Packing` gives packs of one."""
-    return judge.packs(requests) if isinstance(judge, Packing) else _Singly(judge.ask(requests))
+    return judge.packs(requests) if isinstance(judge, Packing) else _Singly(judge, judge.ask(requests))
 
 
 def one_by_one(packs: Iterator[Sequence[tuple[Request, Reply]]]) -> Iterator[tuple[Request, Reply]]:
@@ -95,15 +96,15 @@ def breadth_of(judge: Judge) -> int:
 class _Singly(Iterator[Sequence[tuple[Request, Reply]]]):
     """Packs of one, which stop and close as the iterator does that they come from."""
 
-    def __init__(self, answers: Iterator[tuple[Request, Reply]]) -> None:
-        self._answers = iter(answers)
+    def __init__(self, judge: Judge, answers: Iterator[tuple[Request, Reply]]) -> None:
+        self._judge, self._answers = judge, answers_of(judge, answers)
         if isinstance(answers, Stoppable):
             self.stop = answers.stop
         if isinstance(answers, Closable):
             self.close = answers.close
 
     def __next__(self) -> Sequence[tuple[Request, Reply]]:
-        return (next(self._answers),)
+        return (received(self._judge, next(self._answers)),)
 
 
 @runtime_checkable

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
+from biaslab.checked import blame
 from biaslab.checks import require_temperature
 from biaslab.core.about import About
 from biaslab.core.many import hashed_once
@@ -57,11 +58,15 @@ class Choice:
         self, messages: Messages, labels: Sequence[str], about: About | None = None, parts: tuple[str, ...] = ()
     ) -> None:
         held = self.__dict__
-        held["messages"], held["labels"], held["about"] = as_messages(messages), _different(tuple(labels)), about
-        if parts:
-            if "".join(parts) != messages:
-                raise InputError("parts", parts, "what the one message was put together from")
-            held["_parts"] = parts
+        try:
+            held["messages"], held["labels"], held["about"] = as_messages(messages), _different(tuple(labels)), about
+            if parts:
+                if "".join(parts) != messages:
+                    raise InputError("parts", parts, "what the one message was put together from")
+                held["_parts"] = parts
+        except Exception as error:
+            blame(Choice.__init__, (self, messages, labels, about, parts), {}, error)
+            raise
 
 
 @hashed_once
@@ -107,14 +112,18 @@ class Completion:
         seed: int = 0,
         about: About | None = None,
     ) -> None:
-        require_temperature(temperature)
-        for name, value, least in (("max_tokens", max_tokens, 1), ("replicate", replicate, 0)):
-            if value < least:
-                raise InputError(name, value, f"a whole number of at least {least}")
-        held = self.__dict__
-        held["messages"], held["about"] = as_messages(messages), about
-        held["temperature"], held["max_tokens"] = float(temperature) + 0.0, int(max_tokens)
-        held["replicate"], held["seed"] = int(replicate), int(seed)
+        try:
+            require_temperature(temperature)
+            for name, value, least in (("max_tokens", max_tokens, 1), ("replicate", replicate, 0)):
+                if value < least:
+                    raise InputError(name, value, f"a whole number of at least {least}")
+            held = self.__dict__
+            held["messages"], held["about"] = as_messages(messages), about
+            held["temperature"], held["max_tokens"] = float(temperature) + 0.0, int(max_tokens)
+            held["replicate"], held["seed"] = int(replicate), int(seed)
+        except Exception as error:
+            blame(Completion.__init__, (self, messages, temperature, max_tokens, replicate, seed, about), {}, error)
+            raise
 
 
 @hashed_once
@@ -143,7 +152,7 @@ class Likelihood:
     about: About | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.text:
+        if not isinstance(self.text, str) or not self.text:
             raise InputError("text", self.text, "a text of at least one character")
 
 
@@ -179,7 +188,7 @@ class Score:
     about: About | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.text:
+        if not isinstance(self.text, str) or not self.text:
             raise InputError("text", self.text, "a text of at least one character")
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from biaslab.core.many import frozen
 from biaslab.core.requests import Request
+from biaslab.errors import InputError
 
 Status = Literal["ok", "tie", "refused", "unparsable", "out_of_range"]
 STATUSES: tuple[Status, ...] = ("ok", "tie", "refused", "unparsable", "out_of_range")
@@ -51,11 +52,15 @@ class Usage:
         >>> Usage.total([Usage(100, 20, 5), Usage(10)])
         Usage(prompt_tokens=110, cached_tokens=20, completion_tokens=5)
         """
-        return cls(
-            sum([usage.prompt_tokens for usage in usages]),
-            sum([usage.cached_tokens for usage in usages]),
-            sum([usage.completion_tokens for usage in usages]),
-        )
+        try:
+            return cls(
+                sum([usage.prompt_tokens for usage in usages]),
+                sum([usage.cached_tokens for usage in usages]),
+                sum([usage.completion_tokens for usage in usages]),
+            )
+        except (TypeError, AttributeError) as error:
+            remedy = "such as [reply.usage for reply in replies]"
+            raise InputError("usages", usages, "a list of biaslab.Usage", remedy) from error
 
 
 @frozen

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.errors import InputError, TrialsError
 from biaslab.probes import difference_of, find_metric, find_probe
@@ -32,6 +33,7 @@ _UNPAIRED = "standard errors added, t over contexts"
 _MINUS = " − "
 
 
+@checked
 def compare(
     found: pd.DataFrame | Sequence[pd.DataFrame],
     by: str = "judge",
@@ -100,6 +102,11 @@ def compare(
     >>> row["metric"], bool(row["ci_low"] > 0)
     ('first_position_rate_difference', True)
     """
+    if not isinstance(by, str):
+        several = "give several frames as one list: biaslab.compare([first, second])"
+        raise InputError("by", by, "the name of a column, such as 'judge'", several)
+    if isinstance(reference, pd.DataFrame):
+        raise InputError("reference", reference, f"a value of the column {by!r}", "give all frames as one list")
     frame = found if isinstance(found, pd.DataFrame) else pd.concat(list(found), ignore_index=True)
     values = _values(frame, by)
     first = values[0] if reference is None else reference

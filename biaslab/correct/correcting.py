@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of, require_some_of
 from biaslab.correct.adjusted import Slope, adjusted
 from biaslab.correct.contrasts import ESTIMANDS, Contrast, Estimand, contrasts
@@ -29,6 +30,7 @@ CORRECTIONS = get_args(Correction)
 _TESTED = ("win_rate", "score_difference", "accuracy", "rank_agreement")
 
 
+@checked(eager=True)
 def correct(
     judged: pd.DataFrame,
     labels: Dataset | pd.DataFrame | str | Path | None = None,

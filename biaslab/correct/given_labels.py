@@ -64,7 +64,10 @@ class Labels:
             file = Path(labels)
             if not file.is_file():
                 raise InputError("labels", str(labels), "a CSV file that is there")
-            labels = pd.read_csv(file, dtype={"context_id": str, "candidate_id": str, "opponent_id": str})
+            try:
+                labels = pd.read_csv(file, dtype={"context_id": str, "candidate_id": str, "opponent_id": str})
+            except ValueError as error:  # those of pandas too
+                raise InputError("labels", str(labels), "a CSV file", "save it as one, with a line of names") from error
         if not isinstance(labels, pd.DataFrame):
             if hasattr(labels, "human_means"):
                 return cls._of_dataset(labels)

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.datasets._name_options import check_options, join_name, read_options, split_name
 from biaslab.datasets.schema import Dataset
@@ -32,6 +33,7 @@ def available() -> dict[str, str]:
     }
 
 
+@checked
 def load_dataset(name: str, /, path: str | Path | None = None, limit: int | None = None, **options: Any) -> Dataset:
     """Load a data set by name.
 

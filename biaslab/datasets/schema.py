@@ -9,6 +9,7 @@ from functools import cached_property
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.checks import did_you_mean, is_whole
 from biaslab.errors import DatasetError, InputError
 
@@ -16,6 +17,7 @@ CANDIDATE_COLUMNS = ("context_id", "context", "candidate_id", "system", "text", 
 HUMAN_COLUMNS = ("context_id", "candidate_id", "attribute", "annotator", "score")
 
 
+@checked(eager=True)
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Contexts, their candidates and what humans thought of them.

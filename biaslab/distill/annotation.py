@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from biaslab import prompts
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.core import Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
@@ -20,6 +21,7 @@ StarScale = Literal["stars", "0-100"]
 _SCALES: Mapping[str, Scale] = {"stars": whole_numbers(1, 5), "0-100": whole_numbers(0, 100)}
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class Stars:
     """Ask for stars, one aspect a request, or for all aspects at once.

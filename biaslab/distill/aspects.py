@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 
 MULTIPLE = "multiple"
 _NOUNS = {"translation": "translation", "style-transfer": "transferred sentence", "summarization": "summary"}
 
 
+@checked
 @dataclass(frozen=True)
 class Aspect:
     """One aspect of one task, in the words of the paper.
@@ -41,6 +43,7 @@ class Aspect:
         return _NOUNS[self.task]
 
 
+@checked
 def aspects(task: str = "summarization") -> tuple[Aspect, ...]:
     """Return the aspects of a task, the multiple one first.
 
@@ -59,6 +62,7 @@ def aspects(task: str = "summarization") -> tuple[Aspect, ...]:
     return tuple(aspect for aspect in _table() if aspect.task == task)
 
 
+@checked
 def find_aspect(task: str, aspect: str) -> Aspect:
     """Return one aspect of a task.
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.checks import is_whole, require_whole
 from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.learning import groups
@@ -28,6 +29,7 @@ FOLDS = "folds.json"
 _FORMAT = "biaslab cross-fitted evaluators 1"
 
 
+@checked(eager=True)
 class Evaluators:
     """Cross-fitted evaluators of one attribute: each judges the contexts that it was not taught on.
 
@@ -119,6 +121,7 @@ class Evaluators:
         return path
 
 
+@checked
 def cross_fit(
     examples: pd.DataFrame,
     attribute: str | None = None,
@@ -189,6 +192,7 @@ def cross_fit(
     return found
 
 
+@checked
 def load_evaluators(folder: str | PathLike[str], encoder: str | None = None, device: str | None = None) -> Evaluators:
     """Load cross-fitted evaluators; see `biaslab.distill.load_evaluator`.
 

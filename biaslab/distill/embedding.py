@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 import torch
 
+from biaslab.checked import checked
 from biaslab.distill.settings import Pooling
 from biaslab.distill.states import States
 from biaslab.errors import InputError, ModelLoadError
@@ -21,6 +22,7 @@ _BATCH_TOKENS = 4096
 _POOLINGS = get_args(Pooling)
 
 
+@checked
 def features(h: torch.Tensor, s: torch.Tensor | None = None, r: torch.Tensor | None = None) -> torch.Tensor:
     """Put the vectors of output, source and reference together as the head's input.
 

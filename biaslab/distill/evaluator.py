@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.distill.embedding import features, find_encoder
 from biaslab.distill.evaluator_files import read_files, write_files
 from biaslab.distill.settings import BLOCKS, Score, Settings
@@ -25,6 +26,7 @@ from biaslab.judges.placement import choose_device
 _CHUNK = 1024
 
 
+@checked
 class Evaluator:
     """Scores texts from 0 (the worst its teacher said) to 1 (the best); a regression may go a little beyond.
 
@@ -209,6 +211,7 @@ class Evaluator:
         return given
 
 
+@checked
 def load_evaluator(folder: str | PathLike[str], encoder: str | None = None, device: str | None = None) -> Evaluator:
     """Load an evaluator from safetensors and JSON; nothing is unpickled and no code of others is run.
 

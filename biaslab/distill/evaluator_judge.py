@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
+from biaslab.checked import checked
 from biaslab.core import Reply, Request, Score, require_kinds
 from biaslab.distill.aspects import MULTIPLE
 from biaslab.distill.crossfit import FOLDS, Evaluators, load_evaluators
@@ -17,6 +18,7 @@ from biaslab.errors import InputError, JudgeError, ModelLoadError
 AnyEvaluator = Evaluator | Evaluators | WeightedEvaluators
 
 
+@checked(eager=True)
 class EvaluatorJudge:
     """A judge of kind `biaslab.core.Score`.
 

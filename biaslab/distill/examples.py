@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import TrialsError
 from biaslab.scales import Scale, scale_named
@@ -14,6 +15,7 @@ EXAMPLES = ("context_id", "candidate_id", "attribute", "text", "source", "refere
 _KEYS = ["judge", "attribute", *ITEM]
 
 
+@checked
 def examples(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None = None) -> pd.DataFrame:
     """Turn score trials into texts and labels, the mean of the readable replicates of each candidate.
 

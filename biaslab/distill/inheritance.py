@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.core import Metric, Probe
 from biaslab.distill._shares import ROLES, Pair, verdict_of
 from biaslab.errors import InputError, TrialsError
@@ -32,6 +33,7 @@ from biaslab.stats.together import (
 _MAY_DIFFER = ("answer",)
 
 
+@checked
 def bias_inheritance(
     probe: Probe,
     teacher: pd.DataFrame,

@@ -8,6 +8,7 @@ from typing import cast
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.collect import collect
 from biaslab.core import Design, Judge, Score
 from biaslab.datasets.schema import Dataset
@@ -21,6 +22,7 @@ from biaslab.scoring.pointwise import Answer
 from biaslab.store import Store
 
 
+@checked
 def annotate(
     judge: Judge,
     dataset: Dataset,

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from biaslab.checked import checked
 from biaslab.core import Message
 from biaslab.errors import InputError, JudgeError, PromptTooLongError
 from biaslab.judges.batches import decoder_start, encode_prompts, padded
@@ -22,6 +23,7 @@ SOURCE = "{source}"
 Ids = tuple[int, ...]
 
 
+@checked
 class Policy:
     """A model that writes a text for a source.
 
@@ -147,6 +149,7 @@ class Policy:
         return Path(folder)
 
 
+@checked
 def load_policy(
     model: str | Policy, prompt: str | None = None, dtype: str | None = None, device: str | None = None
 ) -> Policy:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.core import Judge, Score
 from biaslab.datasets.schema import Dataset
 from biaslab.distill.policy import Policy, load_policy
@@ -45,6 +46,7 @@ class Reinforced(NamedTuple):
     history: pd.DataFrame
 
 
+@checked
 def reinforce(
     model: str | Policy,
     sources: Dataset | pd.DataFrame,

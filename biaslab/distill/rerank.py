@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.collect import collect
 from biaslab.core import About, Judge, Reply, Score, Status, Trial
 from biaslab.datasets.schema import Dataset
@@ -25,6 +26,7 @@ Evaluators = Judge | pd.DataFrame | Mapping[str, "Judge | pd.DataFrame"]
 _ITEM = ["context_id", "candidate_id"]
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class Reward:
     """A scorer that asks an evaluator for one number a candidate: what reranking and training maximise.
@@ -68,6 +70,7 @@ class Reward:
         return (value, "ok") if math.isfinite(value) else (math.nan, "unparsable")
 
 
+@checked
 def rerank(
     candidates: Dataset,
     judges: Evaluators,
@@ -134,6 +137,7 @@ def rerank(
     return Dataset(f"{candidates.name}, reranked", kept, human, *about)
 
 
+@checked
 def evaluate(
     candidates: Dataset,
     judges: Evaluators,
@@ -178,6 +182,7 @@ def evaluate(
     return pd.DataFrame(columns, index=index)
 
 
+@checked
 def tune_weights(
     candidates: Dataset,
     judges: Evaluators,

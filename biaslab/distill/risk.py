@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 import torch
 
+from biaslab.checked import checked
 from biaslab.checks import is_whole, require_one_of, require_whole
 from biaslab.errors import InputError
 
@@ -15,6 +16,7 @@ Objective = Literal["mrt", "reinforce"]
 Baseline = Literal["others", "start", "none"]
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class MinimumRisk:
     """How `reinforce` trains.

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.datasets.schema import Dataset
 from biaslab.distill.candidates import Output, Truncation, sample, search
@@ -22,6 +23,7 @@ from biaslab.progress import progress_bar
 Strategy = Literal["top-k", "top-p", "beam", "diverse-beam"]
 
 
+@checked
 def collect_samples(
     model: str | Policy,
     sources: Dataset | pd.DataFrame,

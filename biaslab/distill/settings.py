@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
+from biaslab.checked import checked
 from biaslab.checks import is_whole, require_one_of
 from biaslab.errors import InputError
 
@@ -21,6 +22,7 @@ _CHOICES = {"inputs": get_args(Inputs), "loss": get_args(Loss), "pooling": get_a
 _LATER = {"score": "expected"}
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class Settings:
     """How an evaluator is built and trained.

@@ -10,10 +10,12 @@ from statistics import fmean
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame
 
 
+@checked
 def compare_texts(
     ways: Mapping[str, pd.DataFrame],
     measures: Sequence[str],
@@ -82,6 +84,7 @@ def _mean(values: pd.Series, null: float | None = None) -> Ratio:
     return Ratio(known.index.to_numpy(), known.to_numpy(float), np.ones(len(known)), null=null)
 
 
+@checked
 def best_of_n(
     texts: pd.DataFrame,
     measures: Sequence[str],
@@ -139,6 +142,7 @@ def best_of_n(
     return pd.DataFrame(rows, columns=["context_id", "n", *measures])
 
 
+@checked
 def unigram_log_perplexity(texts: Iterable[str]) -> dict[str, float]:
     """Return each text's log perplexity by a unigram model of all of them: familiarity without a language model.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.distill.checkpoints import remove_checkpoints
 from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.evaluator_files import CARD
@@ -23,6 +24,7 @@ from biaslab.progress import progress_bar
 from biaslab.stats import require_columns
 
 
+@checked
 def train(
     examples: pd.DataFrame,
     attribute: str | None = None,

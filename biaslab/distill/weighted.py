@@ -11,12 +11,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.distill.aspects import MULTIPLE
 from biaslab.distill.crossfit import Evaluators
 from biaslab.distill.evaluator import Evaluator
 from biaslab.errors import InputError
 
 
+@checked(eager=True)
 class WeightedEvaluators:
     """Evaluators of several attributes whose scores are added with weights: Eq. 6 as one reward.
 

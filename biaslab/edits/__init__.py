@@ -10,6 +10,7 @@ import pkgutil
 from collections.abc import Callable
 from functools import cache
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.edits.base import Edit, constant, edit
 from biaslab.edits.lookup import from_table
@@ -44,6 +45,7 @@ def available() -> dict[str, Edit]:
     return dict(sorted(found.items()))
 
 
+@checked
 def find_edit(edit: str | Edit | Callable[[str], str]) -> Edit:
     """Return an edit by its name, or make one of a function from text to text.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.errors import InputError
 
@@ -14,6 +15,7 @@ Quality = Literal["left", "lowered"]
 Reads = Literal["shown", "context"]
 
 
+@checked
 @dataclass(frozen=True)
 class Edit:
     """A deterministic change of how a candidate is shown; calling it makes the change.
@@ -80,6 +82,7 @@ class Edit:
         return (self.change.__doc__ or "").strip().partition("\n")[0]
 
 
+@checked
 def edit(
     source: str, place: Place = "text", quality: Quality = "left", name: str | None = None, reads: Reads = "shown"
 ) -> Callable[[Callable[[str], str]], Edit]:
@@ -97,6 +100,7 @@ def edit(
     return lambda change: Edit(name or change.__name__, change, place, source, quality, reads)
 
 
+@checked
 def constant(
     name: str, words: str, about: str, source: str, place: Place = "heading", quality: Quality = "left"
 ) -> Edit:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.edits.base import Edit, Quality
 from biaslab.errors import InputError
@@ -25,6 +26,7 @@ _SOURCES = {
 _LOWERED = {"fallacy_oversight"}
 
 
+@checked
 def from_table(
     table: str | Path | pd.DataFrame, kind: str | None = None, name: str | None = None, quality: Quality | None = None
 ) -> Edit:

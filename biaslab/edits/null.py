@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from biaslab.checked import checked
 from biaslab.edits.base import Edit, Place
 
 PREFIX = "null:"
@@ -58,6 +59,7 @@ class Size(NamedTuple):
     added: int
 
 
+@checked
 def null_edit(edit: Edit) -> Edit:
     """Return the null edit of an edit: a harmless change of the same size in the same place.
 

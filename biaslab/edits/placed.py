@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from biaslab.checked import checked
 from biaslab.edits.base import Edit
 
 
+@checked
 @dataclass(frozen=True)
 class Placed:
     """A candidate as a prompt shows it.
@@ -29,6 +31,7 @@ class Placed:
     edit: str = ""
 
 
+@checked
 def placed(edit: Edit | None, text: str, name: str) -> Placed:
     """Return a candidate as it is shown with an edit, or without one.
 
@@ -59,6 +62,7 @@ def placed(edit: Edit | None, text: str, name: str) -> Placed:
     return Placed(edit(text), edit=edit.name)
 
 
+@checked
 def changes(edit: Edit, text: str, name: str) -> bool:
     """Say whether a candidate looks different with an edit: some find nothing to change in a text.
 

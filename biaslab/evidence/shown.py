@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of, require_whole
 from biaslab.errors import InputError, TrialsError
 from biaslab.evidence.cell_trials import behind, is_estimates
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from biaslab.store import Store
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Shown:
     """Some judgements as cards, which JupyterLab shows as HTML.
@@ -80,6 +82,7 @@ class Shown:
         return "\n".join(lines)
 
 
+@checked(eager=True)
 def show(
     judgements: pd.DataFrame,
     trials: pd.DataFrame | None = None,

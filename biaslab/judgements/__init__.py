@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.errors import InputError, TrialsError
 from biaslab.judgements import inspect_logs
 from biaslab.judgements.detection import available, detect, find_format
@@ -25,6 +26,7 @@ _TABLE = "table"  # what a data frame is called where a file has a name
 _SHOWN = 3  # files without a record of which it is said why
 
 
+@checked(eager=True)
 def read_judgements(
     path: str | Path | pd.DataFrame,
     format: str | None = None,  # noqa: A002 - the word that a reader of files looks for

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from biaslab.checked import checked
 from biaslab.checks import did_you_mean, require_extra
 from biaslab.core import Judge
 from biaslab.datasets.schema import Dataset
@@ -40,6 +41,7 @@ def available() -> dict[str, str]:
     }
 
 
+@checked
 def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     """Make a judge from its name, as the command line and the notebooks do.
 

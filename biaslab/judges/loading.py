@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from biaslab.checks import did_you_mean, require_extra
 from biaslab.errors import InputError, ModelLoadError
-from biaslab.judges.hub_model import hub_commit
+from biaslab.judges.hub_model import hub_commit, refuse_served
 from biaslab.judges.placement import DeviceMap
 from biaslab.judges.quiet import quiet
 from biaslab.judges.unpacking import unpacked
@@ -84,6 +84,8 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
     MissingDependencyError
         If what runs models is not installed: the extra ``local``.
     """
+    if not Path(model).expanduser().exists():
+        refuse_served(model)
     require_extra("local", f"the model {model!r}")
     if model in _WHEELS:
         path = _embedded_file(model)

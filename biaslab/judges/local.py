@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from biaslab.checked import checked
 from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Usage, as_prompt, one_by_one, require_kinds
 from biaslab.errors import JudgeError, OutOfMemoryError, PromptTooLongError
 from biaslab.judges.loading import EMBEDDED, find_model, load_model
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from biaslab.judges.prefix_tree import TreeScorer
 
 
+@checked(eager=True)
 class LocalJudge:
     """A language model that runs here.
 

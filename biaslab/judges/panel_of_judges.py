@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
+from biaslab.checked import checked
 from biaslab.checks import shares_of
 from biaslab.core import (
     LIMITS,
@@ -31,6 +32,7 @@ from biaslab.judges.votes import combine
 Weights = Sequence[float] | Mapping[str, Sequence[float]]
 
 
+@checked(eager=True)
 class Panel:
     """Ask several judges the same, and give one reply: the mean of their distributions, the majority of their texts.
 

@@ -10,6 +10,7 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from biaslab.checked import checked
 from biaslab.checks import require_extra, require_whole
 from biaslab.core import Judge, Request, require_kinds
 from biaslab.errors import InputError, JudgeError
@@ -27,6 +28,7 @@ _SECONDS = 300.0  # in which all replicas have to be there: machines may have to
 _ELSEWHERE = ("api", "atlas", "recorded", "simulated")  # kinds of judges by name that use no GPU here
 
 
+@checked(eager=True)
 class RayJudge:
     """Ask replicas of a judge, each in a process of its own, on this machine or on a Ray cluster.
 

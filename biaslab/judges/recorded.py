@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.core import Choice, Completion, Reply, Request, require_kinds
 from biaslab.datasets._files import text_key
 from biaslab.datasets.schema import Dataset
@@ -38,6 +39,7 @@ class Said(NamedTuple):
     reply: str | None
 
 
+@checked(eager=True)
 class RecordedJudge:
     """Answer requests from a log.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from biaslab.checked import checked
 from biaslab.checks import require_whole
 from biaslab.core import (
     DECLINED,
@@ -26,6 +27,7 @@ from biaslab.parsing import parse_choice
 _CHARACTERS, _SPARE = 3, 12  # of a token at least; tokens for "My answer is" and the like
 
 
+@checked(eager=True)
 class Sampled:
     """Answer `Choice` requests by sampling text k times: the share of each label is its probability.
 

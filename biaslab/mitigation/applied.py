@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of, require_whole
 from biaslab.errors import InputError
 from biaslab.mitigation.folds import held_out
@@ -26,6 +27,7 @@ Floats = NDArray[np.float64]
 Remedy = Callable[[pd.DataFrame], pd.DataFrame]
 
 
+@checked
 def order_averaging(trials: pd.DataFrame) -> pd.DataFrame:
     """Judge each pair by the mean of both orders, which costs two judgements.
 
@@ -48,6 +50,7 @@ def order_averaging(trials: pd.DataFrame) -> pd.DataFrame:
     return debiased(trials, "swap-average")
 
 
+@checked
 def debiased(trials: pd.DataFrame, debiasing: Debiasing, folds: int = 10) -> pd.DataFrame:
     """Take position bias out of pair trials with one of the ways of `biaslab.ranking.debias`.
 
@@ -71,6 +74,7 @@ def debiased(trials: pd.DataFrame, debiasing: Debiasing, folds: int = 10) -> pd.
     return pd.concat(parts, ignore_index=True) if parts else trials
 
 
+@checked
 def content_free_prior(empty: pd.DataFrame) -> Remedy:
     """Take out of pair trials what the judge says where there is nothing to judge.
 
@@ -108,6 +112,7 @@ def content_free_prior(empty: pd.DataFrame) -> Remedy:
     return partial(_without_prior, usable(empty), float(empty["tokens"].sum()) if "tokens" in empty else 0.0)
 
 
+@checked
 def length_regression(trials: pd.DataFrame, folds: int = 10) -> pd.DataFrame:
     """Take out of scores what length buys at equal human score, as length-controlled win rates do.
 

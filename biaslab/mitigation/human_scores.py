@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of, require_whole
 from biaslab.core import Metric
 from biaslab.errors import TrialsError
@@ -25,6 +26,7 @@ Method = Literal["isotonic", "ordinal"]
 _LEVELS = 10  # more different human scores are rounded to whole ones before an ordinal fit
 
 
+@checked
 def human_scale(trials: pd.DataFrame, method: Method = "isotonic", folds: int = 10) -> pd.DataFrame:
     """Replace scores by the human score that is expected of them: a judge that is too lenient is so no more.
 
@@ -72,6 +74,7 @@ def human_scale(trials: pd.DataFrame, method: Method = "isotonic", folds: int = 
     return pd.concat(parts, ignore_index=True) if parts else trials
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class HumanScale:
     """How far scores lie from those of humans: what `human_scale` takes away, to be measured by `remedies`.

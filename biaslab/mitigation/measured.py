@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.core import Metric
 from biaslab.errors import InputError, MissingDataWarning, SharedRequestsWarning
 from biaslab.mitigation.applied import Remedy
@@ -32,6 +33,7 @@ class Estimator(Protocol):
         """Turn trials into the estimates frame."""
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class Case:
     """A remedy to be measured.
@@ -60,6 +62,7 @@ class Case:
     where: Mapping[str, object] = field(default_factory=dict)
 
 
+@checked
 def remedies(cases: Sequence[Case], resampling: Resampling | None = None) -> pd.DataFrame:
     """Measure each remedy: the metric before and after, and the difference, paired over contexts.
 
@@ -105,6 +108,7 @@ def remedies(cases: Sequence[Case], resampling: Resampling | None = None) -> pd.
     return pd.DataFrame(rows)
 
 
+@checked
 def as_estimates(found: pd.DataFrame) -> pd.DataFrame:
     """Put before and after of `remedies` into rows of an estimates frame, to be drawn and tabulated.
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.checks import shares_of
 from biaslab.errors import InputError
 from biaslab.mitigation.aligned import Floats, aligned, values_of
@@ -19,6 +20,7 @@ Weights = Literal["learned"] | Sequence[float] | Mapping[str, Sequence[float]]
 _HALF = 1e-9  # nearer to ½ a panel is divided
 
 
+@checked
 def pooled(
     members: Sequence[pd.DataFrame], weights: Weights | None = None, name: str | None = None, folds: int = 10
 ) -> pd.DataFrame:
@@ -86,6 +88,7 @@ def pooled(
     return made
 
 
+@checked
 def beside_members(
     probe: Estimator,
     metrics: Sequence[str],

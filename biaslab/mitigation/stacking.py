@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import nnls
 
+from biaslab.checked import checked
 from biaslab.checks import require_whole
 from biaslab.errors import TrialsError
 from biaslab.mitigation.aligned import Floats, aligned, values_of
@@ -15,6 +16,7 @@ from biaslab.mitigation.folds import held_out
 from biaslab.stats import has_value, require_columns
 
 
+@checked
 def learned_weights(members: Sequence[pd.DataFrame], folds: int = 10) -> dict[str, tuple[float, ...]]:
     """Learn how much each member of a panel should count, on labelled contexts other than the one it counts in.
 

@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from biaslab.checked import checked
 from biaslab.checks import require_study, require_whole
 from biaslab.core import Judge, Probe
 from biaslab.errors import InputError
@@ -172,6 +173,7 @@ class Plan:
         )
 
 
+@checked(eager=True)
 def plan(
     probe: Probe,
     judge: Judge,

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.colors import is_color_like
+from matplotlib.markers import MarkerStyle
 
-from biaslab.checks import did_you_mean
+from biaslab.checked import checked
+from biaslab.checks import did_you_mean, require_one_of
 from biaslab.core import Metric
 from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
@@ -28,6 +31,7 @@ _UPRIGHT = 30  # letters of a line of an upright label, beside axes of a column'
 _ACROSS = 42  # and of one below axes of a column's width
 
 
+@checked
 @styled
 def intervals(
     estimates: pd.DataFrame,
@@ -99,6 +103,7 @@ def intervals(
     return drawn
 
 
+@checked
 @styled
 def against(
     estimates: pd.DataFrame,
@@ -144,6 +149,7 @@ def against(
     return drawn
 
 
+@checked
 @styled
 def hollow(
     ax: Axes,
@@ -188,6 +194,9 @@ def hollow(
     """
     if not label.strip():
         raise InputError("label", label, "the name of who published the values")
+    if not is_color_like(color):
+        raise InputError("color", color, "a colour of matplotlib", "such as '0.35' or 'C0'")
+    require_one_of("marker", marker, tuple(MarkerStyle.markers), "such as 'o'")
     given = pd.Series(dict(values), dtype=float).dropna()
     upright = len(given) > 0 and all(isinstance(key, int | float | np.number) for key in given.index)
     if upright:

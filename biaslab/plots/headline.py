@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.core import Metric
 from biaslab.output import number
 from biaslab.plots.naming import named
@@ -27,6 +28,7 @@ _LONG = 40  # letters of a condition that is named
 _DRAWN: WeakKeyDictionary[Axes, list[pd.DataFrame]] = WeakKeyDictionary()
 
 
+@checked
 def finding(estimates: pd.DataFrame) -> str:
     """Say in one sentence what the estimates of a figure tell; nothing where they are none.
 

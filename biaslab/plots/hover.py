@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import pandas as pd
 from matplotlib.lines import Line2D
 
+from biaslab.checked import checked
 from biaslab.plots.style import in_style
 from biaslab.probes import find_metric
 from biaslab.stats import LEADING, TRAILING
@@ -56,6 +57,7 @@ class Hover:
         return self.svg
 
 
+@checked
 def hover(axes: Axes) -> Hover:
     """Return the figure of Axes as one that answers to the mouse: condition, estimate, interval and n of each mark.
 

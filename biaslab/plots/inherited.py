@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.errors import TrialsError
 from biaslab.plots.drawing import caption
 from biaslab.plots.headline import remember_rows
@@ -23,6 +24,7 @@ _INCH = 2.54
 _WIDE = 30  # letters of a line of a row's label
 
 
+@checked
 @styled
 def inherited(estimates: pd.DataFrame, unit: str = "SD", title: str | None = None) -> list[Axes]:
     """Plot what `biaslab.distill.bias_inheritance` finds: estimates of both judges, and beside them the shares.

@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.image import imread
 
+from biaslab.checked import checked
 from biaslab.checks import require_some_of
+from biaslab.errors import InputError
 from biaslab.plots.headline import told_by
 from biaslab.plots.hover import svg_of
 from biaslab.plots.style import head, in_style, share_legend
@@ -25,6 +27,7 @@ _SEEN = 0.02  # of the full range: how far a pixel differs visibly
 _DIGIT = 64  # pixels: a digit of the smallest text that becomes another changes 119 of them or more
 
 
+@checked
 def save(
     axes: Axes | Sequence[Axes],
     estimates: pd.DataFrame,
@@ -64,7 +67,10 @@ def save(
     """
     require_some_of("formats", formats, ("png", "pdf", "svg"))
     folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError("out", str(out), "a folder that exists or can be made", "choose another") from error
     stem = folder / f"{study}__{name}"
     if isinstance(axes, Sequence):
         share_legend(axes)

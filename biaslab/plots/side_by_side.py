@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from biaslab.checked import checked
 from biaslab.errors import TrialsError
 from biaslab.plots.drawing import intervals
 from biaslab.plots.style import panels, styled
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked
 @styled
 def facets(
     estimates: pd.DataFrame,

@@ -12,6 +12,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 
+from biaslab.checked import checked
+from biaslab.checks import require_whole
+from biaslab.errors import InputError
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
@@ -57,6 +61,7 @@ def in_style(**more: Any) -> Iterator[None]:
         plt.rcParams.update(before)
 
 
+@checked
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
     """Draw what a function draws in biaslab's style."""
 
@@ -68,6 +73,7 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
+@checked
 @styled
 def panels(columns: int, height: float = 6.0, sharex: bool = True, width: float | None = None) -> list[Axes]:
     """Return Axes side by side with a common vertical axis, to be drawn into and closed with `share_legend`.
@@ -83,12 +89,17 @@ def panels(columns: int, height: float = 6.0, sharex: bool = True, width: float 
     width : float, optional
         In centimetres, where long names need another than that of a column or a page.
     """
+    require_whole("columns", columns, 1)
+    for name, centimetres in (("height", height), ("width", width)):
+        if centimetres is not None and not centimetres > 0:
+            raise InputError(name, centimetres, "centimetres above 0", "such as 6")
     size = ((width or (8.0 if columns == 1 else 17.0)) / _INCH, height / _INCH)
     figure, axes = plt.subplots(1, columns, figsize=size, sharex=sharex, sharey=True, squeeze=False)
     figure.set_layout_engine("constrained", wspace=0.06)
     return list(axes[0])
 
 
+@checked
 @styled
 def share_legend(axes: Sequence[Axes]) -> None:
     """Put one legend of what all panels show below them, and the label of the vertical axis on the first one only."""
@@ -136,6 +147,7 @@ def dots(
     return ax.errorbar(values, places, xerr=spread, **look)
 
 
+@checked
 def note(ax: Axes, text: str) -> None:
     """Write the facts of a figure (data set, n, level) above Axes, small and grey; a $ in a name is a $."""
     ax.set_title(text, loc="left", color="0.3", fontsize=6.5, parse_math=False)

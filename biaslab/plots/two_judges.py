@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.errors import TrialsError
 from biaslab.plots.drawing import intervals
 from biaslab.plots.naming import named
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _LONG = 40  # letters of a judge's name
 
 
+@checked
 @styled
 def compared(estimates: pd.DataFrame, metric: str | None = None, title: str | None = None) -> list[Axes]:
     """Plot what `biaslab.compare` finds of a metric: the estimates of all, and beside them differences.

@@ -9,6 +9,7 @@ import importlib
 import pkgutil
 from functools import cache
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.core import Metric
 from biaslab.probes._audited import AUDITED
@@ -30,6 +31,7 @@ def available() -> dict[str, type[Probe]]:
     return {name: _probe(name) for name in names()}
 
 
+@checked
 def find_probe(name: str) -> type[Probe]:
     """Return a probe class by the name of its module, such as ``"position"``.
 
@@ -42,6 +44,7 @@ def find_probe(name: str) -> type[Probe]:
     return _probe(name)
 
 
+@checked
 @cache
 def find_metric(name: str, probe: str | None = None) -> Metric:
     """Return how a metric is read: as its probe declares it, else as any probe does, else by its name alone.
@@ -64,6 +67,7 @@ def find_metric(name: str, probe: str | None = None) -> Metric:
     return found if found.name == name else difference_of(found)
 
 
+@checked
 def difference_of(metric: Metric) -> Metric:
     """Return how the difference of a metric between two judges is read: see `biaslab.compare`.
 
@@ -78,6 +82,7 @@ def difference_of(metric: Metric) -> Metric:
     )
 
 
+@checked
 def is_primary(name: str, probe: str) -> bool:
     """Say whether a metric is one of those that its probe, or an audit, tests, and q-values are over."""
     name = name.removesuffix(_DIFFERENCE) if name not in _declared(probe) else name

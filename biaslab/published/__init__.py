@@ -31,6 +31,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ _ATTRIBUTES = {"semantic equivalence": "semantics", "overall quality": "overall"
 _USUAL = "summeval"
 
 
+@checked
 def load(paper: str | None = None, table: str | int | None = None) -> pd.DataFrame:
     """Return printed numbers as a tidy frame.
 
@@ -95,6 +97,7 @@ def load(paper: str | None = None, table: str | int | None = None) -> pd.DataFra
     return chosen
 
 
+@checked
 def of_dataset(printed: pd.DataFrame, dataset: str) -> pd.DataFrame:
     """Return what is printed of the data set at hand, or of SummEval where a paper has nothing of it.
 

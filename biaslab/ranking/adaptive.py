@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
+from biaslab.checked import checked
 from biaslab.ranking.bradley_terry import DENSE, Strengths, fit_bradley_terry
 from biaslab.ranking.comparisons import Bools, Codes, Comparisons, Floats, tally
 
@@ -17,6 +18,7 @@ _OTHER_ORDER = 0.75
 _NEIGHBOURS = 24
 
 
+@checked
 def most_informative(comparisons: Comparisons, n: int, rng: np.random.Generator, prior: float = CAUTIOUS) -> Codes:
     """Choose the next comparisons of one context: those after which the ranks are most certain.
 

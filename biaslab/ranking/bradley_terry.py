@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import cg
 from scipy.special import expit, logit
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.ranking.comparisons import Codes, Comparisons, Floats, tally
 
@@ -23,6 +24,7 @@ _FARTHEST = 30.0  # log odds
 _TOLERANCE = 1e-9
 
 
+@checked
 class Strengths(NamedTuple):
     """What a Bradley–Terry model finds.
 
@@ -42,6 +44,7 @@ class Strengths(NamedTuple):
     covariance: Floats | None = None
 
 
+@checked
 def fit_bradley_terry(
     comparisons: Comparisons, prior: float = PRIOR, position: bool = False, covariance: bool = False
 ) -> Strengths:
@@ -110,6 +113,7 @@ def fit_bradley_terry(
     return Strengths(scores, bias, spread)
 
 
+@checked
 def fit_log_odds(comparisons: Comparisons, prior: float = PRIOR) -> Strengths:
     """Fit score_first − score_second + position to the log odds of p by least squares, of all contexts at once.
 
@@ -139,6 +143,7 @@ def fit_log_odds(comparisons: Comparisons, prior: float = PRIOR) -> Strengths:
     return Strengths(apart - position * across, position)
 
 
+@checked
 def maximum_likelihood(comparisons: Comparisons) -> Floats:
     """Find the maximum-likelihood scores of one context by evalica, which is Newman's iteration (2023).
 

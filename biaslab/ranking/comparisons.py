@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.checked import checked
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats import require_columns, without_rounding
 
@@ -22,6 +23,7 @@ CELL = ("judge", "dataset", "attribute")
 _COLUMNS = ("context_id", "candidate_id", "opponent_id", "value", "status")
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Comparisons:
     """Comparisons of the candidates of one context, or of several contexts, never across them.
@@ -137,7 +139,12 @@ class Comparisons:
 
     def take(self, chosen: Any) -> Comparisons:
         """Return some of the comparisons, of all candidates."""
-        called = None if self.called is None else self.called[chosen]
+        try:
+            called = None if self.called is None else self.called[chosen]
+            self.p[chosen]
+        except (IndexError, TypeError, ValueError, KeyError) as error:
+            allowed = f"numbers from 0 to {len(self.p) - 1}, or {len(self.p)} times true or false"
+            raise InputError("chosen", chosen, allowed, "give an array or a slice") from error
         return replace(self, first=self.first[chosen], second=self.second[chosen], p=self.p[chosen], called=called)
 
     def decided(self) -> Comparisons:
@@ -199,6 +206,7 @@ class Read(NamedTuple):
         return found
 
 
+@checked
 def comparisons_of(trials: pd.DataFrame) -> Comparisons:
     """Read the pair trials of one judge, data set, attribute and prompt.
 

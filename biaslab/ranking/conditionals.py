@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.ranking.bradley_terry import fit_bradley_terry
 from biaslab.ranking.comparisons import Comparisons, Floats
@@ -14,6 +15,7 @@ from biaslab.ranking.comparisons import Comparisons, Floats
 _FEWEST = 20  # pairs in both orders: with fewer their statistics say less than a model of all decisions
 
 
+@checked
 class Conditionals(NamedTuple):
     """Probabilities of a decision ŷ for the first, given which of the two is better (z); the other two follow.
 
@@ -47,6 +49,7 @@ class Conditionals(NamedTuple):
         return found[0], found[1]
 
 
+@checked
 def fit_conditionals(comparisons: Comparisons) -> Conditionals:
     """Estimate the conditionals from a judge's own decisions, without humans.
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.ranking.debiasing import Reweighting
 from biaslab.ranking.order_odds import is_counted, log_odds
@@ -16,6 +17,7 @@ _MOST = 30.0  # logits
 _ONE = ("judge", "attribute", "template", "nothing")
 
 
+@checked
 def dark_log_odds(trials: pd.DataFrame, resampling: Resampling | None = None) -> Estimate:
     """Return the log odds of the first where both candidates are the same, so that only their places differ.
 
@@ -40,6 +42,7 @@ def dark_log_odds(trials: pd.DataFrame, resampling: Resampling | None = None) ->
     return Ratio(read["context_id"], log_odds(p), np.ones(len(p)), 0.0, missing=missing, inference="t").estimate(drawn)
 
 
+@checked
 def content_free(trials: pd.DataFrame) -> Reweighting:
     """Fit the content-free prior: α takes out what the judge says of two candidates that are the same.
 

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of, require_whole
 from biaslab.errors import InputError
 from biaslab.ranking.bradley_terry import fit_bradley_terry, fit_log_odds
@@ -32,6 +33,7 @@ class Remedy(Protocol):
         """Return the comparisons with the bias taken out."""
 
 
+@checked
 @dataclass(frozen=True)
 class Reweighting:
     """p̂ = α p / (α p + 1 − p) (Eq. 9), which is deciding for the first where p > τ (Eq. 10).
@@ -70,6 +72,7 @@ class Reweighting:
         return comparisons.with_p(self.weigh(comparisons.p))
 
 
+@checked
 @dataclass(frozen=True)
 class SwapAverage:
     """The mean of p_ij and 1 − p_ji, which no position bias in logits that is alike for both orders can tip.
@@ -84,6 +87,7 @@ class SwapAverage:
         return replace(paired, p=mean, called=mean == 0.5)
 
 
+@checked
 def fit_threshold(comparisons: Comparisons) -> Reweighting:
     """Find α and τ such that P(A) = P(B) = ½ (Eqs. 9, 10): τ is the median of p, ties aside, and α = (1 − τ) / τ.
 
@@ -96,6 +100,7 @@ def fit_threshold(comparisons: Comparisons) -> Reweighting:
     return Reweighting(_bounded(-logit(float(np.median(p)))) if len(p) else 0.0)
 
 
+@checked
 def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
     """Find α such that the reweighted probabilities of the first have the mean ½: a uniform prior over positions.
 
@@ -120,6 +125,7 @@ def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
     return Reweighting(float(brentq(excess, -_MOST, _MOST)))
 
 
+@checked
 def fit_position_term(comparisons: Comparisons) -> Reweighting:
     """Find the advantage of standing first beside the scores of a Bradley–Terry model; α takes it out of the log odds.
 
@@ -152,6 +158,7 @@ _FITS: dict[str, Callable[[Comparisons], Remedy]] = {
 }
 
 
+@checked
 def fit_remedy(comparisons: Comparisons, debiasing: Debiasing) -> Remedy:
     """Fit a remedy by name, any but "none".
 
@@ -167,6 +174,7 @@ def fit_remedy(comparisons: Comparisons, debiasing: Debiasing) -> Remedy:
     return _FITS[debiasing](comparisons)
 
 
+@checked
 def debias(
     comparisons: Comparisons, debiasing: Debiasing | Remedy, folds: int = 10, in_sample: bool = False
 ) -> Comparisons:
@@ -198,6 +206,9 @@ def debias(
     """
     require_whole("folds", folds, 2)
     if not isinstance(debiasing, str):
+        if not callable(getattr(debiasing, "apply", None)) or hasattr(debiasing, "columns"):
+            remedy = "make one: biaslab.ranking.SwapAverage()"
+            raise InputError("debiasing", debiasing, f"one of {', '.join(DEBIASINGS)}, or a remedy", remedy)
         return debiasing.apply(comparisons)
     require_one_of("debiasing", debiasing, DEBIASINGS)
     if debiasing == "none":

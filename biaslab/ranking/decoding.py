@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.ranking.bradley_terry import fit_bradley_terry, maximum_likelihood
 from biaslab.ranking.comparisons import Codes, Comparisons, Floats
@@ -29,6 +30,7 @@ Decoding = Literal[
 DECODINGS: tuple[Decoding, ...] = get_args(Decoding)
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Decoded:
     """Scores of candidates.
@@ -52,6 +54,7 @@ class Decoded:
     gap: float = 0.0
 
 
+@checked
 def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: bool = False) -> Decoded:
     """Turn comparisons into scores, within each context.
 
@@ -107,6 +110,7 @@ def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: boo
     return _by_context(comparisons, _maximum if decoding == "bradley-terry-ml" else _RANKINGS[decoding])
 
 
+@checked
 def ranks(scores: Floats, context: Codes | None = None) -> Floats:
     """Return ranks within contexts, 1 the best, equal scores sharing the mean of theirs; NaN stays.
 
@@ -119,6 +123,7 @@ def ranks(scores: Floats, context: Codes | None = None) -> Floats:
     return np.asarray(pd.Series(-scores.round(12)).groupby(home).rank(method="average"), float)
 
 
+@checked
 def rank_intervals(
     comparisons: Comparisons,
     decoding: Decoding = "win-ratio",

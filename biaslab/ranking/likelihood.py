@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, sparse
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.ranking.bradley_terry import fit_bradley_terry
 from biaslab.ranking.comparisons import Codes, Comparisons, Floats, tally
@@ -21,6 +22,7 @@ MODERATE = 40
 _TINY = 1e-15  # probabilities are kept off 0 and 1, where a contradiction would be impossible
 
 
+@checked
 class Ranking(NamedTuple):
     """A ranking and how good it is.
 
@@ -47,6 +49,7 @@ class Ranking(NamedTuple):
         return max(0.0, self.bound - self.log_likelihood)
 
 
+@checked
 def most_likely_ranking(
     comparisons: Comparisons,
     method: str | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.errors import InputError, TrialsError
 from biaslab.ranking.comparisons import Floats, Read, cells, read_trials
 from biaslab.ranking.debiasing import Debiasing, debias
@@ -13,6 +14,7 @@ _HUMAN = ("human", "opponent_human")
 _SYSTEM = ("system", "opponent_system")
 
 
+@checked
 def rank(
     trials: pd.DataFrame,
     decoding: Decoding = "win-ratio",

@@ -9,7 +9,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.checks import require_some_of
+from biaslab.checked import checked
+from biaslab.checks import require_some_of, require_whole
 from biaslab.ranking.comparisons import Comparisons, Floats, cells, read_trials
 from biaslab.ranking.debiasing import DEBIASINGS, Debiasing, Remedy, debias
 from biaslab.ranking.decoding import Decoding, decode
@@ -23,6 +24,7 @@ IN_SAMPLE = ", in sample"
 _UNFITTED = ("none", "swap-average")
 
 
+@checked
 def compare_remedies(
     trials: pd.DataFrame,
     human: pd.DataFrame | None = None,
@@ -82,6 +84,7 @@ def compare_remedies(
     >>> dict(zip(rates["remedy"], rates["estimate"].round(2)))["none"] > 0.8
     True
     """
+    require_whole("seed", seed, 0)
     resampling = resampling or Resampling()
     require_some_of("remedies", remedies, DEBIASINGS)
     require_some_of("orders", orders, get_args(Orders))

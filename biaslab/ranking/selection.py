@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of, require_whole
 from biaslab.errors import InputError
 from biaslab.ranking.adaptive import most_informative
@@ -18,6 +19,7 @@ STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 Ask = Callable[[Codes], Floats]
 
 
+@checked
 def select(candidates: int, strategy: Strategy, budget: int | None = None, seed: int = 0) -> Codes:
     """Draw the comparisons of one context, where answers do not matter.
 
@@ -65,6 +67,7 @@ def select(candidates: int, strategy: Strategy, budget: int | None = None, seed:
     return np.stack([chosen, chosen[:, ::-1]], axis=1).reshape(-1, 2)
 
 
+@checked
 def select_adaptively(candidates: int, budget: int, ask: Ask, batch: int = 1, seed: int = 0) -> Comparisons:
     """Ask one batch of comparisons after the other, each the most informative given the answers so far.
 
@@ -106,7 +109,11 @@ def select_adaptively(candidates: int, budget: int, ask: Ask, batch: int = 1, se
         pairs = most_informative(so_far, min(batch, budget - len(asked)), rng)
         if not len(pairs):
             break
-        asked, p = np.concatenate([asked, pairs]), np.concatenate([p, np.asarray(ask(pairs), float)])
+        said = np.asarray(ask(pairs), float)
+        if said.shape != (len(pairs),):
+            allowed = f"a function that returns a number for each of {len(pairs)} pairs"
+            raise InputError("ask", ask, allowed, f"this one returns the shape {said.shape}")
+        asked, p = np.concatenate([asked, pairs]), np.concatenate([p, said])
     return Comparisons.of(list(names), asked[:, 0], asked[:, 1], p)
 
 

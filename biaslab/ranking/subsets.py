@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
+from biaslab.checks import require_whole
 from biaslab.errors import InputError, TrialsError
 from biaslab.ranking.comparisons import Bools, Codes, Comparisons, Floats, cells, read_trials, tally
 from biaslab.ranking.debiasing import Debiasing, debias
@@ -19,6 +21,7 @@ from biaslab.ranking.selection import STRATEGIES, Strategy, select, select_adapt
 from biaslab.stats import Ratio, Resampling, clustered, estimate_rows, estimates_frame
 
 
+@checked
 def agreement_by_budget(
     trials: pd.DataFrame,
     budgets: Sequence[int],
@@ -66,6 +69,7 @@ def agreement_by_budget(
         ``debiasing`` and ``budget``. A draw in which a context's scores do not vary counts as 0 there: it ranks
         nothing.
     """
+    require_whole("seed", seed, 0)
     resampling = resampling or Resampling()
     _check(budgets, strategies, draws)
     rows: list[dict[str, Any]] = []
@@ -94,6 +98,7 @@ def agreement_by_budget(
     return estimates_frame(rows, "comparative", ["spearman"], conditions)
 
 
+@checked
 def self_consistency(
     trials: pd.DataFrame,
     sizes: Sequence[int],
@@ -126,6 +131,7 @@ def self_consistency(
         as the humans do; and ``predicted_tie_rate``, the share of all pairs that K candidates alone score alike, as win
         ratios of few candidates often do. The paper does not say how it counts these.
     """
+    require_whole("seed", seed, 0)
     resampling = resampling or Resampling()
     if not sizes or min(sizes) < 2 or draws < 1:
         raise InputError("sizes and draws", (sizes, draws), "sizes of at least 2, and at least one draw")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
 from biaslab.output import replacing, require_file
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Card:
     """The card, which JupyterLab shows as HTML.
@@ -154,6 +156,7 @@ class Card:
         return {"name": judge, "names": names, "advice": advice, "quality": quality, **told}
 
 
+@checked
 def card(
     estimates: pd.DataFrame | Sequence[pd.DataFrame],
     remedies: pd.DataFrame | None = None,

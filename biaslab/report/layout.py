@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from biaslab.core import Metric
 from biaslab.core.binned import over_all_items
-from biaslab.errors import InputError, TrialsError
+from biaslab.errors import TrialsError
 from biaslab.output import number
 from biaslab.probes import find_metric
 from biaslab.report.wording import (
     cell,
+    check_digits,
     condition_text,
     conditions,
     correction,
@@ -68,12 +69,6 @@ def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> 
 def metric_of(row: dict[Any, Any]) -> Metric:
     """Return how the metric of a row is read."""
     return find_metric(row["metric"], row["probe"])
-
-
-def check_digits(digits: int) -> None:
-    """Raise `InputError` unless it is a number of decimals."""
-    if isinstance(digits, bool) or not isinstance(digits, int) or not 0 <= digits <= 12:
-        raise InputError("digits", digits, "a whole number from 0 to 12")
 
 
 def lay_out(

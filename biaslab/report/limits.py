@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from biaslab.checked import checked
 from biaslab.checks import did_you_mean
 from biaslab.errors import InputError, TrialsError
 from biaslab.output import number
@@ -23,6 +24,7 @@ Place = Literal["inside", "outside", "unclear"]
 _FORM = "LOW:HIGH, one of which may be left out, such as .4:.6 or :.2"
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class Limit:
     """From where to where a metric may lie; both ends are allowed.
@@ -65,6 +67,7 @@ class Limit:
         return f"at least {self.low:g}" if math.isinf(self.high) else f"{self.low:g} to {self.high:g}"
 
 
+@checked
 def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.DataFrame:
     """Say of each estimate of the named metrics whether its interval lies inside the limits.
 

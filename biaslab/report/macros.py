@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.errors import InputError, TrialsError
 from biaslab.output import number
 from biaslab.report.layout import chosen_rows
-from biaslab.report.wording import cell, condition_text, conditions, interval, tex, varying, version
+from biaslab.report.wording import cell, check_digits, condition_text, conditions, interval, tex, varying, version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,7 @@ _SIGNS = {".": " Point ", "+": " Plus ", "%": " Percent "}
 _MINUS = re.compile(r"(?<![A-Za-z0-9])-(?=[0-9])")  # of a number; a hyphen is none
 
 
+@checked
 def to_macros(
     estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *, digits: int = 3, prefix: str = "bias"
 ) -> str:
@@ -64,6 +66,7 @@ def to_macros(
     \newcommand{\biasPositionRateCoherenceCI}{[0.341, 0.402]}
     \newcommand{\biasPositionRateCoherenceN}{30}
     """
+    check_digits(digits)
     if not re.fullmatch(r"[A-Za-z]+", prefix):
         raise InputError("prefix", prefix, "letters A to Z only, as in names of LaTeX commands")
     rows = chosen_rows(estimates, metric)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.output import number
-from biaslab.report.wording import condition_text, conditions, probability, varying, with_intervals
+from biaslab.report.wording import check_digits, condition_text, conditions, probability, varying, with_intervals
 
 
+@checked
 def overview(estimates: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
     """Return what a reader of estimates needs: what was estimated, its interval, its test, and on how much it rests.
 
@@ -39,6 +41,7 @@ def overview(estimates: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
     differing = {"metric", "attribute", *varying(estimates, ["judge", "dataset", *named])}
     index = [name for name in ("judge", "dataset", "metric", *named) if name in differing]
     table = pd.DataFrame({name: estimates[name].map(condition_text) for name in index}, index=estimates.index)
+    check_digits(digits)
     table["estimate"] = with_intervals(estimates, digits)
     if estimates["q_value"].notna().any():
         table["q_value"] = estimates["q_value"].map(probability)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from biaslab.checked import checked
+from biaslab.checks import require_whole
 from biaslab.core.binned import over_all_items
 from biaslab.probes import find_metric, is_primary
 from biaslab.report.summary import STATUS, agreements, sum_up
@@ -32,6 +34,7 @@ _SHOWN = {"bias": "is biased", "slight": "slightly biased", "none": "no bias tha
 _NEEDED = ("judge", "probe", "metric", "estimate", "ci_low", "ci_high", "p_value", "mde", "note")
 
 
+@checked
 def page(
     estimates: pd.DataFrame,
     not_run: Mapping[str, str] | None = None,
@@ -79,6 +82,7 @@ def page(
         → ask every pair in both orders and average
     """
     require_columns(estimates, _NEEDED, "estimates")
+    require_whole("width", width, 10)
     whole = over_all_items(estimates) if len(estimates) else estimates
     tested = whole[[_is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
     cells = findings(tested.reset_index(drop=True), reference=reference) if len(tested) else tested

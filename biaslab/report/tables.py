@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.output import require_file
-from biaslab.report.layout import Layout, check_digits, chosen_rows, lay_out, metric_of
-from biaslab.report.wording import conditions, templates, version
+from biaslab.report.layout import Layout, chosen_rows, lay_out, metric_of
+from biaslab.report.wording import check_digits, conditions, templates, version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ _LABEL = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_."
 _FORMULA = tuple("=+-@\t\r")  # what a spreadsheet would run
 
 
+@checked
 def to_latex(
     estimates: pd.DataFrame,
     metric: str | Sequence[str] | None = None,
@@ -71,6 +73,7 @@ def to_latex(
     return _render("table.tex.j2", layout, label=label, alignment=layout.alignment)
 
 
+@checked
 def to_markdown(
     estimates: pd.DataFrame,
     metric: str | Sequence[str] | None = None,
@@ -84,6 +87,7 @@ def to_markdown(
     return _render("table.md.j2", lay_out(estimates, metric, across, stars, digits, caption))
 
 
+@checked
 def to_html(
     estimates: pd.DataFrame,
     metric: str | Sequence[str] | None = None,
@@ -97,6 +101,7 @@ def to_html(
     return _render("table.html.j2", lay_out(estimates, metric, across, stars, digits, caption))
 
 
+@checked
 def to_csv(estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *, digits: int = 3) -> str:
     """Write estimates as CSV for a spreadsheet: what varies, estimate, interval, test and counts, numbers rounded.
 
@@ -113,6 +118,7 @@ def to_csv(estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *
     return pd.concat([whole, rows[[c for c in counts if c in rows]]], axis=1).to_csv(index=False, lineterminator="\n")
 
 
+@checked
 def write(estimates: pd.DataFrame, path: str | PathLike[str], **options: Any) -> Path:
     """Write a table to a file; its suffix says how: .tex, .md, .html or .csv.
 

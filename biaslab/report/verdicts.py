@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from biaslab.checked import checked
 from biaslab.comparing import find_peers, judges_of
 from biaslab.core import Metric
 from biaslab.errors import InputError
@@ -51,6 +52,7 @@ RARE = 0.1
 _NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "ci_level", "p_value", "mde", "n_contexts")
 
 
+@checked
 def verdicts(
     estimates: pd.DataFrame,
     matters: Mapping[str, float] | None = None,
@@ -92,6 +94,7 @@ def verdicts(
     return [str(sentence) for sentence in findings(estimates, matters, null, reference)["sentence"]]
 
 
+@checked
 def findings(
     estimates: pd.DataFrame,
     matters: Mapping[str, float] | None = None,

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
+from biaslab.checked import checked
+from biaslab.errors import InputError
 from biaslab.output import MISSING, count, number
 from biaslab.stats import ALPHA, LEADING, TRAILING, is_above
 
@@ -120,6 +122,13 @@ def interval(low: Any, high: Any, digits: int = 3) -> str:
     return f"[{number(low, digits)}, {number(high, digits)}]"
 
 
+def check_digits(digits: int) -> None:
+    """Raise `InputError` unless it is a number of decimals."""
+    if isinstance(digits, bool) or not isinstance(digits, int) or not 0 <= digits <= 12:
+        raise InputError("digits", digits, "a whole number from 0 to 12")
+
+
+@checked
 def with_intervals(estimates: pd.DataFrame, digits: int = 2) -> list[str]:
     """Write each estimate of a frame with its interval, an en dash where there is none.
 
@@ -129,6 +138,7 @@ def with_intervals(estimates: pd.DataFrame, digits: int = 2) -> list[str]:
     >>> with_intervals(pd.DataFrame({"estimate": [0.4712, None], "ci_low": [0.43, None], "ci_high": [0.51, None]}))
     ['0.47 [0.43, 0.51]', '–']
     """
+    check_digits(digits)
     rows = zip(estimates["estimate"], estimates["ci_low"], estimates["ci_high"], strict=True)
     return [
         f"{number(value, digits)} {interval(low, high, digits)}".removesuffix(f" {MISSING}")

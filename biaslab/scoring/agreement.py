@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.checks import require_some_of
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError, TrialsError
@@ -30,6 +31,7 @@ _CONDITIONS = ("scorer", "other", "attribute", "template", "level", "coefficient
 _Estimator = Callable[[pd.DataFrame, Level, Method], Estimate]
 
 
+@checked
 def agreement(
     scores: pd.DataFrame,
     dataset: Dataset | None = None,
@@ -105,6 +107,7 @@ def agreement(
     return estimates_frame(rows, "agreement", ("agreement",), conditions)
 
 
+@checked
 def agreement_difference(
     first: pd.DataFrame,
     second: pd.DataFrame,

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.datasets.schema import Dataset
 from biaslab.scoring.encoder import Encoder, load_encoder
@@ -28,6 +29,7 @@ class Match(NamedTuple):
     f1: float
 
 
+@checked
 def bert_scores(
     dataset: Dataset,
     encoder: Encoder | None = None,

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame, require_columns
 
@@ -17,6 +18,7 @@ from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame, req
 Parts = tuple[Ratio, list[Ratio]]
 
 
+@checked
 def conditional_shares(
     scores: pd.DataFrame,
     attributes: Sequence[str],

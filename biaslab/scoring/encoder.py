@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.judges.loading import EMBEDDED, find_model, load_headless
 
@@ -27,6 +28,7 @@ class Encoded(NamedTuple):
     vectors: NDArray[np.float32]
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Encoder:
     """A transformers model that turns texts into contextual embeddings.
@@ -125,6 +127,7 @@ class Encoder:
             yield found[: len(row)]
 
 
+@checked
 def load_encoder(model: str = EMBEDDED, layer: int | None = None, device: str = "cpu") -> Encoder:
     """Load an encoder or a causal model, in float32, remote code off.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from biaslab import prompts
+from biaslab.checked import checked
 from biaslab.core import Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.scales import Scale
@@ -14,6 +15,7 @@ from biaslab.scoring.pointwise import Item, Question
 from biaslab.scoring.scorer import Scorer, require_known_steps, require_steps
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class GEval(Scorer):
     """Set task, criterion and steps, show source and candidate, let a form be filled in, and take the expected score.

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from biaslab import prompts
+from biaslab.checked import checked
 from biaslab.checks import require_attributes_list
 from biaslab.core import About, Likelihood, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.scoring.pointwise import items
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class GPTScore:
     """Score a candidate with its mean log-probability a token, given the source and what it should be like.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from biaslab import prompts
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.core import Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
@@ -15,6 +16,7 @@ from biaslab.scoring.pointwise import Item, Question, read_score
 from biaslab.scoring.scorer import Scorer
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class PromptScoring(Scorer):
     """Ask for the score of each candidate with one of two simple templates.
@@ -74,6 +76,7 @@ class PromptScoring(Scorer):
 
     def question(self, dataset: Dataset, item: Item, attribute: str, scale: Scale) -> Question:
         """Return the request for one score."""
+        dataset.require_attributes([attribute])
         prompt = prompts.render(
             f"scoring_{self.template}",
             context=item.context,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from biaslab import prompts
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.core import Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
@@ -18,6 +19,7 @@ from biaslab.scoring.scorer import Scorer, require_known_steps, require_steps
 _NAMES = {"none": "rating", "after": "rate_explain", "before": "analyze_rate"}
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class Rating(Scorer):
     """Ask for a rating with definition, aspects and source, one attribute at a time, with reasons or without.

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.checks import require_some_of
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -19,6 +20,7 @@ Against = Literal["reference", "source"]
 _PACKAGES = {"ROUGE": "rouge-score", "BLEU": "sacrebleu", "chrF": "sacrebleu"}
 
 
+@checked
 def reference_scores(
     dataset: Dataset,
     metrics: Sequence[Metric] = get_args(Metric),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import TrialsError
 from biaslab.stats import require_columns, usable
@@ -14,6 +15,7 @@ from biaslab.stats import require_columns, usable
 SCORES = ("scorer", "judge", "dataset", "attribute", "context_id", "candidate_id", "score")
 
 
+@checked
 def scores(trials: pd.DataFrame) -> pd.DataFrame:
     """Turn score trials into scores, the mean of its replicates for each candidate.
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from biaslab.checked import checked
 from biaslab.checks import require_attributes_list
 from biaslab.core import Nearest, Reply, Request, Status, Trial, reading_text
 from biaslab.datasets.schema import Dataset
@@ -14,6 +15,7 @@ from biaslab.scales import Scale, find_scale
 from biaslab.scoring.pointwise import Answer, Asking, Item, Question, items, read_score
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class Scorer(ABC):
     """A scorer that asks a judge for the score of each candidate, one attribute at a time.

@@ -11,6 +11,7 @@ from typing import ClassVar
 import pandas as pd
 
 from biaslab import prompts
+from biaslab.checked import checked
 from biaslab.checks import require_attributes_list, require_temperature, require_whole
 from biaslab.core import Completion, Reply, Status, Trial
 from biaslab.datasets.schema import Dataset
@@ -22,6 +23,7 @@ _STEP = re.compile(r"^\W{0,4}(?:step\s*)?\d{1,2}\s*[.):]\W{0,4}(?=\w)(.+)$|^[-*â
 _CONTEXT = "steps"  # the pseudo-context of requests that are about no candidate
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class StepWriting:
     """Let the judge write the evaluation steps of each attribute, for the ``steps`` of `biaslab.scoring.GEval`.
@@ -90,6 +92,7 @@ class StepWriting:
         return (float(count), "ok") if count > 1 else (math.nan, "unparsable")
 
 
+@checked
 def written_steps(trials: pd.DataFrame) -> dict[str, list[str]]:
     """Return the steps of each attribute, from the trials of `StepWriting`.
 

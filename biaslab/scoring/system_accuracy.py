@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import TrialsError
 from biaslab.scoring.agreement import with_human
@@ -29,6 +30,7 @@ _DIGITS = 12  # means that differ by less are equal
 _NOTE = "ranks of systems jump: no test, and the coverage of the interval is not established"
 
 
+@checked
 def system_accuracy(
     scores: pd.DataFrame, dataset: Dataset, resampling: Resampling | None = None, by: Sequence[str] = ()
 ) -> pd.DataFrame:

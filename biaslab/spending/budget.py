@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from biaslab.checked import checked
 from biaslab.core import Expanding, Judge, Priced
 from biaslab.errors import InputError
 from biaslab.spending.cost import check_prices
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class Budget:
     """What a run may spend on replies that the store does not hold; None is no limit.

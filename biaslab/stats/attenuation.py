@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.stats.clusters import grouped
 from biaslab.stats.correlation import Level, context_correlations, paired, rounded
 from biaslab.stats.estimate import Estimate, is_rounding, settled, undefined, without_interval
@@ -19,6 +20,7 @@ from biaslab.stats.weighted_correlation import pooled
 Floats = NDArray[np.float64]
 
 
+@checked
 def disattenuated_difference(
     frame: pd.DataFrame, first: str, y: str, resampling: Resampling, level: Level = "context"
 ) -> Corrected:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.errors import InputError
 from biaslab.stats.frame import TRAILING, require_columns
@@ -15,6 +16,7 @@ AVERAGE = "average"
 METHOD = "mean of {} estimates, with the mean of their intervals"
 
 
+@checked
 def average_over(estimates: pd.DataFrame, column: str, name: str = AVERAGE) -> pd.DataFrame:
     """Average estimates over the values of one condition, all else alike.
 

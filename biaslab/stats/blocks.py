@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.stats.frame import warn_missing
 
@@ -17,11 +18,13 @@ CELL = ("judge", "dataset", "attribute")
 ITEM = ("context_id", "candidate_id")
 
 
+@checked
 def usable(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the trials that have a value."""
     return trials[has_value(trials)]
 
 
+@checked
 def whole_blocks(
     trials: pd.DataFrame, condition: str, levels: Sequence[object], what: str, keep: Sequence[str] = ("human",)
 ) -> pd.DataFrame:
@@ -85,6 +88,7 @@ def whole_blocks(
     return blocks
 
 
+@checked
 def side_by_side(trials: pd.DataFrame, column: str, value: str = "value", by: Sequence[str] = ITEM) -> pd.DataFrame:
     """Return means, one row an item in order of appearance and one column a level in order of appearance.
 
@@ -116,6 +120,7 @@ def side_by_side(trials: pd.DataFrame, column: str, value: str = "value", by: Se
     return pd.DataFrame(means, pd.MultiIndex.from_frame(trials[list(by)].iloc[first]), pd.Index(levels))
 
 
+@checked
 def number_items(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the number of each row's item, in order of appearance, and the first row of each item."""
     codes = np.zeros(len(trials), np.intp)
@@ -127,6 +132,7 @@ def number_items(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> tuple[NDArra
     return codes, first
 
 
+@checked
 def each_cell(trials: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
     """Yield the values of some columns and the trials that have them, in order of appearance.
 
@@ -157,6 +163,7 @@ def each_cell(trials: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple[A
             yield values, trials if whole else trials.take(order[ends[number - 1] if number else 0 : ends[number]])
 
 
+@checked
 def of_items(trials: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of trials whose item is among some items, in their order.
 
@@ -169,6 +176,7 @@ def of_items(trials: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
     return trials[np.array([item in wanted for item in zip(*(trials[name] for name in ITEM), strict=True)], bool)]
 
 
+@checked
 def has_value(trials: pd.DataFrame) -> NDArray[np.bool_]:
     """Say of each trial whether it has a value."""
     known: NDArray[np.bool_] = trials["status"].isin(["ok", "tie"]).to_numpy() & trials["value"].notna().to_numpy()

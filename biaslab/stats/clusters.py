@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from biaslab.checked import checked
 from biaslab.errors import SharedRequestsWarning
 from biaslab.stats.inference import Resampling
 
 
+@checked
 def shared_requests(trials: pd.DataFrame) -> dict[Any, Any]:
     """Put contexts that share a request, directly or through others, into one cluster.
 
@@ -59,6 +61,7 @@ def shared_requests(trials: pd.DataFrame) -> dict[Any, Any]:
     return dict(zip(called[several], called[first[several]], strict=True))
 
 
+@checked
 def clustered(resampling: Resampling, trials: pd.DataFrame, names: NDArray[Any], what: str) -> Resampling:
     """Return a resampling that keeps contexts of the trials that share requests together.
 
@@ -116,6 +119,7 @@ def grouped(frame: pd.DataFrame, within: bool, resampling: Resampling) -> tuple[
     return frame, pd.factorize(resampling.cluster_of(frame["context_id"].unique()))[0]
 
 
+@checked
 def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:
     """Warn that contexts share requests, and say how many and as how many they count.
 
@@ -130,4 +134,4 @@ def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:
             f"{what}: {len(clusters)} contexts share requests with another ({example}, …), so that the same replies "
             f"stand in several; they are resampled and tested together, as {count} cluster{'s' * (count > 1)}"
         )
-        warnings.warn(message, SharedRequestsWarning, stacklevel=3)
+        warnings.warn(message, SharedRequestsWarning, stacklevel=4)

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.errors import InputError
 from biaslab.stats.estimate import Estimate, is_rounding, settled, undefined
@@ -28,6 +29,7 @@ Fit = Literal["anova", "reml"]
 _TWO = 2  # conditions, and contexts, at least
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Crossed:
     """Scores of items, which lie in contexts, each under all conditions, and how samples of one request vary.
@@ -90,6 +92,7 @@ class Crossed:
         return single, np.nan_to_num(single) * share / cells
 
 
+@checked
 @dataclass(frozen=True)
 class Components:
     """Variance components; each of shape (replicates,). One below 0 is what chance makes of one near 0.
@@ -121,6 +124,7 @@ class Components:
         return self.context + self.item + self.condition + self.interaction + known
 
 
+@checked
 def fit_components(crossed: Crossed, weights: Floats, fit: Fit = "anova") -> Components:
     """Estimate the components.
 
@@ -252,6 +256,7 @@ def _likely(crossed: Crossed, weight: Floats) -> tuple[Floats, Floats, Floats, F
     return *(np.full(1, value) for value in values), sampling  # type: ignore[return-value]
 
 
+@checked
 def spread_of_means(
     deviations: Floats, counts: Floats, resampling: Resampling, missing: str = "undefined: no item is left"
 ) -> Estimate:

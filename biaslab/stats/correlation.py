@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.estimate import is_rounding
@@ -110,6 +111,7 @@ def check_options(level: str, method: str) -> None:
         require_one_of(name, value, allowed)
 
 
+@checked
 def paired(frame: pd.DataFrame, scores: list[str], keys: list[str]) -> pd.DataFrame:
     """Return the rows that have all of the scores; raise if a column is missing or a score is infinite."""
     missing = [column for column in (*scores, *keys) if column not in frame.columns]
@@ -122,6 +124,7 @@ def paired(frame: pd.DataFrame, scores: list[str], keys: list[str]) -> pd.DataFr
     return given
 
 
+@checked
 def context_correlations(given: pd.DataFrame, x: str, y: str, method: Method, context: str) -> Vector:
     """Return the correlation within each context, NaN where one of the scores does not vary; shape (contexts,)."""
     codes = pd.factorize(given[context])[0]

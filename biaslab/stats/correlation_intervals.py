@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.stats.correlation import Level, Method, check_options, context_correlations, correlation, paired
 from biaslab.stats.estimate import Estimate, Inference, undefined
 from biaslab.stats.inference import Resampling
@@ -20,6 +21,7 @@ Floats = NDArray[np.float64]
 _BOUNDS = (-1.0, 1.0)
 
 
+@checked
 def estimate_correlation(
     frame: pd.DataFrame,
     x: str,
@@ -89,6 +91,7 @@ def estimate_correlation(
     return cluster_statistic(make(0, 1), contexts, resampling, null, _BOUNDS, scale=scale)
 
 
+@checked
 def correlation_difference(
     frame: pd.DataFrame,
     first: str,
@@ -152,6 +155,7 @@ def correlation_difference(
     return cluster_difference(one, two, contexts, resampling, inference=inference)
 
 
+@checked
 def agreement_loss(
     frame: pd.DataFrame,
     first: str,
@@ -192,6 +196,7 @@ def agreement_loss(
     return correlation_difference(frame, first, second, y, resampling, level, method, inference="t")
 
 
+@checked
 def relative_loss(
     frame: pd.DataFrame,
     first: str,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.stats.estimate import Estimate, undefined, without_interval
 from biaslab.stats.heaping import myers_estimate, whipple_sums
@@ -23,6 +24,7 @@ _FEWEST_MULTIPLES = 3
 _NONE = "undefined: no score is left"
 
 
+@checked
 def describe_distribution(
     context: ArrayLike,
     weights: ArrayLike,

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.stats.clusters import grouped
 from biaslab.stats.estimate import Estimate, is_rounding, undefined
 from biaslab.stats.inference import Resampling
@@ -19,6 +20,7 @@ from biaslab.stats.regression import demeaned, estimate_by_t, identified
 Floats = NDArray[np.float64]
 
 
+@checked
 def slope_at_equal(
     frame: pd.DataFrame,
     outcome: str,

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.checked import checked
+
 #: How an interval and a test are made: by resampling contexts and flipping their signs, by Student's t, or by the score
 #: test of a rate with the t distribution.
 Inference = Literal["resampling", "t", "score"]
@@ -25,6 +27,7 @@ _NAN = math.nan
 _DECIMALS, _BITS = 10, 1e-14  # of short decimals; how far the last bits are from them
 
 
+@checked
 @dataclass(frozen=True)
 class Estimate:
     """A value over contexts with its uncertainty; NaN with a note where it is undefined.
@@ -69,6 +72,7 @@ class Estimate:
     bound_high: float = _NAN
 
 
+@checked
 def undefined(reason: str, contexts: int = 0) -> Estimate:
     """Return an estimate that is NaN throughout, with the reason."""
     return without_interval(_NAN, contexts, reason)
@@ -116,6 +120,7 @@ def unvarying(
     return Estimate(value, _NAN, low, high, p_value, _NAN, contexts, EXACT + test, note)
 
 
+@checked
 def unseen_share(contexts: int, level: float) -> float:
     """Return the largest share of contexts that may differ although all those that were seen are alike.
 
@@ -149,6 +154,7 @@ def reaching(interval: tuple[float, float], null: float | None, p_value: float, 
     return min(interval[0], null), max(interval[1], null)
 
 
+@checked
 def settled(
     interval: tuple[float, float], null: float | None, p_value: float, level: float
 ) -> tuple[float, float, float]:
@@ -178,7 +184,8 @@ def _p_of_unseen(value: float, null: float, contexts: int, bounds: tuple[float, 
     return min(1.0, 2 * max(0.0, 1 - unseen) ** contexts)
 
 
-def is_rounding(value: Any, size: Any = 0.0) -> Any:
+@checked
+def is_rounding(value: ArrayLike | float, size: ArrayLike | float = 0.0) -> Any:
     """Return whether numbers are nothing but rounding, beside those that they come of; NaN is not.
 
     Metrics are rates, log odds, correlations, and points of a scale: numbers around 1. So whatever is not above 1e-9 is
@@ -201,6 +208,7 @@ def is_rounding(value: Any, size: Any = 0.0) -> Any:
     return found if np.ndim(found) else bool(found)
 
 
+@checked
 def without_rounding(values: ArrayLike) -> NDArray[np.float64]:
     """Return numbers with those that are a short decimal but for their last bits as that decimal.
 
@@ -222,6 +230,7 @@ def without_rounding(values: ArrayLike) -> NDArray[np.float64]:
         return np.where(np.abs(given - decimal) <= _BITS * np.maximum(1.0, np.abs(given)), decimal, given)
 
 
+@checked
 def is_above(value: float, other: float, size: float = 0.0) -> bool:
     """Return whether a value is above another by more than rounding; where either is NaN, it is not.
 

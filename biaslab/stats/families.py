@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 
 Floats = NDArray[np.float64]
 
 
+@checked
 def adjust(p_values: ArrayLike) -> Floats:
     """Return the q-values of one family of tests; reject where they are at most the level.
 
@@ -49,6 +51,7 @@ def adjust(p_values: ArrayLike) -> Floats:
     return adjusted
 
 
+@checked
 def adjust_families(p_values: ArrayLike, family: ArrayLike) -> Floats:
     """Return the q-values of tests in families, such as rows of one metric; reject where they are at most the level.
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from biaslab.checked import checked
 from biaslab.checks import did_you_mean
 from biaslab.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.stats.estimate import Estimate
@@ -43,6 +44,7 @@ TRAILING = (
 )
 
 
+@checked
 def estimate_rows(
     estimates: Mapping[str, Estimate], cell: Mapping[str, Any], resampling: Resampling, n_trials: int, n_dropped: int
 ) -> list[dict[str, Any]]:
@@ -64,6 +66,7 @@ def estimate_rows(
     return [{"metric": m, **cell, **asdict(found), **counts, **settings} for m, found in estimates.items()]
 
 
+@checked
 def estimates_frame(
     rows: Sequence[Mapping[str, Any]],
     probe: str,
@@ -94,6 +97,7 @@ def estimates_frame(
     return corrected(frame, frame["metric"].isin(list(primary)))
 
 
+@checked
 def corrected(estimates: pd.DataFrame, tested: ArrayLike | None = None) -> pd.DataFrame:
     """Return estimates with q-values over exactly the rows that are tested here, whatever they were corrected over.
 
@@ -119,6 +123,7 @@ def corrected(estimates: pd.DataFrame, tested: ArrayLike | None = None) -> pd.Da
     return estimates.assign(q_value=adjust_families(p_values, family))
 
 
+@checked
 def choose_metrics(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[str, ...]:
     """Return the metrics that are wanted, all known ones when ``wanted`` is None, in the order of the known ones.
 
@@ -141,13 +146,17 @@ def choose_metrics(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[
     return tuple(name for name in known if name in wanted)
 
 
+@checked
 def require_columns(frame: Any, wanted: Sequence[str], what: str) -> None:
     """Raise `TrialsError` if a frame, or a file of trials, lacks one of the columns that are read from it."""
+    if not hasattr(frame, "columns"):
+        raise TrialsError(what, frame, f"a frame with the columns {', '.join(wanted)}", "make one: pandas.DataFrame(…)")
     missing = [column for column in wanted if column not in frame.columns]
     if missing:
         raise TrialsError(what, f"without {', '.join(missing)}", f"a frame with the columns {', '.join(wanted)}")
 
 
+@checked
 def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
     """Warn if more than 5 % of the planned judgements do not enter an estimate.
 
@@ -169,4 +178,4 @@ def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
         message = (
             f"{what}: {missing} of {planned} judgements do not enter, because {why}; what is missing may bias the rest"
         )
-        warnings.warn(message, MissingDataWarning, stacklevel=3)
+        warnings.warn(message, MissingDataWarning, stacklevel=4)

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.stats.estimate import ROUNDING
 
@@ -28,6 +29,7 @@ Smooth = Callable[[Floats], tuple[Floats, Floats]]
 _CHUNK = 1 << 16
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class Resampling:
     """How contexts are weighed, and how uncertainty over them is computed.
@@ -122,6 +124,7 @@ def draw_weights(contexts: int, n: int, seed: int, most: int = _CHUNK) -> Iterat
         yield np.bincount(drawn.ravel(), minlength=size * contexts).reshape(size, contexts).astype(float)
 
 
+@checked
 def in_order(sums: Floats) -> Floats:
     """Sort contexts by what they add, so that a seed gives the same resamples however contexts are named or ordered."""
     scale = np.abs(sums).max(axis=0, initial=0.0)

@@ -17,6 +17,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from biaslab.checked import checked
+from biaslab.checks import require_whole
 from biaslab.stats.estimate import (
     VALUES_ONLY,
     Estimate,
@@ -39,6 +41,7 @@ _EDGE = 1e-9
 _MISSING_SHARE = 0.05
 
 
+@checked
 def cluster_statistic(
     statistic: Statistic,
     contexts: int,
@@ -97,6 +100,7 @@ def cluster_statistic(
     >>> round(found.estimate, 3), round(found.ci_low, 3), round(found.ci_high, 3), found.p_value
     (0.375, 0.235, 0.515, 0.0078125)
     """
+    require_whole("contexts", contexts, 0)
     if contexts == 0:
         return undefined(missing)
     value = float(evaluate(statistic, np.ones((1, contexts)))[0])
@@ -135,6 +139,7 @@ def cluster_statistic(
     return Estimate(value, error, low, high, p_value, effect, contexts, method, note or why_not)
 
 
+@checked
 def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling) -> tuple[Statistic, int]:
     """Return a statistic of contexts as one of their clusters, and how many these are.
 
@@ -159,6 +164,7 @@ def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling
     return lambda weights: statistic(weights[:, codes]), len(found)
 
 
+@checked
 def cluster_difference(
     first: Statistic,
     second: Statistic,
@@ -185,6 +191,7 @@ def cluster_difference(
     >>> round(found.estimate, 3), found.p_value
     (0.133, 0.0625)
     """
+    require_whole("contexts", contexts, 0)
     return cluster_statistic(lambda w: first(w) - second(w), contexts, resampling, null, inference=inference)
 
 

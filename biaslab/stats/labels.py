@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.stats.estimate import is_rounding
 from biaslab.stats.ratio import Ratio
@@ -21,6 +22,7 @@ _DIGITS = 9
 _AT_ONCE = 4096  # items: all their draws are in memory together
 
 
+@checked
 def tempered(logprobs: ArrayLike, temperature: float = 1.0) -> NDArray[np.float64]:
     """Return the distribution over labels at a temperature, exact instead of sampled.
 
@@ -60,6 +62,7 @@ def tempered(logprobs: ArrayLike, temperature: float = 1.0) -> NDArray[np.float6
         return np.where(known, p / p.sum(axis=-1, keepdims=True), np.nan)
 
 
+@checked
 def draw_means(
     probabilities: ArrayLike, levels: ArrayLike, n: int, draws: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
@@ -104,6 +107,7 @@ def draw_means(
     return np.concatenate(drawn).T
 
 
+@checked
 @dataclass(frozen=True)
 class Agreement:
     """Agreement of drawn scores with a reference within contexts, one number a context.
@@ -137,6 +141,7 @@ class Agreement:
         return Ratio(self.context, self.tied, self.pairs, bounds=(0.0, 1.0), missing=missing)
 
 
+@checked
 def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike) -> Agreement:
     """Correlate every draw with a reference within each context.
 

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from biaslab.checked import checked
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.inference import Resampling
 from biaslab.stats.regression import estimate_by_t, identified
@@ -21,6 +22,7 @@ _STEPS, _CLOSE = 50, 1e-12  # of the deviance
 _FAR = 20.0  # logits; where a fit goes on to grow beyond, the terms separate the verdicts
 
 
+@checked
 def logistic_model(
     frame: pd.DataFrame, outcome: str, terms: Sequence[str], resampling: Resampling
 ) -> dict[str, Estimate]:

@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.checked import checked
+from biaslab.errors import InputError
 from biaslab.stats.blocks import has_value, whole_blocks
 from biaslab.stats.inference import Resampling
 from biaslab.stats.ratio import Ratio
@@ -21,6 +23,7 @@ from biaslab.stats.ratio import Ratio
 _ALPHA = 0.05
 
 
+@checked
 def completed(trials: pd.DataFrame, values: ArrayLike) -> pd.DataFrame:
     """Return trials of which none is missing: those without a value have the given one.
 
@@ -42,6 +45,7 @@ def completed(trials: pd.DataFrame, values: ArrayLike) -> pd.DataFrame:
     return trials.assign(value=value, status=status)
 
 
+@checked
 def shift_extremes(
     trials: pd.DataFrame,
     condition: str,
@@ -70,6 +74,8 @@ def shift_extremes(
         With every missing score of the first condition at the least and of the second at the greatest, and the other
         way round; for ``extremes`` of `biaslab.stats.ratio.Ratio`.
     """
+    if len(levels) != 2:
+        raise InputError("levels", levels, "two levels of the condition", "the one compared, and that with which")
 
     def filled(values: Mapping[Any, float]) -> Ratio:
         whole = completed(trials, trials[condition].map(values).astype(float))
@@ -114,6 +120,7 @@ def _differing(home: NDArray[Any], lost: NDArray[Any], one: NDArray[np.bool_], o
     return first.difference(second, Resampling(n=100)).p_value
 
 
+@checked
 def note_missing(context: ArrayLike, missing: ArrayLike, condition: ArrayLike, what: str) -> str:
     """Return what to note of an estimate of whose judgements more are missing under one condition than another.
 

@@ -6,12 +6,14 @@ import math
 
 from scipy import stats
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.stats.t_inference import FEWEST
 
 _CERTAIN = 30.0  # standard errors beyond the critical value, where the noncentral t runs out of digits
 
 
+@checked
 def expected_power(effect: float, error: float, contexts: int, alpha: float = 0.05) -> float:
     """Return the power of a two-sided test against an effect, from the noncentral t with G - 1 degrees of freedom.
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.stats.estimate import (
     VALUES_ONLY,
@@ -36,6 +37,7 @@ _FEW = 8
 _BY_T = (math.inf, "; t test")
 
 
+@checked
 @dataclass(frozen=True)
 class Ratio:
     """A metric that is a ratio of two sums, item by item: a rate, or a mean.
@@ -251,6 +253,7 @@ def _difference(sums: Floats) -> tuple[Floats, Floats]:
     return first - second, np.concatenate([up, -down], axis=1)
 
 
+@checked
 def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[Floats, NDArray[Any]]:
     """Reduce items to one sum a context; items where a value is NaN, or the context is missing, do not enter.
 

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from biaslab.checked import checked
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.estimate import Estimate, is_rounding, undefined, without_interval
 from biaslab.stats.t_inference import effect_or_why_not, student
@@ -19,6 +20,7 @@ from biaslab.stats.t_inference import effect_or_why_not, student
 Floats = NDArray[np.float64]
 
 
+@checked
 def linear_model(
     frame: pd.DataFrame,
     formula: str,
@@ -143,7 +145,7 @@ def _read_formula(frame: pd.DataFrame, formula: str, context: str) -> tuple[Floa
         raise InputError("frame", math.inf, "finite numbers, and NaN where there is none")
     try:
         y, x = patsy.dmatrices(formula, known, return_type="dataframe")
-    except (patsy.PatsyError, ValueError) as error:
+    except (patsy.PatsyError, ValueError, SyntaxError) as error:
         raise InputError("formula", formula, f"a formula over the columns of the frame ({error})") from None
     if y.shape[1] != 1:
         raise InputError("formula", formula, "an outcome that is one number a row")

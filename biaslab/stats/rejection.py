@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from biaslab.checked import checked
+from biaslab.errors import TrialsError
 from biaslab.stats.estimate import is_above
 
 #: What is found has a q-value below this.
 ALPHA = 0.05
 
 
+@checked
 def significant(q: float) -> bool:
     """Return whether a q-value is below .05 by more than rounding; NaN is not.
 
@@ -22,6 +25,7 @@ def significant(q: float) -> bool:
     return is_above(ALPHA, q)
 
 
+@checked
 def side_of(row: Mapping[Any, Any], null: float) -> Literal["above", "below"] | None:
     """Return on which side of the null an estimate and its interval lie, if they do.
 
@@ -38,6 +42,8 @@ def side_of(row: Mapping[Any, Any], null: float) -> Literal["above", "below"] | 
     >>> side_of(row, 0.5), side_of(row, 0.55)
     ('above', None)
     """
+    if "ci_low" not in row:
+        raise TrialsError("row", row, "a row of an estimates frame", "such as one of estimates.to_dict('records')")
     if is_above(row["ci_low"], null) and is_above(row["estimate"], null):
         return "above"
     if is_above(null, row["ci_high"]) and is_above(null, row["estimate"]):

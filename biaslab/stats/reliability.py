@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.util import hash_array
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.errors import InputError, TrialsError
 from biaslab.stats.blocks import number_items
@@ -63,6 +64,7 @@ def krippendorff_alpha(
     return float(krippendorff.alpha(wide.to_numpy(float), level_of_measurement=level))
 
 
+@checked
 def estimate_alpha(
     scores: pd.DataFrame,
     resampling: Resampling,
@@ -127,6 +129,7 @@ def estimate_alpha(
     return cluster_statistic(statistic, contexts, resampling, bounds=_BOUNDS)
 
 
+@checked
 def alpha_difference(
     first: pd.DataFrame,
     second: pd.DataFrame,

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.stats.correlation import DIGITS, Level, Method, check_options, context_correlations, paired, rounded
 from biaslab.stats.correlation_intervals import relative_loss
 from biaslab.stats.estimate import Estimate, undefined
@@ -33,6 +34,7 @@ _NOTHING = "undefined: no context in which all three scores vary"
 _GRID = np.linspace(-1, 1, 2001)
 
 
+@checked
 def expected_agreement_loss(
     frame: pd.DataFrame,
     first: str,

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.stats.ratio import sum_by_context
 
 Floats = NDArray[np.float64]
 
 
+@checked
 def score_weights(scores: ArrayLike, levels: Sequence[float]) -> Floats:
     """Return weights that count scores: a 1 at the level of each score, nothing for a missing one.
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.stats.estimate import is_rounding
 
@@ -15,6 +16,7 @@ from biaslab.stats.estimate import is_rounding
 FEWEST = 6
 
 
+@checked
 def student(value: float, error: float, contexts: int, level: float) -> tuple[float, float]:
     """Return the interval of Student's t with G - 1 degrees of freedom.
 
@@ -37,6 +39,7 @@ def student(value: float, error: float, contexts: int, level: float) -> tuple[fl
     return value - reach, value + reach
 
 
+@checked
 def p_by_t(distance: float, error: float, contexts: int) -> float:
     """Return the two-sided p-value of Student's t with G - 1 degrees of freedom: the test of the interval `student`.
 
@@ -61,6 +64,7 @@ def p_by_t(distance: float, error: float, contexts: int) -> float:
     return max(2.0 ** (1 - contexts), 2 * float(stats.t.sf(abs(distance) / error, contexts - 1)))
 
 
+@checked
 def t_test(contributions: ArrayLike, widening: float = 1.0) -> float:
     """Two-sided one-sample t test that contributions, one a context, are 0 on average.
 
@@ -92,6 +96,8 @@ def t_test(contributions: ArrayLike, widening: float = 1.0) -> float:
     >>> t_test([1.0, 1.0, 1.0, 1.0, 1.0])
     0.0625
     """
+    if widening < 0:
+        raise InputError("widening", widening, "a number of at least 0", "1 leaves the variance as it is")
     values = np.sort(np.asarray(contributions, float))
     contexts = len(values)
     if contexts == 0 or np.isnan(values).any():
@@ -104,6 +110,7 @@ def t_test(contributions: ArrayLike, widening: float = 1.0) -> float:
     return p_by_t(float(values.mean()), error * math.sqrt(widening), contexts)
 
 
+@checked
 def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
     """Return the smallest effect that a design detects: (t_{1−α/2} + t_{power}) · error with G − 1 degrees of freedom.
 
@@ -139,6 +146,7 @@ def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: fl
     return float(np.sum(stats.t.ppf([1 - alpha / 2, power], contexts - 1))) * error
 
 
+@checked
 def effect_or_why_not(error: float, contexts: int) -> tuple[float, str]:
     """Return the smallest detectable effect, or NaN and the reason."""
     if contexts < FEWEST:

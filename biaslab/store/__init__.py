@@ -21,6 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
+from biaslab.checked import checked
 from biaslab.core import Composed, Judge, Reply, Request, Usage, request_json, request_key
 from biaslab.core.many import uncollected
 from biaslab.errors import CorruptStoreError, InputError, StoreError
@@ -43,6 +44,7 @@ _RECORDS = f"SELECT position, {', '.join(READ)} FROM replies WHERE"  # noqa: S60
 _KEEP = f"INSERT OR IGNORE INTO replies ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 
 
+@checked(eager=True)
 class Store:
     """Replies by the content of their request and the judge's id, in one SQLite file.
 

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.output import replacing
 
 
+@checked(eager=True)
 def kept(
     store: str | PathLike[str], name: str, depends: Mapping[str, object], make: Callable[[], pd.DataFrame]
 ) -> pd.DataFrame:
@@ -52,6 +54,8 @@ def kept(
     """
     if not name or Path(name).name != name:
         raise InputError("name", name, "a name for a file")
+    if not Path(store).name:
+        raise InputError("store", str(store), "the path of a file", "such as judgements.sqlite")
     described = {key: _described(value) for key, value in depends.items()} | {"biaslab": version("biaslab")}
     digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
     file = Path(store).with_suffix(".tables") / f"{name}-{digest}.csv"

@@ -281,7 +281,7 @@ BAD = [
     ({"labels": pd.DataFrame({"context_id": [f"c{n}" for n in range(9)], "candidate_id": "0", "score": [10 * n for n in range(9)]})}, TrialsError, "from 0 to 80, scores from .* by j"),  # noqa: E501
     ({"labels": pd.DataFrame({"context_id": ["c1"], "candidate_id": ["0"], "score": ["good"]})}, TrialsError, "'good'"),
     ({"labels": "nowhere.csv"}, InputError, "nowhere.csv"),
-    ({"labels": 3}, InputError, "labels is 'int'"),
+    ({"labels": 3}, InputError, "labels is 3"),
     ({"estimand": "mean"}, InputError, "estimand is 'mean'"),
     ({"corrections": ["ppi++"]}, InputError, "corrections"),
     ({"corrections": ["rogan_gladen"]}, InputError, "have to be 0 or 1"),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from biaslab.checked import checked
 from biaslab.checks import require_one_of
 from biaslab.core import (
     LIMITS,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["PREFILLS", "Answers", "ApiJudge", "Patience"]
 
 
+@checked(eager=True)
 class ApiJudge:
     """A language model behind a server: OpenAI, vLLM, llama.cpp, Ollama, ``transformers serve`` and the like.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from biaslab.checked import checked
 from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Trial, as_prompt, require_kinds
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -31,6 +32,7 @@ _PACK = 100  # replies at a time
 __all__ = ["GARBAGE", "REFUSAL", "Planted", "SimulatedJudge"]
 
 
+@checked(eager=True)
 @dataclass(frozen=True)
 class SimulatedJudge(Planted):
     """A judge that knows the human scores of a data set and distorts them as it is told.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from biaslab.checked import checked
 from biaslab.errors import InputError
 from biaslab.judges.simulated.draws import digest_of
 
@@ -13,6 +14,7 @@ _AT_LEAST_0 = ("noise", "context_noise", "template_noise", "ties")
 _SHARES = ("source_reliance", "refusal", "garbage")
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Planted:
     """Everything that is planted, in units of one *point*: of the human scale, and of log odds in a pair.

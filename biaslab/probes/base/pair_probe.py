@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from biaslab import prompts
-from biaslab.checks import require_one_of, require_temperature, require_whole
+from biaslab.checks import require_one_of, require_temperature, require_whole, unknown
 from biaslab.core import About, Choice, Completion, Messages, Reply, Request, Scalar, Status, Trial
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
@@ -100,6 +100,8 @@ class PairProbe(Probe):
             What stands around the prompt; see `biaslab.prompts.defences`, whose `shield` the texts went through.
         """
         (first, shown), (second, shown_second) = pair
+        if attribute not in dataset.attributes:
+            raise unknown("attribute", attribute, dataset.attributes)
         definition, noun = dataset.attributes[attribute], dataset.noun
         form = _form(template, noun, attribute, definition, self.ties, headings, note, cue)
         parts = form[0], context[1], form[1], shown, form[2], shown_second, form[3]

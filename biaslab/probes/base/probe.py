@@ -11,9 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from biaslab.checked import check_methods, checked_fields, checked_function
 from biaslab.checks import require_attributes_list, require_whole
 from biaslab.core import Metric, Nearest, Reply, Request, Status, Trial, reading_text
 from biaslab.datasets.schema import Dataset
+from biaslab.probes.base.value_ranges import require_values
 from biaslab.stats import (
     MISSING_SHARE,
     Estimate,
@@ -221,6 +223,8 @@ class Probe(ABC):
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
+        check_methods(cls)
+        checked_fields(cls)
         cls.primary = tuple(metric.name for metric in cls.metrics if metric.primary)
 
     def __post_init__(self) -> None:
@@ -235,6 +239,7 @@ class Probe(ABC):
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Turn one raw reply into a value and a status; NaN unless the status is ``"ok"`` or ``"tie"``."""
 
+    @checked_function
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design without such requests as a judge refuses; None where there is none.
 
@@ -246,6 +251,7 @@ class Probe(ABC):
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of one cell, a part for each condition."""
 
+    @checked_function
     def estimate(
         self, trials: pd.DataFrame | TrialsFile | str | PathLike[str], metrics: Sequence[str] | None = None
     ) -> pd.DataFrame:
@@ -269,7 +275,7 @@ class Probe(ABC):
         InputError
             If there is no such metric; the message lists those there are.
         TrialsError
-            If a column is missing.
+            If a column is missing, or a value lies outside the range of what was asked.
 
         Warns
         -----
@@ -288,12 +294,15 @@ class Probe(ABC):
             clusters = shared_requests(part)
             shared |= clusters
             probe = replace(self, resampling=replace(self.resampling, clusters=clusters)) if clusters else self
-            part = part.assign(value=without_rounding(part["value"])) if "value" in part else part
+            if "value" in part:
+                require_values(part)
+                part = part.assign(value=without_rounding(part["value"]))
             cell = Cell(part, where, chosen, metrics is None, self._named(where), probe.resampling)
             rows += [row for found in probe.measure(cell) for row in found.rows(cell)]
         warn_shared(self.name, shared)
         return estimates_frame(rows, self.name, self.primary, (*self.cell[2:], *self.conditions))
 
+    @checked_function
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Choose the trials of a log to be estimated from: those of this probe's own design, else recorded ones.
 
@@ -313,6 +322,7 @@ class Probe(ABC):
         lacking = [column for column in self.columns if column not in own]
         return Accepted(own.iloc[:0], f"needs {self.needs}") if lacking else Accepted(own)
 
+    @checked_function
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Choose among judgements that were not made by any probe's design; none, unless a probe says which."""
         return Accepted(trials.iloc[:0], f"needs {self.needs}")

@@ -13,7 +13,7 @@ from biaslab.figures.regenerate import regenerate
 from biaslab.parameters import require_known
 from biaslab.store.tally import PROCESS
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TABLE = "context,text,attribute,score\nRain.,It rained.,coherence,5\nRain.,It poured.,coherence,1\n"
 WIDE = "article,summary,quality\nRain.,It rained.,5\nRain.,It poured.,1\n"
 SIMULATED = ["--judge", "simulated", "--contexts", "2"]

@@ -1,0 +1,87 @@
+"""What a judge's `ask` yields, looked at where it arrives: somebody else's class may yield anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from biaslab.core.requests import Choice, Completion, Likelihood, Request, Score
+from biaslab.core.trials import DECLINED, Reply
+from biaslab.errors import JudgeError
+
+_PAIR = "yield request, Reply(…) for each request"
+_REPLIES = {
+    Choice: "a Reply with logprobs, one natural logarithm a label; or with a text",
+    Completion: "a Reply with a text",
+    Likelihood: "a Reply with logprobs, one natural logarithm a token",
+    Score: "a Reply with a score",
+}
+
+
+def answers_of(judge: Any, answers: Any) -> Any:
+    """Return the iterator over what ``ask`` returned.
+
+    Raises
+    ------
+    JudgeError
+        If it returned nothing, or something that is no iterable of requests and replies.
+    """
+    if hasattr(answers, "__next__"):
+        return answers
+    if isinstance(answers, str | Reply | dict) or not hasattr(answers, "__iter__"):
+        raise JudgeError(
+            f"{_named(judge)}.ask returned {_short(answers)}, allowed: pairs of request and reply; {_PAIR}"
+        )
+    return iter(answers)
+
+
+def received(judge: Any, answer: Any) -> tuple[Request, Reply]:
+    """Return one answer if it is a request with a reply to it.
+
+    Raises
+    ------
+    JudgeError
+        Unless it is such a pair, and the reply has what the request asks for.
+    """
+    if not isinstance(answer, tuple | list) or len(answer) != 2 or not isinstance(answer[1], Reply):
+        wanted = next((words for kind, words in _REPLIES.items() if _asks(answer, kind)), "a biaslab.Reply")
+        raise JudgeError(f"{_named(judge)}.ask gave {_short(answer)}, allowed: a request with {wanted}; {_PAIR}")
+    request, reply = answer
+    if isinstance(request, Choice) and reply.logprobs is not None:
+        given, wanted_length = _length(reply.logprobs), len(request.labels)
+        if given != wanted_length:
+            raise JudgeError(
+                f"{_named(judge)}.ask gave {_short(reply.logprobs)} as logprobs, allowed: {wanted_length} numbers, one "
+                f"natural logarithm for each of the labels {', '.join(map(repr, request.labels))}; give them in this "
+                "order",
+                request,
+            )
+    elif _is_empty(request, reply):
+        words = next(words for kind, words in _REPLIES.items() if isinstance(request, kind))
+        raise JudgeError(
+            f"{_named(judge)}.ask gave an empty Reply, allowed: {words}; a refusal is an empty text", request
+        )
+    return request, reply
+
+
+def _is_empty(request: object, reply: Reply) -> bool:
+    nothing = reply.logprobs is None and reply.text is None and reply.score is None
+    return nothing and reply.finish_reason not in DECLINED and isinstance(request, tuple(_REPLIES))
+
+
+def _asks(answer: Any, kind: type) -> bool:
+    return isinstance(answer, tuple | list) and any(isinstance(each, kind) for each in answer[:1])
+
+
+def _length(values: Any) -> int | None:
+    return len(values) if hasattr(values, "__len__") else None
+
+
+def _named(judge: Any) -> str:
+    return type(judge).__name__
+
+
+def _short(value: object) -> str:
+    if isinstance(value, tuple) and len(value) == 2:
+        return f"a request with {_short(value[1])}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:59]}…"

@@ -1,0 +1,81 @@
+"""Whether the values of trials can be what a judge said: shares of pairs, scores on their scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.errors import InputError, TrialsError
+from biaslab.scales import scale_named
+
+Bools = NDArray[np.bool_]
+_ROUNDING, _BEYOND = 1e-6, 0.25  # the second in widths of a scale
+_UNIT = (0.0, 1.0)
+
+
+def require_values(trials: pd.DataFrame) -> None:
+    """Raise `TrialsError` if a value lies outside the range of what was asked.
+
+    Probabilities, of a pair's first candidate or of a label, lie between 0 and 1; scores on their scale, or on that of
+    the humans where `biaslab.mitigation.human_scale` put them, or a quarter of it beyond, as an evaluator's regression
+    may. Log perplexities and unknown scales have no range.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Of one cell, with ``value``.
+
+    Examples
+    --------
+    >>> try:
+    ...     require_values(pd.DataFrame({"opponent_id": ["b"], "value": [7.0]}))
+    ... except TrialsError as error:
+    ...     error.value, error.allowed
+    (7.0, 'from 0 to 1, the probability that the first candidate is better')
+    """
+    try:
+        values = trials["value"].to_numpy(float)
+    except (TypeError, ValueError) as error:
+        words = f"of the type {trials['value'].dtype}"
+        raise TrialsError("value", words, "a column of numbers", "read a saved table with its types") from error
+    for rows, (low, high), what in _ranges(trials, values):
+        beyond = _BEYOND * (high - low) if (low, high) != _UNIT else _ROUNDING
+        outside = rows & ((values < low - beyond) | (values > high + beyond))
+        if outside.any():
+            allowed = f"from {low:g} to {high:g}, {what}"
+            remedy = f"check where the values of {int(outside.sum())} of {len(values)} trials come from"
+            raise TrialsError("value", float(values[outside][0]), allowed, remedy)
+
+
+def _ranges(trials: pd.DataFrame, values: NDArray[np.float64]) -> Iterator[tuple[Bools, tuple[float, float], str]]:
+    """Yield rows, the range of their values, and what these are."""
+    if not len(values) or (np.nanmin(values, initial=np.inf) >= 0 and np.nanmax(values, initial=-np.inf) <= 1):
+        return
+    pairs = _has(trials, "opponent_id")
+    yield pairs, _UNIT, "the probability that the first candidate is better"
+    labels = _has(trials, "label")
+    if "asked" in trials:
+        labels = labels | (trials["asked"] == "label").to_numpy()
+    yield labels & ~pairs, _UNIT, "the probability of a label"
+    if "scale" not in trials:
+        return
+    scores = _has(trials, "scale") & ~pairs & ~labels
+    human = trials["human"].to_numpy(float) if "human" in trials else np.array([])
+    for name in trials.loc[scores, "scale"].unique():
+        try:
+            scale = scale_named(str(name))
+        except InputError:  # somebody else's, of which only the name is known
+            continue
+        low = np.nanmin(human, initial=scale.low)
+        high = np.nanmax(human, initial=scale.high)
+        yield scores & (trials["scale"] == name).to_numpy(), (float(low), float(high)), f"a score on the scale {name}"
+
+
+def _has(trials: pd.DataFrame, column: str) -> Bools:
+    if column not in trials:
+        return np.zeros(len(trials), dtype=bool)
+    found: Bools = (trials[column].notna() & (trials[column] != "")).to_numpy(dtype=bool)
+    return found
