@@ -114,9 +114,9 @@ def findings(
         The estimates with ``q_value`` over the rows here that have a test and a null (see `biaslab.stats.corrected`)
         and ``finding``: *above* or *below* the null (q is below .05, and the interval does not contain the null),
         *none* (the interval excludes every shift that matters), *blind* (inconclusive: anything else, see ``doubt``) or
-        *untested*; with ``slight`` (found, but the interval excludes every shift that matters), ``hedge`` (what else could
-        explain it, see `biaslab.report.hedges`), ``null``, ``matters``, ``cell`` (the attribute and what else tells
-        rows apart), ``standing`` (among the judges of the reference), ``words`` (the verdict) and ``sentence``.
+        *untested*; with ``slight`` (found, but the interval excludes every shift that matters), ``hedge`` (what else
+        could explain it, see `biaslab.report.hedges`), ``null``, ``matters``, ``cell`` (the attribute and what else
+        tells rows apart), ``standing`` (among the judges of the reference), ``words`` (the verdict) and ``sentence``.
 
     Raises
     ------
