@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from biaslab.core import find_metric
 from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError
 from biaslab.output import count
-from biaslab.probes import find_metric
 from biaslab.stats import is_above, require_columns
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Nothing is said among fewer judges.
 FEWEST = 5
-_ATLAS = "biaslab.atlas.compared:reference"  # found by name: the atlas stands beside plots and reports, not below
+_REFERENCES = "biaslab.references"  # entry points: frames of judges to stand among, by name
 _NEEDED = ("probe", "judge", "dataset", "metric", "estimate", "ci_low", "ci_high")
 _NAMED = 5  # data sets that a sentence has room for
 _NUMBERS = ["estimate", "ci_low", "ci_high"]
@@ -121,10 +121,10 @@ def judges_of(reference: str | pd.DataFrame) -> pd.DataFrame:
 
 
 def _named(reference: str) -> pd.DataFrame:
-    if reference != "atlas":
-        raise InputError("reference", reference, '"atlas" or an estimates frame')
-    module, _, function = _ATLAS.partition(":")
-    found: pd.DataFrame = getattr(import_module(module), function)()
+    named = {entry.name: entry for entry in entry_points(group=_REFERENCES)}
+    if reference not in named:
+        raise InputError("reference", reference, f"{' or '.join(map(repr, named))}, or an estimates frame")
+    found: pd.DataFrame = named[reference].load()()
     return found
 
 

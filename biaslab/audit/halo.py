@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.audit.measure import CellMeasure
+from biaslab.core import Comparison, Metric
 from biaslab.probes.base import Accepted, Part, rated
 from biaslab.stats import (
     ITEM,
@@ -40,9 +41,22 @@ class Halo(CellMeasure):
     """
 
     name: ClassVar[str] = "halo"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "halo_excess",
+            "correlation of two scores, judge minus humans",
+            "r",
+            null=0.0,
+            above="lets one attribute's score drag the other more than humans do",
+            below="tells attributes apart more than humans do",
+            advice="ask for one attribute at a time",
+            matters=0.1,
+            primary=True,
+            comparison=Comparison("scores of two attributes"),
+        ),
+    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "configuration", "scale")
     conditions: ClassVar[tuple[str, ...]] = ("attribute", "other")
-    primary: ClassVar[tuple[str, ...]] = ("halo_excess",)
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Take scores of several attributes of one item, by a judge and by humans."""

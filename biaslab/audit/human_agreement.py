@@ -8,6 +8,7 @@ from typing import ClassVar, get_args
 import pandas as pd
 
 from biaslab.audit.measure import Measure
+from biaslab.core import Metric
 from biaslab.probes.base import Accepted, rated
 from biaslab.scoring import agreement
 from biaslab.stats import ITEM, Level, Method, usable
@@ -29,6 +30,9 @@ class HumanAgreement(Measure):
     """
 
     name: ClassVar[str] = "human_agreement"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("human_agreement", "agreement with humans within contexts (Spearman's ρ)", null=0.0, quality=True),
+    )
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Take scores that humans gave too."""

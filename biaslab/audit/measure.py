@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 
+from biaslab.core import Metric, declare_metrics
 from biaslab.probes.base import Accepted, Cell, Part
 from biaslab.stats import Resampling, each_cell, estimates_frame
 
@@ -25,12 +26,25 @@ class Measure(ABC):
     Attributes
     ----------
     name : str
-        In the column ``probe`` of the estimates. How its metrics are read stands in `biaslab.probes`.
+        In the column ``probe`` of the estimates.
+    metrics : tuple of Metric
+        How what it estimates is read, unless a probe declares it.
+    primary : tuple of str
+        The names of the primary metrics, over which q-values are computed.
     """
 
     name: ClassVar[str]
+    metrics: ClassVar[tuple[Metric, ...]] = ()
+    primary: ClassVar[tuple[str, ...]] = ()
 
     resampling: Resampling
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if cls.metrics:
+            cls.primary = tuple(metric.name for metric in cls.metrics if metric.primary)
+        if hasattr(cls, "name"):
+            declare_metrics(cls.name, cls.metrics, again=True)
 
     @abstractmethod
     def accepts(self, trials: pd.DataFrame) -> Accepted:
@@ -51,13 +65,10 @@ class CellMeasure(Measure):
         Columns of trials that tell cells apart, judge and data set first.
     conditions : tuple of str
         Condition columns of the estimates beyond those of the cell.
-    primary : tuple of str
-        The names of the primary metrics, over which q-values are computed.
     """
 
     cell: ClassVar[tuple[str, ...]]
     conditions: ClassVar[tuple[str, ...]] = ()
-    primary: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:

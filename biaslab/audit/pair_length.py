@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.audit.measure import CellMeasure
+from biaslab.core import Comparison, Metric
 from biaslab.probes.base import Accepted, Part, paired
 from biaslab.ranking import pairs
 from biaslab.stats import Ratio, usable
@@ -44,8 +45,22 @@ class PairLength(CellMeasure):
     """
 
     name: ClassVar[str] = "pair_length"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "longer_wins_at_equal_gold",
+            "P(the longer wins) at equal gold label",
+            "share",
+            null=0.5,
+            above="prefers the longer text where the gold label does not",
+            below="prefers the shorter text where the gold label does not",
+            advice="compare texts of similar length, or adjust for it",
+            matters=0.05,
+            primary=True,
+            comparison=Comparison("verdicts on pairs with gold labels"),
+        ),
+        Metric("longer_wins", "P(the longer wins)", "share"),
+    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
-    primary: ClassVar[tuple[str, ...]] = ("longer_wins_at_equal_gold",)
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Take judgements of two texts whose lengths are known and differ."""

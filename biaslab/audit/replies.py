@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.audit.measure import CellMeasure
+from biaslab.core import Metric
 from biaslab.probes.base import Accepted, Part, paired
 from biaslab.ranking import pairs
 from biaslab.stats import Ratio, usable
@@ -47,6 +48,11 @@ class Replies(CellMeasure):
     """
 
     name: ClassVar[str] = "replies"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("win_rate", "win rate, a tie counting ½", "share"),
+        Metric("readable_rate", "replies that give a verdict", "share"),
+        Metric("first_label_rate", "P(first label), whoever has it", "share"),
+    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
     conditions: ClassVar[tuple[str, ...]] = ("system",)
 

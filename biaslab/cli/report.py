@@ -116,7 +116,7 @@ def table(
     if macros is not None:
         require_file("macros", macros, ".tex")
     from biaslab import report
-    from biaslab.probes import is_primary
+    from biaslab.core import is_primary
 
     frame = _chosen(read_estimates(estimates), where or [])
     named = dict.fromkeys(zip(frame["metric"], frame["probe"], strict=True))
@@ -180,6 +180,6 @@ def _kinds(names: Sequence[str] | None) -> list[type[Probe]]:
 
 
 def _has_no_bias(kind: type[Probe]) -> bool:
-    from biaslab.probes import find_metric
+    from biaslab.core import find_metric
 
     return all(find_metric(name, kind.name).quality for name in kind.primary)

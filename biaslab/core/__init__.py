@@ -12,6 +12,7 @@ Examples
 from biaslab.core.about import About
 from biaslab.core.declarations import Calibration, Comparison, Metric
 from biaslab.core.keys import canonical_json, request_fields, request_from_fields, request_json, request_key
+from biaslab.core.metrics import declare_metrics, difference_of, find_metric, import_declared, is_primary
 from biaslab.core.nearest import Adaptable, Given, Nearest, ends_begun, reading_text
 from biaslab.core.protocols import (
     LIMITS,
@@ -91,8 +92,13 @@ __all__ = [
     "as_prompt",
     "breadth_of",
     "canonical_json",
+    "declare_metrics",
+    "difference_of",
     "ends_begun",
+    "find_metric",
     "goes_on",
+    "import_declared",
+    "is_primary",
     "one_by_one",
     "packs_of",
     "reading_text",

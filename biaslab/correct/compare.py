@@ -13,8 +13,9 @@ import pandas as pd
 
 from biaslab.checked import checked
 from biaslab.checks import require_one_of
+from biaslab.core import difference_of, find_metric
 from biaslab.errors import InputError, TrialsError
-from biaslab.probes import difference_of, find_metric, find_probe
+from biaslab.probes import find_probe
 from biaslab.probes.base import Probe
 from biaslab.stats import Estimate, effect_or_why_not, estimates_frame, p_by_t, require_columns, student, undefined
 from biaslab.stats.together import (

@@ -14,6 +14,7 @@ from biaslab.checked import checked
 from biaslab.checks import require_one_of, require_some_of
 from biaslab.correct.adjusted import Slope, adjusted
 from biaslab.correct.contrasts import ESTIMANDS, Contrast, Estimand, contrasts
+from biaslab.correct.declared import NAME
 from biaslab.correct.estimators import Fitted, Target, of_humans, of_judge, powered
 from biaslab.correct.reading import Cell, read_cells
 from biaslab.correct.rogan_gladen import Rates
@@ -235,7 +236,6 @@ def _framed(rows: Sequence[Mapping[str, Any]], by: Sequence[str]) -> pd.DataFram
     conditions = ["attribute", *by, "system", "other", "correction", "n_labelled"]
     names = list(dict.fromkeys(str(row["correction"]) for row in rows))
     parts = [
-        estimates_frame([row for row in rows if row["correction"] == name], "correct", _TESTED, conditions)
-        for name in names
+        estimates_frame([row for row in rows if row["correction"] == name], NAME, _TESTED, conditions) for name in names
     ]
     return pd.concat(parts, ignore_index=True)

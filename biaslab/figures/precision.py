@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from biaslab.core import find_metric, is_primary
 from biaslab.output import count
-from biaslab.probes import find_metric, is_primary
 
 FILE = "precision.csv"
 _NEEDED = {"probe", "judge", "metric", "estimate", "ci_low", "ci_high"}

@@ -5,25 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import fields
-from functools import partial
-from importlib import import_module
+from functools import cache, partial
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from biaslab.checked import checked
-from biaslab.checks import did_you_mean, require_extra
+from biaslab.checks import did_you_mean
 from biaslab.core import Judge
 from biaslab.datasets.schema import Dataset
 from biaslab.errors import InputError
 from biaslab.judges.judge_file import described, make_named, named_judges
 
-_EVALUATOR = "biaslab.distill.evaluator_judge:load_judge"  # found by name: students stand above judges, not below
-_ATLAS = "biaslab.atlas.named:load_judge"  # and so does the atlas
+_ANNOUNCED = "biaslab.judges"  # entry points: what stands before the colon, and what makes a judge of the whole name
 
 
 def available() -> dict[str, str]:
     """Return the ways to name a judge on the command line and in notebooks, with what each means."""
-    return {
+    own = {
         "smollm2-135m": "the embedded judge, SmolLM2-135M-Instruct: small, real, runs anywhere",
         "<folder>": "a model saved by transformers",
         "<file>.gguf": "a GGUF file",
@@ -39,6 +38,9 @@ def available() -> dict[str, str]:
         "simulated[:name=value,…]": f"a judge with planted biases: {', '.join(_planted_defaults())}, edits.EDIT",
         **{name: described(table) for name, table in named_judges().items()},
     }
+    kinds = {way.partition(":")[0] for way in own}
+    others = {name: entry.value for name, entry in _announced().items() if name not in kinds}
+    return own | {f"{name}:…": f"a judge of another package, {value}" for name, value in others.items()}
 
 
 @checked
@@ -79,14 +81,12 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
         return make_judge(*split_address(name.removeprefix("api:")))
     if name.startswith("recorded:"):
         return _recorded(name, dataset)
-    if name.startswith("evaluator:"):
-        require_extra("local", f"the judge {name!r}")
-        return _found(_EVALUATOR, name.removeprefix("evaluator:"))
-    if name.startswith("atlas:"):
-        return _found(_ATLAS, name, dataset)
     for kind, around in (("sampled:", _sampled), ("panel:", _panel), ("ray:", _on_ray)):
         if name.startswith(kind):
             return around(name, dataset)
+    if ":" in name and name.partition(":")[0] in (announced := _announced()):
+        judge: Judge = announced[name.partition(":")[0]].load()(name, dataset)
+        return judge
     named = named_judges()
     if name in named:
         return make_named(name, named[name], partial(_load_other, dataset=dataset, names=tuple(named)))
@@ -165,11 +165,10 @@ def _recorded(name: str, dataset: Dataset | None) -> Judge:
     return RecordedJudge(file, dataset, where)
 
 
-def _found(place: str, *given: object) -> Judge:
-    """Make a judge of a room above by what stands at ``module:function``."""
-    module, _, function = place.partition(":")
-    judge: Judge = getattr(import_module(module), function)(*given)
-    return judge
+@cache
+def _announced() -> dict[str, EntryPoint]:
+    """Return the kinds of judges that installed packages announce, biaslab's own rooms above this one among them."""
+    return {entry.name: entry for entry in entry_points(group=_ANNOUNCED)}
 
 
 def log_named(name: str) -> tuple[str, dict[str, str]]:

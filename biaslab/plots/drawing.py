@@ -13,7 +13,7 @@ from matplotlib.markers import MarkerStyle
 
 from biaslab.checked import checked
 from biaslab.checks import did_you_mean, require_one_of
-from biaslab.core import Metric
+from biaslab.core import Metric, find_metric
 from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
 from biaslab.plots.backdrop import draw_judges
@@ -21,7 +21,6 @@ from biaslab.plots.headline import remember_rows
 from biaslab.plots.hover import remember
 from biaslab.plots.naming import HOLLOW, named, row_name
 from biaslab.plots.style import NULL, PUBLISHED, dots, note, panels, share_legend, styled
-from biaslab.probes import find_metric
 from biaslab.stats import LEADING, TRAILING, require_columns
 
 if TYPE_CHECKING:

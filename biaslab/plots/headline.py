@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 
 from biaslab.checked import checked
-from biaslab.core import Metric
+from biaslab.core import Metric, find_metric
 from biaslab.output import number
 from biaslab.plots.naming import named
-from biaslab.probes import find_metric
 from biaslab.stats import LEADING, TRAILING, corrected, side_of, significant
 
 if TYPE_CHECKING:

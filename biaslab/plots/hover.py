@@ -14,8 +14,8 @@ import pandas as pd
 from matplotlib.lines import Line2D
 
 from biaslab.checked import checked
+from biaslab.core import find_metric
 from biaslab.plots.style import in_style
-from biaslab.probes import find_metric
 from biaslab.stats import LEADING, TRAILING
 
 if TYPE_CHECKING:

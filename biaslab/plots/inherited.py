@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from biaslab.checked import checked
+from biaslab.core import find_metric
 from biaslab.errors import TrialsError
 from biaslab.plots.drawing import caption
 from biaslab.plots.headline import remember_rows
 from biaslab.plots.style import NULL, dots, note, styled
-from biaslab.probes import find_metric
 from biaslab.stats import require_columns
 
 if TYPE_CHECKING:

@@ -1,6 +1,8 @@
 """Probes, one module a phenomenon. Dropping a module here is all it takes: nothing is registered.
 
-The module ``score_distribution`` holds the class ``ScoreDistribution``, which is also an attribute of this package.
+The module ``score_distribution`` holds the class ``ScoreDistribution``, which is also an attribute of this package. A
+probe of another package is found by an entry point of the group ``biaslab.probes``, under its name; one that a notebook
+defines is known from then on.
 """
 
 from __future__ import annotations
@@ -8,107 +10,72 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
+from importlib.metadata import entry_points
 
 from biaslab.checked import checked
 from biaslab.checks import require_one_of
-from biaslab.core import Metric
-from biaslab.probes._audited import AUDITED
-from biaslab.probes.base import Probe
+from biaslab.core import difference_of, find_metric, import_declared, is_primary
+from biaslab.core.metrics import PROBES
+from biaslab.probes.base import WRITTEN, Probe
 
-_DIFFERENCE = "_difference"
-_HIGHER, _LOWER = "higher than in the reference", "lower than in the reference"
+__all__ = ["available", "difference_of", "find_metric", "find_probe", "import_own", "is_primary", "names"]
 
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of all probes, those of their modules; nothing is imported."""
-    found = (module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
-    return tuple(sorted(name for name in found if not name.startswith("_")))
+    """Return the names of all probes, those of their modules and of other packages; nothing is imported."""
+    return tuple(sorted({*_modules(), *(entry.name for entry in entry_points(group=PROBES))}))
 
 
 def available() -> dict[str, type[Probe]]:
-    """Return every probe class by the name of its module."""
-    return {name: _probe(name) for name in names()}
+    """Return every probe class by its name; one of another package that cannot be imported is left out."""
+    return dict(sorted((import_declared() | import_own()).items()))
+
+
+def import_own() -> dict[str, type[Probe]]:
+    """Return the probe classes of this package by the names of their modules."""
+    return {name: _probe(name) for name in _modules()}
+
+
+def _modules() -> list[str]:
+    found = (module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
+    return [name for name in found if not name.startswith("_")]
 
 
 @checked
 def find_probe(name: str) -> type[Probe]:
-    """Return a probe class by the name of its module, such as ``"position"``.
+    """Return a probe class by its name, such as ``"position"``.
 
     Raises
     ------
     InputError
         If there is no such probe; the message lists those there are.
     """
+    if name not in names() and name in WRITTEN:  # in a notebook
+        return WRITTEN[name]
     require_one_of("probe", name, names())
     return _probe(name)
 
 
-@checked
-@cache
-def find_metric(name: str, probe: str | None = None) -> Metric:
-    """Return how a metric is read: as its probe declares it, else as any probe does, else by its name alone.
-
-    Parameters
-    ----------
-    name : str
-        Name of the metric in an estimates frame.
-    probe : str, optional
-        Name of the probe in the frame. Metrics of one name, such as ``agreement``, are not the same in all probes.
-    """
-    own = _declared(probe)
-    if name in own:
-        return own[name]
-    every = [_declared(module) for module in names()]
-    of = name.removesuffix(_DIFFERENCE)
-    found = next((each[known] for known in (name, of) for each in (own, *every) if known in each), None)
-    if found is None:
-        return Metric(name, name.replace("_", " "))
-    return found if found.name == name else difference_of(found)
-
-
-@checked
-def difference_of(metric: Metric) -> Metric:
-    """Return how the difference of a metric between two judges is read: see `biaslab.compare`.
-
-    Examples
-    --------
-    >>> difference_of(find_metric("first_position_rate")).name
-    'first_position_rate_difference'
-    """
-    name, label = metric.name + _DIFFERENCE, f"difference of {metric.label}"
-    return Metric(
-        name, label, metric.unit, null=0.0, matters=metric.matters, primary=metric.primary, above=_HIGHER, below=_LOWER
-    )
-
-
-@checked
-def is_primary(name: str, probe: str) -> bool:
-    """Say whether a metric is one of those that its probe, or an audit, tests, and q-values are over."""
-    name = name.removesuffix(_DIFFERENCE) if name not in _declared(probe) else name
-    if probe in AUDITED:
-        return name in _declared(probe) and _declared(probe)[name].primary
-    return probe in names() and name in find_probe(probe).primary
-
-
-@cache
-def _declared(probe: str | None) -> dict[str, Metric]:
-    """Return what a probe declares: its metrics, and those of frames that other functions make of its phenomenon."""
-    if probe not in names():
-        return {metric.name: metric for metric in AUDITED.get(str(probe), ())}
-    kind = find_probe(str(probe))
-    return {metric.name: metric for metric in (*kind.metrics, *kind.labels)}
-
-
 def _probe(name: str) -> type[Probe]:
-    class_name = name.title().replace("_", "")
-    return getattr(importlib.import_module(f"{__name__}.{name}"), class_name)  # type: ignore[no-any-return]
+    if name not in _modules():
+        require_one_of("probe", name, list(available()))
+        return available()[name]
+    return getattr(importlib.import_module(f"{__name__}.{name}"), _class_of(name))  # type: ignore[no-any-return]
+
+
+def _class_of(name: str) -> str:
+    return name.title().replace("_", "")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *map(_class_of, names())])
 
 
 def __getattr__(name: str) -> type[Probe]:
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     for module in names():
-        if module.title().replace("_", "") == name:
+        if _class_of(module) == name:
             return _probe(module)
     raise AttributeError(f"module {__name__!r} has no probe {name!r}; there are {', '.join(names())}")

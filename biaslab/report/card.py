@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from biaslab.checked import checked
+from biaslab.core import find_metric, is_primary
 from biaslab.core.binned import over_all_items
 from biaslab.errors import InputError, TrialsError
 from biaslab.output import replacing, require_file
-from biaslab.probes import find_metric, is_primary
 from biaslab.report.summary import STATUS, agreements, sum_up
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import ADDED, findings

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from biaslab.core import Metric
+from biaslab.core import Metric, find_metric
 from biaslab.core.binned import over_all_items
 from biaslab.errors import TrialsError
 from biaslab.output import number
-from biaslab.probes import find_metric
 from biaslab.report.wording import (
     cell,
     check_digits,

@@ -11,9 +11,8 @@ import numpy as np
 
 from biaslab.checked import checked
 from biaslab.comparing import find_peers, judges_of
-from biaslab.core import Metric
+from biaslab.core import Metric, find_metric
 from biaslab.errors import InputError
-from biaslab.probes import find_metric
 from biaslab.report.hedges import hedges
 from biaslab.report.wording import (
     ONE_TEST,

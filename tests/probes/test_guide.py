@@ -8,6 +8,7 @@ import sys
 import tokenize
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import biaslab as bl
@@ -25,13 +26,11 @@ def in_place(tmp_path, monkeypatch):
     """The package as it is, with one file more in the folder of the probes."""
     (tmp_path / "own_texts.py").write_text(CODE, encoding="utf-8")
     monkeypatch.setattr(probes, "__path__", [*probes.__path__, str(tmp_path)])
-    for found in (names, find_metric):
-        found.cache_clear()
+    names.cache_clear()
     importlib.invalidate_caches()
     yield
     sys.modules.pop("biaslab.probes.own_texts", None)
-    for found in (names, find_metric):
-        found.cache_clear()
+    names.cache_clear()
 
 
 def code_lines(text):
@@ -62,6 +61,28 @@ def test_it_is_found_and_measures():
     [row] = probe.estimate(bl.collect(probe, judge, data, progress=False)).to_dict("records")
     assert row["ci_low"] > 0
     assert row["q_value"] == row["p_value"]
+
+
+def test_in_a_notebook_it_has_a_verdict_a_card_and_an_axis(tmp_path, monkeypatch):
+    """Where nothing is installed of it, and estimates come back from a file."""
+    monkeypatch.chdir(tmp_path)
+    cell = CODE.replace('"own_texts"', '"of_a_notebook"').replace("own_text_gain", "notebook_gain")
+    namespace = {"__name__": "__main__"}
+    exec(cell, namespace)
+    kind = namespace["OwnTexts"]
+    [metric] = [each for each in kind.metrics if each.name == "notebook_gain"]
+    data = bl.load_dataset("graded", limit=24)
+    judge = bl.SimulatedJudge(data, quality=0.5, noise=0.3, self_preference=1.0, own_system="clean")
+    probe = kind(attributes=["coherence"], own="clean")
+    probe.estimate(bl.collect(probe, judge, data, progress=False)).to_csv("found.csv", index=False)
+    estimates = pd.read_csv("found.csv")
+    [verdict] = bl.report.verdicts(estimates[estimates["metric"] == "notebook_gain"])
+    assert metric.above in verdict
+    assert metric.above in bl.report.card(estimates).to_markdown()
+    ax = bl.plots.intervals(estimates[estimates["metric"] == "notebook_gain"])
+    assert ax.get_xlabel() == metric.axis
+    assert metric.null in [line.get_xdata()[0] for line in ax.lines]
+    assert find_probe("of_a_notebook") is kind
 
 
 @pytest.mark.slow

@@ -2,11 +2,12 @@
 
 from biaslab.probes.base.logs import by_configuration, paired, rated, scored
 from biaslab.probes.base.pair_probe import PairProbe
-from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, label_mass
+from biaslab.probes.base.probe import LABEL_MASS, WRITTEN, Accepted, Cell, Estimable, Part, Probe, label_mass
 from biaslab.probes.base.score_probe import ScoreProbe
 
 __all__ = [
     "LABEL_MASS",
+    "WRITTEN",
     "Accepted",
     "Cell",
     "Estimable",

@@ -13,7 +13,7 @@ import pandas as pd
 
 from biaslab.checked import check_methods, checked_fields, checked_function
 from biaslab.checks import require_attributes_list, require_whole
-from biaslab.core import Metric, Nearest, Reply, Request, Status, Trial, reading_text
+from biaslab.core import Metric, Nearest, Reply, Request, Status, Trial, declare_metrics, reading_text
 from biaslab.datasets.schema import Dataset
 from biaslab.probes.base.value_ranges import require_values
 from biaslab.stats import (
@@ -40,6 +40,8 @@ from biaslab.trials import TrialsFile, opened, spelled
 Estimable = Ratio | Estimate | Callable[[], Ratio | Estimate]
 #: Probability that all labels of a question have together, which every probe of label distributions reports.
 LABEL_MASS = Metric("label_mass", "probability of all labels together", "probability")
+#: Every probe class that has been read in, by its name, wherever it is written.
+WRITTEN: dict[str, type[Probe]] = {}
 
 
 @dataclass(frozen=True)
@@ -226,6 +228,11 @@ class Probe(ABC):
         check_methods(cls)
         checked_fields(cls)
         cls.primary = tuple(metric.name for metric in cls.metrics if metric.primary)
+        if hasattr(cls, "name"):
+            own = "name" in vars(cls)
+            declare_metrics(cls.name, (*cls.metrics, *cls.labels), again=own)
+            if own:
+                WRITTEN[cls.name] = cls
 
     def __post_init__(self) -> None:
         require_attributes_list(self.attributes)

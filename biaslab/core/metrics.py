@@ -1,0 +1,117 @@
+"""How metrics are read: known from whoever declares them, wherever that was written.
+
+A probe declares its metrics when its class is made, in a notebook as in this package. What is not imported yet is found
+by the entry points of installed packages: the group ``biaslab.probes`` has probes by their name, ``biaslab.metrics``
+modules that declare metrics.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from biaslab.checked import checked
+from biaslab.core.declarations import Metric
+
+PROBES, _METRICS = "biaslab.probes", "biaslab.metrics"
+_DIFFERENCE = "_difference"
+_HIGHER, _LOWER = "higher than in the reference", "lower than in the reference"
+_declared: dict[str, dict[str, Metric]] = {}
+
+
+@checked
+def declare_metrics(probe: str, metrics: Iterable[Metric], again: bool = False) -> None:
+    """Make metrics known.
+
+    Parameters
+    ----------
+    probe : str
+        What stands in the column ``probe`` of the estimates frame.
+    metrics : iterable of Metric
+        Those that are estimated under this name.
+    again : bool
+        Replace those of the same names, as where a cell of a notebook is run once more.
+
+    Examples
+    --------
+    >>> declare_metrics("colour", [Metric("red_rate", "P(red)", "share", null=0.5)])
+    >>> find_metric("red_rate", "colour").axis
+    'P(red) (share)'
+    """
+    known = _declared.setdefault(probe, {})
+    known.update({metric.name: metric for metric in metrics if again or metric.name not in known})
+
+
+@checked
+def find_metric(name: str, probe: str | None = None) -> Metric:
+    """Return how a metric is read: as its probe declares it, else as any probe does, else by its name alone.
+
+    Parameters
+    ----------
+    name : str
+        Name of the metric in an estimates frame.
+    probe : str, optional
+        Name of the probe in the frame. Metrics of one name, such as ``agreement``, are not the same in all probes.
+    """
+    own = _of(probe)
+    if name in own:
+        return own[name]
+    import_declared()
+    of = name.removesuffix(_DIFFERENCE)
+    everywhere = [own, *(_declared[each] for each in sorted(_declared))]
+    found = next((each[known] for known in (name, of) for each in everywhere if known in each), None)
+    if found is None:
+        return Metric(name, name.replace("_", " "))
+    return found if found.name == name else difference_of(found)
+
+
+@checked
+def difference_of(metric: Metric) -> Metric:
+    """Return how the difference of a metric between two judges is read: see `biaslab.compare`.
+
+    Examples
+    --------
+    >>> difference_of(find_metric("first_position_rate")).name
+    'first_position_rate_difference'
+    """
+    name, label = metric.name + _DIFFERENCE, f"difference of {metric.label}"
+    return Metric(
+        name, label, metric.unit, null=0.0, matters=metric.matters, primary=metric.primary, above=_HIGHER, below=_LOWER
+    )
+
+
+@checked
+def is_primary(name: str, probe: str) -> bool:
+    """Say whether a metric is one of those that its probe, or an audit, tests, and q-values are over."""
+    own = _of(probe)
+    name = name if name in own else name.removesuffix(_DIFFERENCE)
+    return name in own and own[name].primary
+
+
+@cache
+def import_declared() -> dict[str, Any]:
+    """Import all that installed packages announce as probes or as declaring metrics; returns the probes by name."""
+    found = {entry.name: _imported(entry) for entry in entry_points(group=PROBES)}
+    for entry in entry_points(group=_METRICS):
+        _imported(entry)
+    return {name: probe for name, probe in found.items() if probe is not None}
+
+
+def _imported(entry: EntryPoint) -> Any:
+    """Return what an entry point names; a package that cannot be imported does not keep others from being used."""
+    try:
+        found = entry.load()
+        return found() if entry.group == _METRICS and callable(found) else found
+    except Exception as error:
+        warnings.warn(f"{entry.group} {entry.name} = {entry.value!r} is left out: {error!r}", stacklevel=4)
+        return None
+
+
+def _of(probe: str | None) -> dict[str, Metric]:
+    """Return what a probe declares; all that is announced is imported only if it is not known yet."""
+    if probe is not None and probe not in _declared:
+        import_declared()
+    return _declared.get(str(probe), {})

@@ -1,0 +1,19 @@
+"""Evaluators by name, for `biaslab.load_judge`: says what to install before anything is imported that needs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from biaslab.checks import require_extra
+
+if TYPE_CHECKING:
+    from biaslab.datasets import Dataset
+    from biaslab.distill.evaluator_judge import EvaluatorJudge
+
+
+def load_named(name: str, dataset: Dataset | None) -> EvaluatorJudge:  # noqa: ARG001, as all kinds of judges are made
+    """Load the judge of a name such as ``"evaluator:students/one"``."""
+    require_extra("local", f"the judge {name!r}")
+    from biaslab.distill.evaluator_judge import load_judge
+
+    return load_judge(name.partition(":")[2])
