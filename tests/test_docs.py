@@ -21,6 +21,7 @@ import matplotlib.pyplot as plt
 import pytest
 import typer
 
+import biaslab as bl
 from biaslab.cli import app, main
 from biaslab.probes import available
 
@@ -174,6 +175,20 @@ def test_every_public_part_has_a_reference():
     marked = set(re.findall(r"biaslab\.(\w+)", " ".join(re.findall(r"<!-- (?:public|pages): (.+) -->", written))))
     missing = sorted(parts - marked)
     assert not missing, f"write docs/reference/{missing[0]}.md with <!-- public: biaslab.{missing[0]} -->"
+
+
+@pytest.mark.slow
+def test_a_type_checker_accepts_the_readme(tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed: pip install 'biaslab[check]'")
+    code = "\n".join(block.code for block in blocks(README) if block.language == "python")
+    (tmp_path / "readme.py").write_text(code, encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", str(tmp_path / "readme.py")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "readme.py" not in done.stdout, done.stdout
+
+
+def test_completion_lists_the_probes():
+    assert {kind.__name__ for kind in available().values()} <= set(dir(bl.probes))
 
 
 def test_the_readme_is_short_and_begins_with_what_is_most_useful():

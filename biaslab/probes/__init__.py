@@ -11,6 +11,7 @@ import importlib
 import pkgutil
 from functools import cache
 from importlib.metadata import entry_points
+from typing import Any
 
 from biaslab.checked import checked
 from biaslab.checks import require_one_of
@@ -72,7 +73,7 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *map(_class_of, names())])
 
 
-def __getattr__(name: str) -> type[Probe]:
+def __getattr__(name: str) -> type[Any]:  # whose parameters a type checker cannot know
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     for module in names():
