@@ -178,8 +178,8 @@ def _of_items(kind: Any, origin: Any, name: str) -> tuple[str, str]:
     if origin is tuple and len(items) > 1 and Ellipsis not in get_args(kind):
         return f"{len(items)} values: {', '.join(words_for(each, name) for each in items)}", "write them in brackets"
     item = items[0]
-    plural = _PLURALS.get(item) or f"each {words_for(item, name)}"
-    return f"a list of {plural}", "write it in square brackets"
+    words = f"a list of {_PLURALS[item]}" if item in _PLURALS else f"a list, each item {words_for(item, name)}"
+    return words, "write it in square brackets"
 
 
 def _of_mapping(kind: Any, name: str) -> tuple[str, str]:

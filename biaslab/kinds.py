@@ -253,6 +253,20 @@ def _protocol(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None
         _fail("cannot do what is asked of it")
 
 
+def _class(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
+    """Of a protocol the names count, as they do of its objects, not how parameters are called."""
+    if not inspect.isclass(value):
+        _fail("is no class")
+    [wanted] = args or (object,)
+    lacks = [each for each in _members(wanted) if not hasattr(value, each) and each not in _annotated(value)]
+    if lacks or (inspect.isclass(wanted) and not _members(wanted) and not issubclass(value, wanted)):
+        _fail("is another class")
+
+
+def _annotated(kind: type[Any]) -> set[str]:
+    return {name for each in kind.__mro__ for name in vars(each).get("__annotations__", {})}
+
+
 def _members(kind: Any) -> list[str]:
     if not getattr(kind, "_is_protocol", False):
         return []
@@ -269,7 +283,8 @@ def _lookup(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Call
         return _protocol
     if origin in (int, float):
         return _numbers
-    kinds: dict[Any, Callable[..., Any]] = {bool: _truth, Callable: _function, **dict.fromkeys(_LISTS, _list)}
+    kinds: dict[Any, Callable[..., Any]] = {bool: _truth, type: _class, Callable: _function}
+    kinds |= dict.fromkeys(_LISTS, _list)
     return kinds.get(origin)
 
 

@@ -82,7 +82,7 @@ class Shown:
         return "\n".join(lines)
 
 
-@checked(eager=True)
+@checked
 def show(
     judgements: pd.DataFrame,
     trials: pd.DataFrame | None = None,

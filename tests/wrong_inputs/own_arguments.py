@@ -155,6 +155,7 @@ OWN = {
     "ranking.Reweighting": {"log_alpha": value(0.1)},
     "ranking.Strengths": {"scores": value(np.array([0.2, 0.8])), "position": value(0.1)},
     "ranking.agreement": {"scores": lambda w: bl.ranking.rank(w.comparative), "dataset": lambda w: w.data},
+    "scoring.agreement": {"scores": lambda w: bl.ranking.rank(w.comparative), "dataset": lambda w: w.data},
     "ranking.agreement_by_budget": {
         "trials": lambda w: w.comparative,
         "budgets": value([10]),

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+from functools import cache
 
 import biaslab as bl
 
@@ -11,24 +12,39 @@ SUBMODULES = (
 )
 
 
-def public():
-    """Return every public function, class and method that takes an argument, by its name: how it is found on a class.
+def room_of(path):
+    """Return the submodule of a name, or "biaslab" for what stands at the top."""
+    room = path.partition(".")[0]
+    return room if room in SUBMODULES else "biaslab"
 
-    Each is a pair: the class, or None, and the function or class itself. What is public under several names has the
-    first of them.
+
+@cache
+def public(room):
+    """Return every public function, class and method of a submodule that takes an argument, by its name.
+
+    Each is a pair: the class on which it is found, or None, and the function or class itself. What `biaslab` offers
+    itself is not told again of a submodule. Only the submodule is imported: `distill` brings torch.
     """
+    if room == "biaslab":
+        return _public_at_the_top()
+    found, seen = {}, {id(made) for _, made in _public_at_the_top().values()}
+    module = importlib.import_module(f"biaslab.{room}")
+    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+    for name in names:
+        made = getattr(module, name)
+        if hasattr(module, "__all__") or getattr(made, "__module__", "").startswith(f"biaslab.{room}"):
+            _add(found, seen, f"{room}.{name}", made)
+    for kind in bl.probes.available().values() if room == "probes" else ():
+        _add(found, seen, f"probes.{kind.__name__}", kind)
+    return found
+
+
+@cache
+def _public_at_the_top():
     found, seen = {}, set()
     for name in bl.__all__:
-        _add(found, seen, name, getattr(bl, name))
-    for module in SUBMODULES:
-        room = importlib.import_module(f"biaslab.{module}")
-        names = getattr(room, "__all__", None) or [name for name in vars(room) if not name.startswith("_")]
-        for name in names:
-            made = getattr(room, name)
-            if hasattr(room, "__all__") or getattr(made, "__module__", "").startswith(f"biaslab.{module}"):
-                _add(found, seen, f"{module}.{name}", made)
-    for kind in bl.probes.available().values():
-        _add(found, seen, f"probes.{kind.__name__}", kind)
+        if name not in SUBMODULES:
+            _add(found, seen, name, getattr(bl, name))
     return found
 
 

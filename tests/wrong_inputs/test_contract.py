@@ -13,14 +13,13 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
-from public_interface import parameters, public
+from public_interface import SUBMODULES, parameters, public, room_of
 from right_arguments import LEFT_OUT, given, instance
 from small_world import World
 
 from biaslab.errors import BiaslabError, InputError
 
-PUBLIC = public()
-WALKED = [path for path in PUBLIC if path not in LEFT_OUT and path.rsplit(".", 1)[0] not in LEFT_OUT]
+ROOMS = ("biaslab", *SUBMODULES)
 COUNTS = Counter()
 #: Cheap ones, of each kind one: what `make test` walks.
 QUICK = (
@@ -78,7 +77,7 @@ def wrong(world, name):
 
 def arguments(world, path):
     """Return the parameters, and those of them that an example gives."""
-    kind, function = PUBLIC[path]
+    kind, function = public(room_of(path))[path]
     bound = getattr(kind, path.rsplit(".", 1)[1]) if kind else function
     known = parameters(bound, bound=kind is None or not inspect.isfunction(function))
     told = {}
@@ -93,7 +92,7 @@ def arguments(world, path):
 
 def call(world, path, known, told):
     """Call, and look at what an iterator yields."""
-    kind, function = PUBLIC[path]
+    kind, function = public(room_of(path))[path]
     if kind is not None and inspect.isfunction(function):
         function = getattr(instance(world, path, kind), path.rsplit(".", 1)[1])
     elif kind is not None:
@@ -137,22 +136,46 @@ def walk(world, path):
     return raw
 
 
-def marks(path):
-    return [] if path in QUICK else [pytest.mark.thorough if path in LONG else pytest.mark.slow]
+def walked(room):
+    """Return the names of what is walked in a submodule."""
+    return [path for path in public(room) if path not in LEFT_OUT and path.rsplit(".", 1)[0] not in LEFT_OUT]
 
 
-@pytest.mark.parametrize("path", [pytest.param(path, marks=marks(path)) for path in WALKED])
-def test_a_wrong_argument_is_named(world, path):
+def check(world, path):
+    """Call as is right, which must go well, then with every argument wrong."""
     COUNTS["functions"] += 1
     known, told = arguments(world, path)
     call(world, path, known, told)
-    raw = walk(world, path)
+    return walk(world, path)
+
+
+@pytest.mark.parametrize("path", [*QUICK, *(pytest.param(path, marks=pytest.mark.thorough) for path in LONG)])
+def test_a_wrong_argument_is_named(world, path):
+    raw = check(world, path)
     assert not raw, "\n".join(raw)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_wrong_argument_is_named_wherever_it_is_given(world, room, tmp_path, monkeypatch):
+    paths = [path for path in walked(room) if path not in (*QUICK, *LONG)]
+    raw = []
+    for path in paths:
+        (tmp_path / path).mkdir()
+        monkeypatch.chdir(tmp_path / path)
+        raw += check(world, path)
+        plt.close("all")
+    assert paths
+    assert not raw, "\n".join(raw)
+
+
+@pytest.mark.slow
 def test_what_is_left_out_is_public():
-    assert {path for path in LEFT_OUT if path not in PUBLIC} <= {"enter_project", "probes.Probe", "scoring.Scorer"}
-    assert set(QUICK) <= set(WALKED)
+    everything = {path for room in ROOMS for path in public(room)}
+    assert {path for path in LEFT_OUT if path not in everything} <= {
+        *("enter_project", "probes.Probe", "scoring.Scorer")
+    }
+    assert set(QUICK) <= {path for room in ROOMS for path in walked(room)}
 
 
 def test_counts(capsys, record_testsuite_property):
