@@ -28,7 +28,7 @@ test: $(VENV)/.test
 
 # Everything: before a release, and on a schedule.
 test-all: $(VENV)/.test $(VENV)/.docs test-lowest
-	$(BIN)/python -m pytest $(WORKERS) -m "" $(ARGS)
+	$(BIN)/python -m pytest $(WORKERS) -m "" --hypothesis-profile explore $(ARGS)
 
 # That old releases among new ones use what is deprecated says nothing about this package.
 test-lowest: $(LOWEST)/.test

@@ -91,7 +91,7 @@ def slope_at_equal(
         reason = reasons.get(feature) or reasons.get("human") or "undefined"
         return lambda _: undefined(reason, contexts)
     equations = _NormalEquations.of(y, x, codes if groups is None else groups[codes], error)
-    size = float(np.abs(y).max() / np.abs(x[:, -2]).max())
+    size, reach = np.abs(y).max(), np.abs(x[:, -2]).max()  # a slope times the reach is in the unit of the outcome
     method = f"errors in variables{' within contexts' if within else ''}, cluster jackknife (CR3), t"
 
     def at(shared: float) -> Estimate:
@@ -100,7 +100,7 @@ def slope_at_equal(
             share = f"{reliability:.2f} of the variance of human scores beside {feature}"
             return undefined(f"undefined: annotators agree too little ({share} is true)", contexts)
         jackknifed = float(np.sqrt((contexts - 1) / contexts * np.sum((slopes[1:] - slopes[0]) ** 2)))
-        slope, jackknifed = (0.0 if is_rounding(part, size) else float(part) for part in (slopes[0], jackknifed))
+        slope, jackknifed = (0.0 if is_rounding(part * reach, size) else float(part) for part in (slopes[0], jackknifed))
         return estimate_by_t(slope, jackknifed, contexts, resampling.level, method)
 
     return at

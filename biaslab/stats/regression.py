@@ -14,7 +14,7 @@ from scipy import stats
 
 from biaslab.checked import checked
 from biaslab.errors import InputError, TrialsError
-from biaslab.stats.estimate import Estimate, is_rounding, undefined, without_interval
+from biaslab.stats.estimate import ROUNDING, Estimate, is_rounding, undefined, without_interval
 from biaslab.stats.t_inference import effect_or_why_not, student
 
 Floats = NDArray[np.float64]
@@ -89,9 +89,8 @@ def linear_model(
         x = x[:, kept]
         b: Floats = np.asarray(np.linalg.lstsq(x, y, rcond=None)[0], float)
         errors = _jackknife_errors(y, x, codes, b)
-        b, errors = (
-            np.where(is_rounding(part, np.abs(y).max() / np.abs(x).max(axis=0)), 0.0, part) for part in (b, errors)
-        )
+        reach = np.abs(x).max(axis=0)  # a coefficient times it is in the unit of the outcome, whatever that of x
+        b, errors = (np.where(is_rounding(part * reach, np.abs(y).max()), 0.0, part) for part in (b, errors))
         method = f"least squares{' within contexts' if within else ''}, cluster jackknife (CR3), t"
         found |= {
             names[k]: estimate_by_t(value, error, contexts, level, method)
@@ -162,7 +161,7 @@ def demeaned(columns: Floats, codes: NDArray[np.intp]) -> Floats:
     count = np.bincount(codes)
     means = np.column_stack([np.bincount(codes, column) / count for column in columns.T])
     left = columns - means[codes]
-    return np.where(is_rounding(left, np.abs(columns).max(axis=0, initial=0.0)), 0.0, left)
+    return np.where(np.abs(left) <= ROUNDING * np.abs(columns).max(axis=0, initial=0.0), 0.0, left)
 
 
 def identified(y: Floats, x: Floats, names: list[str], contexts: int) -> tuple[list[int], dict[str, str]]:
