@@ -100,7 +100,9 @@ def slope_at_equal(
             share = f"{reliability:.2f} of the variance of human scores beside {feature}"
             return undefined(f"undefined: annotators agree too little ({share} is true)", contexts)
         jackknifed = float(np.sqrt((contexts - 1) / contexts * np.sum((slopes[1:] - slopes[0]) ** 2)))
-        slope, jackknifed = (0.0 if is_rounding(part * reach, size) else float(part) for part in (slopes[0], jackknifed))
+        slope, jackknifed = (
+            0.0 if is_rounding(part * reach, size) else float(part) for part in (slopes[0], jackknifed)
+        )
         return estimate_by_t(slope, jackknifed, contexts, resampling.level, method)
 
     return at
