@@ -35,7 +35,7 @@ def available() -> dict[str, type[Probe]]:
 
 def import_own() -> dict[str, type[Probe]]:
     """Return the probe classes of this package by the names of their modules."""
-    return {name: _probe(name) for name in _modules()}
+    return {name: _own(name) for name in _modules()}
 
 
 def _modules() -> list[str]:
@@ -59,9 +59,13 @@ def find_probe(name: str) -> type[Probe]:
 
 
 def _probe(name: str) -> type[Probe]:
-    if name not in _modules():
-        require_one_of("probe", name, list(available()))
-        return available()[name]
+    if name in _modules():
+        return _own(name)
+    require_one_of("probe", name, list(available()))
+    return available()[name]
+
+
+def _own(name: str) -> type[Probe]:
     return getattr(importlib.import_module(f"{__name__}.{name}"), _class_of(name))  # type: ignore[no-any-return]
 
 
