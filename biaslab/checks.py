@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from math import isfinite
-from numbers import Real
+from numbers import Integral, Real
 
 from biaslab.errors import InputError, MissingDependencyError
 
@@ -27,6 +27,17 @@ def require_whole(name: str, value: object, least: int, optional: bool = False) 
     """Raise `InputError` unless a value is a whole number of at least so much; an optional one may be None."""
     if not (is_whole(value, least) or (optional and value is None)):
         raise InputError(name, value, f"a whole number of at least {least}")
+
+
+def require_count(name: str, value: object, least: int) -> None:
+    """Raise `InputError` unless a value is a whole number of at least so much; numpy's are, where none is kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> require_count("seed", np.int64(3), 0)
+    """
+    require_whole(name, int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value, least)
 
 
 def shares_of(weights: Sequence[float], size: int) -> tuple[float, ...]:

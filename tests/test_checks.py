@@ -42,3 +42,10 @@ def test_a_lone_name_is_no_list():
     checks.require_attributes_list(["fluency"])
     with pytest.raises(InputError, match=r"write \['fluency'\]"):
         checks.require_attributes_list("fluency")
+
+
+def test_a_whole_number_of_numpy_is_a_count_where_none_is_kept():
+    checks.require_count("contexts", np.int64(2), 1)
+    for value in (np.int64(0), np.float64(2), True, "2"):
+        with pytest.raises(InputError, match=r"contexts is .*, allowed: a whole number of at least 1"):
+            checks.require_count("contexts", value, 1)

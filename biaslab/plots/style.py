@@ -13,7 +13,7 @@ import numpy as np
 import seaborn as sns
 
 from biaslab.checked import checked
-from biaslab.checks import require_whole
+from biaslab.checks import require_count
 from biaslab.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def panels(columns: int, height: float = 6.0, sharex: bool = True, width: float 
     width : float, optional
         In centimetres, where long names need another than that of a column or a page.
     """
-    require_whole("columns", columns, 1)
+    require_count("columns", columns, 1)
     for name, centimetres in (("height", height), ("width", width)):
         if centimetres is not None and not centimetres > 0:
             raise InputError(name, centimetres, "centimetres above 0", "such as 6")

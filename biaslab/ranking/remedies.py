@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.checked import checked
-from biaslab.checks import require_some_of, require_whole
+from biaslab.checks import require_count, require_some_of
 from biaslab.ranking.comparisons import Comparisons, Floats, cells, read_trials
 from biaslab.ranking.debiasing import DEBIASINGS, Debiasing, Remedy, debias
 from biaslab.ranking.decoding import Decoding, decode
@@ -84,7 +84,7 @@ def compare_remedies(
     >>> dict(zip(rates["remedy"], rates["estimate"].round(2)))["none"] > 0.8
     True
     """
-    require_whole("seed", seed, 0)
+    require_count("seed", seed, 0)
     resampling = resampling or Resampling()
     require_some_of("remedies", remedies, DEBIASINGS)
     require_some_of("orders", orders, get_args(Orders))

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.checked import checked
-from biaslab.checks import require_whole
+from biaslab.checks import require_count
 from biaslab.errors import InputError, TrialsError
 from biaslab.ranking.comparisons import Bools, Codes, Comparisons, Floats, cells, read_trials, tally
 from biaslab.ranking.debiasing import Debiasing, debias
@@ -69,7 +69,7 @@ def agreement_by_budget(
         ``debiasing`` and ``budget``. A draw in which a context's scores do not vary counts as 0 there: it ranks
         nothing.
     """
-    require_whole("seed", seed, 0)
+    require_count("seed", seed, 0)
     resampling = resampling or Resampling()
     _check(budgets, strategies, draws)
     rows: list[dict[str, Any]] = []
@@ -131,7 +131,7 @@ def self_consistency(
         as the humans do; and ``predicted_tie_rate``, the share of all pairs that K candidates alone score alike, as win
         ratios of few candidates often do. The paper does not say how it counts these.
     """
-    require_whole("seed", seed, 0)
+    require_count("seed", seed, 0)
     resampling = resampling or Resampling()
     if not sizes or min(sizes) < 2 or draws < 1:
         raise InputError("sizes and draws", (sizes, draws), "sizes of at least 2, and at least one draw")

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.checked import checked
-from biaslab.checks import require_whole
+from biaslab.checks import require_count
 from biaslab.core import find_metric, is_primary
 from biaslab.core.binned import over_all_items
 from biaslab.report.summary import STATUS, agreements, sum_up
@@ -82,7 +82,7 @@ def page(
         → ask every pair in both orders and average
     """
     require_columns(estimates, _NEEDED, "estimates")
-    require_whole("width", width, 10)
+    require_count("width", width, 10)
     whole = over_all_items(estimates) if len(estimates) else estimates
     tested = whole[[_is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
     cells = findings(tested.reset_index(drop=True), reference=reference) if len(tested) else tested

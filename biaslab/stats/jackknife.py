@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from biaslab.checked import checked
-from biaslab.checks import require_whole
+from biaslab.checks import require_count
 from biaslab.stats.estimate import (
     VALUES_ONLY,
     Estimate,
@@ -100,7 +100,7 @@ def cluster_statistic(
     >>> round(found.estimate, 3), round(found.ci_low, 3), round(found.ci_high, 3), found.p_value
     (0.375, 0.235, 0.515, 0.0078125)
     """
-    require_whole("contexts", contexts, 0)
+    require_count("contexts", contexts, 0)
     if contexts == 0:
         return undefined(missing)
     value = float(evaluate(statistic, np.ones((1, contexts)))[0])
@@ -191,7 +191,7 @@ def cluster_difference(
     >>> round(found.estimate, 3), found.p_value
     (0.133, 0.0625)
     """
-    require_whole("contexts", contexts, 0)
+    require_count("contexts", contexts, 0)
     return cluster_statistic(lambda w: first(w) - second(w), contexts, resampling, null, inference=inference)
 
 
