@@ -31,7 +31,7 @@ import pandas as pd
 from scipy.special import expit
 from scipy.stats import rankdata
 
-from biaslab.ranking import (
+from biaslab.measures.ranking import (
     Comparisons,
     debias,
     decode,
@@ -40,8 +40,8 @@ from biaslab.ranking import (
     select,
     select_adaptively,
 )
-from biaslab.ranking.debiasing import DEBIASINGS
-from biaslab.ranking.measures import spearman_by_context
+from biaslab.measures.ranking.debiasing import DEBIASINGS
+from biaslab.measures.ranking.measures import spearman_by_context
 
 Rows = list[dict[str, Any]]
 SHARES = (0.85, 0.9, 0.95)

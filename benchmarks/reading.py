@@ -22,8 +22,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from biaslab.parsing import parse_choice, parse_score, parse_scores
-from biaslab.scales import scale_named
+from biaslab.core.scales import scale_named
+from biaslab.prompts.parsing import parse_choice, parse_score, parse_scores
 
 CORPUS = Path(__file__).parents[1] / "tests" / "parsing" / "corpus.csv"
 UNDECIDED = "-"

@@ -17,10 +17,13 @@ from importlib.metadata import version
 
 import lazy_loader
 
+from biaslab.core import moved
+
+moved.install()
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = version("biaslab")
 
 if "ipykernel" in sys.modules:  # in a notebook, where a misspelt parameter of papermill must not run with the default
-    from biaslab.parameters import check_injected
+    from biaslab.core.parameters import check_injected
 
     check_injected()

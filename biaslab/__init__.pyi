@@ -1,18 +1,11 @@
 from . import (
     atlas as atlas,
     distill as distill,
-    edits as edits,
-    mitigation as mitigation,
-    plots as plots,
     probes as probes,
-    published as published,
-    ranking as ranking,
     report as report,
-    scoring as scoring,
 )
-from .audit import audit as audit
+from .atlas import published as published
 from .calibration import calibrate as calibrate
-from .collect import collect as collect
 from .core import (
     Choice as Choice,
     Completion as Completion,
@@ -23,23 +16,29 @@ from .core import (
     Reply as Reply,
     Trial as Trial,
     Usage as Usage,
+    errors as errors,
 )
-from .correct import compare as compare, correct as correct
+from .core.errors import BiaslabError as BiaslabError
+from .core.project import enter_project as enter_project
+from .correct import compare as compare, correct as correct, mitigation as mitigation
 from .datasets import Dataset as Dataset, load_dataset as load_dataset
-from .errors import BiaslabError as BiaslabError
-from .evidence import Shown as Shown, show as show
-from .judgements import read_judgements as read_judgements
 from .judges import load_judge as load_judge
 from .judges.api import ApiJudge as ApiJudge
 from .judges.local import LocalJudge as LocalJudge
 from .judges.panel_of_judges import Panel as Panel
 from .judges.ray_judge import RayJudge as RayJudge
-from .judges.recorded import RecordedJudge as RecordedJudge
 from .judges.sampled import Sampled as Sampled
 from .judges.simulated import SimulatedJudge as SimulatedJudge
-from .planning import Plan as Plan, plan as plan
-from .project import enter_project as enter_project
-from .spending import Budget as Budget
+from .logs.audit import audit as audit
+from .logs.readers import read_judgements as read_judgements
+from .logs.recorded import RecordedJudge as RecordedJudge
+from .measures import ranking as ranking, scoring as scoring
+from .prompts import edits as edits
+from .report import plots as plots
+from .report.evidence import Shown as Shown, show as show
 from .stats.inference import Resampling as Resampling
 from .store import Store as Store
 from .store.kept import kept as kept
+from .study.collect import collect as collect
+from .study.planning import Plan as Plan, plan as plan
+from .study.spending import Budget as Budget

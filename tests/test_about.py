@@ -5,9 +5,11 @@ import re
 import pytest
 
 from biaslab.core import About, Choice, Completion, Likelihood, Score, request_key
+from biaslab.core.errors import InputError
+from biaslab.core.scales import scale_named
 from biaslab.distill.annotation import Stars
 from biaslab.distill.rerank import Reward
-from biaslab.errors import InputError
+from biaslab.measures.scoring import GEval, GPTScore, PromptScoring, Rating
 from biaslab.probes import available
 from biaslab.probes.anchoring import Anchoring
 from biaslab.probes.consistency import Consistency
@@ -15,8 +17,6 @@ from biaslab.probes.output_order import OutputOrder
 from biaslab.probes.position import Position
 from biaslab.probes.source import Source
 from biaslab.prompts import adjectives
-from biaslab.scales import scale_named
-from biaslab.scoring import GEval, GPTScore, PromptScoring, Rating
 
 DESIGNS = {name: probe() for name, probe in available().items()} | {
     "pairs as text": Position(["fluency"], answer="text", ties=True),

@@ -4,8 +4,8 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Choice
-from biaslab.spending.announcement import foresee, foresee_all
-from biaslab.spending.token_counts import count_tokens
+from biaslab.study.spending.announcement import foresee, foresee_all
+from biaslab.study.spending.token_counts import count_tokens
 
 PROBE = bl.probes.Position(["coherence"], [1], n_pairs=2)
 

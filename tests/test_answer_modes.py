@@ -14,7 +14,7 @@ from biaslab.calibration.generators import GENERATORS, Generator, generate
 from biaslab.calibration.pages import render
 from biaslab.calibration.population import Population, construct_population
 from biaslab.cli import main
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.judges.modes import MODES, AnswerMode
 from biaslab.judges.sampled import Sampled
 from biaslab.probes import available, find_probe

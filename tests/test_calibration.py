@@ -15,7 +15,7 @@ from biaslab.calibration.pages import render
 from biaslab.calibration.population import Population, construct_population, estimate_each, studies
 from biaslab.cli import main
 from biaslab.core import Calibration, Metric
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.probes import available
 from biaslab.probes.position import Position
 

@@ -11,10 +11,10 @@ import pytest
 import typeguard
 
 import biaslab as bl
-from biaslab.checked import checked
-from biaslab.errors import InputError, JudgeError, TrialsError
-from biaslab.kind_words import remedy_for, words_for
-from biaslab.kinds import is_kind, wrong_column, wrong_value
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, JudgeError, TrialsError
+from biaslab.core.kind_words import remedy_for, words_for
+from biaslab.core.kinds import is_kind, wrong_column, wrong_value
 
 FRAME = pd.DataFrame({"a": [1.0]})
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from biaslab import checks
-from biaslab.errors import InputError
+from biaslab.core import checks
+from biaslab.core.errors import InputError
 
 
 @pytest.mark.parametrize("value", [1, 7])

@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import biaslab as bl
 from biaslab.core import Choice, Reply
-from biaslab.errors import BudgetExceededError, InputError, JudgeError, PromptTooLongError, UnsupportedRequestError
+from biaslab.core.errors import BudgetExceededError, InputError, JudgeError, PromptTooLongError, UnsupportedRequestError
 from biaslab.probes.position import Position
-from biaslab.spending.token_counts import count_tokens
+from biaslab.study.spending.token_counts import count_tokens
 
 PROBE = Position(["coherence"], [1])
 

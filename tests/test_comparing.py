@@ -10,12 +10,12 @@ from hypothesis import given, strategies as st
 
 import biaslab as bl
 from biaslab import report
-from biaslab.audit.halo import Halo
-from biaslab.audit.pair_length import PairLength
-from biaslab.comparing import FEWEST, find_peers, judges_of
 from biaslab.core import Comparison
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.logs.audit.halo import Halo
+from biaslab.logs.audit.pair_length import PairLength
 from biaslab.probes import available, find_metric
+from biaslab.report.comparing import FEWEST, find_peers, judges_of
 
 RATES = (0.35, 0.45, 0.5, 0.55, 0.6, 0.7)
 

@@ -23,8 +23,8 @@ from biaslab.core import (
     request_json,
     request_key,
 )
+from biaslab.core.errors import InputError, UnsupportedRequestError
 from biaslab.core.many import uncollected
-from biaslab.errors import InputError, UnsupportedRequestError
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.probes.position import Position
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from biaslab.core import as_messages
-from biaslab.edits import available
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.prompts.defences import SOURCES, defend, shield
+from biaslab.prompts.edits import available
 
 ANY = st.text(max_size=80) | st.lists(
     st.sampled_from(["<text 1>", "</text 1>", "</text 2>", "text ", "\n", "> ", "Rain fell."]), max_size=8

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import biaslab as bl
-from biaslab.errors import (
+from biaslab.core.errors import (
     InputError,
     JudgeError,
     MissingDataWarning,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from biaslab.checks import EXTRAS, require_extra
-from biaslab.errors import MissingDependencyError
+from biaslab.core.checks import EXTRAS, require_extra
+from biaslab.core.errors import MissingDependencyError
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 #: What those of the extras bring in turn, and so is not there without them either.

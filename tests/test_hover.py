@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 
 TITLE = "{http://www.w3.org/2000/svg}title"
 

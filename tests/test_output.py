@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from biaslab.output import replacing
+from biaslab.core.output import replacing
 
 WEEK = 7 * 24 * 3600
 

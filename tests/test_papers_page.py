@@ -12,14 +12,14 @@ import pytest
 from typer.main import get_command
 
 import biaslab as bl
-from biaslab import published
+from biaslab.atlas import published
 from biaslab.cli import app, main
 from biaslab.cli.options import make_probe, name_dataset
+from biaslab.core.written import pairs
 from biaslab.datasets import _name_options, available, wmt
 from biaslab.figures import list_notebooks
 from biaslab.figures.given import read_given
 from biaslab.probes import available as probes
-from biaslab.written import pairs
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ def numbered(name, last, first=1):
     return [f"{name} {number}" for number in range(first, last + 1)]
 
 
-#: What each paper holds; tables are also those of which `biaslab.published` has numbers.
+#: What each paper holds; tables are also those of which `biaslab.atlas.published` has numbers.
 PAPERS = {
     "liusie2024": [
         *numbered("Table", 11), *numbered("Figure", 5), *numbered("Eq.", 13), *numbered("App. A.", 3), "App. B",

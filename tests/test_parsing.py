@@ -6,7 +6,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from biaslab.parsing import parse_choice
+from biaslab.prompts.parsing import parse_choice
 
 LABELS = ("Summary A", "Summary B", "Tie")
 

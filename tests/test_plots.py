@@ -7,7 +7,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.core.binned import over_all_items
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.probes.position import Position
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import biaslab as bl
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
+from biaslab.core.parameters import bundled
+from biaslab.core.project import find_project
 from biaslab.figures.regenerate import regenerate
-from biaslab.parameters import bundled
-from biaslab.project import find_project
 
 PARAMETERS = 'judge = "simulated:position=1"\nn_contexts = 2\nstore = "judgements.sqlite"\nout = "figures"'
 STUDY = """

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from biaslab import prompts
+from biaslab.core.errors import InputError
+from biaslab.core.scales import SCALES, find_scale, stated_scale
 from biaslab.datasets import dialogue_sets, dialogues, graded as graded_set, summeval, topicalchat
-from biaslab.errors import InputError
-from biaslab.parsing import parse_score, parse_scores
-from biaslab.scales import SCALES, find_scale, stated_scale
+from biaslab.prompts.parsing import parse_score, parse_scores
 
 PAIR = {
     "context": "It rained.",

@@ -11,7 +11,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.atlas.raw_files import JUDGES
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 
 COUNTS = {
     "liusie2024": dict(zip(map(str, range(1, 12)), [108, 18, 62, 45, 32, 88, 32, 14, 92, 90, 8], strict=True)),

@@ -6,8 +6,8 @@ from itertools import permutations
 import pytest
 from hypothesis import given, strategies as st
 
-from biaslab.errors import InputError
-from biaslab.scales import SCALES, Scale, find_scale, stated_scale, whole_numbers
+from biaslab.core.errors import InputError
+from biaslab.core.scales import SCALES, Scale, find_scale, stated_scale, whole_numbers
 
 
 def test_granularity_of_stureborg_et_al():

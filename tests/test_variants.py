@@ -4,10 +4,10 @@ import pytest
 
 import biaslab as bl
 from biaslab import prompts
-from biaslab.errors import InputError
-from biaslab.parsing import parse_choice
+from biaslab.core.errors import InputError
+from biaslab.core.scales import SCALES, find_scale
+from biaslab.prompts.parsing import parse_choice
 from biaslab.prompts.variants import FACTORS, variants
-from biaslab.scales import SCALES, find_scale
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -6,8 +6,8 @@ from typing import Literal
 import pytest
 from hypothesis import given, strategies as st
 
-from biaslab.errors import InputError
-from biaslab.written import pairs, read
+from biaslab.core.errors import InputError
+from biaslab.core.written import pairs, read
 
 WORDS = st.text(st.characters(categories=["L", "N"], exclude_characters=","), min_size=1)
 

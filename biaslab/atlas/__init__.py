@@ -21,7 +21,7 @@ from biaslab.atlas.carried import trials
 from biaslab.atlas.known import estimates
 from biaslab.atlas.replicating import replications
 from biaslab.atlas.sources import SOURCES
-from biaslab.checked import checked
+from biaslab.core.checked import checked
 
 __all__ = ["estimates", "judges", "replications", "sources", "trials"]
 

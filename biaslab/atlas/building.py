@@ -10,8 +10,8 @@ import pandas as pd
 from biaslab.atlas import carried, perplexity
 from biaslab.atlas.cards import card
 from biaslab.atlas.sources import SOURCES, Source, find_source
+from biaslab.core.errors import InputError
 from biaslab.datasets._files import text_key
-from biaslab.errors import InputError
 
 #: Where the data cards are.
 CARDS = Path(__file__).parent / "cards"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from biaslab.atlas.sources import SOURCES, find_source
-from biaslab.checked import checked
-from biaslab.checks import unknown
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.checks import unknown
+from biaslab.core.errors import InputError
 
 #: Where they are.
 FOLDER = Path(__file__).parent / "rows"

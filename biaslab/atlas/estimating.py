@@ -17,11 +17,11 @@ import pandas as pd
 from biaslab.atlas import carried, known as table
 from biaslab.atlas.perplexity import READER
 from biaslab.atlas.sources import SOURCES, Source, find_source
-from biaslab.audit import audit
-from biaslab.audit.annotators import audit_humans
 from biaslab.core.binned import over_all_items
-from biaslab.errors import InputError, MissingDataWarning
-from biaslab.output import replacing
+from biaslab.core.errors import InputError, MissingDataWarning
+from biaslab.core.output import replacing
+from biaslab.logs.audit import audit
+from biaslab.logs.audit.annotators import audit_humans
 from biaslab.probes.base import paired, scored
 from biaslab.stats import LEADING, TRAILING, Resampling
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from biaslab.atlas.carried import trials
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
-from biaslab.judges.recorded import RecordedJudge, rows_where
+from biaslab.core.errors import InputError
+from biaslab.core.schema import Dataset
+from biaslab.logs.recorded import RecordedJudge, rows_where
 
 PREFIX = "atlas:"
 #: Columns that say how a judge was asked, of which one has to be chosen.

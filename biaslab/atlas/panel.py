@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from biaslab.atlas.compared import PEOPLE
-from biaslab.errors import TrialsError
+from biaslab.core.errors import TrialsError
 
 if TYPE_CHECKING:
     import pandas as pd

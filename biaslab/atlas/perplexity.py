@@ -15,8 +15,8 @@ import pandas as pd
 
 from biaslab.atlas.sources import SOURCES, find_source
 from biaslab.core import Judge, Likelihood, Reply
+from biaslab.core.output import replacing
 from biaslab.datasets._files import text_key
-from biaslab.output import replacing
 
 #: Where they are kept.
 KEPT = Path(__file__).parent / "log_perplexities.parquet"

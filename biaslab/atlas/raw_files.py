@@ -18,12 +18,12 @@ import pandas as pd
 
 from biaslab.atlas import raw_texts
 from biaslab.atlas.raw_texts import ANALYZER, ITEM, LLMBAR, NULL, NULL_MODEL, PANDALM, PROMETHEUS, RECORDED
+from biaslab.core.schema import count_words
 from biaslab.datasets._files import read_list, text_key
-from biaslab.datasets.schema import count_words
 from biaslab.datasets.topicalchat import SCALES
-from biaslab.judgements import read_judgements
-from biaslab.judgements.humans import with_humans
-from biaslab.judgements.log_columns import trials_of
+from biaslab.logs.readers import read_judgements
+from biaslab.logs.readers.humans import with_humans
+from biaslab.logs.readers.log_columns import trials_of
 
 _COUNTED = ("malformed", "duplicates", "contradictions")
 _PROCESSED = ("FairEval", "LLMEval^2", "MT-Bench")  # of others, processed by the authors of LLMBar

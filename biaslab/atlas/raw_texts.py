@@ -12,11 +12,11 @@ from typing import Any
 
 import pandas as pd
 
+from biaslab.core.schema import Dataset
 from biaslab.datasets import load_dataset
 from biaslab.datasets._files import read_json, read_jsonl, read_list, text_key
-from biaslab.datasets.schema import Dataset
-from biaslab.judgements.documents import documents
-from biaslab.judgements.prometheus import TASK
+from biaslab.logs.readers.documents import documents
+from biaslab.logs.readers.prometheus import TASK
 
 RECORDED = Path("recorded")
 ANALYZER = RECORDED / "position_bias_analyzer"

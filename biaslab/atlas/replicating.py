@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from biaslab import published
+from biaslab.atlas import published
 from biaslab.atlas.known import estimates
-from biaslab.errors import TrialsError
+from biaslab.core.errors import TrialsError
 
 _ROUNDED = 5e-6  # to which the table of estimates is exact
 _UNITS = {"percent": 0.01}  # of printed numbers, in those of our estimates; others are the same

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from biaslab.atlas import raw_files, raw_texts
-from biaslab.checks import unknown
-from biaslab.errors import InputError
+from biaslab.core.checks import unknown
+from biaslab.core.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,12 +25,12 @@ import pandas as pd
 from biaslab.calibration.cells import BANDS, JUDGE, JUDGES, REFUSALS, WIDER, Cell, applies, declared_mode, run
 from biaslab.calibration.generators import GENERATORS, find_generator
 from biaslab.calibration.sheet import Sheet
-from biaslab.checked import checked
-from biaslab.checks import did_you_mean, require_whole
 from biaslab.core import Metric, Probe
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.checks import did_you_mean, require_whole
+from biaslab.core.errors import InputError
+from biaslab.core.output import require_file
 from biaslab.judges.modes import MODES, AnswerMode
-from biaslab.output import require_file
 from biaslab.probes import available
 
 __all__ = ["BANDS", "GENERATORS", "MODES", "REFUSALS", "WIDER", "calibrate", "calibrate_all", "describe", "outside"]

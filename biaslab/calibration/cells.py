@@ -18,7 +18,7 @@ from biaslab.calibration.generators import Generator, find_generator, generate
 from biaslab.calibration.judge_pairs import difference_each, judged_by_two, weaker
 from biaslab.calibration.population import Population, estimate_each, population_for, studies
 from biaslab.core import Calibration, Metric, Probe
-from biaslab.errors import InputError, JudgeError, TrialsError
+from biaslab.core.errors import InputError, JudgeError, TrialsError
 from biaslab.judges.modes import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.stats import Resampling, expected_power

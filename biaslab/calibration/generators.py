@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 
 Floats = NDArray[np.float64]
 _SMALLEST, _LARGEST = 2, 16  # candidates of a context, where contexts differ in size

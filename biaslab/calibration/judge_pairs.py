@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 
 from biaslab.calibration.population import Population, estimate_each, missing_data_expected, one_each
-from biaslab.collect import collect
 from biaslab.core import Judge, Probe
+from biaslab.core.schema import Dataset
 from biaslab.correct import compare
-from biaslab.datasets.schema import Dataset
 from biaslab.stats import Resampling
+from biaslab.study.collect import collect
 
 _PILOT = 200  # contexts from which the spread of a difference is taken
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from biaslab.calibration.cells import JUDGES
 from biaslab.calibration.generators import GENERATORS
-from biaslab.output import replacing
+from biaslab.core.output import replacing
 
 _WHERE = ["probe", "metric", "mode", "generator"]
 _HEAD = """# The calibration table

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.collect import collect
 from biaslab.core import Calibration, Judge, Probe
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError, MissingDataWarning, SharedRequestsWarning
+from biaslab.core.errors import InputError, MissingDataWarning, SharedRequestsWarning
+from biaslab.core.schema import Dataset
 from biaslab.stats import Resampling
 from biaslab.stats.together import texts_as_objects
+from biaslab.study.collect import collect
 
 _TOGETHER = 25  # studies that are estimated in one call, which saves a third of the time
 _ATTRIBUTES = {"coherence": "How well the sentences fit together.", "fluency": "How well each sentence reads."}

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from biaslab.calibration.cells import Cell
-from biaslab.errors import InputError
-from biaslab.output import replacing
+from biaslab.core.errors import InputError
+from biaslab.core.output import replacing
 
 
 class Sheet:

@@ -26,7 +26,7 @@ from biaslab.cli import (
     store,
     view,
 )
-from biaslab.errors import BiaslabError, InputError, MissingDataWarning, NearestDesignWarning, UnreadableLogError
+from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning, NearestDesignWarning, UnreadableLogError
 
 _INTERRUPTED = 130
 _EPILOG = """

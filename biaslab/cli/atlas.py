@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from biaslab.errors import InputError
-from biaslab.output import count
+from biaslab.core.errors import InputError
+from biaslab.core.output import count
 
 app = typer.Typer(help="List recorded judges, or build the atlas again.", no_args_is_help=True)
 

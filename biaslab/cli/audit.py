@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from biaslab.cli.options import DataPath, Table, require_table, write_table
-from biaslab.errors import InputError, UnreadableLogError
-from biaslab.output import require_file
+from biaslab.core.errors import InputError, UnreadableLogError
+from biaslab.core.output import require_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,8 +65,8 @@ def audit(
     if card is not None:
         require_file("card", card)
     from biaslab import load_dataset
-    from biaslab.audit import audit as run_audit
-    from biaslab.audit.annotators import audit_humans
+    from biaslab.logs.audit import audit as run_audit
+    from biaslab.logs.audit.annotators import audit_humans
 
     _require_once(files)
     given = _mapping(mapped or [], mapping_file)
@@ -84,17 +84,17 @@ def audit(
 
 def is_log(judge: str) -> bool:
     """Say whether a judge's name is that of a log or of the atlas; an export of a store is a judge that answers."""
-    from biaslab.judges import log_named
-    from biaslab.judges.exported import is_export
+    from biaslab.logs.exported import is_export
+    from biaslab.logs.judge_named import log_named
 
     return _is_carried(judge) or (judge.startswith("recorded:") and not is_export(log_named(judge)[0]))
 
 
 def audit_log(judge: str, only: list[str]) -> pd.DataFrame:
     """Audit what the name of a judge names, such as recorded:log.jsonl,configuration=rts or atlas:palm-2@llmbar."""
-    from biaslab.audit import audit as run_audit
-    from biaslab.judges import log_named
-    from biaslab.judges.recorded import rows_where
+    from biaslab.logs.audit import audit as run_audit
+    from biaslab.logs.judge_named import log_named
+    from biaslab.logs.recorded import rows_where
 
     if _is_carried(judge):
         return run_audit(_read([Path(judge)], None, None, strict=False), None, only)
@@ -164,14 +164,14 @@ def _mapping(mapped: list[str], file: Path | None) -> dict[str, Any] | Path | No
     entries = dict(_entry(text) for text in mapped)
     if file is None or not entries:
         return entries or file
-    from biaslab.judgements.mapping_files import read_mapping_file
+    from biaslab.logs.readers.mapping_files import read_mapping_file
 
     return read_mapping_file(file) | entries
 
 
 def _require_readable(file: Path, trials: pd.DataFrame) -> None:
     """Stop where more than half of a log could not be read, with some of it and what would read it."""
-    from biaslab.judgements.unread import explain_unread, require_readable
+    from biaslab.logs.readers.unread import explain_unread, require_readable
 
     try:
         require_readable(trials)

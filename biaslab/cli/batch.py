@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from biaslab.cli.options import Attributes, Contexts, DataPath, Knobs, make_probe
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 
 app = typer.Typer(help="Judge through OpenAI's Batch API or vLLM's run-batch.", no_args_is_help=True)
 
@@ -34,8 +34,8 @@ def export(
     from biaslab import load_dataset, load_judge
     from biaslab.judges.api import ApiJudge
     from biaslab.judges.batch_api import export_batch
-    from biaslab.spending.cost import unanswered
     from biaslab.store import Store
+    from biaslab.study.spending.cost import unanswered
 
     probe, data = make_probe(name, attribute, seed, param), load_dataset(dataset, path, limit=contexts)
     chosen = load_judge(judge, data)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from biaslab.checks import require_whole, unknown
 from biaslab.cli.options import Contexts, DataPath, Knobs, StorePath, Table, require_table, write_table
-from biaslab.errors import InputError
-from biaslab.output import replacing, require_file
-from biaslab.written import pairs
+from biaslab.core.checks import require_whole, unknown
+from biaslab.core.errors import InputError
+from biaslab.core.output import replacing, require_file
+from biaslab.core.written import pairs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from biaslab.cli.options import Table, require_table, write_table
-from biaslab.errors import InputError
-from biaslab.output import count
+from biaslab.core.errors import InputError
+from biaslab.core.output import count
 
 if TYPE_CHECKING:
     import pandas as pd

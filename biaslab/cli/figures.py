@@ -21,8 +21,8 @@ from biaslab.cli.options import (
     StorePath,
     name_dataset,
 )
-from biaslab.output import count
-from biaslab.written import pairs
+from biaslab.core.output import count
+from biaslab.core.written import pairs
 
 if TYPE_CHECKING:
     from biaslab.figures import Run

@@ -7,8 +7,8 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from biaslab.checks import unknown
-from biaslab.written import pairs, read
+from biaslab.core.checks import unknown
+from biaslab.core.written import pairs, read
 
 if TYPE_CHECKING:
     from biaslab.probes.base import Probe

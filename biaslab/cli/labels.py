@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from biaslab.cli.options import require_table, write_table
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 
 
 def plan_labels(

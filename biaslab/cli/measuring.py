@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from biaslab.errors import (
+from biaslab.core.errors import (
     BiaslabError,
     BudgetExceededError,
     InputError,
@@ -21,7 +21,7 @@ from biaslab.errors import (
     TrialsError,
     UnreachableError,
 )
-from biaslab.output import count
+from biaslab.core.output import count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +77,7 @@ class Found:
 
 def measure_all(judge: Judge, probes: Sequence[Probe], data: Dataset, store: Path, found: Found) -> None:
     """Measure everything of one judge, as far as it can be asked; what is found is added and saved probe by probe."""
-    from biaslab.spending.announcement import foresee_all
+    from biaslab.study.spending.announcement import foresee_all
 
     if planned := foresee_all(probes, judge, data, store):
         typer.echo(f"{judge.id}, {count(len(probes), 'probe')}: {planned}")

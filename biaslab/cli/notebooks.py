@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from biaslab.output import count
+from biaslab.core.output import count
 
 app = typer.Typer(help="Copy the notebooks to change them.", no_args_is_help=True)
 

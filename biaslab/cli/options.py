@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from biaslab.errors import InputError
-from biaslab.output import count, replacing, require_file
-from biaslab.written import pairs
+from biaslab.core.errors import InputError
+from biaslab.core.output import count, replacing, require_file
+from biaslab.core.written import pairs
 
 if TYPE_CHECKING:
     import pandas as pd

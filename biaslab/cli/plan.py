@@ -9,7 +9,7 @@ import typer
 
 from biaslab.cli.labels import plan_labels
 from biaslab.cli.options import Attributes, Columns, DataPath, Knobs, Noun, Scale, Table, make_probe, name_dataset
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 
 
 def plan(
@@ -62,8 +62,9 @@ def plan(
     if name == "correct":
         plan_labels(judged, labels, effect, estimand, system, budget, out, power, alpha)
         return
-    from biaslab import load_dataset, load_judge, planning
-    from biaslab.spending.cost import measure as measure_speed
+    from biaslab import load_dataset, load_judge
+    from biaslab.study import planning
+    from biaslab.study.spending.cost import measure as measure_speed
 
     given = {"input": price_in, "output": price_out, "cached": price_cached}
     prices = {kind: price for kind, price in given.items() if price is not None}

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from biaslab.checks import require_whole
 from biaslab.cli.options import (
     Attributes,
     Columns,
@@ -26,7 +25,8 @@ from biaslab.cli.options import (
     write_table,
 )
 from biaslab.cli.text import first_line, table
-from biaslab.output import count
+from biaslab.core.checks import require_whole
+from biaslab.core.output import count
 
 Seed = Annotated[int | None, typer.Option(help="Of everything random: drawn pairs, resampling.")]
 
@@ -89,7 +89,7 @@ def estimate(
     wrote. -p sets a parameter of the probe, which has to be as it was.
     """
     require_table(out)
-    from biaslab.trials import TrialsFile
+    from biaslab.store.trials import TrialsFile
 
     chosen, file = make_probe(name, None, seed, param), TrialsFile(trials)
     estimates = chosen.estimate(file, metric or None)

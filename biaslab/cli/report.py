@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from biaslab.checks import require_whole
 from biaslab.cli.audit import audit_log, is_log, not_measured
 from biaslab.cli.knobs import make_probes
 from biaslab.cli.measuring import Found, measure_all
 from biaslab.cli.options import Attributes, Columns, Contexts, DataPath, Knobs, Noun, Scale, name_dataset
-from biaslab.errors import BiaslabError, InputError
-from biaslab.output import count, require_file
+from biaslab.core.checks import require_whole
+from biaslab.core.errors import BiaslabError, InputError
+from biaslab.core.output import count, require_file
 
 if TYPE_CHECKING:
     import pandas as pd

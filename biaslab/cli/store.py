@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from biaslab.output import count
+from biaslab.core.output import count
 from biaslab.store import Store
 
 app = typer.Typer(help="Look into a store of replies, export, trim or merge it.", no_args_is_help=True)

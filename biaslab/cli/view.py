@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from biaslab.checks import require_one_of, require_whole
 from biaslab.cli.options import DataPath
-from biaslab.errors import InputError
-from biaslab.output import count, require_file
+from biaslab.core.checks import require_one_of, require_whole
+from biaslab.core.errors import InputError
+from biaslab.core.output import count, require_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +47,7 @@ def view(
     It needs no server and fetches nothing: open the file. Filters by probe, attribute, status, context.
     Of a store the probes' prompts are looked for with the data set, graded by default.
     """
-    from biaslab.evidence.grouping import SORTS
+    from biaslab.report.evidence.grouping import SORTS
 
     require_whole("max", most, 1)
     require_one_of("sort", sort, SORTS)
@@ -55,7 +55,7 @@ def view(
     if not source.exists():
         raise InputError("source", str(source), "a store or a file of trials that exists")
     from biaslab import load_dataset
-    from biaslab.evidence import show
+    from biaslab.report.evidence import show
 
     data = None if dataset is None else load_dataset(dataset, path)
     if _is_store(source):
@@ -79,7 +79,7 @@ def _is_store(source: Path) -> bool:
 
 
 def _of_store(source: Path, data: Dataset, probes: list[str] | None) -> pd.DataFrame:
-    from biaslab.evidence import trials_of_store
+    from biaslab.report.evidence import trials_of_store
 
     if sys.stderr.isatty():
         typer.echo(f"looking for what probes ask about {data.name} …", err=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from biaslab.core.errors import InputError
 from biaslab.core.many import frozen
-from biaslab.errors import InputError
 
 #: A label alone, lines "attribute: label", lines "score: label", or a JSON object.
 Form = Literal["bare", "lines", "text", "json"]
@@ -35,7 +35,7 @@ class About:
     labels : tuple of str
         Of a pair: the answers offered, for the first, for the second, and perhaps for a tie.
     scale : str
-        Of scores: the name of the scale, as `biaslab.scales.scale_named` knows it.
+        Of scores: the name of the scale, as `biaslab.core.scales.scale_named` knows it.
     form : {"bare", "lines", "text", "json"}
         Of scores: the label alone, lines ``attribute: label``, lines ``score: label``, or a JSON object.
     reasons : {"none", "before", "after"}

@@ -51,7 +51,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What makes estimates of a metric compare that are of different judges: see `biaslab.comparing`.
+    """What makes estimates of a metric compare that are of different judges: see `biaslab.report.comparing`.
 
     Parameters
     ----------

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 
+from biaslab.core.errors import InputError
 from biaslab.core.requests import KINDS, Choice, Completion, Likelihood, Request, Score
-from biaslab.errors import InputError
 
 _ESCAPED = bytes({*range(32), *b'"\\\x7f'} - {*b"\n"})  # in ASCII, what JSON does not write as it is
 

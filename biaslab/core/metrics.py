@@ -13,7 +13,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from biaslab.checked import checked
+from biaslab.core.checked import checked
 from biaslab.core.declarations import Metric
 
 PROBES, _METRICS = "biaslab.probes", "biaslab.metrics"

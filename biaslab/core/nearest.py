@@ -11,7 +11,7 @@ from biaslab.core.requests import Choice, Completion, Request
 if TYPE_CHECKING:
     import pandas as pd
 
-    from biaslab.datasets.schema import Dataset
+    from biaslab.core.schema import Dataset
 
 
 @dataclass(frozen=True)

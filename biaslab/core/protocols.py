@@ -8,15 +8,15 @@ from inspect import signature
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from biaslab.core.declarations import Metric
+from biaslab.core.errors import UnsupportedRequestError
 from biaslab.core.received import answers_of, received
 from biaslab.core.requests import Request
 from biaslab.core.trials import Reply, Status, Trial
-from biaslab.errors import UnsupportedRequestError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from biaslab.datasets.schema import Dataset
+    from biaslab.core.schema import Dataset
 
 
 @runtime_checkable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from biaslab.core.errors import JudgeError
 from biaslab.core.requests import Choice, Completion, Likelihood, Request, Score
 from biaslab.core.trials import DECLINED, Reply
-from biaslab.errors import JudgeError
 
 _PAIR = "yield request, Reply(…) for each request"
 _REPLIES = {

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
-from biaslab.checked import blame
-from biaslab.checks import require_temperature
 from biaslab.core.about import About
+from biaslab.core.checked import blame
+from biaslab.core.checks import require_temperature
+from biaslab.core.errors import InputError, UnsupportedRequestError
 from biaslab.core.many import hashed_once
-from biaslab.errors import InputError, UnsupportedRequestError
 
 Role = Literal["system", "user", "assistant"]
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import field
 from typing import Literal
 
+from biaslab.core.errors import InputError
 from biaslab.core.many import frozen
 from biaslab.core.requests import Request
-from biaslab.errors import InputError
 
 Status = Literal["ok", "tie", "refused", "unparsable", "out_of_range"]
 STATUSES: tuple[Status, ...] = ("ok", "tie", "refused", "unparsable", "out_of_range")

@@ -1,7 +1,10 @@
 """From biases to the numbers that people publish: corrected by a few labels, and judges compared."""
 
+import lazy_loader
+
 from biaslab.correct.compare import compare
 from biaslab.correct.correcting import correct
 from biaslab.correct.label_plan import LabelPlan, choose_contexts, plan_labels
 
+__getattr__ = lazy_loader.attach(__name__, submodules=["mitigation"])[0]
 __all__ = ["LabelPlan", "choose_contexts", "compare", "correct", "plan_labels"]

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.checked import checked
-from biaslab.checks import require_one_of
 from biaslab.core import difference_of, find_metric
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.probes import find_probe
 from biaslab.probes.base import Probe
 from biaslab.stats import Estimate, effect_or_why_not, estimates_frame, p_by_t, require_columns, student, undefined

@@ -10,9 +10,9 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.checks import unknown
+from biaslab.core.checks import unknown
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.correct.reading import Cell
-from biaslab.errors import InputError, TrialsError
 from biaslab.stats import context_correlations
 
 Estimand = Literal["mean_score", "win_rate", "difference", "ranking", "agreement"]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.checked import checked
-from biaslab.checks import require_one_of, require_some_of
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of, require_some_of
+from biaslab.core.errors import InputError
 from biaslab.correct.adjusted import Slope, adjusted
 from biaslab.correct.contrasts import ESTIMANDS, Contrast, Estimand, contrasts
 from biaslab.correct.declared import NAME
@@ -20,7 +21,6 @@ from biaslab.correct.reading import Cell, read_cells
 from biaslab.correct.rogan_gladen import Rates
 from biaslab.correct.simultaneous import at_once, ranks
 from biaslab.correct.sums import Sums, summed
-from biaslab.errors import InputError
 from biaslab.stats import Resampling, estimates_frame
 
 if TYPE_CHECKING:

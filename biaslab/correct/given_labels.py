@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.errors import InputError, TrialsError
-from biaslab.scales import scale_named
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.scales import scale_named
 from biaslab.stats import ITEM, require_columns
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.correct.given_labels import Labels
-from biaslab.errors import InputError, TrialsError
 from biaslab.stats import CELL, has_value, require_columns
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from biaslab.checked import checked
-from biaslab.checks import require_one_of
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError
+from biaslab.core.schema import Dataset
 from biaslab.datasets._name_options import check_options, join_name, read_options, split_name
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
 
 __all__ = ["Dataset", "available", "join_name", "load_dataset", "maps_columns"]
 _NOT_LOADERS = {"schema"}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.datasets.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS
-from biaslab.errors import DatasetError, InputError
+from biaslab.core.errors import DatasetError, InputError
+from biaslab.core.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS
 
 NAMES = tuple(dict.fromkeys((*CANDIDATE_COLUMNS, *HUMAN_COLUMNS)))
 

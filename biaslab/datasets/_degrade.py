@@ -15,8 +15,8 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import DatasetError, InputError
+from biaslab.core.errors import DatasetError, InputError
+from biaslab.core.schema import Dataset
 
 FOLDER = Path(__file__).parent
 STOCK_REPLIES = (

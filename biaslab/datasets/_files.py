@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from biaslab.datasets.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
-from biaslab.errors import DatasetError, InputError
+from biaslab.core.errors import DatasetError, InputError
+from biaslab.core.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
 
 Record = Mapping[str, Any]
 T = TypeVar("T")

@@ -7,9 +7,9 @@ from inspect import Parameter, signature
 from typing import Any, get_type_hints
 from urllib.parse import quote, unquote
 
-from biaslab.checks import did_you_mean
-from biaslab.errors import InputError
-from biaslab.written import read
+from biaslab.core.checks import did_you_mean
+from biaslab.core.errors import InputError
+from biaslab.core.written import read
 
 #: What every loader takes that maps columns, itself or through the loader of tables.
 _OF_TABLES: dict[str, Any] = {"scale": tuple[float, float], "noun": str, "attributes": Sequence[str]}

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
+from biaslab.core.schema import Dataset
 
 ATTRIBUTE = "severity"
 N_SETS = 25

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from biaslab.core.schema import Dataset
 from biaslab.datasets._degrade import Source, build as build_set, degrade, read_built
-from biaslab.datasets.schema import Dataset
 
 ATTRIBUTES = {
     "coherence": "The turns of the dialogue fit together, and no speaker contradicts what was said before.",

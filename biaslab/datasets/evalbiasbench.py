@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from biaslab.checks import require_some_of
+from biaslab.core.checks import require_some_of
+from biaslab.core.errors import DatasetError
+from biaslab.core.schema import Dataset
 from biaslab.datasets._files import from_rows, need_path, read_json, take
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import DatasetError
 
 REMEDY = "get biasbench.json of github.com/ncsoft/offsetbias, then load_dataset('evalbiasbench', path='biasbench.json')"
 _ATTRIBUTE = "overall"

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from biaslab.core.schema import Dataset
 from biaslab.datasets._degrade import Source, build as build_set, degrade, read_built
-from biaslab.datasets.schema import Dataset
 
 ATTRIBUTES = {
     "coherence": "The sentences of the summary follow from one another and build a well-organised whole.",

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from biaslab.checks import require_extra
+from biaslab.core.checks import require_extra
+from biaslab.core.errors import InputError
+from biaslab.core.schema import Dataset
 from biaslab.datasets import rose, summeval, tabular
 from biaslab.datasets._files import Record
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
 
 Fetch = Callable[[str, str | None, str, str | None], Iterable[Record]]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from biaslab.core.schema import Dataset
 from biaslab.datasets._degrade import Source, arrange, degrade, read_sources, score
-from biaslab.datasets.schema import Dataset
 
 ATTRIBUTES = {"consistency": "Every fact that the summary states is supported by the text."}
 LENGTHS: Mapping[str, Callable[[Source], list[str]]] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from biaslab.core.errors import DatasetError
+from biaslab.core.schema import Dataset
 from biaslab.datasets._files import Record, from_rows, need_path, read_list, take, take_number
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import DatasetError
 
 DEFINITION = "the summary conveys the main points of the episode and reads well"
 REMEDY = "get podcast_summary_assessment.json (github.com/potsawee), then load_dataset('podcast', path=...)"

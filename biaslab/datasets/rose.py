@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from biaslab.core.errors import DatasetError
+from biaslab.core.schema import Dataset
 from biaslab.datasets._files import Record, choose_by_scale, from_rows, need_path, read_jsonl, take, take_number
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import DatasetError
 
 SCALES = {
     "acu": (0.0, 1.0),

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from biaslab.checks import require_one_of
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import DatasetError, InputError
+from biaslab.core.schema import Dataset
 from biaslab.datasets._files import Record, from_rows, need_path, read_json, read_jsonl, read_text, take
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import DatasetError, InputError
 
 Annotators = Literal["expert", "turker", "all"]
 ATTRIBUTES = {

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from biaslab.core.errors import DatasetError, InputError
+from biaslab.core.schema import CANDIDATE_COLUMNS, Dataset
 from biaslab.datasets._columns import is_missing, map_columns, read_scores, to_ids
 from biaslab.datasets._files import from_frame, need_path, read_table, text_key
-from biaslab.datasets.schema import CANDIDATE_COLUMNS, Dataset
-from biaslab.errors import DatasetError, InputError
 
 KEY = ["context_id", "candidate_id"]
 REMEDY = "load_dataset('tabular', path='my.csv', columns={'text': 'summary'}, attributes=['coherence'])"

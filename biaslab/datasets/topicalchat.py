@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from biaslab.core.errors import InputError
+from biaslab.core.schema import Dataset
 from biaslab.datasets._files import choose_by_scale, from_rows, need_path, read_list, take, take_number
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
 
 SCALES = {
     "naturalness": (1.0, 3.0),

@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.datasets.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
-from biaslab.errors import DatasetError, InputError
+from biaslab.core.errors import DatasetError, InputError
+from biaslab.core.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
 
 ATTRIBUTES = {
     "correctness": "where the text states a relation of the data, it names the right entities for it",

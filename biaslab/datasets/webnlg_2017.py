@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from biaslab.core.errors import DatasetError, InputError
+from biaslab.core.schema import Dataset
 from biaslab.datasets._files import from_rows, need_path, read_table, text_key
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import DatasetError, InputError
 
 ATTRIBUTES = {
     "fluency": "the text reads naturally and does not sound odd",

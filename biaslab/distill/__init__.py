@@ -30,7 +30,7 @@ from typing import Any
 
 import lazy_loader
 
-from biaslab.checks import require_extra
+from biaslab.core.checks import require_extra
 
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 

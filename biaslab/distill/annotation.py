@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from biaslab import prompts
-from biaslab.checked import checked
-from biaslab.checks import require_one_of
 from biaslab.core import Reply, Status, Trial
-from biaslab.datasets.schema import Dataset
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError
+from biaslab.core.scales import Scale, whole_numbers
+from biaslab.core.schema import Dataset
 from biaslab.distill.aspects import MULTIPLE, Aspect, aspects, find_aspect
-from biaslab.errors import InputError
-from biaslab.scales import Scale, whole_numbers
-from biaslab.scoring.pointwise import Answer, Asking, Question, about_scores, items, read_score
+from biaslab.measures.scoring.pointwise import Answer, Asking, Question, about_scores, items, read_score
 
 StarScale = Literal["stars", "0-100"]
 _SCALES: Mapping[str, Scale] = {"stars": whole_numbers(1, 5), "0-100": whole_numbers(0, 100)}

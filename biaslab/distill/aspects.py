@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from biaslab.checked import checked
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
 
 MULTIPLE = "multiple"
 _NOUNS = {"translation": "translation", "style-transfer": "transferred sentence", "summarization": "summary"}

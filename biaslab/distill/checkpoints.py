@@ -12,8 +12,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
-from biaslab.errors import InputError
-from biaslab.output import replacing
+from biaslab.core.errors import InputError
+from biaslab.core.output import replacing
 
 
 def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, torch.Tensor], record: Mapping[str, Any]) -> None:

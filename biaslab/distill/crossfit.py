@@ -15,15 +15,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.checked import checked
-from biaslab.checks import is_whole, require_whole
+from biaslab.core.checked import checked
+from biaslab.core.checks import is_whole, require_whole
+from biaslab.core.errors import InputError, ModelLoadError
+from biaslab.core.output import replacing
+from biaslab.core.progress import progress_bar
 from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.learning import groups
 from biaslab.distill.settings import Score, Settings
 from biaslab.distill.training import choose_examples, keep_where, run_digest, train
-from biaslab.errors import InputError, ModelLoadError
-from biaslab.output import replacing
-from biaslab.progress import progress_bar
 
 FOLDS = "folds.json"
 _FORMAT = "biaslab cross-fitted evaluators 1"

@@ -10,12 +10,12 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from biaslab.checked import checked
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, ModelLoadError
 from biaslab.distill.settings import Pooling
 from biaslab.distill.states import States
-from biaslab.errors import InputError, ModelLoadError
 from biaslab.judges.loading import ModelSource, find_model, load_headless
-from biaslab.scoring.encoder import Encoder, batches, choose_layer, is_causal
+from biaslab.measures.scoring.encoder import Encoder, batches, choose_layer, is_causal
 
 Layer = int | Literal["last"] | None
 _BATCH_TOKENS = 4096

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from biaslab.checked import checked
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, ModelLoadError
 from biaslab.distill.embedding import features, find_encoder
 from biaslab.distill.evaluator_files import read_files, write_files
 from biaslab.distill.settings import BLOCKS, Score, Settings
-from biaslab.errors import InputError, ModelLoadError
 from biaslab.judges.placement import choose_device
 
 _CHUNK = 1024

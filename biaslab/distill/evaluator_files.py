@@ -14,10 +14,10 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from biaslab.checks import is_whole
+from biaslab.core.checks import is_whole
+from biaslab.core.errors import InputError, ModelLoadError
+from biaslab.core.output import replacing
 from biaslab.distill.settings import Settings
-from biaslab.errors import InputError, ModelLoadError
-from biaslab.output import replacing
 
 WEIGHTS, CARD = "evaluator.safetensors", "evaluator.json"
 _FORMAT = "biaslab evaluator 1"

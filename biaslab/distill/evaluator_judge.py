@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
-from biaslab.checked import checked
 from biaslab.core import Reply, Request, Score, require_kinds
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, JudgeError, ModelLoadError
 from biaslab.distill.aspects import MULTIPLE
 from biaslab.distill.crossfit import FOLDS, Evaluators, load_evaluators
 from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.evaluator_files import CARD
 from biaslab.distill.weighted import WeightedEvaluators
-from biaslab.errors import InputError, JudgeError, ModelLoadError
 
 AnyEvaluator = Evaluator | Evaluators | WeightedEvaluators
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from biaslab.checked import checked
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import TrialsError
-from biaslab.scales import Scale, scale_named
+from biaslab.core.checked import checked
+from biaslab.core.errors import TrialsError
+from biaslab.core.scales import Scale, scale_named
+from biaslab.core.schema import Dataset
 from biaslab.stats import ITEM, require_columns, usable
 
 #: Columns of an examples frame.

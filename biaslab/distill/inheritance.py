@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.checked import checked
 from biaslab.core import Metric, Probe
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.distill._shares import ROLES, Pair, verdict_of
-from biaslab.errors import InputError, TrialsError
 from biaslab.stats import ITEM, estimates_frame, require_columns, usable
 from biaslab.stats.together import (
     Floats,

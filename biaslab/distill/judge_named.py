@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from biaslab.checks import require_extra
+from biaslab.core.checks import require_extra
 
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset

@@ -8,18 +8,18 @@ from typing import cast
 
 import pandas as pd
 
-from biaslab.checked import checked
-from biaslab.collect import collect
 from biaslab.core import Design, Judge, Score
-from biaslab.datasets.schema import Dataset
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.core.scales import whole_numbers
+from biaslab.core.schema import Dataset
 from biaslab.distill.annotation import Stars, StarScale
 from biaslab.distill.aspects import MULTIPLE, Aspect, aspects as aspects_of
 from biaslab.distill.examples import examples
 from biaslab.distill.rerank import Reward
-from biaslab.errors import InputError
-from biaslab.scales import whole_numbers
-from biaslab.scoring.pointwise import Answer
+from biaslab.measures.scoring.pointwise import Answer
 from biaslab.store import Store
+from biaslab.study.collect import collect
 
 
 @checked

@@ -11,11 +11,11 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from biaslab.core.errors import InputError
 from biaslab.distill.checkpoints import flattened, load_checkpoint, restore, save_checkpoint
 from biaslab.distill.embedding import features
 from biaslab.distill.evaluator import Evaluator
 from biaslab.distill.settings import Settings
-from biaslab.errors import InputError
 
 Ints = NDArray[np.int64]
 

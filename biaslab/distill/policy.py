@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from biaslab.checked import checked
 from biaslab.core import Message
-from biaslab.errors import InputError, JudgeError, PromptTooLongError
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, JudgeError, PromptTooLongError
 from biaslab.judges.batches import decoder_start, encode_prompts, padded
 from biaslab.judges.encoding import Encoder
 from biaslab.judges.loading import find_model, load_model

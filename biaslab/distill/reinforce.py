@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from biaslab.checked import checked
 from biaslab.core import Judge, Score
-from biaslab.datasets.schema import Dataset
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.core.progress import progress_bar
+from biaslab.core.schema import Dataset
 from biaslab.distill.policy import Policy, load_policy
 from biaslab.distill.risk import MinimumRisk
 from biaslab.distill.risk_run import Floats, RewardFunction, RiskRun
 from biaslab.distill.sampling import source_frame
-from biaslab.errors import InputError
-from biaslab.progress import progress_bar
 
 
 class Reinforced(NamedTuple):

@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.checked import checked
-from biaslab.collect import collect
 from biaslab.core import About, Judge, Reply, Score, Status, Trial
-from biaslab.datasets.schema import Dataset
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.core.schema import Dataset
 from biaslab.distill.line_search import mean_goal, search_weights
-from biaslab.errors import InputError
-from biaslab.scoring.scored import SCORES, scores
+from biaslab.measures.scoring.scored import SCORES, scores
 from biaslab.stats import require_columns
 from biaslab.store import Store
+from biaslab.study.collect import collect
 
 Evaluators = Judge | pd.DataFrame | Mapping[str, "Judge | pd.DataFrame"]
 _ITEM = ["context_id", "candidate_id"]

@@ -8,9 +8,9 @@ from typing import Literal, get_args
 
 import torch
 
-from biaslab.checked import checked
-from biaslab.checks import is_whole, require_one_of, require_whole
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.checks import is_whole, require_one_of, require_whole
+from biaslab.core.errors import InputError
 
 Objective = Literal["mrt", "reinforce"]
 Baseline = Literal["others", "start", "none"]

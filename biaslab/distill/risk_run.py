@@ -15,12 +15,12 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.core.errors import InputError
 from biaslab.distill.candidates import Output, Truncation, sample
 from biaslab.distill.checkpoints import flattened, load_checkpoint, restore, save_checkpoint
 from biaslab.distill.policy import Ids, Policy
 from biaslab.distill.risk import MinimumRisk, policy_gradient, risk
 from biaslab.distill.sampling import in_batches, random_numbers
-from biaslab.errors import InputError
 
 #: From texts, their sources and their references to one number each: the more, the better.
 RewardFunction = Callable[[Sequence[str], Sequence[str], Sequence[str]], ArrayLike]

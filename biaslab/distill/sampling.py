@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.checked import checked
-from biaslab.checks import require_one_of
-from biaslab.datasets.schema import Dataset
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError, JudgeError, MissingDataWarning
+from biaslab.core.progress import progress_bar
+from biaslab.core.schema import Dataset
 from biaslab.distill.candidates import Output, Truncation, sample, search
 from biaslab.distill.policy import Ids, Policy, load_policy
-from biaslab.errors import InputError, JudgeError, MissingDataWarning
 from biaslab.judges.batches import halving
-from biaslab.progress import progress_bar
 
 Strategy = Literal["top-k", "top-p", "beam", "diverse-beam"]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-from biaslab.checked import checked
-from biaslab.checks import is_whole, require_one_of
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.checks import is_whole, require_one_of
+from biaslab.core.errors import InputError
 
 Inputs = Literal["reference-free", "reference-based", "output"]
 Loss = Literal["regression", "classification"]

@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from biaslab.output import replacing
+from biaslab.core.output import replacing
 
 _MOST = 50_000  # texts remembered at most
 

@@ -10,8 +10,8 @@ from statistics import fmean
 import numpy as np
 import pandas as pd
 
-from biaslab.checked import checked
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
 from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame
 
 

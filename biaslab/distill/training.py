@@ -12,15 +12,15 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.checked import checked
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.progress import progress_bar
 from biaslab.distill.checkpoints import remove_checkpoints
 from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.evaluator_files import CARD
 from biaslab.distill.examples import EXAMPLES
 from biaslab.distill.learning import Learning, State
 from biaslab.distill.settings import Settings
-from biaslab.errors import InputError, TrialsError
-from biaslab.progress import progress_bar
 from biaslab.stats import require_columns
 
 

@@ -11,11 +11,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.checked import checked
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
 from biaslab.distill.aspects import MULTIPLE
 from biaslab.distill.crossfit import Evaluators
 from biaslab.distill.evaluator import Evaluator
-from biaslab.errors import InputError
 
 
 @checked(eager=True)

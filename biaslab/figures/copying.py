@@ -7,8 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
-from biaslab.errors import InputError
-from biaslab.parameters import bundled
+from biaslab.core.errors import InputError
+from biaslab.core.parameters import bundled
 
 
 class Copied(NamedTuple):

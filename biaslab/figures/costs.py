@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from biaslab.core.output import count
 from biaslab.figures.gallery import describe_estimates
 from biaslab.figures.notebook import Run
-from biaslab.output import count
 
 
 def describe(run: Run) -> str:

@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from biaslab.checks import unknown
-from biaslab.parameters import PLACES, types_of
-from biaslab.written import read
+from biaslab.core.checks import unknown
+from biaslab.core.parameters import PLACES, types_of
+from biaslab.core.written import read
 
 
 def read_given(notebooks: Sequence[Path], given: Mapping[str, Any]) -> dict[str, Any]:

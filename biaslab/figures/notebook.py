@@ -16,8 +16,8 @@ from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any
 
-from biaslab.parameters import defaults, differing, parameters_cell, recorded, types_of
-from biaslab.project import PROJECT
+from biaslab.core.parameters import defaults, differing, parameters_cell, recorded, types_of
+from biaslab.core.project import PROJECT
 from biaslab.store import Store
 from biaslab.store.tally import PROCESS, Tally
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import find_metric, is_primary
-from biaslab.output import count
+from biaslab.core.output import count
 
 FILE = "precision.csv"
 _NEEDED = {"probe", "judge", "metric", "estimate", "ci_low", "ci_high"}

@@ -20,16 +20,16 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
 
-from biaslab.checks import did_you_mean, require_extra, require_whole
-from biaslab.errors import InputError, NotebookError
+from biaslab.core.checks import did_you_mean, require_extra, require_whole
+from biaslab.core.errors import InputError, NotebookError
+from biaslab.core.output import count
+from biaslab.core.parameters import bundled, folder_of
 from biaslab.figures.costs import cost
 from biaslab.figures.gallery import Line, write_index
 from biaslab.figures.given import read_given
 from biaslab.figures.notebook import Failure, Run, Task, changes, execute, minutes, short_name
 from biaslab.figures.precision import write_precision
 from biaslab.figures.up_to_date import earlier_run, inputs, remember
-from biaslab.output import count
-from biaslab.parameters import bundled, folder_of
 from biaslab.store import Store
 
 __all__ = ["Run", "list_notebooks", "regenerate"]

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from biaslab.core.parameters import defaults, parameters_cell, types_of
 from biaslab.figures.notebook import Run, Task
-from biaslab.parameters import defaults, parameters_cell, types_of
 from biaslab.store import Store
 
 _COUNTED = ("seconds", "asked", "stored", "asked_tokens", "stored_tokens", "estimates", "ignored")

@@ -10,11 +10,11 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from biaslab.checked import checked
-from biaslab.checks import did_you_mean
 from biaslab.core import Judge
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.checks import did_you_mean
+from biaslab.core.errors import InputError
+from biaslab.core.schema import Dataset
 from biaslab.judges.judge_file import described, make_named, named_judges
 
 _ANNOUNCED = "biaslab.judges"  # entry points: what stands before the colon, and what makes a judge of the whole name
@@ -79,8 +79,6 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
         from biaslab.judges.api.options import make_judge, split_address
 
         return make_judge(*split_address(name.removeprefix("api:")))
-    if name.startswith("recorded:"):
-        return _recorded(name, dataset)
     for kind, around in (("sampled:", _sampled), ("panel:", _panel), ("ray:", _on_ray)):
         if name.startswith(kind):
             return around(name, dataset)
@@ -153,41 +151,10 @@ def _load_other(name: str, dataset: Dataset | None, names: Sequence[str]) -> Jud
     return load_judge(name, dataset)
 
 
-def _recorded(name: str, dataset: Dataset | None) -> Judge:
-    from biaslab.judges.exported import ExportedJudge, is_export
-    from biaslab.judges.recorded import RecordedJudge
-
-    file, where = log_named(name)
-    if is_export(file):
-        return ExportedJudge(file, where.get("judge"))
-    if dataset is None:
-        raise InputError("dataset", dataset, "the data set whose texts were judged")
-    return RecordedJudge(file, dataset, where)
-
-
 @cache
 def _announced() -> dict[str, EntryPoint]:
     """Return the kinds of judges that installed packages announce, biaslab's own rooms above this one among them."""
     return {entry.name: entry for entry in entry_points(group=_ANNOUNCED)}
-
-
-def log_named(name: str) -> tuple[str, dict[str, str]]:
-    """Return the file of a recorded judge, and the columns that choose its rows, from a name that `load_judge` takes.
-
-    Examples
-    --------
-    >>> log_named("recorded:log.jsonl,configuration=rts")
-    ('log.jsonl', {'configuration': 'rts'})
-    """
-    file, *parts = name.removeprefix("recorded:").split(",")
-    return file, dict(_pair(part) for part in parts)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals and value):
-        raise InputError("judge", text, "column=value, such as configuration=rts")
-    return name, value
 
 
 def _planted_defaults() -> dict[str, float | bool | str]:

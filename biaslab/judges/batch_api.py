@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from biaslab.core import Choice, Completion, Message, Reply, Request, request_fields, request_key
-from biaslab.errors import InputError, JudgeError, UnsupportedRequestError
+from biaslab.core.errors import InputError, JudgeError, UnsupportedRequestError
+from biaslab.core.output import replacing, require_file
 from biaslab.judges.api import ApiJudge, faults
 from biaslab.judges.api.wire import CHAT, Wire, check, declined, prefix_order
-from biaslab.output import replacing, require_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,7 +94,7 @@ def export_batch(
     judge : ApiJudge
         Who would be asked; nothing is asked, and no key is needed.
     requests : iterable of Request
-        Those that are open: see `biaslab.spending.cost.unanswered`.
+        Those that are open: see `biaslab.study.spending.cost.unanswered`.
     path : str or path
         Ends in ``.jsonl``. Where the limits need several files, they are ``NAME-1.jsonl``, ``NAME-2.jsonl``, …
     most_requests, most_bytes : int

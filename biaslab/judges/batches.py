@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from biaslab.errors import JudgeError, OutOfMemoryError
+from biaslab.core.errors import JudgeError, OutOfMemoryError
 from biaslab.judges.placement import input_device
 
 Row = TypeVar("Row")

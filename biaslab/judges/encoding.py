@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from biaslab.core import Message
-from biaslab.errors import JudgeError
+from biaslab.core.errors import JudgeError
 from biaslab.judges.vocabulary import Vocabulary
 
 _PLACEHOLDER = re.compile("(\u2003?)\ue000(\\d+)\ue001(\u2003?)")  # the spaces tell whether the template strips content

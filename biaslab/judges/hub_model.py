@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from biaslab.errors import InputError, ModelLoadError
+from biaslab.core.errors import InputError, ModelLoadError
 
 #: Names of models that only servers have; no repository of the hub is called so, which needs an organisation.
 _SERVED = re.compile(
@@ -21,10 +21,10 @@ def refuse_served(model: str) -> None:
     Examples
     --------
     >>> refuse_served("gpt2")
-    >>> refuse_served("gpt-4o")
+    >>> refuse_served("gpt-4o")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    biaslab.errors.InputError: judge is 'gpt-4o', allowed: the name of a model that runs here; did you mean api:gpt-4o?
+    biaslab.core.errors.InputError: judge is 'gpt-4o', allowed: ...; did you mean api:gpt-4o?
     """
     if _SERVED.match(model):
         raise InputError("judge", model, "the name of a model that runs here", f"did you mean api:{model}?")

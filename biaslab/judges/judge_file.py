@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from biaslab.checks import did_you_mean, is_whole
 from biaslab.core import Judge
-from biaslab.errors import InputError
-from biaslab.project import SETTINGS
+from biaslab.core.checks import did_you_mean, is_whole
+from biaslab.core.errors import InputError
+from biaslab.core.project import SETTINGS
 
 _NAME = re.compile(r"[\w.-]+")
 _TAKEN = ("smollm2-135m", "simulated")

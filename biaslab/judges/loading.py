@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from biaslab.checks import did_you_mean, require_extra
-from biaslab.errors import InputError, ModelLoadError
+from biaslab.core.checks import did_you_mean, require_extra
+from biaslab.core.errors import InputError, ModelLoadError
 from biaslab.judges.hub_model import hub_commit, refuse_served
 from biaslab.judges.placement import DeviceMap
 from biaslab.judges.quiet import quiet

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from biaslab.checked import checked
 from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Usage, as_prompt, one_by_one, require_kinds
-from biaslab.errors import JudgeError, OutOfMemoryError, PromptTooLongError
+from biaslab.core.checked import checked
+from biaslab.core.errors import JudgeError, OutOfMemoryError, PromptTooLongError
+from biaslab.core.output import html_table
 from biaslab.judges.loading import EMBEDDED, find_model, load_model
 from biaslab.judges.placement import DeviceMap, choose_device, choose_dtype, choose_main_device, input_device
-from biaslab.output import html_table
 
 if TYPE_CHECKING:
     from biaslab.judges.batches import BatchScorer, Scored

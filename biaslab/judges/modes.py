@@ -7,7 +7,7 @@ from dataclasses import Field, dataclass, replace
 from typing import Any
 
 from biaslab.core import Judge
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.judges.sampled import Sampled
 
 #: Modes that a calibration runs; any other number of samples is a mode too.

@@ -8,8 +8,6 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from biaslab.checked import checked
-from biaslab.checks import shares_of
 from biaslab.core import (
     LIMITS,
     PRICES,
@@ -26,7 +24,9 @@ from biaslab.core import (
     packs_of,
     require_kinds,
 )
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.checks import shares_of
+from biaslab.core.errors import InputError
 from biaslab.judges.votes import combine
 
 Weights = Sequence[float] | Mapping[str, Sequence[float]]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from biaslab.checks import did_you_mean
-from biaslab.errors import InputError
+from biaslab.core.checks import did_you_mean
+from biaslab.core.errors import InputError
 
 if TYPE_CHECKING:
     import torch

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from biaslab.errors import OutOfMemoryError
+from biaslab.core.errors import OutOfMemoryError
 from biaslab.judges.batches import Scored, is_out_of_memory
 from biaslab.judges.placement import input_device, is_spread
 from biaslab.judges.tree_pack import Found, Pack

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from biaslab.errors import BiaslabError, JudgeError, UnreachableError
+from biaslab.core.errors import BiaslabError, JudgeError, UnreachableError
 
 _REACH = 5.0  # seconds in which a cluster has to take a connection
 _SETTINGS = b"\4"  # with which frame HTTP/2 begins, on either side (RFC 9113, 3.4)

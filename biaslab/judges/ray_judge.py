@@ -10,10 +10,10 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from biaslab.checked import checked
-from biaslab.checks import require_extra, require_whole
 from biaslab.core import Judge, Request, require_kinds
-from biaslab.errors import InputError, JudgeError
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_extra, require_whole
+from biaslab.core.errors import InputError, JudgeError
 from biaslab.judges import ray_cluster
 from biaslab.judges.context_blocks import blocks_of, breadth_of_blocks
 from biaslab.judges.judge_file import named_judges
@@ -21,7 +21,7 @@ from biaslab.judges.replica import Description, Recipe, Replica
 from biaslab.judges.replies_of_replicas import WAITING, Answers, Packs
 
 if TYPE_CHECKING:
-    from biaslab.datasets.schema import Dataset
+    from biaslab.core.schema import Dataset
 
 _RETRIES = 3  # how often a block is asked again whose replica died
 _SECONDS = 300.0  # in which all replicas have to be there: machines may have to be started first

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from biaslab.core import Closable, Composed, Encoding, Expanding, Judge, Priced, Reply, Request, Stoppable
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import BiaslabError, InputError, JudgeError
+from biaslab.core.errors import BiaslabError, InputError, JudgeError
+from biaslab.core.schema import Dataset
 
 #: How a judge is made elsewhere: a name that `biaslab.load_judge` takes, or a function of a module, without arguments.
 Recipe = str | Callable[[], Judge]

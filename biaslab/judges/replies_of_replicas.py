@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from biaslab.core import Reply, Request
-from biaslab.errors import JudgeError
+from biaslab.core.errors import JudgeError
 from biaslab.judges import ray_cluster
 from biaslab.judges.replica import Answered
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from biaslab.checked import checked
-from biaslab.checks import require_whole
 from biaslab.core import (
     DECLINED,
     Choice,
@@ -21,8 +19,10 @@ from biaslab.core import (
     packs_of,
     require_kinds,
 )
-from biaslab.errors import InputError, JudgeError
-from biaslab.parsing import parse_choice
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_whole
+from biaslab.core.errors import InputError, JudgeError
+from biaslab.prompts.parsing import parse_choice
 
 _CHARACTERS, _SPARE = 3, 12  # of a token at least; tokens for "My answer is" and the like
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
-from biaslab.errors import JudgeError
+from biaslab.core.errors import JudgeError
 from biaslab.judges.batches import TokenSet
 
 _WORD_STARTS = frozenset(c.encode() for c in string.ascii_letters + string.digits + "_")

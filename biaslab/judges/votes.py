@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from biaslab.core import DECLINED, About, Choice, Completion, Reply, Request, Usage
-from biaslab.errors import JudgeError
-from biaslab.parsing import parse_choice, parse_score
-from biaslab.scales import scale_named
+from biaslab.core.errors import JudgeError
+from biaslab.core.scales import scale_named
+from biaslab.prompts.parsing import parse_choice, parse_score
 
 #: What a panel writes where as many say one thing as another and no tie can be said; nobody reads a verdict in it.
 DIVIDED = "The members of the panel do not say the same."

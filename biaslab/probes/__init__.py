@@ -13,9 +13,9 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from biaslab.checked import checked
-from biaslab.checks import require_one_of
 from biaslab.core import difference_of, find_metric, import_declared, is_primary
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
 from biaslab.core.metrics import PROBES
 from biaslab.probes.base import WRITTEN, Probe
 

@@ -9,9 +9,9 @@ from itertools import chain
 import numpy as np
 import pandas as pd
 
+from biaslab.core.scales import scale_named
 from biaslab.probes._answer_metrics import ONE_SAMPLE
 from biaslab.probes.base import Cell, Estimable, Part, label_mass
-from biaslab.scales import scale_named
 from biaslab.stats import (
     ITEM,
     Estimate,

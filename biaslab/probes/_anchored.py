@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from biaslab.core.scales import Scale
+from biaslab.measures.scoring.conditional_shares import later_scores
 from biaslab.probes._joint_scores import Floats, Joint, Pair
 from biaslab.probes.base import Cell, Estimable, Part
-from biaslab.scales import Scale
-from biaslab.scoring.conditional_shares import later_scores
 from biaslab.stats import (
     ITEM,
     Estimate,

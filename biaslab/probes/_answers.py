@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.core.scales import Scale
 from biaslab.probes.base import Cell
-from biaslab.scales import Scale
 from biaslab.stats import ITEM, Agreement, agreement_within, draw_means, number_items, tempered, usable, warn_missing
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from biaslab.core import Reply, Request, Status, Trial, request_key
-from biaslab.scales import find_scale
+from biaslab.core.scales import find_scale
 from biaslab.stats import tempered
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.edits import Placed
+from biaslab.core.scales import scale_named
 from biaslab.probes._edit_metrics import EDITED, NULL
 from biaslab.probes._edited_pairs import oriented
 from biaslab.probes._edited_scores import mean_over, touched, whole
 from biaslab.probes.base import Cell, Part
 from biaslab.prompts.defences import Defence, shield
-from biaslab.scales import scale_named
+from biaslab.prompts.edits import Placed
 
 #: What other defences are compared with.
 UNDEFENDED: Defence = "none"

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from biaslab.edits import available
-from biaslab.edits.null import PREFIX
 from biaslab.probes._edit_metrics import EDITED, NULL, UNEDITED
 from biaslab.probes.base import by_configuration, paired, scored
+from biaslab.prompts.edits import available
+from biaslab.prompts.edits.null import PREFIX
 
 _ITEM = ["judge", "dataset", "attribute", "context_id"]
 

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.measures.ranking import pairs
+from biaslab.measures.ranking.order_odds import common_log_odds, is_counted, log_odds
 from biaslab.probes._edit_metrics import EDITED, NULL, UNEDITED, VARIANTS
 from biaslab.probes._edited_scores import mean_over, touched, whole
 from biaslab.probes.base import Cell, Estimable, Part
-from biaslab.ranking import pairs
-from biaslab.ranking.order_odds import common_log_odds, is_counted, log_odds
 from biaslab.stats import Estimate, Ratio, Resampling, completed, has_value, of_items, usable, whole_blocks
 
 Floats = NDArray[np.float64]

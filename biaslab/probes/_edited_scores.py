@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from biaslab.errors import MissingDataWarning
+from biaslab.core.errors import MissingDataWarning
+from biaslab.core.scales import Scale, scale_named
 from biaslab.probes._edit_metrics import EDITED, NULL, UNEDITED, VARIANTS
 from biaslab.probes.base import Cell, Estimable, Part
-from biaslab.scales import Scale, scale_named
 from biaslab.stats import ITEM, Estimate, Inference, Ratio, Resampling, cluster_statistic, sum_by_context, undefined
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.probes.base import ScoreProbe
 from biaslab.stats import (
     ITEM,

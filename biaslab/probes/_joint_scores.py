@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.core.scales import Scale
 from biaslab.probes.base import Cell
-from biaslab.scales import Scale
 from biaslab.stats import ITEM, Resampling, Statistic, number_items, side_by_side, usable
 
 Floats = NDArray[np.float64]

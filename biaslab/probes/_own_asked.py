@@ -8,9 +8,9 @@ from functools import cached_property
 from itertools import combinations, groupby
 
 from biaslab.core import About, Likelihood, Scalar, Trial
-from biaslab.datasets.schema import Dataset
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import Asking, Item, Question, items, ratings_by_item
 from biaslab.probes.position import Position
-from biaslab.scoring.pointwise import Asking, Item, Question, items, ratings_by_item
 
 #: What trials of a text's likelihood are called in the column ``asked``.
 READ = "likelihood"

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.measures.ranking import pairs
+from biaslab.measures.ranking.order_odds import log_odds
 from biaslab.probes._own_asked import READ
-from biaslab.ranking import pairs
-from biaslab.ranking.order_odds import log_odds
 from biaslab.stats import Estimate, Ratio, Resampling, has_value, undefined, usable
 
 #: What is known of the candidate shown first, and of its opponent.

@@ -9,7 +9,7 @@ import pandas as pd
 from biaslab import prompts
 from biaslab.core import Message
 from biaslab.core.requests import as_messages
-from biaslab.scoring.pointwise import Question, about_scores
+from biaslab.measures.scoring.pointwise import Question, about_scores
 from biaslab.stats import ITEM
 
 #: Columns of trials that tell answers apart, and which step of one a trial is: 1 or 2.

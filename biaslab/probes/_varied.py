@@ -13,12 +13,12 @@ import numpy as np
 
 from biaslab import prompts
 from biaslab.core import About, Choice, Completion, Message, Request, Scalar, Trial
-from biaslab.datasets.schema import Dataset, count_words
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
+from biaslab.core.scales import Scale
+from biaslab.core.schema import Dataset, count_words
+from biaslab.measures.scoring.pointwise import Asking, Item, Question, about_scores
 from biaslab.probes.base.pair_probe import draw_of
 from biaslab.prompts.variants import Form, Variant
-from biaslab.scales import Scale
-from biaslab.scoring.pointwise import Asking, Item, Question, about_scores
 
 _DONORS = (
     8  # contexts, the first of a data set, of which two lend examples: more contexts leave the prompts as they are

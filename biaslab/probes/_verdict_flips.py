@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from biaslab.measures.ranking import pairs
 from biaslab.probes.base import Cell, Part
-from biaslab.ranking import pairs
 from biaslab.stats import Ratio
 
 

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from biaslab import prompts
-from biaslab.checks import require_one_of, require_whole
 from biaslab.core import (
     Calibration,
     Choice,
@@ -24,14 +23,15 @@ from biaslab.core import (
     Trial,
     ends_begun,
 )
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
-from biaslab.parsing import parse_scores
+from biaslab.core.checks import require_one_of, require_whole
+from biaslab.core.errors import InputError
+from biaslab.core.scales import Scale, find_scale
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import Item, Question, about_scores, drawn_items, read_score
 from biaslab.probes._anchored import after_low_and_high, correlations, kendalls, pairs_of, slope
 from biaslab.probes._joint_scores import WHERE, Joint, Pair, joint_scores, judgements
 from biaslab.probes.base import Cell, Part, ScoreProbe
-from biaslab.scales import Scale, find_scale
-from biaslab.scoring.pointwise import Item, Question, about_scores, drawn_items, read_score
+from biaslab.prompts.parsing import parse_scores
 
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "noise": 0.5, "context_noise": 0.3, "sharpness": 6.0}
 _TWO: dict[str, Any] = {"attributes": ("coherence", "fluency"), "n_orders": 1, "answer": "text"}

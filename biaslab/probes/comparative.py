@@ -12,18 +12,27 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from biaslab.checks import require_one_of, require_whole
 from biaslab.core import Calibration, Metric, Scalar, Trial
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
+from biaslab.core.checks import require_one_of, require_whole
+from biaslab.core.errors import InputError
+from biaslab.core.schema import Dataset
+from biaslab.measures.ranking import (
+    DEBIASINGS,
+    DECODINGS,
+    STRATEGIES,
+    Comparisons,
+    debias,
+    decode,
+    most_informative,
+    select,
+)
+from biaslab.measures.ranking.comparisons import Codes, read_trials
+from biaslab.measures.ranking.debiasing import Debiasing
+from biaslab.measures.ranking.decoding import Decoding
+from biaslab.measures.ranking.measures import MEASURES, Judged, tokens_per_item
+from biaslab.measures.ranking.selection import Strategy
 from biaslab.probes.base import LABEL_MASS, Cell, PairProbe, Part, label_mass
 from biaslab.probes.base.pair_probe import draw_of
-from biaslab.ranking import DEBIASINGS, DECODINGS, STRATEGIES, Comparisons, debias, decode, most_informative, select
-from biaslab.ranking.comparisons import Codes, read_trials
-from biaslab.ranking.debiasing import Debiasing
-from biaslab.ranking.decoding import Decoding
-from biaslab.ranking.measures import MEASURES, Judged, tokens_per_item
-from biaslab.ranking.selection import Strategy
 from biaslab.stats import Estimate, Level, Method, estimate_correlation, warn_missing
 
 _CORRELATED: dict[str, tuple[Level, Method]] = {

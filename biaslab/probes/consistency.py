@@ -11,15 +11,15 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.checks import require_some_of, require_whole
 from biaslab.core import Calibration, Choice, Comparison, Metric, Reply, Scalar, Status, Trial
-from biaslab.datasets.schema import Dataset
+from biaslab.core.checks import require_some_of, require_whole
+from biaslab.core.scales import SCALES, find_scale
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score, single_ratings
 from biaslab.probes._agreeing import between, unit_scores, within
 from biaslab.probes._answers import sample_count
 from biaslab.probes._drawn import drawn_score, random_number
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, Probe, scored
-from biaslab.scales import SCALES, find_scale
-from biaslab.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score, single_ratings
 from biaslab.stats import CELL, ITEM, Measurement, undefined
 
 _ONE: dict[str, Any] = {"attributes": ("coherence",), "scales": ("1-5",), "levels": ("interval",)}
@@ -39,7 +39,7 @@ class Consistency(Probe):
     Parameters
     ----------
     scales : sequence of str
-        Some of `biaslab.scales.SCALES`; the first is the reference.
+        Some of `biaslab.core.scales.SCALES`; the first is the reference.
     joint : bool
         Ask also for all attributes of the data set in one output, on the reference scale, if there are at least two.
     levels : sequence of {"interval", "ordinal", "nominal"}

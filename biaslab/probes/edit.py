@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Literal, get_args
 
 import pandas as pd
 
-from biaslab.checks import require_one_of, require_some_of, require_whole
 from biaslab.core import Metric, Reply, Scalar, Status, Trial
-from biaslab.datasets.schema import Dataset
-from biaslab.edits import Edit as Change, changes, find_edit, null_edit, placed
-from biaslab.edits.null import PREFIX
-from biaslab.errors import InputError
+from biaslab.core.checks import require_one_of, require_some_of, require_whole
+from biaslab.core.errors import InputError
+from biaslab.core.scales import find_scale
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import Question, drawn_items
 from biaslab.probes._edit_defences import UNDEFENDED, behind, defended_parts, with_defences
 from biaslab.probes._edit_logs import recorded_edits
 from biaslab.probes._edit_metrics import BOTH, EDITED, NULL, PAIRS, SCORES, UNEDITED
@@ -23,8 +23,8 @@ from biaslab.probes._edited_scores import score_parts, untouched
 from biaslab.probes.base import Accepted, Cell, PairProbe, Part, ScoreProbe, label_mass
 from biaslab.probes.base.pair_probe import draw_of, name_candidates
 from biaslab.prompts.defences import Defence, defend, shield
-from biaslab.scales import find_scale
-from biaslab.scoring.pointwise import Question, drawn_items
+from biaslab.prompts.edits import Edit as Change, changes, find_edit, null_edit, placed
+from biaslab.prompts.edits.null import PREFIX
 
 Form = Literal["score", "pair"]
 #: One edit for each place of a change, and one that lengthens: what a study begins with.
@@ -40,7 +40,7 @@ class Edit(PairProbe, ScoreProbe):
 
     Parameters
     ----------
-    edits : sequence of str, biaslab.edits.Edit or callable, optional
+    edits : sequence of str, biaslab.prompts.edits.Edit or callable, optional
         Names of `biaslab.edits.available`, edits, or one's own functions from text to text. By default *authority*,
         *bandwagon*, *padding* and *refinement*. Every edit adds two thirds of the requests.
     forms : sequence of {"score", "pair"}
@@ -172,7 +172,7 @@ class Edit(PairProbe, ScoreProbe):
         names = [edit.name for edit in self.chosen]
         if not names or len(set(names)) < len(names) or any(name.startswith(PREFIX) for name in names):
             allowed = f"at least one, each of a name of its own that does not begin with {PREFIX!r}"
-            raise InputError("edits", names, allowed, "give functions names, or make them a biaslab.edits.Edit")
+            raise InputError("edits", names, allowed, "give functions names, or make them a biaslab.prompts.edits.Edit")
 
     @property
     def chosen(self) -> tuple[Change, ...]:

@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.checks import require_one_of
 from biaslab.core import About, Calibration, Likelihood, Metric, Nearest, Reply, Request, Scalar, Status, Trial
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import Item, ratings_by_item, read_score
 from biaslab.probes._familiar import EqualQuality, by_score, judged, rated, single_columns
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, ScoreProbe, label_mass, logs
-from biaslab.scoring.pointwise import Item, ratings_by_item, read_score
 from biaslab.stats import CELL, ITEM, Level, require_columns
 
 #: The column of trials in which the log perplexity of each text stands where it was given.

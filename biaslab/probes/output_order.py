@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.checks import require_one_of, require_some_of, require_whole
 from biaslab.core import (
     Calibration,
     Comparison,
@@ -27,11 +26,12 @@ from biaslab.core import (
     ends_begun,
 )
 from biaslab.core.about import Form, Reasons
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
+from biaslab.core.checks import require_one_of, require_some_of, require_whole
+from biaslab.core.errors import InputError
+from biaslab.core.scales import Scale, find_scale, scale_named
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring import pointwise
 from biaslab.probes.base import Accepted, Cell, Estimable, Part, Probe, scored
-from biaslab.scales import Scale, find_scale, scale_named
-from biaslab.scoring import pointwise
 from biaslab.stats import ITEM, Ratio, sample_differences, sample_table, score_spread, undefined, usable
 
 _SHIFTS = {"reason_first_shift": ("rs", "sr"), "reason_shift": ("sr", "s")}
@@ -59,8 +59,8 @@ class OutputOrder(Probe):
     rules : sequence of bool
         With and/or without the special rules in the prompt: as in Table 2 and Fig. 1 by default, without in Fig. 2.
     scale : str
-        Name of one of `biaslab.scales.SCALES`. With our own wording the highest score is the best; Chen et al. ask for
-        the severity of faults, so that their shifts have the other sign.
+        Name of one of `biaslab.core.scales.SCALES`. With our own wording the highest score is the best; Chen et al.
+        ask for the severity of faults, so that their shifts have the other sign.
     wording : {"own", "printed"}
         Ask for one attribute in our own words, or as Chen et al. do, as far as they print it
         (`biaslab.prompts.rate_severity`): one score for all problems, 10 the most severe, and two special rules. Then

@@ -10,14 +10,14 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from biaslab.checks import require_some_of, require_whole
 from biaslab.core import Calibration, Comparison, Metric, Trial
-from biaslab.datasets.schema import Dataset
+from biaslab.core.checks import require_some_of, require_whole
+from biaslab.core.schema import Dataset
+from biaslab.measures.ranking import pairs
+from biaslab.measures.ranking.order_odds import first_position_log_odds, log_odds
+from biaslab.measures.ranking.worst_cases import note_missing_pairs, worst_cases
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, PairProbe, Part, label_mass, paired
 from biaslab.probes.base.pair_probe import draw_of
-from biaslab.ranking import pairs
-from biaslab.ranking.order_odds import first_position_log_odds, log_odds
-from biaslab.ranking.worst_cases import note_missing_pairs, worst_cases
 from biaslab.stats import Estimate, Ratio, Resampling
 
 _BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")

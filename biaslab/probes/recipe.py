@@ -8,16 +8,16 @@ from functools import cached_property, partial
 from itertools import product
 from typing import ClassVar, Literal, get_args
 
-from biaslab.checks import require_some_of
 from biaslab.core import Calibration, Metric, Reply, Status, Trial
-from biaslab.datasets.schema import Dataset
+from biaslab.core.checks import require_some_of
+from biaslab.core.scales import find_scale
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.g_eval import GEval
+from biaslab.measures.scoring.pointwise import Answer
+from biaslab.measures.scoring.rating import Rating
 from biaslab.probes._answer_metrics import parse_rate, token_count
 from biaslab.probes._losses import Losses
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass
-from biaslab.scales import find_scale
-from biaslab.scoring.g_eval import GEval
-from biaslab.scoring.pointwise import Answer
-from biaslab.scoring.rating import Rating
 from biaslab.stats import ITEM, Level, Method, estimate_correlation
 
 Rival = Literal["rate_explain", "g_eval"]
@@ -38,7 +38,7 @@ class Recipe(Probe):
         What the recipe is compared with: rate-explain, a rating and then its reasons (Chiang & Lee 2023), and/or
         G-Eval, the expected score of a detailed form (Liu et al. 2023).
     scale : str
-        Of the recipe: a name in `biaslab.scales.SCALES`.
+        Of the recipe: a name in `biaslab.core.scales.SCALES`.
     rival_scale : str
         Of the others.
     levels : sequence of {"context", "dataset"}

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.checks import require_some_of, require_whole
 from biaslab.core import Calibration, Comparison, Metric, Reply, Scalar, Status, Trial
-from biaslab.datasets.schema import Dataset
+from biaslab.core.checks import require_some_of, require_whole
+from biaslab.core.scales import SCALES, find_scale, scale_named, whole_numbers
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import Answer, Asking, Question, drawn_items, read_score, single_ratings
 from biaslab.probes._answers import COLUMNS, Answers, name_seed
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, by_configuration, label_mass, scored
-from biaslab.scales import SCALES, find_scale, scale_named, whole_numbers
-from biaslab.scoring.pointwise import Answer, Asking, Question, drawn_items, read_score, single_ratings
 from biaslab.stats import DISTRIBUTION, ITEM, Agreement, Resampling, describe_distribution, score_weights, undefined
 
 _COUNTED = "undefined: {} samples at temperature 1 do not show it: ask a judge that gives distributions"
@@ -35,7 +35,7 @@ class ScoreDistribution(Probe):
     Parameters
     ----------
     scales : sequence of str
-        Names in `biaslab.scales.SCALES`; the five of the paper by default.
+        Names in `biaslab.core.scales.SCALES`; the five of the paper by default.
     answer : {"distribution", "text"}
         Read the exact distribution over the scale's labels, or sample texts and read the scores in them.
     samples : int

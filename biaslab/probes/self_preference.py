@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.checks import require_one_of, require_some_of
 from biaslab.core import Calibration, Comparison, Likelihood, Metric, Nearest, Reply, Request, Scalar, Status, Trial
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
+from biaslab.core.checks import require_one_of, require_some_of
+from biaslab.core.errors import InputError
+from biaslab.core.schema import Dataset
 from biaslab.probes import _own_texts as texts
 from biaslab.probes._familiar import EqualQuality, single_columns
 from biaslab.probes._own_asked import OwnTexts

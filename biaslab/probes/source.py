@@ -11,14 +11,14 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from biaslab.checks import require_some_of
 from biaslab.core import Calibration, Metric, Nearest, Request, Trial, reading_text
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
+from biaslab.core.checks import require_some_of
+from biaslab.core.errors import InputError
+from biaslab.core.scales import Scale, find_scale
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import Question, items
 from biaslab.probes._losses import Losses
 from biaslab.probes.base import Cell, Estimable, Part, ScoreProbe
-from biaslab.scales import Scale, find_scale
-from biaslab.scoring.pointwise import Question, items
 from biaslab.stats import (
     Level,
     Method,
@@ -42,7 +42,7 @@ class Source(ScoreProbe):
     Parameters
     ----------
     scale : str
-        Name of one of `biaslab.scales.SCALES`.
+        Name of one of `biaslab.core.scales.SCALES`.
     levels : sequence of {"context", "dataset"}
         Where agreement is computed: within contexts and then averaged, and/or over all candidates.
     coefficients : sequence of {"spearman", "kendall"}

@@ -11,17 +11,17 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from biaslab.checks import require_one_of, require_some_of, require_whole
 from biaslab.core import Calibration, Choice, Completion, Metric, Reply, Scalar, Status, Trial
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
+from biaslab.core.checks import require_one_of, require_some_of, require_whole
+from biaslab.core.errors import InputError
+from biaslab.core.scales import find_scale
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score
 from biaslab.probes._answer_metrics import answer_alpha, parse_rate, token_count
 from biaslab.probes._answers import COLUMNS, Answers, name_seed, sample_count
 from biaslab.probes._drawn import drawn_score
 from biaslab.probes._second_step import STEP, answered, ask_again, first_step, open_by_item, rows_of
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass
-from biaslab.scales import find_scale
-from biaslab.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score
 from biaslab.stats import ITEM, Ratio, undefined
 
 _PLAIN, _COT = "no CoT", "CoT"
@@ -39,7 +39,7 @@ class Sweep(Probe):
     Parameters
     ----------
     scale : str
-        Name in `biaslab.scales.SCALES`.
+        Name in `biaslab.core.scales.SCALES`.
     temperatures : sequence of float
         Different temperatures, in any order; 0 is greedy, and is asked once, since its samples are equal.
     cot : sequence of bool

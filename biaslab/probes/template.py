@@ -11,17 +11,17 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from biaslab.checks import require_one_of, require_whole
 from biaslab.core import Calibration, Metric, Reply, Status, Trial
-from biaslab.datasets.schema import Dataset
+from biaslab.core.checks import require_one_of, require_whole
+from biaslab.core.scales import find_scale, scale_named
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import items, read_score
 from biaslab.probes._prompt_variance import OF_PROMPTS, Shares, combined
 from biaslab.probes._varied import Chats
 from biaslab.probes._verdict_flips import flips
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, ScoreProbe, label_mass, paired, scored
 from biaslab.probes.base.pair_probe import read_pair
 from biaslab.prompts.variants import Form, Variant, variants
-from biaslab.scales import find_scale, scale_named
-from biaslab.scoring.pointwise import items, read_score
 from biaslab.stats import CELL, Estimate, Fit, Level, Ratio, estimate_alpha, estimate_correlation
 
 _FAIR = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}

@@ -11,17 +11,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.checks import require_one_of, require_some_of, require_whole
 from biaslab.core import Calibration, Comparison, Metric, Reply, Scalar, Status, Trial
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
+from biaslab.core.checks import require_one_of, require_some_of, require_whole
+from biaslab.core.errors import InputError
+from biaslab.core.scales import find_scale, scale_named
+from biaslab.core.schema import Dataset
+from biaslab.measures.ranking import pairs
+from biaslab.measures.ranking.dark_current import dark_log_odds
+from biaslab.measures.ranking.order_odds import is_counted, log_odds
+from biaslab.measures.scoring.pointwise import Asking, Item, Question, drawn_items, read_score
 from biaslab.probes.base import LABEL_MASS, Cell, PairProbe, Part, label_mass
 from biaslab.probes.base.pair_probe import draw_of
-from biaslab.ranking import pairs
-from biaslab.ranking.dark_current import dark_log_odds
-from biaslab.ranking.order_odds import is_counted, log_odds
-from biaslab.scales import find_scale, scale_named
-from biaslab.scoring.pointwise import Asking, Item, Question, drawn_items, read_score
 from biaslab.stats import Estimate, Ratio, Resampling, each_cell, has_value, logistic_model, usable
 
 Nothing = Literal["identical", "empty", "shuffled", "named"]
@@ -50,7 +50,7 @@ class Vacuum(PairProbe):
     template : {1, 2}
         Comparative template.
     scale : str
-        One of `biaslab.scales.SCALES`.
+        One of `biaslab.core.scales.SCALES`.
 
     Raises
     ------

@@ -10,12 +10,12 @@ from typing import ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.checks import require_one_of
 from biaslab.core import Calibration, Comparison, Metric, Trial
-from biaslab.datasets.schema import Dataset, count_words
+from biaslab.core.checks import require_one_of
+from biaslab.core.schema import Dataset, count_words
+from biaslab.measures.scoring.pointwise import ratings_by_item
 from biaslab.probes._familiar import EqualQuality, single_columns
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, ScoreProbe, by_configuration, label_mass, rated
-from biaslab.scoring.pointwise import ratings_by_item
 
 
 @dataclass(frozen=True)

@@ -19,20 +19,23 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from biaslab.checks import require_one_of
-from biaslab.errors import InputError
+import lazy_loader
+
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError
 from biaslab.prompts.templates import adjectives, available, folder, prepare, render
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from biaslab.datasets.schema import Dataset
-    from biaslab.scales import Scale
+    from biaslab.core.scales import Scale
+    from biaslab.core.schema import Dataset
 
 Reasons = Literal["none", "before", "after"]
 Form = Literal["ex", "json"]
 Order = Literal["s", "sr", "rs"]
 
+__getattr__ = lazy_loader.attach(__name__, submodules=["edits"])[0]
 __all__ = [
     "adjectives",
     "available",
@@ -93,7 +96,7 @@ def rate(
     Examples
     --------
     >>> import biaslab as bl
-    >>> from biaslab.scales import find_scale
+    >>> from biaslab.core.scales import find_scale
     >>> print(rate(bl.load_dataset("dialogues", limit=1), ["variety"], find_scale("1-5"), "Ann: Hi!"))
     Dialogue: Ann: Hi!
     <BLANKLINE>
@@ -145,7 +148,7 @@ def order_output(
     Examples
     --------
     >>> import biaslab as bl
-    >>> from biaslab.scales import find_scale
+    >>> from biaslab.core.scales import find_scale
     >>> data = bl.load_dataset("dialogues", limit=1)
     >>> print(order_output(data, "variety", find_scale("1-10"), "Ann: Hi!", form="json", order="rs")[-81:])
     {"reasons": "<point out the faults and say why you score so>", "score": <number>}
@@ -192,7 +195,7 @@ def rate_severity(
     Examples
     --------
     >>> import biaslab as bl
-    >>> from biaslab.scales import find_scale
+    >>> from biaslab.core.scales import find_scale
     >>> data = bl.load_dataset("dialogue_sets", limit=1)
     >>> print(rate_severity(data, find_scale("1-10"), "Ann: Hi!", order="s").splitlines()[-1])
     {"score": 5}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Literal, get_args
 
-from biaslab.checks import require_one_of
+from biaslab.core.checks import require_one_of
 
 Defence = Literal["none", "delimiters", "quoting", "reminder", "two_step"]
 Turns = list[tuple[str, str]]

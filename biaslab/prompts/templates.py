@@ -14,8 +14,8 @@ from typing import Any
 import jinja2
 from jinja2 import nodes
 
-from biaslab.checks import require_one_of
-from biaslab.errors import InputError
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError
 
 #: What is not in a prompt unless it is asked for.
 _ABSENT: dict[str, Any] = {"ties": False, "heading": "", "headings": ("", ""), "note": "", "cue": "", "steps": ()}

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from biaslab import prompts
-from biaslab.checks import require_one_of, require_some_of
-from biaslab.scales import Scale
+from biaslab.core.checks import require_one_of, require_some_of
+from biaslab.core.scales import Scale
 
 if TYPE_CHECKING:
-    from biaslab.datasets.schema import Dataset
+    from biaslab.core.schema import Dataset
 
 Form = Literal["score", "pair"]
 Rubric = Literal["given", "none", "levels"]
@@ -83,7 +83,7 @@ class Variant:
         Examples
         --------
         >>> import biaslab as bl
-        >>> from biaslab.scales import find_scale
+        >>> from biaslab.core.scales import find_scale
         >>> [base, reverse] = variants("score", ["order"])
         >>> asked = bl.load_dataset("dialogues", limit=1), "variety", find_scale("1-5"), "Ann: Hi!", ""
         >>> base.rate(*asked) == prompts.rate(asked[0], ["variety"], *asked[2:])

@@ -11,6 +11,8 @@ Examples
 \newcommand{\biasPositionRateCoherence}{0.927}
 """
 
+import lazy_loader
+
 from biaslab.report.card import Card, card
 from biaslab.report.limits import Limit, check_limits
 from biaslab.report.macros import to_macros
@@ -20,6 +22,7 @@ from biaslab.report.tables import to_csv, to_html, to_latex, to_markdown, write
 from biaslab.report.verdicts import findings, verdicts
 from biaslab.report.wording import with_intervals
 
+__getattr__ = lazy_loader.attach(__name__, submodules=["plots"])[0]
 __all__ = [
     "Card",
     "Limit",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from biaslab.output import number
+from biaslab.core.output import number
 from biaslab.report.wording import interval
 from biaslab.stats import require_columns
 

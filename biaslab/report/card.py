@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from biaslab.checked import checked
 from biaslab.core import find_metric, is_primary
 from biaslab.core.binned import over_all_items
-from biaslab.errors import InputError, TrialsError
-from biaslab.output import replacing, require_file
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.output import replacing, require_file
 from biaslab.report.summary import STATUS, agreements, sum_up
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import ADDED, findings
@@ -184,7 +184,7 @@ def card(
         Judge, probe and what was asked otherwise than planned (``trials.attrs["otherwise"]``), to be said too.
     reference : {"atlas"}, pandas.DataFrame or None
         Say of each bias where the judge stands among the recorded judges of the atlas, or of another estimates frame,
-        that compare with it (see `biaslab.comparing`); None says nothing.
+        that compare with it (see `biaslab.report.comparing`); None says nothing.
 
     Returns
     -------

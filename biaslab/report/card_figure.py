@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from biaslab.plots import MARKERS, PALETTE, note, panels, styled
+from biaslab.report.plots import MARKERS, PALETTE, note, panels, styled
 from biaslab.report.summary import STATUS
 
 if TYPE_CHECKING:

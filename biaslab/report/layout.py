@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from biaslab.core import Metric, find_metric
 from biaslab.core.binned import over_all_items
-from biaslab.errors import TrialsError
-from biaslab.output import number
+from biaslab.core.errors import TrialsError
+from biaslab.core.output import number
 from biaslab.report.wording import (
     cell,
     check_digits,

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from biaslab.checked import checked
-from biaslab.checks import did_you_mean
-from biaslab.errors import InputError, TrialsError
-from biaslab.output import number
+from biaslab.core.checked import checked
+from biaslab.core.checks import did_you_mean
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.output import number
 from biaslab.report.wording import cell, conditions, interval, varying
 from biaslab.stats import LEADING, is_above, require_columns
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from biaslab.checked import checked
-from biaslab.errors import InputError, TrialsError
-from biaslab.output import number
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.output import number
 from biaslab.report.layout import chosen_rows
 from biaslab.report.wording import cell, check_digits, condition_text, conditions, interval, tex, varying, version
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from biaslab.checked import checked
-from biaslab.output import number
+from biaslab.core.checked import checked
+from biaslab.core.output import number
 from biaslab.report.wording import check_digits, condition_text, conditions, probability, varying, with_intervals
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.checked import checked
-from biaslab.checks import require_count
 from biaslab.core import find_metric, is_primary
 from biaslab.core.binned import over_all_items
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_count
 from biaslab.report.summary import STATUS, agreements, sum_up
 from biaslab.report.verdicts import findings
 from biaslab.report.wording import correction, percent

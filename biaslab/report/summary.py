@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Metric, find_metric
-from biaslab.output import number
+from biaslab.core.output import number
 from biaslab.report.before_after import best_remedy
 from biaslab.report.verdicts import findings
 from biaslab.report.wording import evidence, fair, interval, probability, size

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from biaslab.checked import checked
-from biaslab.errors import InputError
-from biaslab.output import require_file
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.core.output import require_file
 from biaslab.report.layout import Layout, chosen_rows, lay_out, metric_of
 from biaslab.report.wording import check_digits, conditions, templates, version
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from biaslab.checked import checked
-from biaslab.comparing import find_peers, judges_of
 from biaslab.core import Metric, find_metric
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.report.comparing import find_peers, judges_of
 from biaslab.report.hedges import hedges
 from biaslab.report.wording import (
     ONE_TEST,
@@ -73,7 +73,7 @@ def verdicts(
         Null of metrics for which no probe declares one: 0 for differences.
     reference : {"atlas"} or pandas.DataFrame, optional
         Say where each estimate stands among the judges of the atlas, or of another estimates frame, that compare with
-        it: see `biaslab.comparing`. Nothing is said where they are fewer than five.
+        it: see `biaslab.report.comparing`. Nothing is said where they are fewer than five.
 
     Returns
     -------

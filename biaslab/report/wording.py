@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
-from biaslab.checked import checked
-from biaslab.errors import InputError
-from biaslab.output import MISSING, count, number
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.core.output import MISSING, count, number
 from biaslab.stats import ALPHA, LEADING, TRAILING, is_above
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ONE_TEST = "1 test"
-_MOST = 12  # decimals, to which `biaslab.output.number` rounds
+_MOST = 12  # decimals, to which `biaslab.core.output.number` rounds
 _BOUNDS = ("bound_low", "bound_high")  # of what is missing: no condition
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi - pi rho - sigma tau upsilon phi chi psi "

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.checked import checked
+from biaslab.core.checked import checked
 from biaslab.stats.clusters import grouped
 from biaslab.stats.correlation import Level, context_correlations, paired, rounded
 from biaslab.stats.estimate import Estimate, is_rounding, settled, undefined, without_interval

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.checked import checked
-from biaslab.checks import require_one_of
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError
 from biaslab.stats.frame import TRAILING, require_columns
 
 AVERAGE = "average"

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.checked import checked
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
 from biaslab.stats.frame import warn_missing
 
 #: Columns of trials that tell apart what estimates are of, at least, and the items of a context.

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from biaslab.checked import checked
-from biaslab.errors import SharedRequestsWarning
+from biaslab.core.checked import checked
+from biaslab.core.errors import SharedRequestsWarning
 from biaslab.stats.inference import Resampling
 
 

@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.checked import checked
-from biaslab.checks import require_one_of
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError
 from biaslab.stats.estimate import Estimate, is_rounding, settled, undefined
 from biaslab.stats.inference import Resampling
 from biaslab.stats.permutation import patterns

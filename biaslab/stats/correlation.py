@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from biaslab.checked import checked
-from biaslab.checks import require_one_of
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.estimate import is_rounding
 
 Level = Literal["context", "dataset", "system"]

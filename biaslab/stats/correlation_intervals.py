@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.checked import checked
+from biaslab.core.checked import checked
 from biaslab.stats.correlation import Level, Method, check_options, context_correlations, correlation, paired
 from biaslab.stats.estimate import Estimate, Inference, undefined
 from biaslab.stats.inference import Resampling

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from biaslab.checked import checked
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
 from biaslab.stats.estimate import Estimate, undefined, without_interval
 from biaslab.stats.heaping import myers_estimate, whipple_sums
 from biaslab.stats.inference import Resampling, draw_weights, in_order, percentile

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.checked import checked
+from biaslab.core.checked import checked
 from biaslab.stats.clusters import grouped
 from biaslab.stats.estimate import Estimate, is_rounding, undefined
 from biaslab.stats.inference import Resampling

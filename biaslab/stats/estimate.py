@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from biaslab.checked import checked
+from biaslab.core.checked import checked
 
 #: How an interval and a test are made: by resampling contexts and flipping their signs, by Student's t, or by the score
 #: test of a rate with the t distribution.

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from biaslab.checked import checked
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
 
 Floats = NDArray[np.float64]
 

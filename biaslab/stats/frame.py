@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from biaslab.checked import checked
-from biaslab.checks import did_you_mean
-from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.core.checked import checked
+from biaslab.core.checks import did_you_mean
+from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.stats.estimate import Estimate
 from biaslab.stats.families import adjust_families
 from biaslab.stats.inference import Resampling

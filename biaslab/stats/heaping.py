@@ -30,8 +30,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from biaslab.checks import require_whole
-from biaslab.errors import InputError
+from biaslab.core.checks import require_whole
+from biaslab.core.errors import InputError
 from biaslab.stats.estimate import Estimate, undefined, without_interval
 from biaslab.stats.inference import Resampling, draw_weights, in_order
 from biaslab.stats.permutation import patterns

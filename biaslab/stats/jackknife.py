@@ -17,8 +17,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from biaslab.checked import checked
-from biaslab.checks import require_count
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_count
 from biaslab.stats.estimate import (
     VALUES_ONLY,
     Estimate,

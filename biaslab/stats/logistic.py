@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from biaslab.checked import checked
+from biaslab.core.checked import checked
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.inference import Resampling
 from biaslab.stats.regression import estimate_by_t, identified

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from biaslab.checked import checked
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
 from biaslab.stats.blocks import has_value, whole_blocks
 from biaslab.stats.inference import Resampling
 from biaslab.stats.ratio import Ratio

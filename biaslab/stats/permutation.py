@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.stats.estimate import is_rounding
 
 Floats = NDArray[np.float64]

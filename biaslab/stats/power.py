@@ -6,8 +6,8 @@ import math
 
 from scipy import stats
 
-from biaslab.checked import checked
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
 from biaslab.stats.t_inference import FEWEST
 
 _CERTAIN = 30.0  # standard errors beyond the critical value, where the noncentral t runs out of digits

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.errors import TrialsError
+from biaslab.core.errors import TrialsError
 from biaslab.stats.estimate import Estimate, is_rounding
 
 Floats = NDArray[np.float64]

@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from biaslab.checked import checked
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.estimate import ROUNDING, Estimate, is_rounding, undefined, without_interval
 from biaslab.stats.t_inference import effect_or_why_not, student
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from biaslab.checked import checked
-from biaslab.errors import TrialsError
+from biaslab.core.checked import checked
+from biaslab.core.errors import TrialsError
 from biaslab.stats.estimate import is_above
 
 #: What is found has a q-value below this.

@@ -14,9 +14,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.util import hash_array
 
-from biaslab.checked import checked
-from biaslab.checks import require_one_of
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.blocks import number_items
 from biaslab.stats.estimate import ROUNDING_OF_SQUARES, Estimate, Inference, undefined
 from biaslab.stats.inference import Resampling

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.checked import checked
+from biaslab.core.checked import checked
 from biaslab.stats.blocks import side_by_side, usable
 from biaslab.stats.estimate import Estimate
 from biaslab.stats.inference import Resampling

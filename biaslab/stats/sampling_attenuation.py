@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.checked import checked
+from biaslab.core.checked import checked
 from biaslab.stats.correlation import DIGITS, Level, Method, check_options, context_correlations, paired, rounded
 from biaslab.stats.correlation_intervals import relative_loss
 from biaslab.stats.estimate import Estimate, undefined

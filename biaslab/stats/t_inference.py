@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from biaslab.checked import checked
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
 from biaslab.stats.estimate import is_rounding
 
 #: Two-sided sign-flip tests of fewer contexts cannot reach p < .05.

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from biaslab.errors import MissingDataWarning, SharedRequestsWarning, TrialsError
-from biaslab.progress import progress_bar
+from biaslab.core.errors import MissingDataWarning, SharedRequestsWarning, TrialsError
+from biaslab.core.progress import progress_bar
 from biaslab.stats.clusters import shared_requests
 from biaslab.stats.estimate import Estimate, is_rounding, settled, undefined, unvarying, without_interval
 from biaslab.stats.frame import LEADING, TRAILING

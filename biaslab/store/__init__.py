@@ -21,10 +21,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
-from biaslab.checked import checked
 from biaslab.core import Composed, Judge, Reply, Request, Usage, request_json, request_key
+from biaslab.core.checked import checked
+from biaslab.core.errors import CorruptStoreError, InputError, StoreError
 from biaslab.core.many import uncollected
-from biaslab.errors import CorruptStoreError, InputError, StoreError
 from biaslab.store.codec import as_moment, as_read, moment_to_text, reply_from_json, reply_to_json
 from biaslab.store.export import export_rows, summarise
 from biaslab.store.file import Row, StoreFile, Value

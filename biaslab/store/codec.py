@@ -18,7 +18,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from biaslab.core import Reply, Usage, canonical_json
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 
 _DECODED = json.JSONDecoder().raw_decode
 

@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from biaslab.errors import InputError, StoreError
-from biaslab.output import replacing, require_file
+from biaslab.core.errors import InputError, StoreError
+from biaslab.core.output import replacing, require_file
 from biaslab.store.file import Row, StoreFile
 from biaslab.store.migrations import COLUMNS, log_of
 

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from biaslab.errors import StoreError
+from biaslab.core.errors import StoreError
 from biaslab.store.migrations import connect, explain, prepare
 
 _CACHE = 64 * 1024  # KiB; keys are as good as random, so that every page of their index is needed again and again

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from biaslab.checked import checked
-from biaslab.errors import InputError
-from biaslab.output import replacing
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.core.output import replacing
 
 
 @checked(eager=True)

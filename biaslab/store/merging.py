@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from biaslab.errors import InputError, StoreError
-from biaslab.output import replacing, require_file
+from biaslab.core.errors import InputError, StoreError
+from biaslab.core.output import replacing, require_file
 from biaslab.store.migrations import COLUMNS, connect, log_of, prepare
 
 _LISTED = ", ".join(COLUMNS)

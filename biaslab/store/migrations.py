@@ -9,7 +9,7 @@ import sqlite3
 import struct
 from pathlib import Path
 
-from biaslab.errors import CorruptStoreError, ForeignStoreError, StoreError
+from biaslab.core.errors import CorruptStoreError, ForeignStoreError, StoreError
 
 APPLICATION_ID = 0x62696173  # "bias" in ASCII
 SCHEMA_VERSION = 1

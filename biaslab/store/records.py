@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from biaslab.core import Reply, Request, Usage, request_from_fields
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.store.codec import reply_from_json
 
 #: What is read of a stored reply, in the order of `record_of`.

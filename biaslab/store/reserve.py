@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from biaslab.errors import StoreError
+from biaslab.core.errors import StoreError
 
 BYTES = 4 * 2**20  # more than the replies that a judge has on their way need, with SQLite's log
 

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from biaslab.core import Closable, Composed, Judge, Reply, Request, Stoppable, one_by_one, packs_of, request_key
+from biaslab.core.errors import InputError, JudgeError, StoreError
 from biaslab.core.many import uncollected
-from biaslab.errors import InputError, JudgeError, StoreError
 from biaslab.store.reserve import Reserve
 from biaslab.store.tally import PROCESS, Tally
 

@@ -6,8 +6,8 @@ table of the defences of a prompt.
 
 from typing import Any
 
-from biaslab.edits import Edit, available
 from biaslab.prompts.defences import SOURCES
+from biaslab.prompts.edits import Edit, available
 
 PLACES = {"text": "the text", "heading": "behind its name", "note": "before the question"}
 

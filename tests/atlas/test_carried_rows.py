@@ -13,8 +13,8 @@ import biaslab as bl
 from biaslab.atlas import building, carried
 from biaslab.atlas.raw_files import JUDGES
 from biaslab.atlas.sources import SOURCES
-from biaslab.errors import InputError
-from biaslab.judgements.log_columns import COLUMNS, trials_of
+from biaslab.core.errors import InputError
+from biaslab.logs.readers.log_columns import COLUMNS, trials_of
 
 CARRIED = [source for source in SOURCES if source.carried]
 LONGEST = 40

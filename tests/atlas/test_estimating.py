@@ -11,8 +11,8 @@ import biaslab as bl
 from biaslab.atlas import estimating
 from biaslab.atlas.sources import find_source
 from biaslab.cli.atlas import app
-from biaslab.errors import InputError
-from biaslab.judgements.log_columns import trials_of
+from biaslab.core.errors import InputError
+from biaslab.logs.readers.log_columns import trials_of
 
 QUICK = bl.Resampling(n=100)
 

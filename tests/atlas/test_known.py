@@ -8,7 +8,7 @@ from beside_data import LLMBAR
 import biaslab as bl
 from biaslab.atlas.estimating import FEWEST_CONTEXTS
 from biaslab.atlas.sources import SOURCES
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.stats import LEADING, TRAILING
 
 #: What estimators say beside an estimate.

@@ -6,8 +6,8 @@ import pytest
 import biaslab as bl
 from biaslab.atlas.named import rows_named
 from biaslab.cli import main
+from biaslab.core.errors import InputError
 from biaslab.datasets import Dataset
-from biaslab.errors import InputError
 
 NAMES = {"mt_bench": "atlas:gpt-4-0613@mt_bench", "experts": "atlas:expert-1@summeval_experts"}
 

@@ -10,8 +10,8 @@ from biaslab.atlas import pair_panels, score_panels
 from biaslab.atlas.compared import PEOPLE, reference
 from biaslab.atlas.known import estimates
 from biaslab.atlas.panel import Panel, choose, joined, labelled, largest
-from biaslab.comparing import find_peers, judges_of
-from biaslab.errors import TrialsError
+from biaslab.core.errors import TrialsError
+from biaslab.report.comparing import find_peers, judges_of
 from biaslab.stats import LEADING
 
 ROOT = Path(__file__).resolve().parents[2]

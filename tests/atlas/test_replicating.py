@@ -9,7 +9,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.atlas import replicating
-from biaslab.errors import TrialsError
+from biaslab.core.errors import TrialsError
 
 
 @pytest.fixture(scope="module")

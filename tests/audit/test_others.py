@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.audit.pair_length import PairLength
+from biaslab.logs.audit.pair_length import PairLength
 
 QUICK = bl.Resampling(n=100)
 

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.audit.annotators import audit_humans
 from biaslab.cli import main
-from biaslab.errors import InputError
-from biaslab.judgements.unread import explain_unread
+from biaslab.core.errors import InputError
+from biaslab.logs.audit.annotators import audit_humans
+from biaslab.logs.readers.unread import explain_unread
 
 
 def lines(folder, *records, name="log.jsonl"):

@@ -7,7 +7,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.cli import main
-from biaslab.errors import InputError, UnreadableLogError
+from biaslab.core.errors import InputError, UnreadableLogError
 
 HEADER = "context_id,candidate_id,opponent_id,winner"
 PAIR = {"judge": "j", "candidate_id": "x", "opponent_id": "y"}
@@ -63,7 +63,7 @@ def test_calls_that_failed_are_no_judgements(tmp_path):
         bl.audit(file)
 
 
-@pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")
+@pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 def test_a_judge_who_cannot_be_read_is_left_out_and_named(tmp_path):
     rows = [f"{judge},{row}" for judge in ("clear", "also clear") for row in biased(12)]
     rows += [f"muddled,{row if n < 4 else row[:-1] + 'z'}" for n, row in enumerate(biased(12))]

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from biaslab.cli import main
-from biaslab.trials import TrialsFile
+from biaslab.store.trials import TrialsFile
 
 ASKED = ["probe", "position", "--judge", "simulated:position=2", "--attribute", "coherence", "--contexts", "3"]
 

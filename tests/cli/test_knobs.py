@@ -10,7 +10,7 @@ import pytest
 import biaslab as bl
 from biaslab.cli import main
 from biaslab.cli.knobs import hints, make_probes
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.probes import available
 
 RATINGS = pd.DataFrame(

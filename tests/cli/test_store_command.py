@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from biaslab.cli.store import app
 from biaslab.core import Completion, Reply
-from biaslab.errors import InputError, StoreError
+from biaslab.core.errors import InputError, StoreError
 from biaslab.store import Store
 
 

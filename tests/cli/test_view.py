@@ -8,8 +8,8 @@ import pytest
 
 import biaslab as bl
 from biaslab.cli import main
-from biaslab.errors import InputError
-from biaslab.evidence import trials_of_store
+from biaslab.core.errors import InputError
+from biaslab.report.evidence import trials_of_store
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import biaslab as bl
 from biaslab.cli import app
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.report import verdicts
 
 PROBE = bl.probes.Position(attributes=["coherence"], templates=[1])

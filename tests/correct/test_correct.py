@@ -10,9 +10,9 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 import biaslab as bl
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.correct.estimators import of_humans, powered, tuned
 from biaslab.correct.sums import summed
-from biaslab.errors import InputError, TrialsError
 from biaslab.stats import LEADING, TRAILING
 
 #: Of ppi-python 0.2.3 (numpy 2.4.6), `ppi_mean_pointestimate(Y, Yhat, Yhat_unlabeled)` and `ppi_mean_ci(…, alpha=0.05)`

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 import biaslab as bl
 from biaslab.cli import app
+from biaslab.core.errors import InputError
 from biaslab.correct import choose_contexts, plan_labels
-from biaslab.errors import InputError
 from biaslab.stats import detectable_effect
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from biaslab.core.errors import DatasetError, InputError
+from biaslab.core.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS
 from biaslab.datasets import _build, _degrade, dialogues, graded, load_dataset
-from biaslab.datasets.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS
-from biaslab.errors import DatasetError, InputError
 
 SETS = {"graded": graded, "dialogues": dialogues}
 FOLDER = Path(graded.__file__).parent

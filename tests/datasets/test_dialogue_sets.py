@@ -3,8 +3,8 @@
 import pytest
 
 import biaslab as bl
+from biaslab.core.errors import InputError
 from biaslab.datasets import dialogue_sets
-from biaslab.errors import InputError
 
 
 def turns_of(text):

@@ -6,8 +6,8 @@ import json
 import pytest
 
 import biaslab as bl
+from biaslab.core.errors import DatasetError, InputError
 from biaslab.datasets import evalbiasbench
-from biaslab.errors import DatasetError, InputError
 
 KINDS = {
     "length": 17,

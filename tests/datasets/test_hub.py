@@ -7,8 +7,8 @@ import re
 
 import pytest
 
+from biaslab.core.errors import DatasetError, InputError, MissingDependencyError
 from biaslab.datasets import hub, load_dataset, rose
-from biaslab.errors import DatasetError, InputError, MissingDependencyError
 
 
 def rose_record(**changes):

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.errors import DatasetError, InputError
+from biaslab.core.errors import DatasetError, InputError
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from beside_data import EXPERT_ALPHAS
 
+from biaslab.core.errors import DatasetError, InputError
 from biaslab.datasets import summeval, topicalchat, webnlg
-from biaslab.errors import DatasetError, InputError
 from biaslab.stats.correlation import correlation
 from biaslab.stats.inference import Resampling
 from biaslab.stats.reliability import estimate_alpha

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 
+from biaslab.core.errors import DatasetError, InputError
 from biaslab.datasets import load_dataset, tabular
 from biaslab.datasets._files import separator_of
-from biaslab.errors import DatasetError, InputError
 
 ROWS = [
     {"doc": "Sun.", "sys": "a", "summary": 'It "shines",\nbrightly.', "coh": 4, "flu": 5},

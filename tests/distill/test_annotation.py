@@ -6,8 +6,8 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Choice, Completion
+from biaslab.core.errors import InputError
 from biaslab.distill import Aspect, Stars, aspects, find_aspect
-from biaslab.errors import InputError
 
 TASKS = {"translation": 4, "style-transfer": 3, "summarization": 4}
 

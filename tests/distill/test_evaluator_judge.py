@@ -10,9 +10,9 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Choice, Score
+from biaslab.core.errors import InputError, JudgeError, ModelLoadError, UnsupportedRequestError
 from biaslab.distill import EvaluatorJudge, cross_fit, examples, load_evaluator, load_evaluators, train
 from biaslab.distill.rerank import Reward
-from biaslab.errors import InputError, JudgeError, ModelLoadError, UnsupportedRequestError
 
 QUICK = {"epochs": 3, "hidden": (8,), "progress": False}
 

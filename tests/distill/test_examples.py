@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import biaslab as bl
+from biaslab.core.errors import TrialsError
+from biaslab.core.scales import whole_numbers
 from biaslab.distill import Stars, examples
-from biaslab.errors import TrialsError
-from biaslab.scales import whole_numbers
 
 
 @pytest.fixture(scope="module")

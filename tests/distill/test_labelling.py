@@ -6,10 +6,10 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Reply, Score
+from biaslab.core.errors import InputError
 from biaslab.datasets import wmt
 from biaslab.distill import annotate, examples
 from biaslab.distill.annotation import Stars
-from biaslab.errors import InputError
 
 
 class Lengths:

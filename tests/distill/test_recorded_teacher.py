@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import biaslab as bl
-from biaslab import scoring
+from biaslab.measures import scoring
 
 KEYS = ["context_id", "candidate_id"]
 HOW = {"levels": ["dataset", "context"], "coefficients": ["spearman"]}

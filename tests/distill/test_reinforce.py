@@ -14,12 +14,12 @@ import torch
 from hypothesis import given, strategies as st
 
 from biaslab.core import Reply, Score
+from biaslab.core.errors import InputError
 from biaslab.distill.checkpoints import load_checkpoint, save_checkpoint
 from biaslab.distill.policy import load_policy
 from biaslab.distill.reinforce import reinforce
 from biaslab.distill.risk import MinimumRisk, policy_gradient, posterior, risk
 from biaslab.distill.risk_run import trainable_weights
-from biaslab.errors import InputError
 
 SOURCES = pd.DataFrame({"context_id": ["x", "y"], "context": ["a b c", "c b"], "reference": ["b", "a b"]})
 #: All that can be written in at most two tokens of the vocabulary <eos>, a, b, c.

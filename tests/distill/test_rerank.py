@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 import biaslab as bl
 from biaslab.core import Reply, Score
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.distill.rerank import Reward, evaluate, rerank, tune_weights
-from biaslab.errors import InputError, TrialsError
 
 
 class Lengths:

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
+from biaslab.core.errors import InputError
 from biaslab.distill import best_of_n, compare_texts, unigram_log_perplexity
-from biaslab.errors import InputError
 
 
 def texts(shift, contexts=30, seed=0):

@@ -13,11 +13,11 @@ import torch
 from hypothesis import given, strategies as st
 from scipy.stats import spearmanr
 
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.distill import Settings, cross_fit, features, train
 from biaslab.distill.embedding import TextEncoder, _shared
 from biaslab.distill.learning import _split, shared_between_stars
 from biaslab.distill.states import States
-from biaslab.errors import InputError, TrialsError
 from biaslab.judges.loading import find_model
 
 QUICK = {"epochs": 3, "hidden": (8,), "progress": False}

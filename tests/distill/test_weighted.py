@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from biaslab.core import Score
+from biaslab.core.errors import InputError
 from biaslab.distill import EvaluatorJudge, WeightedEvaluators, cross_fit, train
-from biaslab.errors import InputError
 
 QUICK = {"epochs": 2, "hidden": (4,), "progress": False}
 

@@ -10,10 +10,10 @@ import pytest
 from edited_texts import SENTENCES, SUMMARY, TEXTS, is_subsequence, words_of
 from hypothesis import given
 
-from biaslab import edits
-from biaslab.edits import Edit, available, constant, edit, find_edit
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
+from biaslab.prompts import edits
 from biaslab.prompts.defences import SOURCES
+from biaslab.prompts.edits import Edit, available, constant, edit, find_edit
 
 LISTED = list(available().values())
 #: Those in whose text the whole text still stands, and those in which all of its words do, in their order.
@@ -60,7 +60,7 @@ def test_no_family_is_missing(family):
 def test_no_name_stands_in_two_files():
     found = {}
     for module in pkgutil.iter_modules(edits.__path__):
-        loaded = importlib.import_module(f"biaslab.edits.{module.name}")
+        loaded = importlib.import_module(f"biaslab.prompts.edits.{module.name}")
         for one in vars(loaded).values():
             if isinstance(one, Edit):
                 found.setdefault(one.name, set()).add(module.name)

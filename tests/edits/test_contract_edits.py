@@ -1,4 +1,4 @@
-"""What every edit owes: each module of `biaslab.edits` is found here by itself."""
+"""What every edit owes: each module of `biaslab.prompts.edits` is found here by itself."""
 
 import importlib
 import pkgutil
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import biaslab as bl
-from biaslab import edits
-from biaslab.edits import Edit, available, changes, find_edit, placed
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
+from biaslab.prompts import edits
+from biaslab.prompts.edits import Edit, available, changes, find_edit, placed
 
 #: Words in which somebody may find something to change: hedges, people, numbers, reasons, contractions, lists.
 CORPUS = [
@@ -20,7 +20,9 @@ CORPUS = [
     "Emily and Greg liked the color of the theater.",
     *bl.load_dataset("graded", limit=2).candidates["text"],
 ]
-MODULES = [importlib.import_module(f"biaslab.edits.{each.name}") for each in pkgutil.iter_modules(edits.__path__)]
+MODULES = [
+    importlib.import_module(f"biaslab.prompts.edits.{each.name}") for each in pkgutil.iter_modules(edits.__path__)
+]
 DEFINING = [module for module in MODULES if any(isinstance(each, Edit) for each in vars(module).values())]
 
 

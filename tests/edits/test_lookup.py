@@ -5,8 +5,8 @@ import json
 import pandas as pd
 import pytest
 
-from biaslab.edits import Edit, find_edit, from_table
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
+from biaslab.prompts.edits import Edit, find_edit, from_table
 
 CALM = [
     {

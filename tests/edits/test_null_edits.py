@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from biaslab.edits import Edit, available, edit, find_edit, null_edit
-from biaslab.edits.null import Size, neutral, size_of
+from biaslab.prompts.edits import Edit, available, edit, find_edit, null_edit
+from biaslab.prompts.edits.null import Size, neutral, size_of
 
 WORDS = st.lists(st.text("abcdefghij", min_size=1, max_size=6), min_size=1, max_size=30, unique=True)
 

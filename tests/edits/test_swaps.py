@@ -6,8 +6,8 @@ import pytest
 from edited_texts import SENTENCES, SUMMARY, numbers_of
 from hypothesis import given, strategies as st
 
-from biaslab.edits import find_edit
-from biaslab.edits._swapping import swapper
+from biaslab.prompts.edits import find_edit
+from biaslab.prompts.edits._swapping import swapper
 
 gender, race, british = (find_edit(name) for name in ("gender_swapped", "race_swapped", "spelling_british"))
 CASES = st.sampled_from([str.lower, str.capitalize, str.upper])

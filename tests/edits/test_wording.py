@@ -7,8 +7,8 @@ import pytest
 from edited_texts import DIALOGUE, SENTENCES, SUMMARY, numbers_of, words_of
 from hypothesis import given, strategies as st
 
-from biaslab.edits import find_edit
-from biaslab.edits._sentences import split
+from biaslab.prompts.edits import find_edit
+from biaslab.prompts.edits._sentences import split
 
 MARKUP = re.compile(r"[*#✨👍]|^- ", re.M)
 

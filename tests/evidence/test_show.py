@@ -10,12 +10,12 @@ from hypothesis import given, strategies as st
 
 import biaslab as bl
 from biaslab.core import Choice, Reply
+from biaslab.core.errors import InputError, StoreError, TrialsError
 from biaslab.datasets import Dataset
-from biaslab.errors import InputError, StoreError, TrialsError
-from biaslab.evidence.cell_trials import behind
-from biaslab.evidence.grouping import grouped, in_order, single_judgements
-from biaslab.evidence.marking import marked
-from biaslab.evidence.rendering import visible
+from biaslab.report.evidence.cards import visible
+from biaslab.report.evidence.cell_trials import behind
+from biaslab.report.evidence.grouping import grouped, in_order, single_judgements
+from biaslab.report.evidence.marking import marked
 
 HOSTILE = '</div><script>alert("x")</script><img src=x onerror=alert(1)>&amp;\x00\u202e'
 

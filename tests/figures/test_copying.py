@@ -7,10 +7,10 @@ import pytest
 
 import biaslab as bl
 from biaslab.cli import main
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
+from biaslab.core.parameters import bundled
 from biaslab.figures.copying import copy_notebooks
 from biaslab.figures.regenerate import list_notebooks
-from biaslab.parameters import bundled
 
 NAMES = sorted(path.name for path in bundled().glob("*.ipynb"))
 

@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import pytest
 
+from biaslab.core.parameters import types_of
 from biaslab.figures import list_notebooks
-from biaslab.parameters import types_of
 from biaslab.probes import available
 
 NOTEBOOKS = {path.stem: path for path in list_notebooks()}

@@ -12,8 +12,8 @@ from typing import Literal
 import pandas as pd
 import pytest
 
-from biaslab.errors import InputError
-from biaslab.parameters import defaults, differing, folder_of, recorded, require_known, types_of
+from biaslab.core.errors import InputError
+from biaslab.core.parameters import defaults, differing, folder_of, recorded, require_known, types_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -86,7 +86,9 @@ def test_committed_clean_with_a_parameters_cell(path):
     assert {line.split(" = ")[0] for line in tagged.source.splitlines()} >= PARAMETERS
     assert notebook.metadata.kernelspec.name == "python3"
     assert sum(cell.source.count(f'bl.enter_project("{path.stem}")') for cell in cells) == 1
-    record = f"python -c \"from pathlib import Path; from biaslab.parameters import record; record(Path('{path}'))\""
+    record = (
+        f"python -c \"from pathlib import Path; from biaslab.core.parameters import record; record(Path('{path}'))\""
+    )
     assert recorded(path) == defaults(tagged.source), f"its metadata say what its parameters are: {record}"
 
 

@@ -9,9 +9,9 @@ from nbformat.v4 import new_code_cell, new_notebook
 from traitlets.config import Config
 
 import biaslab as bl
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
+from biaslab.core.parameters import bundled, defaults, differing, folder_of, parameters_cell, record, recorded
 from biaslab.figures import regenerate
-from biaslab.parameters import bundled, defaults, differing, folder_of, parameters_cell, record, recorded
 
 OWN = parameters_cell(bundled() / "position.ipynb")
 EDITED = OWN.replace("n_contexts = 20", "n_contexts = 4")

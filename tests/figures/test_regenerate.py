@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from biaslab.errors import InputError, NotebookError, StoreError
+from biaslab.core.errors import InputError, NotebookError, StoreError
+from biaslab.core.parameters import folder_of
 from biaslab.figures.regenerate import list_notebooks, regenerate
-from biaslab.parameters import folder_of
 from biaslab.store import Store
 
 PARAMETERS = """
@@ -110,7 +110,9 @@ def test_a_parameter_goes_to_the_notebooks_that_have_it():
 
 @pytest.mark.slow
 def test_a_failing_notebook_does_not_stop_the_others(capfd):
-    write_notebook("a_fails", "from biaslab.errors import InputError", "raise InputError('level', 95, 'a\\nnumber')")
+    write_notebook(
+        "a_fails", "from biaslab.core.errors import InputError", "raise InputError('level', 95, 'a\\nnumber')"
+    )
     write_notebook("b_lacks", "print(1)", parameters="store = ''\nout: str = ''")
     done = []
     with pytest.raises(NotebookError) as caught:

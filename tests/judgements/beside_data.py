@@ -3,7 +3,7 @@
 import warnings
 
 import biaslab as bl
-from biaslab.errors import MissingDataWarning
+from biaslab.core.errors import MissingDataWarning
 
 QUICK = bl.Resampling(n=100)
 

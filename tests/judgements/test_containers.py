@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 import biaslab as bl
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 
 PAIR = {"judge": "j", "question": 81, "A": "x", "B": "y", "judgment": "[[A]]"}
 LINE = json.dumps(PAIR).encode() + b"\n"

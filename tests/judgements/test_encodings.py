@@ -8,7 +8,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.cli import main
-from biaslab.judgements.encodings import decode
+from biaslab.logs.readers.encodings import decode
 
 SENTENCES = {
     "cp1252": "Größer, naïve – it’s the “café” answer",

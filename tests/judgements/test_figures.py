@@ -10,8 +10,8 @@ import pytest
 from studies import row_of
 
 import biaslab as bl
-from biaslab.errors import MissingDataWarning
-from biaslab.judgements.humans import with_humans
+from biaslab.core.errors import MissingDataWarning
+from biaslab.logs.readers.humans import with_humans
 from biaslab.stats.inference import Resampling
 
 QUICK = Resampling(n=100)

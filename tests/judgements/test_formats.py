@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.errors import InputError, MissingDependencyError, TrialsError
-from biaslab.judgements import available
-from biaslab.judgements.readings import bracketed
+from biaslab.core.errors import InputError, MissingDependencyError, TrialsError
+from biaslab.logs.readers import available
+from biaslab.logs.readers.readings import bracketed
 
 PAIR = {"judge": "j", "question": 81, "A": "x", "B": "y", "judgment": "Final verdict: [[A]]"}
 SCORE = {
@@ -273,7 +273,7 @@ def test_helps_of_llmbar_are_no_verdicts(tmp_path):
     assert trials.attrs["malformed"] == 0
 
 
-@pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")
+@pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 def test_ratings_of_llmbar_are_scores(tmp_path):
     broken = {"swap = False": {"winner": "2"}, "swap = True": {"winner": "1"}}
     tied = {"score_1": ["8", "stop"], "score_2": ["8", "stop"], **broken}
@@ -418,7 +418,7 @@ def test_store_exports(tmp_path, graded):
         np.testing.assert_allclose(other["value"], made[0]["value"])
 
 
-@pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")
+@pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 def test_saved_trials_come_back_with_their_conditions(tmp_path, graded):
     data = graded.head(3)
     probe = bl.probes.Position(attributes=["fluency"], n_pairs=3)

@@ -14,8 +14,8 @@ from functools import cache
 import pytest
 
 import biaslab as bl
-from biaslab.errors import BiaslabError
-from biaslab.judgements import read_judgements
+from biaslab.core.errors import BiaslabError
+from biaslab.logs.readers import read_judgements
 
 LOGS = (
     "summeval_judges/h2h_gpt35_both_orders.jsonl.gz",
@@ -228,7 +228,7 @@ def test_thousands_of_mutations(shared_data, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")
+@pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 def test_what_is_left_of_a_mutated_log_can_be_audited(shared_data, tmp_path):
     rng = random.Random(2)
     for number, (records, as_list) in enumerate(small_files(shared_data / "recorded")):
@@ -239,7 +239,7 @@ def test_what_is_left_of_a_mutated_log_can_be_audited(shared_data, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")
+@pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 def test_mutated_logs_through_a_mapping(tmp_path):
     """Paths, lists and names of values meet what they do not expect: a status or a line refused, never a crash."""
     mapping = {

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 import biaslab as bl
-from biaslab.errors import InputError
-from biaslab.judgements.expressions import parse_expression
-from biaslab.judgements.reshaping import Shape
-from biaslab.judgements.rows import Log, Rows
+from biaslab.core.errors import InputError
+from biaslab.logs.readers.expressions import parse_expression
+from biaslab.logs.readers.reshaping import Shape
+from biaslab.logs.readers.rows import Log, Rows
 
 GAMES = """
 explode = "games"

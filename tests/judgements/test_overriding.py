@@ -5,7 +5,7 @@ import json
 import pytest
 
 import biaslab as bl
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 
 PAIR = {"judge": "j", "question": 81, "A": "x", "B": "y", "judgment": "Final verdict: [[A]]", "decided": "y"}
 RATING = {

@@ -6,7 +6,7 @@ import math
 import pytest
 
 import biaslab as bl
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 
 GAME = {"judgment": {"judge_model": "some/judge", "response": "It is [[A>B]]."}, "decision": "A>B"}
 JUDGEBENCH = {

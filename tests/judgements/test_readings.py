@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.judgements.readings import bracketed, lettered, of_pairs
+from biaslab.logs.readers.readings import bracketed, lettered, of_pairs
 
 
 @pytest.mark.parametrize(

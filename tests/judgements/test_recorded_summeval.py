@@ -5,7 +5,7 @@ import json
 import pytest
 
 from biaslab.distill import examples
-from biaslab.judgements.recorded_summeval import find_summeval, recorded_scores
+from biaslab.logs.readers.recorded_summeval import find_summeval, recorded_scores
 
 TEXTS = {"M1": "The bridge was repaired.", "M2": "Repair bridge the town council."}
 SCORES = {"coherence": 5, "consistency": 4, "fluency": 3, "relevance": 2}

@@ -8,7 +8,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.cli import main
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, TrialsError
 
 PAIRS = pd.DataFrame(
     {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from biaslab.errors import JudgeError
+from biaslab.core.errors import JudgeError
 from biaslab.judges import ray_cluster
 
 CHATML = (

@@ -20,7 +20,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Choice, Completion, Likelihood, Reply
-from biaslab.errors import (
+from biaslab.core.errors import (
     BudgetExceededError,
     InputError,
     ModelChangedWarning,
@@ -537,7 +537,7 @@ import sys
 from pathlib import Path
 import biaslab as bl
 from biaslab.core import Completion
-from biaslab.errors import StoreError
+from biaslab.core.errors import StoreError
 from biaslab.judges.api import ApiJudge, Patience
 folder = Path(sys.argv[2])
 requests = [Completion(f"p {n} " + "x" * 5000) for n in range(2000)]

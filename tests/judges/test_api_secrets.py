@@ -15,7 +15,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Completion
-from biaslab.errors import InputError, ServerError
+from biaslab.core.errors import InputError, ServerError
 from biaslab.judges.api import ApiJudge, Patience
 
 FaultServer = runpy.run_path(str(Path(__file__).with_name("fault_server.py")))["FaultServer"]

@@ -15,7 +15,7 @@ import pytest
 import biaslab as bl
 from biaslab.cli import main
 from biaslab.core import Choice, Completion
-from biaslab.errors import MissingDataWarning, NearestDesignWarning, UnsupportedRequestError
+from biaslab.core.errors import MissingDataWarning, NearestDesignWarning, UnsupportedRequestError
 from biaslab.judges.loading import find_model, load_model
 from biaslab.probes import available
 
@@ -171,7 +171,7 @@ def test_every_probe_ends_in_estimates(served, short, tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")  # so small a model is not always read
+@pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")  # so small a model is not always read
 def test_a_card_ends_with_a_page(served, short, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     name = "api:{}@{}?max_tokens=6&max_concurrency=2".format(*served)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import biaslab as bl
 from biaslab.core import Choice, Completion, Likelihood, request_key
-from biaslab.errors import InputError, ServerError, UnsupportedRequestError
+from biaslab.core.errors import InputError, ServerError, UnsupportedRequestError
 from biaslab.judges.api.batch_jobs import BatchJobs
 from biaslab.judges.batch_api import export_batch, import_results, keys_of, read_keys
 

@@ -9,11 +9,11 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import KINDS, Choice, Completion, Judge, Likelihood, Score, Stoppable
-from biaslab.errors import UnsupportedRequestError
+from biaslab.core.errors import UnsupportedRequestError
 from biaslab.judges.api import ApiJudge, Patience
-from biaslab.judges.exported import ExportedJudge
-from biaslab.judges.recorded import RecordedJudge
 from biaslab.judges.sampled import Sampled
+from biaslab.logs.exported import ExportedJudge
+from biaslab.logs.recorded import RecordedJudge
 
 HERE = Path(__file__).parent
 FaultServer = runpy.run_path(str(HERE / "fault_server.py"))["FaultServer"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from biaslab.core import Choice, Likelihood, Message, as_messages
-from biaslab.errors import JudgeError
+from biaslab.core.errors import JudgeError
 from biaslab.judges.encoding import Encoder
 
 ATTACKS = [

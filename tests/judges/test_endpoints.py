@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 import biaslab as bl
 from biaslab.core import Completion, request_key
-from biaslab.errors import InputError, ModelChangedWarning, ServerError, UnreachableError
+from biaslab.core.errors import InputError, ModelChangedWarning, ServerError, UnreachableError
 from biaslab.judges.api import ApiJudge, Patience
 from biaslab.judges.api.credentials import Key
 from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from biaslab.core import Choice
-from biaslab.errors import InexactLabelsWarning, ServerError
+from biaslab.core.errors import InexactLabelsWarning, ServerError
 from biaslab.judges.api import ApiJudge, Patience
 from biaslab.judges.api.exact_labels import MOST_NAMED, ExactLabels
 from biaslab.judges.api.faults import Fault, NoAnswer

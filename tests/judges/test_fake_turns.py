@@ -8,9 +8,9 @@ from hypothesis import given, strategies as st
 
 from biaslab import prompts
 from biaslab.core import Message, as_messages
-from biaslab.edits import available
-from biaslab.edits.fake_turns import TURNS
 from biaslab.prompts.defences import SOURCES, defend, shield
+from biaslab.prompts.edits import available
+from biaslab.prompts.edits.fake_turns import TURNS
 
 CHATML = """\
 {% for m in messages %}<|im_start|>{{ m.role }}

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 import biaslab as bl
 from biaslab.cli import main
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.judges import available
 from biaslab.judges.api import ApiJudge
 from biaslab.judges.api.options import FIELDS, OPTIONS, make_judge, split_address

@@ -12,7 +12,7 @@ import pytest
 from safetensors import SafetensorError
 
 from biaslab.core import Choice
-from biaslab.errors import InputError, ModelLoadError
+from biaslab.core.errors import InputError, ModelLoadError
 from biaslab.judges import loading, unpacking
 from biaslab.judges.hub_model import refuse_served
 from biaslab.judges.local import LocalJudge
@@ -188,7 +188,7 @@ def test_a_dtype_that_is_not_allowed(dtype):
 @pytest.mark.slow
 def test_a_hub_name_offline_is_an_error_soon(tmp_path):
     code = (
-        "from biaslab.errors import ModelLoadError\nfrom biaslab.judges.local import LocalJudge\n"
+        "from biaslab.core.errors import ModelLoadError\nfrom biaslab.judges.local import LocalJudge\n"
         "try: LocalJudge('nobody/no-such-model')\nexcept ModelLoadError as error: print('refused:', error)"
     )
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
@@ -212,7 +212,7 @@ def test_a_hub_that_fails_is_asked_once(tmp_path):
             pass
 
     code = (
-        "from biaslab.errors import ModelLoadError\nfrom biaslab.judges.local import LocalJudge\n"
+        "from biaslab.core.errors import ModelLoadError\nfrom biaslab.judges.local import LocalJudge\n"
         "try: LocalJudge('nobody')\nexcept ModelLoadError as error: print(error)"
     )
     with HTTPServer(("127.0.0.1", 0), Hub) as hub:

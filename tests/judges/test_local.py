@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from biaslab.core import Choice, Completion, Judge, Likelihood, as_messages
-from biaslab.errors import JudgeError, OutOfMemoryError, PromptTooLongError
+from biaslab.core.errors import JudgeError, OutOfMemoryError, PromptTooLongError
 from biaslab.judges.local import LocalJudge
 from biaslab.store import Store
 

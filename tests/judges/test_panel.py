@@ -9,13 +9,13 @@ from hypothesis import given, strategies as st
 
 import biaslab as bl
 from biaslab.core import About, Choice, Completion, Likelihood, Reply, Score, Usage, request_key
-from biaslab.errors import BudgetExceededError, InputError, JudgeError, UnsupportedRequestError
+from biaslab.core.errors import BudgetExceededError, InputError, JudgeError, UnsupportedRequestError
+from biaslab.core.scales import find_scale
 from biaslab.judges.votes import DIVIDED, combine
-from biaslab.parsing import parse_choice, parse_score
-from biaslab.scales import find_scale
-from biaslab.spending.announcement import foresee
-from biaslab.spending.budget import budget_of
-from biaslab.spending.token_counts import count_tokens
+from biaslab.prompts.parsing import parse_choice, parse_score
+from biaslab.study.spending.announcement import foresee
+from biaslab.study.spending.budget import budget_of
+from biaslab.study.spending.token_counts import count_tokens
 
 PROBE = bl.probes.Position(["coherence"], [1])
 PAIR = About("c", ("x", "y"), ("one", "two"), ("coherence",), labels=("Summary A", "Summary B"))

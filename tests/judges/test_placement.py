@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from biaslab.core import Choice, Completion, Likelihood
-from biaslab.errors import InputError, MissingDependencyError, ModelLoadError
+from biaslab.core.errors import InputError, MissingDependencyError, ModelLoadError
 from biaslab.judges.batches import BatchScorer
 from biaslab.judges.local import LocalJudge
 from biaslab.judges.placement import choose_main_device, computing_devices, input_device, is_spread

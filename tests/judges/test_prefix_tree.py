@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from biaslab.core import Choice, Likelihood
-from biaslab.errors import OutOfMemoryError
+from biaslab.core.errors import OutOfMemoryError
 from biaslab.judges.batches import BatchScorer, Scored, TokenSet
 from biaslab.judges.prefix_tree import TreeScorer
 from biaslab.judges.scorers import choose_scorer

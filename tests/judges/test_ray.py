@@ -16,7 +16,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Completion, Encoding
-from biaslab.errors import InputError, PromptTooLongError
+from biaslab.core.errors import InputError, PromptTooLongError
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="replicas need Ray: pip install 'biaslab[ray]'")
 FaultServer = run_path(str(Path(__file__).with_name("fault_server.py")))["FaultServer"]
@@ -41,7 +41,7 @@ judge.close()
 UNREACHED = """
 import os, sys
 import biaslab as bl
-from biaslab.errors import UnreachableError
+from biaslab.core.errors import UnreachableError
 
 for os.environ["RAY_ADDRESS"] in sys.argv[1:]:
     try:

@@ -9,9 +9,9 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Choice, Completion, Likelihood
-from biaslab.errors import InputError, JudgeError, UnsupportedRequestError
-from biaslab.judges.exported import ExportedJudge
-from biaslab.judges.recorded import RecordedJudge
+from biaslab.core.errors import InputError, JudgeError, UnsupportedRequestError
+from biaslab.logs.exported import ExportedJudge
+from biaslab.logs.recorded import RecordedJudge
 
 ONE = {"attributes": ["coherence"], "templates": [1]}
 

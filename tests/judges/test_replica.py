@@ -5,9 +5,8 @@ import pickle
 import pytest
 
 import biaslab as bl
-from biaslab import errors
-from biaslab.core import Completion
-from biaslab.errors import InputError, JudgeError, OutOfMemoryError, PromptTooLongError, ServerError, StoreError
+from biaslab.core import Completion, errors
+from biaslab.core.errors import InputError, JudgeError, OutOfMemoryError, PromptTooLongError, ServerError, StoreError
 from biaslab.judges.replica import Replica
 
 REQUESTS = [Completion(f"Say {number}.") for number in range(6)]

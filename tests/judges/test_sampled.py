@@ -8,10 +8,10 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Choice, Completion, Likelihood, Reply, Usage, breadth_of
-from biaslab.errors import InputError, UnsupportedRequestError
+from biaslab.core.errors import InputError, UnsupportedRequestError
 from biaslab.judges.sampled import Sampled
-from biaslab.parsing import parse_choice
-from biaslab.spending.token_counts import count_tokens
+from biaslab.prompts.parsing import parse_choice
+from biaslab.study.spending.token_counts import count_tokens
 
 PROBE = bl.probes.Position(["coherence"], [1])
 

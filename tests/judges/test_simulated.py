@@ -10,7 +10,7 @@ from scipy import stats
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import Choice, Completion, Likelihood
-from biaslab.errors import InputError, JudgeError, UnsupportedRequestError
+from biaslab.core.errors import InputError, JudgeError, UnsupportedRequestError
 from biaslab.judges import available
 from biaslab.probes.position import Position
 

@@ -11,10 +11,10 @@ from scipy import stats
 import biaslab as bl
 from biaslab import prompts
 from biaslab.core import About, Choice, Completion, Messages, Trial
-from biaslab.errors import JudgeError, UnsupportedRequestError
-from biaslab.parsing import parse_score, parse_scores
-from biaslab.scales import SCALES, find_scale, scale_named, whole_numbers
-from biaslab.scoring.pointwise import about_scores, items
+from biaslab.core.errors import JudgeError, UnsupportedRequestError
+from biaslab.core.scales import SCALES, find_scale, scale_named, whole_numbers
+from biaslab.measures.scoring.pointwise import about_scores, items
+from biaslab.prompts.parsing import parse_score, parse_scores
 
 HUNDRED = find_scale("1-100")
 NAMES = ["coherence", "fluency", "relevance"]

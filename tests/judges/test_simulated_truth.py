@@ -12,12 +12,12 @@ from scipy import integrate, stats
 import biaslab as bl
 from biaslab import prompts
 from biaslab.core import Choice, Completion, Trial
-from biaslab.errors import InputError, MissingDataWarning
+from biaslab.core.errors import InputError, MissingDataWarning
+from biaslab.core.scales import find_scale
 from biaslab.judges.simulated.quadrature import normal_rule
+from biaslab.measures.ranking import pairs
+from biaslab.measures.scoring.pointwise import about_scores, items
 from biaslab.probes import position
-from biaslab.ranking import pairs
-from biaslab.scales import find_scale
-from biaslab.scoring.pointwise import about_scores, items
 from biaslab.stats import Estimate, Resampling
 
 METRICS = (

@@ -16,7 +16,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Choice
-from biaslab.errors import ServerError
+from biaslab.core.errors import ServerError
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent

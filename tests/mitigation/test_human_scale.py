@@ -10,8 +10,8 @@ from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import biaslab as bl
 from biaslab.calibration.population import construct_population
-from biaslab.errors import InputError, TrialsError
-from biaslab.mitigation import Case, HumanScale, human_scale, remedies
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.correct.mitigation import Case, HumanScale, human_scale, remedies
 
 PROBE = bl.probes.Verbosity(["coherence"])
 

@@ -9,8 +9,8 @@ from scipy.optimize import nnls
 
 import biaslab as bl
 from biaslab.calibration.population import construct_population
-from biaslab.errors import InputError, TrialsError
-from biaslab.mitigation import beside_members, learned_weights, pooled
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.correct.mitigation import beside_members, learned_weights, pooled
 
 POSITION = bl.probes.Position(["coherence"], [1])
 VERBOSITY = bl.probes.Verbosity(["coherence"])

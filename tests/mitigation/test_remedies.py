@@ -11,8 +11,8 @@ from scipy.special import expit
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import About, Choice
-from biaslab.errors import InputError, TrialsError
-from biaslab.mitigation import (
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.correct.mitigation import (
     Case,
     as_estimates,
     content_free_prior,

@@ -5,8 +5,8 @@ import re
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
-from biaslab.errors import InputError
-from biaslab.parsing import parse_choice
+from biaslab.core.errors import InputError
+from biaslab.prompts.parsing import parse_choice
 
 SUMMARIES = ("Summary A", "Summary B")
 LABELS = {

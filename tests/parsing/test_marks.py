@@ -5,8 +5,8 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Completion, Reply
-from biaslab.judgements.readings import lettered, of_pairs
-from biaslab.parsing import parse_choice
+from biaslab.logs.readers.readings import lettered, of_pairs
+from biaslab.prompts.parsing import parse_choice
 
 LABELS = ("Summary A", "Summary B")
 WITH_TIE = (*LABELS, "Tie")

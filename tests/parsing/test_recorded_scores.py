@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 
-from biaslab.parsing import parse_choice, parse_scores
-from biaslab.scales import find_scale, whole_numbers
+from biaslab.core.scales import find_scale, whole_numbers
+from biaslab.prompts.parsing import parse_choice, parse_scores
 
 FIVE, THREE = find_scale("1-5"), whole_numbers(1, 3)
 WORDS = {"one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0}

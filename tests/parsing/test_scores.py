@@ -7,8 +7,8 @@ import re
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from biaslab.parsing import parse_score, parse_scores
-from biaslab.scales import SCALES, find_scale, whole_numbers
+from biaslab.core.scales import SCALES, find_scale, whole_numbers
+from biaslab.prompts.parsing import parse_score, parse_scores
 
 FIVE, TEN, HUNDRED, WORDS = (find_scale(name) for name in ("1-5", "1-10", "1-100", "1-5 words"))
 FORMS = [

@@ -7,11 +7,11 @@ import pytest
 
 import biaslab as bl
 from biaslab.cli import main
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.judges.sampled import Sampled
-from biaslab.planning.flips import MANY, RATE, Flips, assumed_flips, flips_of
-from biaslab.planning.pilot import Spread, simulated_pilot, spread_of
-from biaslab.planning.study import plan
+from biaslab.study.planning.flips import MANY, RATE, Flips, assumed_flips, flips_of
+from biaslab.study.planning.pilot import Spread, simulated_pilot, spread_of
+from biaslab.study.planning.study import plan
 
 PROBE = bl.probes.Position(["coherence"], [1], resampling=bl.Resampling(n=100))
 

@@ -12,15 +12,15 @@ from scipy import stats
 
 import biaslab as bl
 from biaslab.core import Choice, Completion, Likelihood
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.judges.local import LocalJudge
-from biaslab.planning.pilot import CONTEXT_NOISE, NOISE, Spread, simulated_pilot, spread_of
-from biaslab.planning.study import plan
 from biaslab.probes.comparative import Comparative
 from biaslab.probes.position import Position
-from biaslab.spending.cost import measure, unanswered
-from biaslab.spending.token_counts import count_tokens
 from biaslab.stats import Ratio
+from biaslab.study.planning.pilot import CONTEXT_NOISE, NOISE, Spread, simulated_pilot, spread_of
+from biaslab.study.planning.study import plan
+from biaslab.study.spending.cost import measure, unanswered
+from biaslab.study.spending.token_counts import count_tokens
 
 PROBE = Position(["coherence"], [1], resampling=bl.Resampling(n=100))
 SPREADS = st.builds(Spread, st.floats(0.01, 1), st.floats(0.05, 1), st.just(""))

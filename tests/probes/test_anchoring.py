@@ -10,9 +10,9 @@ from studies import row_of, run
 
 import biaslab as bl
 from biaslab.core import Choice
-from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.core.scales import find_scale
 from biaslab.probes.anchoring import Anchoring
-from biaslab.scales import find_scale
 
 TWO = ("coherence", "fluency")
 

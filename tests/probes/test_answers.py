@@ -7,14 +7,14 @@ from studies import row_of
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import Choice, Completion
-from biaslab.errors import MissingDataWarning
+from biaslab.core.errors import MissingDataWarning
+from biaslab.core.scales import find_scale
 from biaslab.judges.sampled import Sampled
 from biaslab.probes._answers import Answers
 from biaslab.probes.consistency import Consistency
 from biaslab.probes.score_distribution import ScoreDistribution
 from biaslab.probes.source import Source
 from biaslab.probes.sweep import Sweep
-from biaslab.scales import find_scale
 
 K = 3
 ONE = {"attributes": ["coherence"]}

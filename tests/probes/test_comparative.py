@@ -8,7 +8,7 @@ from scipy.stats import kendalltau, spearmanr
 
 import biaslab as bl
 from biaslab.core import Choice
-from biaslab.errors import BudgetExceededError, InputError, MissingDataWarning
+from biaslab.core.errors import BudgetExceededError, InputError, MissingDataWarning
 from biaslab.probes.comparative import Comparative
 from biaslab.probes.position import Position
 

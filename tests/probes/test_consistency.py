@@ -11,7 +11,7 @@ from studies import row_of, run
 
 import biaslab as bl
 from biaslab.calibration.population import construct_population
-from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.probes.consistency import Consistency
 
 ONE = {"attributes": ["coherence"], "scales": ["1-5"]}

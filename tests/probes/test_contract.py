@@ -13,7 +13,7 @@ import pytest
 import biaslab as bl
 from biaslab.calibration.population import population_for
 from biaslab.core import STATUSES, Probe
-from biaslab.errors import BiaslabError, InputError, MissingDataWarning
+from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning
 from biaslab.probes import available, find_metric, find_probe
 from biaslab.stats.frame import LEADING, TRAILING
 

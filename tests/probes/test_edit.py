@@ -10,11 +10,11 @@ from studies import row_of, run
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import Choice, Completion
-from biaslab.edits import Edit as Change, find_edit
-from biaslab.errors import InputError, MissingDataWarning, NearestDesignWarning
+from biaslab.core.errors import InputError, MissingDataWarning, NearestDesignWarning
 from biaslab.probes.edit import Edit
 from biaslab.probes.position import Position
 from biaslab.probes.verbosity import Verbosity
+from biaslab.prompts.edits import Edit as Change, find_edit
 
 ONE = {"attributes": ["coherence"], "edits": ["authority"]}
 HEADING = Change("label", lambda text: "revised version", place="heading")

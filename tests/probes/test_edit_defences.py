@@ -4,10 +4,10 @@ import pytest
 from studies import row_of
 
 import biaslab as bl
-from biaslab.edits import Edit as Change
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.probes.edit import Edit
 from biaslab.prompts.defences import shield
+from biaslab.prompts.edits import Edit as Change
 
 ATTACKS = ["injection", "injection_completed"]
 ALL = ["none", "delimiters", "quoting", "reminder", "two_step"]

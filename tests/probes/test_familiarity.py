@@ -15,7 +15,7 @@ from studies import row_of
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import Choice, Completion, Likelihood, Reply, Trial
-from biaslab.errors import InputError, MissingDataWarning, TrialsError, UnsupportedRequestError
+from biaslab.core.errors import InputError, MissingDataWarning, TrialsError, UnsupportedRequestError
 from biaslab.probes.familiarity import Familiarity, log_perplexities
 
 FAST = bl.Resampling(n=200)

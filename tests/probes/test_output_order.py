@@ -10,12 +10,12 @@ import pytest
 from studies import row_of, run
 
 import biaslab as bl
-from biaslab import published
+from biaslab.atlas import published
 from biaslab.core import Reply
-from biaslab.errors import InputError, MissingDataWarning, TrialsError
-from biaslab.parsing import parse_score
+from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.core.scales import whole_numbers
 from biaslab.probes.output_order import OutputOrder
-from biaslab.scales import whole_numbers
+from biaslab.prompts.parsing import parse_score
 
 ONE = {"attributes": ["coherence"], "forms": ["ex"], "rules": [True]}
 

@@ -12,12 +12,12 @@ from studies import row_of, run
 
 import biaslab as bl
 from biaslab.core import Reply
-from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.judges.sampled import Sampled
-from biaslab.parsing import parse_choice
+from biaslab.measures.ranking.pairs import both_orders
 from biaslab.probes import position
 from biaslab.probes.position import Position
-from biaslab.ranking.pairs import both_orders
+from biaslab.prompts.parsing import parse_choice
 
 
 def estimate_of(estimates, metric, **cell):

@@ -8,10 +8,10 @@ from studies import row_of, run
 
 import biaslab as bl
 from biaslab.calibration.population import construct_population
-from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.judges.sampled import Sampled
+from biaslab.measures.scoring import GEval, Rating, agreement, scores
 from biaslab.probes.recipe import Recipe
-from biaslab.scoring import GEval, Rating, agreement, scores
 
 ONE = {"attributes": ["coherence"]}
 NARROW = {"levels": ["context"], "coefficients": ["spearman"]}

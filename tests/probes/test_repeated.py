@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from biaslab.errors import SharedRequestsWarning
+from biaslab.core.errors import SharedRequestsWarning
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MADE = runpy.run_path(str(GOLDEN / "make.py"))
@@ -23,7 +23,7 @@ DRAWN = {"sweep": {"agreement", "cot_shift", "temperature_shift"}, "score_distri
 STUDIES = sorted(set(MADE["STUDIES"]) - {"comparative_symmetric"})
 QUICK = {"comparative", "position_text", "recipe_text", "source_text", "verbosity"}
 
-pytestmark = pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 
 
 @pytest.mark.parametrize("study", [pytest.param(s, marks=[] if s in QUICK else pytest.mark.slow) for s in STUDIES])

@@ -11,9 +11,9 @@ from studies import row_of, run
 
 import biaslab as bl
 from biaslab.calibration.population import construct_population
-from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.core.scales import SCALES, find_scale
 from biaslab.probes.score_distribution import ScoreDistribution
-from biaslab.scales import SCALES, find_scale
 from biaslab.stats.correlation import correlation
 from biaslab.stats.distribution import describe_distribution
 from biaslab.stats.labels import agreement_within, draw_means

@@ -14,7 +14,7 @@ from studies import row_of, run
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import Choice, Completion, Likelihood
-from biaslab.errors import InputError, MissingDataWarning
+from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.probes.position import Position
 from biaslab.probes.self_preference import SelfPreference
 from biaslab.probes.verbosity import Verbosity

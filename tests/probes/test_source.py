@@ -7,9 +7,9 @@ from scipy import stats
 from studies import row_of, run
 
 import biaslab as bl
-from biaslab import published
+from biaslab.atlas import published
 from biaslab.calibration.population import construct_population
-from biaslab.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.probes.source import Source
 
 ONE = {"attributes": ["coherence"]}

@@ -15,11 +15,11 @@ from studies import row_of, run
 
 import biaslab as bl
 from biaslab.calibration.population import construct_population
-from biaslab.errors import InputError, MissingDataWarning, TrialsError
-from biaslab.parsing import parse_score
+from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.core.scales import find_scale
 from biaslab.probes._second_step import answered
 from biaslab.probes.sweep import Sweep
-from biaslab.scales import find_scale
+from biaslab.prompts.parsing import parse_score
 from biaslab.stats.reliability import estimate_alpha
 
 

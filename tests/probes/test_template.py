@@ -14,7 +14,7 @@ from studies import row_of, run
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import Choice, Completion, request_key
-from biaslab.errors import InputError, MissingDataWarning
+from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.probes._prompt_variance import OF_PAIRS, OF_SCORES
 from biaslab.probes.template import Template
 from biaslab.prompts.variants import FACTORS

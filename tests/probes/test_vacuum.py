@@ -9,7 +9,7 @@ from studies import row_of, run
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import Choice, Completion
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.probes.vacuum import NOTHINGS, Vacuum
 
 FAST = bl.Resampling(n=200)

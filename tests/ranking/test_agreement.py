@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import biaslab as bl
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.measures.ranking import agreement, agreement_by_budget, compare_remedies, rank, self_consistency
+from biaslab.measures.ranking.measures import spearman_by_context
 from biaslab.probes.comparative import Comparative
 from biaslab.probes.position import Position
-from biaslab.ranking import agreement, agreement_by_budget, compare_remedies, rank, self_consistency
-from biaslab.ranking.measures import spearman_by_context
 from biaslab.stats.correlation import context_correlations
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.frame import LEADING, TRAILING

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import biaslab as bl
-from biaslab.errors import InputError, TrialsError
-from biaslab.ranking import Comparisons, comparisons_of
-from biaslab.ranking.comparisons import read_trials
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.measures.ranking import Comparisons, comparisons_of
+from biaslab.measures.ranking.comparisons import read_trials
 
 COLUMNS = ["context_id", "candidate_id", "opponent_id", "value", "status"]
 NAN = float("nan")

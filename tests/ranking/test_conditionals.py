@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from biaslab.errors import InputError
-from biaslab.ranking import Comparisons, Conditionals, decode, fit_conditionals, most_likely_ranking, select
-from biaslab.ranking.measures import spearman_by_context
+from biaslab.core.errors import InputError
+from biaslab.measures.ranking import Comparisons, Conditionals, decode, fit_conditionals, most_likely_ranking, select
+from biaslab.measures.ranking.measures import spearman_by_context
 
 
 def decided(contexts, n, better, worse, budget=None, seed=0):

@@ -8,8 +8,8 @@ import pytest
 from scipy.special import expit
 
 import biaslab as bl
-from biaslab.errors import InputError
-from biaslab.ranking import comparisons_of, content_free, dark_log_odds, debias
+from biaslab.core.errors import InputError
+from biaslab.measures.ranking import comparisons_of, content_free, dark_log_odds, debias
 
 
 def same(p, **more):

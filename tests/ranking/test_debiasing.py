@@ -10,8 +10,8 @@ from scipy.special import expit, logit
 from scipy.stats import spearmanr
 
 import biaslab as bl
-from biaslab.errors import InputError
-from biaslab.ranking import (
+from biaslab.core.errors import InputError
+from biaslab.measures.ranking import (
     DEBIASINGS,
     Comparisons,
     Reweighting,
@@ -25,7 +25,7 @@ from biaslab.ranking import (
     fit_uniform_prior,
     select,
 )
-from biaslab.ranking.measures import spearman_by_context
+from biaslab.measures.ranking.measures import spearman_by_context
 
 FITTED = tuple(name for name in DEBIASINGS if name not in ("none", "swap-average"))
 

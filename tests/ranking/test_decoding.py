@@ -13,8 +13,8 @@ from scipy.special import expit
 from scipy.stats import spearmanr
 
 import biaslab as bl
-from biaslab.errors import InputError
-from biaslab.ranking import (
+from biaslab.core.errors import InputError
+from biaslab.measures.ranking import (
     Comparisons,
     decode,
     fit_bradley_terry,
@@ -24,7 +24,7 @@ from biaslab.ranking import (
     ranks,
     select,
 )
-from biaslab.ranking.bradley_terry import is_connected
+from biaslab.measures.ranking.bradley_terry import is_connected
 
 # Comparisons and results that evalica 0.4 tests itself against (its files food.csv, simple.csv and *-golden.csv).
 FOOD = """Pizza Sushi 1|Burger Pasta 0|Tacos Pizza 1|Sushi Tacos 0|Burger Pizza 1|Pasta Sushi 0|Tacos Burger 1

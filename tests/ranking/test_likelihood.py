@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from biaslab.errors import InputError
-from biaslab.ranking import Comparisons, decode, most_likely_ranking, select
+from biaslab.core.errors import InputError
+from biaslab.measures.ranking import Comparisons, decode, most_likely_ranking, select
 
 
 def draw(n, seed, noise=1.5, hard=False, budget=None):

@@ -6,7 +6,7 @@ import pytest
 from scipy.special import expit
 from statsmodels.stats.contingency_tables import StratifiedTable
 
-from biaslab.ranking.order_odds import first_position_log_odds
+from biaslab.measures.ranking.order_odds import first_position_log_odds
 from biaslab.stats import Resampling
 
 

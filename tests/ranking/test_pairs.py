@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
 
-from biaslab.errors import MissingDataWarning, TrialsError
-from biaslab.ranking.pairs import (
+from biaslab.core.errors import MissingDataWarning, TrialsError
+from biaslab.measures.ranking.pairs import (
     both_orders,
     comparative_accuracy,
     decisions,

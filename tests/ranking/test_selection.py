@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy.stats import norm, spearmanr
 
-from biaslab.errors import InputError
-from biaslab.ranking import Comparisons, fit_bradley_terry, most_informative, select, select_adaptively
-from biaslab.ranking.selection import STRATEGIES
+from biaslab.core.errors import InputError
+from biaslab.measures.ranking import Comparisons, fit_bradley_terry, most_informative, select, select_adaptively
+from biaslab.measures.ranking.selection import STRATEGIES
 
 DRAWN = ("random", "no-repeat", "symmetric")
 

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from biaslab.measures.ranking import pairs
+from biaslab.measures.ranking.worst_cases import note_missing_pairs, worst_cases
 from biaslab.probes import find_probe
-from biaslab.ranking import pairs
-from biaslab.ranking.worst_cases import note_missing_pairs, worst_cases
 from biaslab.stats import Resampling
 
 COLUMNS = ["context_id", "candidate_id", "opponent_id", "human_gap", "value"]
-pytestmark = pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 
 
 def trials_of(rows):

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import biaslab as bl
 from biaslab.cli import app
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.report import Limit, check_limits
 from biaslab.report.limits import exit_code, to_junit
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from biaslab import report
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.report.macros import macro_name
 
 LINE = re.compile(r"\\newcommand\{\\([A-Za-z]+)\}\{(.*)\}")

@@ -5,7 +5,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.cli import main
-from biaslab.errors import TrialsError
+from biaslab.core.errors import TrialsError
 from biaslab.report import page, verdicts
 
 WIDE = 10_000  # letters of a line: nothing is wrapped

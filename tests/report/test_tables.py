@@ -10,7 +10,7 @@ from jinja2 import Environment
 
 import biaslab as bl
 from biaslab import report
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.report.wording import number, tex
 
 GOLDEN = r"""% biaslab VERSION

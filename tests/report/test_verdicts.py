@@ -7,7 +7,7 @@ import pytest
 
 from biaslab import report
 from biaslab.core import Metric
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.probes import available, find_metric, is_primary
 from biaslab.stats import adjust_families
 

@@ -11,12 +11,12 @@ import pytest
 from scipy import stats
 
 import biaslab as bl
-from biaslab.datasets.schema import CANDIDATE_COLUMNS
-from biaslab.errors import InputError, MissingDataWarning, TrialsError
-from biaslab.parsing import parse_scores
-from biaslab.scales import find_scale
-from biaslab.scoring import agreement, agreement_difference, scores
-from biaslab.scoring.agreement import with_human
+from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.core.scales import find_scale
+from biaslab.core.schema import CANDIDATE_COLUMNS
+from biaslab.measures.scoring import agreement, agreement_difference, scores
+from biaslab.measures.scoring.agreement import with_human
+from biaslab.prompts.parsing import parse_scores
 
 HUMAN = {"a": [1, 2, 3], "b": [5, 2, 1], "c": [1, 1, 2]}
 GIVEN = {"a": [1, 3, 2], "b": [3, 3, 1], "c": [5, 4, 6]}

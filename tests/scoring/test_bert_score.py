@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from biaslab.errors import InputError, ModelLoadError
-from biaslab.scoring import bert_scores, load_encoder
-from biaslab.scoring.bert_score import _rarity, match
-from biaslab.scoring.encoder import Encoder
+from biaslab.core.errors import InputError, ModelLoadError
+from biaslab.measures.scoring import bert_scores, load_encoder
+from biaslab.measures.scoring.bert_score import _rarity, match
+from biaslab.measures.scoring.encoder import Encoder
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "sat", "on", "mat", "dog", ".", "a", "ran"]
 SIZES = {"vocab_size": len(WORDS), "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}

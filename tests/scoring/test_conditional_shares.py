@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.errors import InputError
-from biaslab.scoring import conditional_shares
+from biaslab.core.errors import InputError
+from biaslab.measures.scoring import conditional_shares
 
 
 def test_shares_are_those_that_one_counts_and_add_up_to_one():

@@ -12,9 +12,9 @@ from hypothesis import given, strategies as st
 import biaslab as bl
 from biaslab import prompts
 from biaslab.core import Choice, Completion, Reply, Score, Trial
-from biaslab.errors import InputError
-from biaslab.scales import SCALES, find_scale
-from biaslab.scoring.pointwise import (
+from biaslab.core.errors import InputError
+from biaslab.core.scales import SCALES, find_scale
+from biaslab.measures.scoring.pointwise import (
     Asking,
     Question,
     items,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 import biaslab as bl
-from biaslab.datasets.schema import CANDIDATE_COLUMNS
-from biaslab.errors import InputError
-from biaslab.scoring import reference_scores
-from biaslab.scoring.reference import _score, compared_with
+from biaslab.core.errors import InputError
+from biaslab.core.schema import CANDIDATE_COLUMNS
+from biaslab.measures.scoring import reference_scores
+from biaslab.measures.scoring.reference import _score, compared_with
 
 WORDS = st.lists(st.sampled_from(["rain", "fell", "snow", "on", "roof"]), min_size=1, max_size=8).map(" ".join)
 

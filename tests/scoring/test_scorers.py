@@ -10,9 +10,9 @@ from hypothesis import given, strategies as st
 import biaslab as bl
 from biaslab import prompts
 from biaslab.core import Choice, Completion, Likelihood, Reply
-from biaslab.errors import InputError, TrialsError
-from biaslab.scales import find_scale
-from biaslab.scoring import GEval, GPTScore, PromptScoring, Rating, scores
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.scales import find_scale
+from biaslab.measures.scoring import GEval, GPTScore, PromptScoring, Rating, scores
 
 ONE = ["coherence"]
 SCORERS = {

@@ -5,9 +5,9 @@ import pytest
 import biaslab as bl
 from biaslab import prompts
 from biaslab.core import Choice, Completion, Reply, Usage
-from biaslab.errors import InputError, TrialsError
-from biaslab.scoring import GEval, Rating, StepWriting, written_steps
-from biaslab.scoring.step_writing import parse_steps
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.measures.scoring import GEval, Rating, StepWriting, written_steps
+from biaslab.measures.scoring.step_writing import parse_steps
 
 
 class Writer:

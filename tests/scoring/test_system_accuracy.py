@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.errors import TrialsError
-from biaslab.scoring import system_accuracy
-from biaslab.scoring.scored import scored
+from biaslab.core.errors import TrialsError
+from biaslab.measures.scoring import system_accuracy
+from biaslab.measures.scoring.scored import scored
 
 QUICK = bl.Resampling(n=200)
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.stats import Ratio, Resampling, average_over, estimate_rows, estimates_frame
 
 CELL = {"judge": "j", "dataset": "d"}

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from biaslab.errors import InputError, MissingDataWarning
+from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.stats.blocks import number_items, side_by_side, whole_blocks
 
 LEVELS = ("a", "b", "c")

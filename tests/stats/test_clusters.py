@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from biaslab.errors import InputError, SharedRequestsWarning
+from biaslab.core.errors import InputError, SharedRequestsWarning
 from biaslab.stats import (
     Ratio,
     Resampling,

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.stats import Crossed, Resampling, fit_components, spread_of_means
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 from statsmodels.sandbox.regression.gmm import IV2SLS
 
-from biaslab.errors import TrialsError
+from biaslab.core.errors import TrialsError
 from biaslab.stats import correlation_difference, linear_model
 from biaslab.stats.attenuation import disattenuated_difference
 from biaslab.stats.errors_in_variables import slope_at_equal

@@ -12,7 +12,7 @@ from hypothesis import assume, given, strategies as st
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.stats.attenuation import disattenuated_difference
 from biaslab.stats.correlation import correlation
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from scipy.stats import norm
 from statsmodels.stats.multitest import multipletests
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.stats import adjust, adjust_families, corrected, estimates_frame
 
 P = st.floats(0, 1)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.stats import adjust
 from biaslab.stats.frame import LEADING, TRAILING, estimate_rows, estimates_frame
 from biaslab.stats.inference import Resampling

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.stats.distribution import describe_distribution
 from biaslab.stats.heaping import myers_estimate, myers_sums, whipple_sums
 from biaslab.stats.inference import Resampling

@@ -6,7 +6,7 @@ from hypothesis import assume, given, strategies as st
 from scipy import optimize, stats
 from statsmodels.stats.proportion import proportion_confint
 
-from biaslab.ranking import pairs
+from biaslab.measures.ranking import pairs
 from biaslab.stats.inference import Resampling
 from biaslab.stats.inversion import Excess, RatioTest
 from biaslab.stats.ratio import Ratio

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
 
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.correlation import correlation
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.inference import Resampling, draw_weights

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.stats.labels import tempered
 
 LOGPROBS = st.lists(st.floats(-30, 0), min_size=2, max_size=10)

@@ -7,7 +7,7 @@ import pytest
 from biaslab.stats import Ratio, Resampling, completed, shift_extremes, whole_blocks
 from biaslab.stats.missing import missing_by_condition, note_missing
 
-pytestmark = pytest.mark.filterwarnings("ignore::biaslab.errors.MissingDataWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 
 
 def scores(seed=0, contexts=20, lost=0.2):

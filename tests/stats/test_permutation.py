@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.stats.permutation import patterns, sign_flip, swap_test
 
 rng = np.random.default_rng(3)

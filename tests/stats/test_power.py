@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 from statsmodels.stats.power import TTestPower
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.stats.permutation import sign_flip
 from biaslab.stats.power import expected_power
 from biaslab.stats.t_inference import detectable_effect

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.stats.inference import Resampling, in_order
 from biaslab.stats.permutation import sign_flip
 from biaslab.stats.ratio import Ratio, sum_by_context

@@ -7,7 +7,7 @@ import statsmodels.formula.api as smf
 from hypothesis import given, strategies as st
 from scipy import stats
 
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.regression import linear_model
 
 

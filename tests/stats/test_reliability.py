@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from scipy import stats
 
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.correlation import correlation
 from biaslab.stats.inference import Resampling
 from biaslab.stats.reliability import estimate_alpha, krippendorff_alpha

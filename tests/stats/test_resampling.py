@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.stats.inference import Resampling, draw_weights
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from biaslab.core import Choice, Completion, Likelihood, Message, Reply, Request, Score, Usage, request_key
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.store import Store
 from biaslab.store.codec import reply_from_json, reply_to_json
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from biaslab.core import Completion, Reply, Request, Usage, request_key
-from biaslab.errors import StoreError
+from biaslab.core.errors import StoreError
 from biaslab.store import Store
 from biaslab.store.codec import reply_to_json
 

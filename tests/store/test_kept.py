@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.store.kept import kept
 
 TABLE = pd.DataFrame({"text": ['a,\n"b"', "NA"], "value": [0.1 + 0.2, float("nan")], "n": [1, 2]})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from biaslab.core import Completion, Reply, request_key
-from biaslab.errors import CorruptStoreError, ForeignStoreError, StoreError
+from biaslab.core.errors import CorruptStoreError, ForeignStoreError, StoreError
 from biaslab.store import Store
 from biaslab.store.migrations import APPLICATION_ID, SCHEMA_VERSION, log_of
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from biaslab.cli.store import app
 from biaslab.core import Choice, Completion, Reply, Usage, request_key
-from biaslab.errors import CorruptStoreError, ForeignStoreError, InputError, StoreError
+from biaslab.core.errors import CorruptStoreError, ForeignStoreError, InputError, StoreError
 from biaslab.store import Store
 from biaslab.store.merging import Merged, merge_stores
 

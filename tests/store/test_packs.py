@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from biaslab.core import Completion, Packing, Reply, Request, Usage, packs_of, request_key
-from biaslab.errors import JudgeError, StoreError
+from biaslab.core.errors import JudgeError, StoreError
 from biaslab.judges.panel_of_judges import Panel
 from biaslab.judges.sampled import Sampled
 from biaslab.store import Store

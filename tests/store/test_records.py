@@ -15,7 +15,7 @@ from biaslab.core import (
     request_from_fields,
     request_key,
 )  # fmt: skip
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.store import Store
 
 REQUESTS = [

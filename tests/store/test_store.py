@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from biaslab.core import Choice, Completion, Judge, Likelihood, Reply, Request, Usage, request_fields, request_key
-from biaslab.errors import InputError, JudgeError
+from biaslab.core.errors import InputError, JudgeError
 from biaslab.store import Store
 from biaslab.store.codec import reply_from_json
 from biaslab.store.tally import PROCESS, Tally

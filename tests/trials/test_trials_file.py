@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.probes.position import Position
-from biaslab.trials import TrialsFile
+from biaslab.store.trials import TrialsFile
 
 PROBE = Position(["coherence", "fluency"], [1])
 
@@ -19,8 +19,8 @@ def trials(graded):
 
 @pytest.fixture
 def file(graded, tmp_path, monkeypatch):
-    monkeypatch.setattr("biaslab.trials.writing._ROWS", 100)  # several row groups
-    monkeypatch.setattr("biaslab.collecting.windows.SIZE", 50)
+    monkeypatch.setattr("biaslab.store.trials.writing._ROWS", 100)  # several row groups
+    monkeypatch.setattr("biaslab.study.collecting.windows.SIZE", 50)
     judge = bl.SimulatedJudge(graded, position=0.5, noise=1, refusal=0.01)
     return bl.collect(PROBE, judge, graded, progress=False, out=tmp_path / "trials.parquet")
 

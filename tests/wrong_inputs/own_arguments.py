@@ -5,7 +5,7 @@ import pandas as pd
 from small_world import case, empty, likelihoods, rated, reward, settings, value
 
 import biaslab as bl
-from biaslab.planning.pilot import Spread
+from biaslab.study.planning.pilot import Spread
 
 WAYS = {"texts": lambda w: w.many.assign(reward=w.many["one"]), "measures": value(["one"])}
 #: By function and parameter, where that says more than the name of the parameter.

@@ -6,7 +6,7 @@ from small_world import value
 from statistics_arguments import CROSSED, OF_STATISTICS, PAIR
 
 import biaslab as bl
-from biaslab.scales import find_scale
+from biaslab.core.scales import find_scale
 
 #: What cannot be called cheaply, and why. A name stands for the class and its methods.
 LEFT_OUT = {

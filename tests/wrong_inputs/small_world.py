@@ -9,8 +9,8 @@ import pandas as pd
 
 import biaslab as bl
 from biaslab.distill.examples import examples
+from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base.probe import Cell
-from biaslab.scoring.pointwise import Item
 from biaslab.stats import Ratio
 
 

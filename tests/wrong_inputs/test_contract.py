@@ -1,6 +1,6 @@
 """Every public function, with every argument replaced by what people hand over by mistake.
 
-What escapes is an error of `biaslab.errors` that says what is allowed; or the call is valid all the same.
+What escapes is an error of `biaslab.core.errors` that says what is allowed; or the call is valid all the same.
 """
 
 import inspect
@@ -17,7 +17,7 @@ from public_interface import SUBMODULES, parameters, public, room_of
 from right_arguments import LEFT_OUT, given, instance
 from small_world import World
 
-from biaslab.errors import BiaslabError, InputError
+from biaslab.core.errors import BiaslabError, InputError
 
 ROOMS = ("biaslab", *SUBMODULES)
 COUNTS = Counter()

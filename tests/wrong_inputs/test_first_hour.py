@@ -8,9 +8,9 @@ import pytest
 
 import biaslab as bl
 from biaslab.cli import main
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
+from biaslab.core.parameters import require_known
 from biaslab.figures.regenerate import regenerate
-from biaslab.parameters import require_known
 from biaslab.store.tally import PROCESS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,10 +7,10 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Choice
+from biaslab.core.errors import InputError, JudgeError, MissingDependencyError, TrialsError
+from biaslab.core.parameters import parameters_cell, require_known
 from biaslab.core.received import received
-from biaslab.errors import InputError, JudgeError, MissingDependencyError, TrialsError
 from biaslab.judges import loading
-from biaslab.parameters import parameters_cell, require_known
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = bl.Reply(logprobs=(math.log(0.6), math.log(0.4)))

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from biaslab.checked import checked
-from biaslab.checks import require_one_of
 from biaslab.core import (
     LIMITS,
     PRICES,
@@ -23,12 +21,15 @@ from biaslab.core import (
     Request,
     require_kinds,
 )
-from biaslab.errors import (
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import (
     InexactLabelsWarning,
     ModelChangedWarning,
     ServerError,
     UnsupportedRequestError,
 )
+from biaslab.core.output import count
 from biaslab.judges.api import faults
 from biaslab.judges.api.arguments import PREFILLS, check_settings, check_spending, settings
 from biaslab.judges.api.connection import Connection, open_client, shut
@@ -37,7 +38,6 @@ from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.runner import Answers, Bursts, Loop, Patience
 from biaslab.judges.api.wire import Wire, check, declined, prefix_order
-from biaslab.output import count
 
 if TYPE_CHECKING:
     import openai

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from biaslab.checks import did_you_mean, require_one_of, require_whole
 from biaslab.core import canonical_json
-from biaslab.errors import InputError
+from biaslab.core.checks import did_you_mean, require_one_of, require_whole
+from biaslab.core.errors import InputError
 from biaslab.judges.api.wire import Wire
 
 #: What makes servers go on with a last message of the assistant, by their names.

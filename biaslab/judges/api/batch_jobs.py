@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from biaslab.errors import InputError, ServerError
+from biaslab.core.errors import InputError, ServerError
 from biaslab.judges.api.credentials import Address, Key
 from biaslab.judges.api.faults import message_of, of_connection
 from biaslab.judges.batch_api import read_keys, write_whole

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-from biaslab.errors import InputError, ServerError
+from biaslab.core.errors import InputError, ServerError
 
 OPENAI = "https://api.openai.com/v1"
 HIDDEN = "***"

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from biaslab.core import Request
-from biaslab.errors import InputError, ServerError
+from biaslab.core.errors import InputError, ServerError
 from biaslab.judges.api.credentials import Address, Key
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.faults import Fault

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from biaslab.core import Choice, Reply, Usage
-from biaslab.errors import JudgeError
+from biaslab.core.errors import JudgeError
 from biaslab.judges.api.faults import Fault, NoAnswer
 from biaslab.judges.api.label_trie import LabelTrie, Path
 from biaslab.judges.api.wire import CHAT, IMPOSSIBLE, PLAIN, Wire, level_of, model_of, usage_of

@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from biaslab.core import Choice, Likelihood, Request
-from biaslab.errors import PromptTooLongError, ServerError, UnsupportedRequestError
+from biaslab.core.errors import PromptTooLongError, ServerError, UnsupportedRequestError
 
 SAMPLED = "wrap the judge as Sampled(judge, k), which asks k times for text and counts (Liusie et al. 2024, Eq. 5)"
 _AGAIN = frozenset({408, 409, 425, 429})

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
-from biaslab.checks import did_you_mean
-from biaslab.errors import InputError
+from biaslab.core.checks import did_you_mean
+from biaslab.core.errors import InputError
 from biaslab.judges.api import ApiJudge, Patience
 
 #: Keyword arguments of `biaslab.ApiJudge` that text can give, with what each is.

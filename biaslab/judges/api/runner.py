@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from biaslab.core import Reply, Request
-from biaslab.errors import JudgeError, ServerError, UnreachableError
+from biaslab.core.errors import JudgeError, ServerError, UnreachableError
 from biaslab.judges.api.endpoints import Endpoint, Endpoints
 from biaslab.judges.api.faults import Fault
 

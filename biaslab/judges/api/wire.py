@@ -11,7 +11,7 @@ from itertools import accumulate, permutations
 from typing import Any, Literal
 
 from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Usage, as_prompt, request_key
-from biaslab.errors import JudgeError, UnsupportedRequestError
+from biaslab.core.errors import JudgeError, UnsupportedRequestError
 from biaslab.judges.api.faults import Fault, without_probabilities
 from biaslab.judges.api.label_mass import Place, read_labels
 

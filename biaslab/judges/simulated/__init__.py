@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.checked import checked
 from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Trial, as_prompt, require_kinds
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.core.output import html_table
+from biaslab.core.schema import Dataset
 from biaslab.judges.simulated.answering import GARBAGE, REFUSAL, answer
 from biaslab.judges.simulated.draws import digest_of, normal, uniforms
 from biaslab.judges.simulated.knowledge import LOG_PERPLEXITY, Knowledge, knowledge_of
@@ -23,7 +24,6 @@ from biaslab.judges.simulated.pair_truth import pair_truth
 from biaslab.judges.simulated.planted import Planted
 from biaslab.judges.simulated.questions import Questions
 from biaslab.judges.simulated.score_truth import label_distributions
-from biaslab.output import html_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,16 +7,13 @@ import math
 import re
 from functools import cached_property
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from biaslab.core import About
-from biaslab.datasets.schema import Dataset, count_words
-from biaslab.errors import JudgeError
+from biaslab.core.errors import JudgeError
+from biaslab.core.schema import Dataset, count_words
 from biaslab.judges.simulated.draws import digest_of, uniforms
-
-if TYPE_CHECKING:
-    from biaslab.judges.simulated.questions import Question
 
 LOG_PERPLEXITY = NormalDist(3.0, 0.35)
 """Of texts whose log perplexity nobody gave; every 52-bit uniform keeps it above 0."""
@@ -57,7 +54,7 @@ class Knowledge:
             self.owners.setdefault(text, {}).setdefault(context_id, candidate_id)
         self.scores: dict[str, dict[tuple[str, str], float]] = dataset.human_means.to_dict()  # type: ignore[assignment]
         self.mean_doublings = math.fsum(map(doublings, self.texts.values())) / len(self.texts)
-        self.questions: dict[object, Question] = {}
+        self.questions: dict[object, Any] = {}  # completed by `Questions`, and shared by all judges of the data set
 
     @cached_property
     def digest(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
-from biaslab.errors import InputError
+from biaslab.core.errors import InputError
 from biaslab.judges.simulated.answering import utility
 from biaslab.judges.simulated.knowledge import Shown
 from biaslab.judges.simulated.quadrature import normal_rule

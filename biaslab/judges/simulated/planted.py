@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from biaslab.checked import checked
-from biaslab.errors import InputError
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
 from biaslab.judges.simulated.draws import digest_of
 
 _AT_LEAST_0 = ("noise", "context_noise", "template_noise", "ties")

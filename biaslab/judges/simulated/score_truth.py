@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from biaslab.core import Choice, Likelihood, Request, Trial, as_prompt
-from biaslab.errors import JudgeError
+from biaslab.core.errors import JudgeError
+from biaslab.core.scales import Scale
 from biaslab.judges.simulated.answering import label_logits, own_mean
 from biaslab.judges.simulated.quadrature import normal_rule
 from biaslab.judges.simulated.questions import ScoreQuestion
-from biaslab.scales import Scale
 
 if TYPE_CHECKING:
     from biaslab.judges.simulated import SimulatedJudge

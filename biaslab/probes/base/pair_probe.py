@@ -12,13 +12,13 @@ from typing import Literal
 import numpy as np
 
 from biaslab import prompts
-from biaslab.checks import require_one_of, require_temperature, require_whole, unknown
 from biaslab.core import About, Choice, Completion, Messages, Reply, Request, Scalar, Status, Trial
-from biaslab.datasets.schema import Dataset
-from biaslab.errors import InputError
-from biaslab.parsing import parse_choice
+from biaslab.core.checks import require_one_of, require_temperature, require_whole, unknown
+from biaslab.core.errors import InputError
+from biaslab.core.schema import Dataset
 from biaslab.probes.base.probe import Probe
 from biaslab.prompts.defences import Defence, defend
+from biaslab.prompts.parsing import parse_choice
 
 Answer = Literal["distribution", "text"]
 _LARGE = 709.0  # beyond it, the exponential is no float any more

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from biaslab.checked import check_methods, checked_fields, checked_function
-from biaslab.checks import require_attributes_list, require_whole
 from biaslab.core import Metric, Nearest, Reply, Request, Status, Trial, declare_metrics, reading_text
-from biaslab.datasets.schema import Dataset
+from biaslab.core.checked import check_methods, checked_fields, checked_function
+from biaslab.core.checks import require_attributes_list, require_whole
+from biaslab.core.schema import Dataset
 from biaslab.probes.base.value_ranges import require_values
 from biaslab.stats import (
     MISSING_SHARE,
@@ -34,7 +34,7 @@ from biaslab.stats import (
     whole_blocks,
     without_rounding,
 )
-from biaslab.trials import TrialsFile, opened, spelled
+from biaslab.store.trials import TrialsFile, opened, spelled
 
 #: What becomes an estimate when it is asked for; calling it computes what others do not need.
 Estimable = Ratio | Estimate | Callable[[], Ratio | Estimate]

@@ -8,10 +8,10 @@ from itertools import product
 from typing import ClassVar
 
 from biaslab.core import Completion, Nearest, Reply, Request, Status, Trial
-from biaslab.datasets.schema import Dataset
+from biaslab.core.scales import find_scale
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import AnyAnswer, Asking, Question, items, read_score
 from biaslab.probes.base.probe import Probe
-from biaslab.scales import find_scale
-from biaslab.scoring.pointwise import AnyAnswer, Asking, Question, items, read_score
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class ScoreProbe(Probe):
     Parameters
     ----------
     scale : str
-        One of `biaslab.scales.SCALES`.
+        One of `biaslab.core.scales.SCALES`.
     answer : {"distribution", "text", "score"}
         Read the exact distribution over the scale's labels, or generate text and read the score in it; or ask an
         evaluator, which reads no prompt, for one number.

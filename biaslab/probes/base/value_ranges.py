@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.errors import InputError, TrialsError
-from biaslab.scales import scale_named
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.scales import scale_named
 
 Bools = NDArray[np.bool_]
 _ROUNDING, _BEYOND = 1e-6, 0.25  # the second in widths of a scale

@@ -1,0 +1,137 @@
+"""Numbers that papers print, and that authors print beside their data, to set beside estimates of biaslab.
+
+One CSV file a paper, one printed number a row, copied from the text: nothing is recomputed, and what looks like
+a slip stays and is noted. Cells that are left empty have no row. The papers that biaslab follows:
+
+================== ==================================================================================================
+``liusie2024``     Liusie et al. 2024, *LLM Comparative Assessment*, arXiv 2307.07889v3: Tables 1-11
+``stureborg2024``  Stureborg et al. 2024, *LLMs are Inconsistent and Biased Evaluators*, arXiv 2405.01724: Tables 1-5
+                   and the table of Appendix E, here ``"E"`` (Table 6 holds words only)
+``wang2023``       Wang et al. 2023, *Learning Evaluation Models from LLMs*, arXiv 2308.04386: Tables 1-6, 9, 11, 12
+``chen2024``       Chen et al. 2024, *LLM as a Scorer*, arXiv 2406.02863: Table 2 (Table 1 holds words only)
+================== ==================================================================================================
+
+What stands beside recorded judgements (`biaslab.atlas`), in the repositories of their authors; ``table`` is the file:
+
+=================== ==================================================================================================
+``zeng2024``        Zeng et al. 2024, *LLMBar*, arXiv 2310.07641: every ``statistics.json`` of a verdict on two outputs
+``shi2024``         Shi et al. 2024, *Judging the Judges*, arXiv 2406.07791: the rates in ``log.txt``
+``panickssery2024`` Panickssery et al. 2024, *LLM Evaluators Recognize and Favor Their Own Generations*,
+                    arXiv 2404.13076: self-preference on XSum as ``analysis.ipynb`` prints it
+``wang2024``        Wang et al. 2024, *PandaLM*, arXiv 2306.05087: accuracy and agreement of annotators in the README
+``zheng2024``       Zheng et al. 2024, *Cheating Automatic LLM Benchmarks*, arXiv 2410.07137: win rate in the README
+``dubois2024``      Dubois et al. 2024, *Length-Controlled AlpacaEval*, arXiv 2404.04475: win rates of text_davinci_001
+                    on the leader boards
+=================== ==================================================================================================
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["BESIDE_DATA", "PAPERS", "load", "of_dataset"]
+
+#: Names of the papers that biaslab follows, in the order in which `load` returns them.
+PAPERS = ("liusie2024", "stureborg2024", "wang2023", "chen2024")
+#: Names of those whose authors print numbers beside the judgements that they publish.
+BESIDE_DATA = ("zeng2024", "shi2024", "panickssery2024", "wang2024", "zheng2024", "dubois2024")
+
+#: What papers call data sets and attributes that have other names here.
+_DATASETS = {"webnlg_2017": "webnlg"}
+_ATTRIBUTES = {"semantic equivalence": "semantics", "overall quality": "overall"}
+_USUAL = "summeval"
+
+
+@checked
+def load(paper: str | None = None, table: str | int | None = None) -> pd.DataFrame:
+    """Return printed numbers as a tidy frame.
+
+    Parameters
+    ----------
+    paper : str, optional
+        One of `PAPERS` or `BESIDE_DATA`; None is all of them.
+    table : str or int, optional
+        Number of the table as printed, ``"E"``, or the name of a file; None is all of them. Without a paper: that table
+        of every paper that has it here.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``paper``, ``table`` and ``page_or_section``: where it is printed. ``row``, ``column``: the labels in the table,
+        outer label first, separated by `` | ``. ``metric``, ``attribute``, ``dataset``, ``judge``: what was measured,
+        in the words of biaslab where it has them, empty where it does not apply. ``value`` (float) in ``unit``:
+        *fraction*, *percent*, *x100* (a correlation or metric times 100), *correlation*, *alpha*, *perplexity*,
+        *levels* or *points of 1-10*. ``printed``: the value as a string, with the digits that the paper gives.
+        ``note``: what to know.
+
+    Raises
+    ------
+    InputError
+        If there is no such paper, or no such table in it.
+
+    Examples
+    --------
+    >>> bias = load("liusie2024", table=5)
+    >>> bias.query("judge == 'FlanT5-3B' and row.str.endswith('prompt 1')")[["attribute", "value"]].values.tolist()
+    [['coherence', 0.37], ['consistency', 0.46], ['fluency', 0.39], ['relevance', 0.41]]
+    """
+    import pandas as pd
+
+    known = (*PAPERS, *BESIDE_DATA)
+    if paper is not None and paper not in known:
+        raise InputError("paper", paper, ", ".join(known))
+    frame = pd.concat([_read(name) for name in known if paper in (None, name)], ignore_index=True)
+    if table is None:
+        return frame
+    chosen = frame[frame["table"] == str(table)].reset_index(drop=True)
+    if chosen.empty:
+        raise InputError("table", table, ", ".join(frame["table"].unique()))
+    return chosen
+
+
+@checked
+def of_dataset(printed: pd.DataFrame, dataset: str) -> pd.DataFrame:
+    """Return what is printed of the data set at hand, or of SummEval where a paper has nothing of it.
+
+    Parameters
+    ----------
+    printed : pandas.DataFrame
+        Rows that `load` returned.
+    dataset : str
+        Name of a data set; what stands behind its first word does not count.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Those rows, with attributes named as the loaders name them.
+
+    Examples
+    --------
+    >>> rows = load("liusie2024", table=9)
+    >>> of_dataset(rows, "webnlg_2017")["attribute"].unique().tolist()
+    ['fluency', 'grammar', 'semantics']
+    >>> of_dataset(rows, "graded")["dataset"].unique().tolist()
+    ['summeval']
+    """
+    name = (dataset.split() or [""])[0]
+    rows = printed[printed["dataset"] == _DATASETS.get(name, name)]
+    rows = rows if len(rows) else printed[printed["dataset"] == _USUAL]
+    return rows.assign(attribute=rows["attribute"].replace(_ATTRIBUTES))
+
+
+@cache
+def _read(paper: str) -> pd.DataFrame:
+    import pandas as pd
+
+    with files(__name__).joinpath(f"{paper}.csv").open(encoding="utf-8") as stream:
+        frame = pd.read_csv(stream, dtype=str, keep_default_na=False)
+    frame["printed"] = frame["value"]
+    return frame.astype({"value": float})

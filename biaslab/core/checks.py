@@ -1,0 +1,145 @@
+"""Checks of what a user gives: each raises an `InputError` that names the value and says what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from math import isfinite
+from numbers import Integral, Real
+
+from biaslab.core.errors import InputError, MissingDependencyError
+
+#: What `pip install 'biaslab[NAME]'` brings beyond the rest: the packages that each extra of pyproject.toml lists.
+EXTRAS = {
+    "local": ("accelerate", "gguf", "psutil", "torch", "transformers"),
+    "notebooks": ("ipywidgets", "jupyterlab", "papermill"),
+    "hub": ("datasets",),
+    "ray": ("ray",),
+}
+
+
+def is_whole(value: object, least: int = 0, most: float = float("inf")) -> bool:
+    """Say whether a value is a whole number in a range. True is none, nor is one of numpy, which JSON cannot write."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def require_whole(name: str, value: object, least: int, optional: bool = False) -> None:
+    """Raise `InputError` unless a value is a whole number of at least so much; an optional one may be None."""
+    if not (is_whole(value, least) or (optional and value is None)):
+        raise InputError(name, value, f"a whole number of at least {least}")
+
+
+def require_count(name: str, value: object, least: int) -> None:
+    """Raise `InputError` unless a value is a whole number of at least so much; numpy's are, where none is kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> require_count("seed", np.int64(3), 0)
+    """
+    require_whole(name, int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value, least)
+
+
+def shares_of(weights: Sequence[float], size: int) -> tuple[float, ...]:
+    """Return the weights of a panel's members divided by their sum.
+
+    Raises
+    ------
+    InputError
+        Unless there is one number a member, at least 0, and not all are 0.
+    """
+    values = [float(weight) for weight in weights]
+    if len(values) != size or not all(isfinite(value) and value >= 0 for value in values) or not any(values):
+        raise InputError("weights", list(weights), f"{size} numbers, one a member, at least 0 and not all 0")
+    return tuple(value / sum(values) for value in values)
+
+
+def require_temperature(value: object) -> None:
+    """Raise `InputError` unless a value is a temperature: a number from 0, which is greedy, to 10."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 10:
+        raise InputError("temperature", value, "a number from 0 to 10", "0 is greedy, 1 is what a model says")
+
+
+def require_one_of(name: str, value: object, allowed: Sequence[object], remedy: str = "") -> None:
+    """Raise `InputError` unless a value is one of those allowed; the message names those that are close to it."""
+    if value not in allowed:
+        raise unknown(name, value, allowed, remedy)
+
+
+def require_some_of(name: str, values: object, allowed: Sequence[object]) -> None:
+    """Raise `InputError` unless there is a list of some of what is allowed, each once."""
+    listed = [] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
+    if not listed or any(value not in allowed or listed.count(value) > 1 for value in listed):
+        strangers = [value for value in listed or [values] if value not in allowed]
+        words = f"a list of some of {_listed(allowed)}, each once"
+        raise InputError(name, values, words, did_you_mean(strangers[0], allowed) if strangers else "")
+
+
+def unknown(name: str, value: object, allowed: Iterable[object], remedy: str = "") -> InputError:
+    """Return the error about what is not among the values that are known, with those that are close to it.
+
+    Examples
+    --------
+    >>> str(unknown("probe", "positon", ["position", "verbosity"]))
+    "probe is 'positon', allowed: one of position, verbosity; did you mean position?"
+    """
+    known = list(allowed)
+    remedies = filter(None, (did_you_mean(value, known), remedy))
+    return InputError(name, value, f"one of {_listed(known)}", "; ".join(remedies))
+
+
+def did_you_mean(value: object, known: Iterable[object]) -> str:
+    """Ask whether a name that is close to a value was meant; empty where none is.
+
+    Examples
+    --------
+    >>> did_you_mean("n_contxts", ["n_contexts", "seed"]), did_you_mean("wit", ["coherence"])
+    ('did you mean n_contexts?', '')
+    """
+    from difflib import get_close_matches  # only where something is wrong
+
+    names = {str(name).lower(): str(name) for name in known}
+    close = [names[name] for name in get_close_matches(str(value).lower(), names, n=3)]
+    return f"did you mean {' or '.join(close)}?" if close else ""
+
+
+_A_JUDGE = "write a class with ask, or load one by its name: biaslab.load_judge(name, data)"
+
+
+def require_study(probe: object, judge: object, dataset: object) -> None:
+    """Raise `InputError` unless these are a design, a judge and a data set, by what each of them can do."""
+    if isinstance(probe, type) or not callable(getattr(probe, "design", None)):
+        raise InputError("probe", probe, "a probe, such as biaslab.probes.Position()", "make one: Position()")
+    if isinstance(judge, type) or not callable(getattr(judge, "ask", None)):
+        named = f"make one: biaslab.load_judge({judge!r}, data)" if isinstance(judge, str) else _A_JUDGE
+        named = f"make one: {judge.__name__}()" if isinstance(judge, type) else named
+        raise InputError("judge", judge, "a judge: an object with id, kinds, check and ask", named)
+    if not hasattr(dataset, "candidates"):
+        name = dataset if isinstance(dataset, str) else "graded"
+        given = dataset if isinstance(dataset, str) else type(dataset).__name__
+        raise InputError("dataset", given, "a data set", f"load one: biaslab.load_dataset({name!r})")
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(map(str, values))
+
+
+def require_attributes_list(value: Sequence[str] | None) -> None:
+    """Raise `InputError` if attributes are one string instead of several."""
+    if isinstance(value, str):
+        raise InputError("attributes", value, "a list of names", f"write [{value!r}]")
+
+
+def require_extra(extra: str, what: str) -> None:
+    """Raise `MissingDependencyError` unless the packages of an extra are installed; none of them is imported.
+
+    Parameters
+    ----------
+    extra : str
+        One of `EXTRAS`.
+    what : str
+        What needs them, as the beginning of a sentence.
+    """
+    missing = [name for name in EXTRAS[extra] if find_spec(name) is None]
+    if missing:
+        raise MissingDependencyError(f"{what} needs {', '.join(missing)}: pip install 'biaslab[{extra}]'")

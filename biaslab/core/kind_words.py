@@ -1,0 +1,205 @@
+"""How people call the kinds of values that biaslab takes, and where they come from."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set as AbstractSet
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import numpy.typing as npt
+
+_TRIALS = ("a frame of trials, as biaslab.collect returns it", "give what biaslab.collect(probe, judge, data) returned")
+_ESTIMATES = ("a frame of estimates, as probe.estimate returns it", "give what probe.estimate(trials) returned")
+_SCORES = (
+    "a frame of scores, as biaslab.scoring.scores returns it",
+    "give what biaslab.scoring.scores(trials) returned",
+)
+_EXAMPLES = (
+    "a frame of examples, as biaslab.distill.examples returns it",
+    "give what biaslab.distill.examples(trials, data) returned",
+)
+_HUMAN = ("a frame of human scores, as Dataset.human is", "give data.human of a data set")
+_TEXTS = ("a frame of texts, as biaslab.distill.collect_samples returns it", "give candidates with their texts")
+_PRINTED = (
+    "a frame of printed numbers, as biaslab.published.load returns it",
+    "give what published.load() returned",
+)
+#: What a frame is called, and where it comes from, by the parameter that takes it.
+FRAMES = {
+    **dict.fromkeys(("trials", "pilot", "empty", "judgements", "judged", "teacher", "student", "control"), _TRIALS),
+    **dict.fromkeys(("estimates", "found", "remedies", "quality", "cells", "biases"), _ESTIMATES),
+    "scores": _SCORES,
+    "examples": _EXAMPLES,
+    "human": _HUMAN,
+    "texts": _TEXTS,
+    "printed": _PRINTED,
+}
+_COLUMNS = {
+    _TRIALS: ("context_id", "value", "status"),
+    _ESTIMATES: ("metric", "estimate"),
+    _SCORES: ("context_id", "score"),
+    _EXAMPLES: ("text", "score"),
+    _HUMAN: ("context_id", "candidate_id", "score"),
+    _PRINTED: ("paper", "table"),
+}
+#: What frames of one name are not always the same in.
+_OTHER_FRAMES = frozenset({"found", "judgements", "judged", "texts", "remedies"})
+
+#: What a class is called and how one comes by it, by its name.
+_CLASSES = {
+    "Dataset": ("a data set, as biaslab.load_dataset returns it", "load one: biaslab.load_dataset('graded')"),
+    "Judge": (
+        "a judge: an object with id, kinds, check and ask",
+        "write a class with ask, or load one by its name: biaslab.load_judge(name, data)",
+    ),
+    "Design": ("a probe or a scorer: an object with name, design and read", "make one: biaslab.probes.Position()"),
+    "Probe": ("a probe", "make one: biaslab.probes.Position()"),
+    "Estimator": ("a probe", "make one: biaslab.probes.Position()"),
+    "Remedy": (
+        "a remedy of biaslab.measures.ranking or a function of trials",
+        "make one: biaslab.ranking.SwapAverage()",
+    ),
+    "Resampling": ("a Resampling", "make one: biaslab.Resampling(level=0.95)"),
+    "Budget": ("a Budget", "make one: biaslab.Budget(requests=1000)"),
+    "Store": ("a Store or the path of its file", "open one: biaslab.Store('judgements.sqlite')"),
+    "Request": ("a request", "make one: biaslab.Completion('Is it good?')"),
+    "Choice": ("a request", "make one: biaslab.Completion('Is it good?')"),
+    "Completion": ("a request", "make one: biaslab.Completion('Is it good?')"),
+    "Likelihood": ("a request", "make one: biaslab.Completion('Is it good?')"),
+    "Score": ("a request for a score", "make one: biaslab.core.Score('It rained.')"),
+    "Reply": ("a reply", "make one: biaslab.Reply(text='4')"),
+    "Trial": ("a trial", "take one of probe.design(data)"),
+    "Usage": ("a count of tokens", "make one: biaslab.Usage(100, 0, 5)"),
+    "TrialsFile": ("a file of trials", "give what biaslab.collect(…, out=path) returned"),
+    "Comparisons": ("comparisons", "make them: biaslab.ranking.comparisons_of(trials)"),
+    "Conditionals": (
+        "chances of a better and a worse candidate",
+        "fit them: biaslab.ranking.fit_conditionals(…)",
+    ),
+    "Edit": ("an edit", "name one of biaslab.edits.available()"),
+    "Encoder": ("an encoder", "load one: biaslab.scoring.load_encoder()"),
+    "Evaluator": ("an evaluator", "train one: biaslab.distill.train(examples)"),
+    "Evaluators": ("evaluators", "train them: biaslab.distill.cross_fit(examples)"),
+    "Policy": ("a model that writes", "load one: biaslab.distill.load_policy(name)"),
+    "Settings": ("settings of a training", "make them: biaslab.distill.Settings()"),
+    "MinimumRisk": ("settings of a training", "make them: biaslab.distill.MinimumRisk()"),
+    "Scale": ("a scale of scores", "take one of biaslab.core.scales"),
+    "Metric": ("a metric", "find one: biaslab.probes.find_metric(name)"),
+    "Cell": ("a cell of trials", "call estimate(trials), which makes its cells"),
+    "Ratio": ("a ratio", "make one: biaslab.stats.Ratio(context, numerator, denominator)"),
+    "Estimate": ("an estimate", "take one that biaslab.stats returned"),
+    "Case": ("a case of a remedy", "make one: biaslab.mitigation.Case(probe, metric, remedy, before, after)"),
+    "Aspect": ("an aspect", "find one: biaslab.distill.find_aspect(task, name)"),
+    "Limit": ("a limit", "read one: biaslab.report.Limit.read(metric, '0.4..0.6')"),
+    "Axes": ("Axes of matplotlib", "give what a function of biaslab.report.plots returned"),
+    "Generator": ("a generator of random numbers", "make one: numpy.random.default_rng(0)"),
+    "Tensor": ("a tensor of torch", "make one: torch.tensor([…])"),
+    "DataFrame": ("a data frame of pandas", "make one: pandas.DataFrame(…)"),
+    "Series": ("a series of pandas", "make one: pandas.Series(…)"),
+    "ndarray": ("an array of numbers", "make one: numpy.asarray([…])"),
+    "Path": ("a path", "write it in quotes"),
+    "PathLike": ("a path", "write it in quotes"),
+    "date": ("a date", "such as 2026-01-31"),
+    "Patience": ("a Patience", "make one: biaslab.judges.api.Patience()"),
+}
+#: How one comes by what was called by its name.
+_LOADERS = {
+    "Judge": "make one: biaslab.load_judge({!r}, data)",
+    "Dataset": "load one: biaslab.load_dataset({!r})",
+}
+_PLAIN = {
+    int: ("a whole number", "write it without quotes and without a point"),
+    float: ("a number", "give a number, without quotes"),
+    bool: ("true or false", "write True or False"),
+    str: ("a string", "write it in quotes"),
+    type(None): ("None", "leave it out"),
+    object: ("any value", "give one"),
+}
+_ARRAY_LIKE = frozenset(get_args(npt.ArrayLike))
+_LISTS = (Sequence, Iterable, Collection, list, tuple, AbstractSet, set, frozenset)
+_PLURALS = {int: "whole numbers", float: "numbers", str: "names", bool: "true or false"}
+
+
+def columns_of(name: str) -> tuple[str, ...]:
+    """Return the columns that a frame has which a parameter of that name takes; none where that is not said."""
+    return () if name in _OTHER_FRAMES else _COLUMNS.get(FRAMES.get(name, ("", "")), ())
+
+
+def words_for(annotation: Any, name: str = "") -> str:
+    """Say what an annotation allows, in words.
+
+    Examples
+    --------
+    >>> words_for(int | None), words_for(Sequence[str]), words_for(Literal["a", "b"])
+    ('a whole number or None', 'a list of names', "one of 'a', 'b'")
+    """
+    parts = _parts(annotation)
+    kinds = [kind for kind in parts if not set(parts) >= _ARRAY_LIKE or kind not in _ARRAY_LIKE]
+    arrays = ["a list of numbers, as numpy reads it"] if len(kinds) < len(parts) else []
+    ordered = sorted(kinds, key=lambda kind: kind is type(None))
+    return " or ".join(dict.fromkeys([*arrays, *(_one(kind, name)[0] for kind in ordered)]))
+
+
+def remedy_for(annotation: Any, name: str, value: object) -> str:
+    """Say what to do about a value that is not what an annotation says."""
+    parts = _parts(annotation)
+    kinds = [
+        kind for kind in parts if kind is not type(None) and not (set(parts) >= _ARRAY_LIKE and kind in _ARRAY_LIKE)
+    ]
+    if isinstance(value, str) and any(_origin(kind) in _LISTS and str in get_args(kind) for kind in kinds):
+        return f"write [{value!r}]"
+    if isinstance(value, str) and any(getattr(kind, "__name__", "") in _LOADERS for kind in kinds):
+        loader = next(_LOADERS[kind.__name__] for kind in kinds if getattr(kind, "__name__", "") in _LOADERS)
+        return loader.format(value)
+    if inspect.isclass(value) and value.__module__.startswith("biaslab"):
+        return f"make one: {value.__name__}()"
+    if not kinds:
+        return "give a list, an array or a column of a frame"
+    return _one(kinds[0], name)[1]
+
+
+def _one(kind: Any, name: str) -> tuple[str, str]:
+    origin = _origin(kind)
+    if origin is Literal:
+        words = ", ".join(map(repr, get_args(kind)))
+        return f"one of {words}", f"choose one, such as {get_args(kind)[0]!r}"
+    if origin is type:
+        return "a class", "give the class itself, not an object of it"
+    if getattr(origin, "__name__", "") == "DataFrame" and name in FRAMES:
+        return FRAMES[name]
+    if origin in _PLAIN:
+        return _PLAIN[origin]
+    if origin is Callable:
+        return "a function", "give its name, without brackets"
+    if origin in _LISTS:
+        return _of_items(kind, origin, name)
+    if origin in (Mapping, dict):
+        return _of_mapping(kind, name)
+    found = getattr(origin, "__name__", str(origin))
+    return _CLASSES.get(found, (f"a {found}", f"make one: {found}(…)"))
+
+
+def _of_items(kind: Any, origin: Any, name: str) -> tuple[str, str]:
+    items = [each for each in get_args(kind) if each is not Ellipsis]
+    if not items:
+        return "a list", "write it in square brackets"
+    if origin is tuple and len(items) > 1 and Ellipsis not in get_args(kind):
+        return f"{len(items)} values: {', '.join(words_for(each, name) for each in items)}", "write them in brackets"
+    item = items[0]
+    words = f"a list of {_PLURALS[item]}" if item in _PLURALS else f"a list, each item {words_for(item, name)}"
+    return words, "write it in square brackets"
+
+
+def _of_mapping(kind: Any, name: str) -> tuple[str, str]:
+    of = get_args(kind)
+    words = f"a dictionary from {words_for(of[0])} to {words_for(of[1], name)}" if len(of) == 2 else "a dictionary"
+    return words, "write it in curly brackets, {name: value}"
+
+
+def _parts(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+
+
+def _origin(kind: Any) -> Any:
+    return get_origin(kind) or kind

@@ -1,0 +1,291 @@
+"""Whether a value is of the kind that an annotation names; read only where a call failed, or where kinds are asked for.
+
+`typeguard` compares; what it does not know is here: that numbers of numpy are numbers and true is none, that one
+string is no list of names, and which columns a frame has that is one of ours.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from functools import cache
+from importlib import import_module
+from numbers import Integral, Real
+from pathlib import Path
+from types import SimpleNamespace, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import typeguard
+
+from biaslab.core.checks import did_you_mean
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.kind_words import FRAMES, columns_of, remedy_for, words_for
+
+_COMPARING: ContextVar[bool] = ContextVar("comparing", default=False)
+_ARRAY_LIKE = frozenset(get_args(npt.ArrayLike))
+#: Array-likes that hold names, which need not be numbers.
+_NAMES = frozenset({"context", "names", "family", "condition", "first_names", "missing"})
+_LISTS = (Sequence, Iterable, list, tuple, set, frozenset)
+
+
+def hints(function: Any, owner: object = None) -> dict[str, Any]:
+    """Return the annotations of a function that can be resolved; those of a dataclass where its fields were written."""
+    kind: Any = type(owner)
+    return _hints(inspect.unwrap(function), kind)
+
+
+@cache
+def _hints(plain: Any, owner: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, text in getattr(plain, "__annotations__", {}).items():
+        module = plain.__module__
+        if plain.__name__ == "__init__":
+            module = next(
+                (kind.__module__ for kind in owner.__mro__ if name in vars(kind).get("__annotations__", {})), module
+            )
+        resolved = _resolved(text, _namespace(module)) if isinstance(text, str) else text
+        if resolved is not Any:
+            found[name] = resolved
+    return found
+
+
+def wrong_kind(name: str, value: object, annotation: Any) -> InputError | None:
+    """Return the error about a value of another kind than an annotation says; None where it fits."""
+    if is_kind(value, annotation, name):
+        return None
+    return InputError(name, value, words_for(annotation, name), remedy_for(annotation, name, value))
+
+
+def wrong_frame(name: str, value: object) -> InputError | None:
+    """Return the error about a frame that is not the one of ours that such a parameter takes; None elsewhere."""
+    if isinstance(value, pd.DataFrame):
+        lacking = [column for column in columns_of(name) if column not in value.columns]
+        if lacking:
+            words, remedy = FRAMES[name]
+            return TrialsError(name, value, f"{words}, with the columns {', '.join(columns_of(name))}", remedy)
+    return None
+
+
+def wrong_value(name: str, value: object) -> InputError | None:
+    """Return the error about a value of the right kind that holds nothing or is no number; None where it is sound."""
+    if isinstance(value, float | np.floating) and not math.isfinite(value):
+        return InputError(name, value, "a finite number", f"check where {name} comes from")
+    if isinstance(value, pd.DataFrame | pd.Series | str | Sequence | np.ndarray) and _length(value) == 0:
+        what = "a frame with at least one row" if isinstance(value, pd.DataFrame) else "at least one"
+        what = "a text of at least one character" if isinstance(value, str) else what
+        return InputError(name, value, what, f"check where {name} comes from: there is nothing in it")
+    return None
+
+
+def wrong_column(given: Sequence[tuple[str, Any]], error: Exception) -> InputError | None:
+    """Return the error about a column that a frame lacks, whether its name was given or the frame; None elsewhere."""
+    frames = [(name, value) for name, value in given if isinstance(value, pd.DataFrame)]
+    if not isinstance(error, KeyError) or not frames:
+        return None
+    said = " ".join(map(str, error.args))
+    for name, value in given:
+        wanted = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
+        for column in wanted:
+            if isinstance(column, str) and column in said and not any(column in frame for _, frame in frames):
+                known = frames[0][1].columns
+                return InputError(
+                    name, column, f"a column of {frames[0][0]}: {_few(known)}", did_you_mean(column, known)
+                )
+    lacking = [
+        (name, frame) for name, frame in frames if not any(isinstance(k, str) and k in frame for k in error.args)
+    ]
+    if len(lacking) != 1:
+        return None
+    [(name, frame)] = lacking
+    words, remedy = FRAMES.get(name, ("a frame with the columns that are read", f"see what {name} is to hold"))
+    return TrialsError(name, frame, f"{words}; it lacks {said}", remedy)
+
+
+def _few(names: Iterable[Any], most: int = 12) -> str:
+    listed = [str(name) for name in names]
+    return ", ".join(listed[:most]) + (", …" if len(listed) > most else "")
+
+
+def _length(value: Any) -> int:
+    return 1 if isinstance(value, np.ndarray) and not value.ndim else len(value)
+
+
+def is_kind(value: object, annotation: Any, name: str = "") -> bool:
+    """Say whether a value is what an annotation says, all its items included; true where it says nothing that is known.
+
+    Examples
+    --------
+    >>> is_kind(np.int64(3), int), is_kind(True, int), is_kind(3, float), is_kind("3", int)
+    (True, False, True, False)
+    >>> is_kind(["coherence"], Sequence[str]), is_kind("coherence", Sequence[str]), is_kind(None, Sequence[str] | None)
+    (True, False, True)
+    """
+    parts = _parts(annotation)
+    if parts >= _ARRAY_LIKE:
+        return any(is_kind(value, part) for part in parts - _ARRAY_LIKE) or _is_array(value, name in _NAMES)
+    if type(value) in parts:  # nothing is left to compare
+        return True
+    token = _COMPARING.set(True)
+    try:
+        typeguard.check_type(
+            value,
+            annotation,
+            forward_ref_policy=typeguard.ForwardRefPolicy.IGNORE,
+            collection_check_strategy=typeguard.CollectionCheckStrategy.ALL_ITEMS,
+        )
+    except typeguard.TypeCheckError:
+        return False
+    except Exception:  # what cannot be compared is not blamed
+        return True
+    finally:
+        _COMPARING.reset(token)
+    return True
+
+
+@cache
+def _parts(annotation: Any) -> frozenset[Any]:
+    return frozenset(get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,))
+
+
+def _is_array(value: object, names: bool) -> bool:
+    if value is None or callable(value) or isinstance(value, str | bytes | Mapping | pd.DataFrame):
+        return False
+    if type(value) is object:
+        return False
+    with contextlib.suppress(Exception):
+        found = np.asarray(value)
+        if not names:
+            found.astype(float)
+        return found.ndim > 0
+    return False
+
+
+def _resolved(text: str, namespace: Mapping[str, Any]) -> Any:
+    try:
+        found = get_type_hints(SimpleNamespace(__annotations__={"it": text}), dict(namespace))
+    except Exception:  # a name that is not there says nothing
+        return Any
+    return found["it"]
+
+
+@cache
+def _namespace(module: str) -> dict[str, Any]:
+    """Return the names of a module, with those that it imports for annotations alone."""
+    loaded = sys.modules[module]
+    found = dict(vars(loaded))
+    source = getattr(loaded, "__file__", None)
+    with contextlib.suppress(OSError, SyntaxError, TypeError, UnicodeDecodeError):
+        tree = ast.parse(Path(source).read_text(encoding="utf-8"))  # type: ignore[arg-type]
+        for node in tree.body:
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+                for line in node.body:
+                    found |= _imported(line)
+    return found
+
+
+def _imported(line: ast.stmt) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    with contextlib.suppress(ImportError, AttributeError):
+        if isinstance(line, ast.ImportFrom) and line.module:
+            source = import_module(line.module)
+            found = {each.asname or each.name: getattr(source, each.name) for each in line.names}
+        elif isinstance(line, ast.Import):
+            for each in line.names:
+                whole, top = import_module(each.name), each.name.partition(".")[0]
+                found[each.asname or top] = whole if each.asname else sys.modules[top]
+    return found
+
+
+def _fail(words: str) -> None:
+    raise typeguard.TypeCheckError(words)
+
+
+def _numbers(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral if origin is int else Real):
+        _fail("is no such number")
+
+
+def _truth(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
+    if not isinstance(value, bool | np.bool_):
+        _fail("is neither true nor false")
+
+
+def _function(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
+    if not callable(value):
+        _fail("is no function")
+
+
+def _list(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:
+    """Take for a list what has a length and items, of numpy and pandas too; leave an iterator as it is."""
+    if isinstance(value, str | bytes | Mapping | pd.DataFrame) or not hasattr(value, "__iter__"):
+        _fail("is no list")
+    if isinstance(value, Iterator):
+        if origin is not Iterable:
+            _fail("has no length")
+        return
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        _fail("is one thing")
+    items = [each for each in args if each is not Ellipsis]
+    if origin is tuple and items and Ellipsis not in args and len(value) != len(items):
+        _fail("has another length")
+    same = len(items) == 1 or origin is not tuple
+    for index, each in enumerate(value):
+        if items:
+            typeguard.check_type_internal(each, items[0] if same else items[index], memo)
+
+
+def _dataset(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
+    if inspect.isclass(value) or not hasattr(value, "candidates"):
+        _fail("is no data set")
+
+
+def _protocol(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
+    wanted = [name for kind in origin.__mro__ for name in _members(kind)]
+    if inspect.isclass(value) or any(not hasattr(value, name) for name in wanted):
+        _fail("cannot do what is asked of it")
+
+
+def _class(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
+    """Of a protocol the names count, as they do of its objects, not how parameters are called."""
+    if not inspect.isclass(value):
+        _fail("is no class")
+    [wanted] = args or (object,)
+    lacks = [each for each in _members(wanted) if not hasattr(value, each) and each not in _annotated(value)]
+    if lacks or (inspect.isclass(wanted) and not _members(wanted) and not issubclass(value, wanted)):
+        _fail("is another class")
+
+
+def _annotated(kind: type[Any]) -> set[str]:
+    return {name for each in kind.__mro__ for name in vars(each).get("__annotations__", {})}
+
+
+def _members(kind: Any) -> list[str]:
+    if not getattr(kind, "_is_protocol", False):
+        return []
+    return [name for name in {**vars(kind), **vars(kind).get("__annotations__", {})} if not name.startswith("_")]
+
+
+def _lookup(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Callable[..., Any] | None:  # noqa: ARG001
+    """Choose how to compare; only while biaslab does, so that nobody else's typeguard changes."""
+    if not _COMPARING.get():
+        return None
+    if getattr(origin, "__qualname__", "") == "Dataset":
+        return _dataset
+    if getattr(origin, "_is_protocol", False) and str(origin.__module__).startswith("biaslab"):
+        return _protocol
+    if origin in (int, float):
+        return _numbers
+    kinds: dict[Any, Callable[..., Any]] = {bool: _truth, type: _class, Callable: _function}
+    kinds |= dict.fromkeys(_LISTS, _list)
+    return kinds.get(origin)
+
+
+typeguard.checker_lookup_functions.insert(0, _lookup)

@@ -1,0 +1,74 @@
+"""Shorter and former names of modules, which import the same module; a former one warns and says the new one."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+#: Former top-level modules and the packages they are in now.
+MOVED = {
+    **dict.fromkeys(("checks", "errors", "output", "parameters", "progress", "project", "scales", "written"), "core"),
+    **dict.fromkeys(("collecting", "planning", "spending"), "study"),
+    **dict.fromkeys(("comparing", "evidence", "plots"), "report"),
+    **dict.fromkeys(("edits", "parsing"), "prompts"),
+    **dict.fromkeys(("ranking", "scoring"), "measures"),
+    "judgements": "logs.readers",
+    "mitigation": "correct",
+    "published": "atlas",
+    "trials": "store",
+}
+#: Those that are public as names of the package, such as ``biaslab.plots``.
+_PUBLIC = {"edits", "errors", "mitigation", "plots", "published", "ranking", "scoring"}
+
+
+class MovedModules(MetaPathFinder, Loader):
+    """Find a module by a shorter or former name: the same object as by its own."""
+
+    def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
+        """Return a specification for a shorter or former name."""
+        return ModuleSpec(fullname, self, is_package=True) if _now(fullname) != fullname else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Import the module by its own name, and name the submodules it loads alike.
+
+        Without that, importing one of these later would put the module in place of a function of the same name.
+        """
+        now = _now(spec.name)
+        if spec.name.split(".")[1] not in _PUBLIC:
+            warnings.warn(f"{spec.name} is {now} now", DeprecationWarning, stacklevel=2)
+        module = importlib.import_module(now)
+        self._own = module.__spec__
+        loaded = {name: part for name, part in sys.modules.items() if name.startswith(f"{now}.")}
+        sys.modules.update({f"{spec.name}{name.removeprefix(now)}": part for name, part in loaded.items()})
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Restore the module's own specification, which the import by another name replaced."""
+        module.__spec__ = self._own
+
+
+def install() -> None:
+    """Make the names importable."""
+    if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
+        sys.meta_path.insert(0, MovedModules())  # before files are looked for beside the new name
+
+
+def _now(name: str) -> str:
+    """Return the name of a module today.
+
+    Examples
+    --------
+    >>> _now("biaslab.ranking.pairs"), _now("biaslab.probes")
+    ('biaslab.measures.ranking.pairs', 'biaslab.probes')
+    """
+    package, _, inner = name.partition(".")
+    first, dot, rest = inner.partition(".")
+    if package != "biaslab" or first not in MOVED:
+        return name
+    room = MOVED[first]
+    return f"biaslab.{room}{dot}{rest}" if room == "logs.readers" else f"biaslab.{room}.{first}{dot}{rest}"

@@ -1,0 +1,126 @@
+"""What leaves the package: numbers, counted nouns and tables for people, and files written whole or not at all."""
+
+from __future__ import annotations
+
+import glob
+import math
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from biaslab.core.errors import InputError
+
+MISSING = "–"
+_ABANDONED = 7 * 24 * 3600  # seconds since the last writing
+
+
+def count(number: int, noun: str) -> str:
+    """Put a noun after its number.
+
+    Examples
+    --------
+    >>> count(1, "figure"), count(2000, "reply")
+    ('1 figure', '2,000 replies')
+    """
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """Write a number with a real minus sign, an en dash where there is none, and no negative zero.
+
+    What lies halfway between two digits but for its last bits is written as if it lay there.
+
+    Examples
+    --------
+    >>> number(-0.12345), number(-0.0001), number(float("nan")), number(0.9375 - 1e-15)
+    ('−0.123', '0.000', '–', '0.938')
+    """
+    if value is None or math.isnan(value):
+        return MISSING
+    value = float(f"{value:.12g}")
+    text = f"{value:,.{digits}f}" if abs(value) < 1e6 else f"{value:.{digits}g}"
+    return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
+
+
+def html_table(caption: str, facts: Iterable[Sequence[str]]) -> str:
+    """Write facts, each a name and a value, as an HTML table.
+
+    Examples
+    --------
+    >>> html_table("a judge", [("position", "0.5")]).count("<tr>")
+    1
+    """
+    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts)
+    return f'<table><caption style="white-space: nowrap">{escape(caption)}</caption>{rows}</table>'
+
+
+def require_file(name: str, target: str | PathLike[str], *endings: str) -> Path:
+    """Return the path of a file that is to be written, in a folder that is made where it is missing.
+
+    Parameters
+    ----------
+    name : str
+        What gave it, for the message.
+    target : str or path
+        The file.
+    *endings : str
+        How its name may end; in any way where none is given.
+
+    Raises
+    ------
+    InputError
+        If it ends otherwise, is a folder, or lies where no folder can be made.
+
+    Examples
+    --------
+    >>> require_file("out", "estimates.txt", ".csv")
+    Traceback (most recent call last):
+    ...
+    biaslab.core.errors.InputError: out is 'estimates.txt', allowed: a file that ends in .csv; such as estimates.csv
+    """
+    place = Path(target)
+    if endings and place.suffix not in endings:
+        remedy = f"such as {place.with_suffix(endings[0]).name}"
+        raise InputError(name, str(target), f"a file that ends in {', '.join(endings)}", remedy)
+    try:
+        place.absolute().parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        allowed = "a file in a folder that exists or can be made"
+        raise InputError(name, str(target), allowed, f"choose another ({error.strerror})") from error
+    if place.is_dir():
+        raise InputError(name, str(target), "a file, not a folder", "add a file name")
+    return place
+
+
+@contextmanager
+def replacing(target: str | PathLike[str]) -> Iterator[Path]:
+    """Yield a path beside the target; what was written there becomes the target at the end, and nothing after an error.
+
+    What a killed process left there is removed once nobody has written to it for a week.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(Path(folder) / "table.csv") as partial:
+    ...         _ = partial.write_text("whole")
+    ...     [file.name for file in Path(folder).iterdir()]
+    ['table.csv']
+    """
+    place = Path(target)
+    for abandoned in place.parent.glob(f".{glob.escape(place.name)}.*.partial"):  # by a process that was killed
+        with suppress(OSError):
+            if time.time() - abandoned.stat().st_mtime > _ABANDONED:
+                abandoned.unlink()
+    partial = place.with_name(f".{place.name}.{os.getpid()}.partial")  # two processes may write the same target
+    try:
+        yield partial
+        partial.replace(place)
+    finally:
+        partial.unlink(missing_ok=True)

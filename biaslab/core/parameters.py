@@ -1,0 +1,203 @@
+"""Parameters of notebooks: what their tagged cell sets, whether what papermill puts behind it fits, and what differs.
+
+Papermill runs on with the default where a name is misspelt, and hands a text over where a number is meant. So `import
+biaslab` looks, in a kernel, for the cell that papermill wrote, and refuses names that the cell before does not set, and
+values of another type than its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+from biaslab.core.checks import did_you_mean
+from biaslab.core.errors import InputError
+
+#: What every notebook of biaslab sets, by which its cell of parameters is told from any other cell.
+CONTRACT = frozenset({"judge", "dataset", "path", "attributes", "n_contexts", "seed", "store", "out"})
+#: Where things are kept, which changes nothing about a figure.
+PLACES = ("store", "out")
+_LONG = 3  # parameters that the name of a folder names
+_QUOTED = re.compile(r'"(\w+)"')
+_INJECTED = "# Parameters\n"  # how papermill begins the cell that it writes
+
+
+def defaults(source: str) -> dict[str, Any]:
+    r"""Return what a cell of Python sets, name by name; None where it is no plain value.
+
+    Examples
+    --------
+    >>> defaults("n_contexts = 24  # the sample size\nattributes: list | None = None")
+    {'n_contexts': 24, 'attributes': None}
+    """
+    found: dict[str, Any] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id: _value(node.value) for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def types_of(notebook: Path) -> dict[str, Any]:
+    """Return the parameters of a notebook with the types of their values, as `biaslab.core.written.read` takes them.
+
+    Any may be None. The type is that of the default; where that is None, a comment that begins with "list" or "number"
+    says what is meant, and behind a number a word in quotes that it may stand there. Papermill's own reading drops
+    lines with a second "=", as in a comment.
+    """
+    return _types(parameters_cell(notebook))
+
+
+def _types(source: str) -> dict[str, Any]:
+    comments = {line.partition(" ")[0].rstrip(":="): line.partition("#")[2].strip() for line in source.splitlines()}
+    return {name: _type(value, comments.get(name, "")) for name, value in defaults(source).items()}
+
+
+def parameters_cell(notebook: Path) -> str:
+    """Return the source of a notebook's cell of parameters; empty where it has none."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    tagged = next((cell for cell in cells if "parameters" in cell["metadata"].get("tags", ())), {"source": ""})
+    return "".join(tagged["source"])
+
+
+def bundled() -> Path:
+    """Return the folder of the notebooks that come with biaslab: inside the package, or at the top of a checkout."""
+    package = Path(__file__).parents[1]
+    return next(place for place in (package / "notebooks", package.parent / "notebooks") if place.is_dir())
+
+
+def recorded(notebook: Path) -> dict[str, Any]:
+    """Return the parameters that a notebook came with: as its metadata has them, else as its cell does.
+
+    JupyterLab saves a cell that somebody edited, and leaves the metadata alone.
+    """
+    metadata = json.loads(notebook.read_text(encoding="utf-8"))["metadata"]
+    own: dict[str, Any] = metadata.get("biaslab", {}).get("parameters") or defaults(parameters_cell(notebook))
+    return own
+
+
+def record(notebook: Path) -> None:
+    """Write the parameters of a notebook's cell into its metadata, after its author changed them."""
+    document = json.loads(notebook.read_text(encoding="utf-8"))
+    document["metadata"].setdefault("biaslab", {})["parameters"] = defaults(parameters_cell(notebook))
+    notebook.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def differing(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which of the values are not a notebook's own, but for the places where it keeps things.
+
+    Examples
+    --------
+    >>> differing({"n_contexts": 4, "templates": (1, 2)}, {"n_contexts": 20, "templates": [1, 2], "seed": 0})
+    {'n_contexts': 4}
+    """
+    names = [name for name in sorted(own) if name in values and name not in PLACES]
+    pairs = [(name, _plain(values[name]), _plain(own[name])) for name in names]
+    return {name: value for name, value, expected in pairs if value != expected}
+
+
+def folder_of(changes: Mapping[str, Any]) -> str:
+    """Name the folder for what is made with changed parameters, after them; empty where nothing is changed.
+
+    Examples
+    --------
+    >>> folder_of({"n_contexts": 4}), folder_of({})
+    ('n_contexts-4fd3f59a', '')
+    """
+    if not changes:
+        return ""
+    digest = hashlib.sha256(json.dumps(changes, sort_keys=True).encode()).hexdigest()
+    return "-".join([*sorted(changes)[:_LONG], digest[:8]])
+
+
+def check_injected() -> None:
+    """Raise `InputError` if papermill gave this kernel's notebook a parameter that it does not have."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if shell is not None:
+        require_known(shell.user_ns.get("In", ()))
+
+
+def require_known(cells: Sequence[str]) -> None:
+    r"""Raise `InputError` if a cell that papermill wrote does not fit the cell of parameters before it.
+
+    It may set no other names, and a value is of the type of the notebook's own, as `types_of` says it, or None.
+
+    Parameters
+    ----------
+    cells : sequence of str
+        Sources, in the order of their execution.
+
+    Examples
+    --------
+    >>> cell = "\n".join(f"{name} = None" for name in sorted(CONTRACT))
+    >>> try:
+    ...     require_known([cell, "# Parameters\nn_contxts = 4"])
+    ... except InputError as error:
+    ...     error.value, error.remedy
+    (4, 'did you mean n_contexts?')
+    """
+    for before, cell in pairwise(cells):
+        if not cell.startswith(_INJECTED):
+            continue
+        if sets_parameters(before):
+            known, own = _types(before), defaults(before)
+            for name, value in defaults(cell).items():
+                if name not in known:
+                    allowed = f"parameters that the notebook has: {', '.join(known)}"
+                    raise InputError(name, value, allowed, did_you_mean(name, known))
+                if own[name] is not None:  # where nothing says what is meant, anything may be
+                    _require_type(name, value, known[name])
+
+
+def _require_type(name: str, value: Any, kind: Any) -> None:
+    """Raise `InputError` unless a value is of a type that `types_of` gives; a text may look like a number."""
+    from biaslab.core.kind_words import remedy_for, words_for
+    from biaslab.core.kinds import is_kind
+
+    looks_so = is_kind("", kind) and isinstance(value, int | float)
+    written = is_kind([], kind) and isinstance(value, str)  # with commas
+    if not (looks_so or written or is_kind(value, kind)):
+        raise InputError(name, value, words_for(kind, name), remedy_for(kind, name, value))
+
+
+def sets_parameters(cell: str) -> bool:
+    """Tell whether a cell is one of parameters."""
+    try:
+        return defaults(cell).keys() >= CONTRACT
+    except SyntaxError:  # a magic, or a slip
+        return False
+
+
+def injected(cells: Sequence[str]) -> dict[str, Any]:
+    """Return what the cells that papermill wrote set."""
+    written = [defaults(cell) for cell in cells if cell.startswith(_INJECTED)]
+    return {name: value for found in written for name, value in found.items()}
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=lambda found: getattr(found, "tolist", found.__repr__)()))
+
+
+def _value(node: ast.expr | None) -> Any:
+    try:
+        return None if node is None else ast.literal_eval(node)
+    except ValueError:
+        return None
+
+
+def _type(value: Any, comment: str) -> Any:
+    if isinstance(value, list | tuple):
+        return list[type(value[0])] | None if value else list[str] | None  # type: ignore[misc]
+    if value is None:
+        kinds = {"list": list[int | float | str], "number": int | float}
+        return next((kind | None for word, kind in kinds.items() if comment.startswith(word)), str | None)
+    words = tuple(_QUOTED.findall(comment)) if isinstance(value, int | float) else ()
+    return Literal[words] | type(value) | None if words else type(value) | None

@@ -1,0 +1,112 @@
+"""The project folder: where the store and the figures lie, for the command line, papermill and JupyterLab alike."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from biaslab.core.checks import did_you_mean
+from biaslab.core.errors import InputError
+from biaslab.core.parameters import bundled, differing, folder_of, injected, recorded, sets_parameters
+
+#: In a kernel's environment: the folder from which `biaslab figures` was called, which settles it.
+PROJECT = "BIASLAB_PROJECT"
+SETTINGS = "biaslab.toml"
+_OURS = ("00_tour.ipynb", "position.ipynb")  # a folder that holds both is one of biaslab's notebooks
+_EXECUTED = "papermill_runs"
+
+
+def find_project(start: str | os.PathLike[str] = ".") -> Path:
+    """Return the project folder of a folder.
+
+    On the way up from ``start`` that is the first folder which holds ``biaslab.toml``, or the one above biaslab's
+    notebooks or their executed copies; ``start`` itself where there is neither.
+
+    Parameters
+    ----------
+    start : str or path
+        A folder; the working directory by default.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> made = Path(tempfile.mkdtemp()).resolve()
+    >>> (made / "notebooks").mkdir()
+    >>> for name in ("00_tour.ipynb", "position.ipynb"):
+    ...     (made / "notebooks" / name).touch()
+    >>> find_project(made / "notebooks") == find_project(made) == made
+    True
+    """
+    here = Path(start).resolve()
+    for place in (here, *here.parents):
+        if (place / SETTINGS).is_file():
+            return place
+        if place.name == _EXECUTED or all((place / name).is_file() for name in _OURS):
+            return place.parent
+    return here
+
+
+def enter_project(notebook: str | None = None) -> None:
+    """Make the project folder the working directory of a notebook, wherever its kernel was started.
+
+    Relative paths in a notebook, of the store and the figures above all, are then those of the command line: an answer
+    that was paid for on one way is there on the other. See `find_project` for which folder that is; the environment
+    variable ``BIASLAB_PROJECT`` names another.
+
+    Parameters
+    ----------
+    notebook : str, optional
+        Its name, where it is one of biaslab's. While its parameters are others than those it came with, its variable
+        ``out`` is a folder of their own in ``figures``, so that no figure of another study is written over. An ``out``
+        that somebody gave stays.
+
+    Raises
+    ------
+    InputError
+        If the variable names no folder, or biaslab has no such notebook.
+    """
+    named = os.environ.get(PROJECT)
+    if named and not Path(named).is_dir():
+        raise InputError(PROJECT, named, "a folder that exists", "unset it to take the folder above the notebooks")
+    os.chdir(named or find_project())
+    if notebook is not None and "IPython" in sys.modules:
+        _keep_apart(notebook)
+
+
+def _keep_apart(notebook: str) -> None:
+    from IPython import get_ipython
+
+    if (shell := get_ipython()) is not None:
+        known = sorted(path.stem for path in bundled().glob("*.ipynb"))
+        if notebook not in known:
+            allowed = f"a notebook of biaslab: {', '.join(known)}"
+            raise InputError("notebook", notebook, allowed, did_you_mean(notebook, known))
+        own = recorded(bundled() / f"{notebook}.ipynb")
+        _settle(shell.user_ns, own)
+        shell.events.register("post_run_cell", _Again(shell.user_ns, own))
+
+
+@dataclass(frozen=True)
+class _Again:
+    """Whoever edits the cell of parameters runs it again, but not all that stood between it and the figures."""
+
+    values: dict[str, Any]
+    own: dict[str, Any]
+
+    def __call__(self, result: Any) -> None:
+        if sets_parameters(result.info.raw_cell):
+            _settle(self.values, self.own)
+
+
+def _settle(values: dict[str, Any], own: Mapping[str, Any]) -> None:
+    """Settle where the figures go of a notebook with these values."""
+    if values.get("out") != own["out"] or "out" in injected(values["In"]):
+        return
+    if changes := differing(values, own):
+        values["out"] = str(Path(own["out"], folder_of(changes)))
+        told = ", ".join(f"{name} = {value!r}" for name, value in changes.items())
+        sys.stdout.write(f"not what this notebook came with: {told}; its figures go to {values['out']}\n")

@@ -1,0 +1,195 @@
+"""What every loader returns and everything downstream reads: a `Dataset` of two tidy, validated frames."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pandas as pd
+
+from biaslab.core.checked import checked
+from biaslab.core.checks import did_you_mean, is_whole
+from biaslab.core.errors import DatasetError, InputError
+
+CANDIDATE_COLUMNS = ("context_id", "context", "candidate_id", "system", "text", "reference")
+HUMAN_COLUMNS = ("context_id", "candidate_id", "attribute", "annotator", "score")
+
+
+@checked(eager=True)
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Contexts, their candidates and what humans thought of them.
+
+    Parameters
+    ----------
+    name : str
+        Short name, printed in every trials and estimates frame.
+    candidates : pandas.DataFrame
+        One row per context × candidate: ``context_id, context, candidate_id, system, text, reference``. All strings;
+        ``reference`` and ``system`` may be empty. ``(context_id, candidate_id)`` is unique, and a context has one text.
+    human : pandas.DataFrame
+        One row per context × candidate × attribute × annotator: ``context_id, candidate_id, attribute, annotator,
+        score``. May be empty. An annotator may skip an item: then there is no row.
+    attributes : mapping of str to str
+        Name of each attribute → its definition, in one sentence that a prompt can quote.
+    scale : tuple of float
+        Lowest and highest human score.
+    noun : str
+        What a candidate is called in prompts: ``"summary"``, ``"response"``, ``"text"``.
+    provenance : str
+        Where it comes from, its licence, and whether it was constructed; shown wherever the data set is.
+
+    Raises
+    ------
+    DatasetError
+        If a column is missing, a text is empty, an identifier is repeated or unknown, or a score lies outside the
+        scale. The message names row and column.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> bl.load_dataset("graded", limit=2)
+    Dataset('graded (constructed)': 2 contexts, 12 candidates, 4 attributes, 48 human scores)
+    """
+
+    name: str
+    candidates: pd.DataFrame
+    human: pd.DataFrame
+    attributes: Mapping[str, str]
+    scale: tuple[float, float] = (1.0, 5.0)
+    noun: str = "text"
+    provenance: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "candidates", _columns(self.candidates, CANDIDATE_COLUMNS, "candidates"))
+        object.__setattr__(self, "human", _columns(self.human, HUMAN_COLUMNS, "human"))
+        _check_candidates(self.candidates)
+        _check_human(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"Dataset({self.name!r}: {self.n_contexts} contexts, {len(self.candidates)} candidates, "
+            f"{len(self.attributes)} attributes, {len(self.human)} human scores)"
+        )
+
+    def _repr_html_(self) -> str:
+        low, high = self.scale
+        facts = [
+            ("contexts", f"{self.n_contexts:,}"),
+            ("candidates", f"{len(self.candidates):,}, each a {self.noun}"),
+            ("human scores", f"{len(self.human):,}, from {low:g} to {high:g}" if len(self.human) else "none"),
+            *((f"attribute {name}", text) for name, text in self.attributes.items()),
+            ("provenance", self.provenance),
+        ]
+        rows = "".join(
+            f'<tr><th style="text-align: left">{html.escape(name)}</th>'
+            f'<td style="text-align: left">{html.escape(text)}</td></tr>'
+            for name, text in facts
+        )
+        return f'<table><caption style="white-space: nowrap">{html.escape(self.name)}</caption>{rows}</table>'
+
+    @property
+    def n_contexts(self) -> int:
+        """Number of contexts, which is the sample size of every estimate."""
+        return int(self.candidates["context_id"].nunique())
+
+    @cached_property
+    def human_means(self) -> pd.DataFrame:
+        """Mean human score, shape (candidates, attributes), by (context_id, candidate_id); NaN where nobody rated."""
+        means = self.human.pivot_table(
+            index=["context_id", "candidate_id"], columns="attribute", values="score", aggfunc="mean"
+        )
+        index = pd.MultiIndex.from_frame(self.candidates[["context_id", "candidate_id"]])
+        return means.reindex(index=index, columns=list(self.attributes))
+
+    def head(self, n: int | None) -> Dataset:
+        """Return the first ``n`` contexts with all their candidates and scores; everything when ``n`` is None.
+
+        Raises
+        ------
+        InputError
+            If ``n`` is not a whole number of at least 1.
+        """
+        if n is None:
+            return self
+        if not is_whole(n, 1):
+            raise InputError("limit", n, "a whole number of contexts, at least 1, or None for all")
+        return self.of_contexts(self.candidates["context_id"].drop_duplicates().head(n))
+
+    def of_contexts(self, contexts: Iterable[str]) -> Dataset:
+        """Return the contexts of these ids, in the order of this data set, with all their candidates and scores."""
+        kept = set(contexts)
+        candidates, human = (part[part["context_id"].isin(kept)] for part in (self.candidates, self.human))
+        return replace(self, candidates=candidates, human=human)
+
+    def require_attributes(self, names: Sequence[str] | None) -> tuple[str, ...]:
+        """Return the attributes asked for, all of them when ``names`` is None.
+
+        Raises
+        ------
+        InputError
+            If one of them is not an attribute of this data set, or none is left.
+        """
+        chosen = tuple(self.attributes) if names is None else tuple(names)
+        unknown = [name for name in chosen if name not in self.attributes]
+        if unknown or not chosen:
+            meant = did_you_mean(unknown[0], self.attributes) if unknown else ""
+            raise InputError("attributes", unknown or chosen, f"some of {', '.join(self.attributes)}", meant)
+        return chosen
+
+
+def count_words(text: str) -> int:
+    """Return the number of words of a text, split at white space; at least 1, so that it has a logarithm."""
+    return max(len(text.split()), 1)
+
+
+def _columns(frame: pd.DataFrame, wanted: tuple[str, ...], which: str) -> pd.DataFrame:
+    missing = [column for column in wanted if column not in frame.columns]
+    if missing:
+        raise DatasetError(f"{which} column", missing, f"the columns {', '.join(wanted)}", "map or add what is missing")
+    return frame[list(wanted)].reset_index(drop=True)
+
+
+def _refuse(bad: pd.Series, frame: pd.DataFrame, which: str, column: str, allowed: str) -> None:
+    """Raise for the first row where ``bad`` is true, naming row and column."""
+    if bad.any():
+        row = int(bad.to_numpy().argmax())
+        more = int(bad.sum()) - 1
+        raise DatasetError(
+            f"{which} row {row}, column {column!r}",
+            frame[column].iloc[row],
+            allowed,
+            f"{more} more rows have the same fault" if more else "",
+        )
+
+
+def _check_candidates(frame: pd.DataFrame) -> None:
+    for column in CANDIDATE_COLUMNS:
+        is_text = frame[column].map(lambda value: isinstance(value, str)).astype(bool)
+        _refuse(~is_text, frame, "candidates", column, "a string")
+        if column in ("context_id", "candidate_id", "text"):
+            _refuse(frame[column].str.strip() == "", frame, "candidates", column, "a string that is not blank")
+    if frame.empty:
+        raise DatasetError("candidates", "empty", "at least one row")
+    repeated = frame.duplicated(["context_id", "candidate_id"])
+    _refuse(repeated, frame, "candidates", "candidate_id", "one row per context and candidate")
+    first_text = frame.groupby("context_id")["context"].transform("first")
+    _refuse(frame["context"] != first_text, frame, "candidates", "context", "one text per context_id")
+
+
+def _check_human(dataset: Dataset) -> None:
+    frame = dataset.human
+    low, high = dataset.scale
+    known = pd.MultiIndex.from_frame(dataset.candidates[["context_id", "candidate_id"]])
+    items = pd.MultiIndex.from_frame(frame[["context_id", "candidate_id"]])
+    unknown = pd.Series(~items.isin(known), index=frame.index)
+    _refuse(unknown, frame, "human", "candidate_id", "a candidate of the candidates frame")
+    stray = ~frame["attribute"].isin(list(dataset.attributes))
+    _refuse(stray, frame, "human", "attribute", f"one of {', '.join(dataset.attributes)}")
+    scores = pd.to_numeric(frame["score"], errors="coerce")
+    _refuse(~scores.between(low, high), frame, "human", "score", f"a number from {low:g} to {high:g}")
+    repeated = frame.duplicated(["context_id", "candidate_id", "attribute", "annotator"])
+    _refuse(repeated, frame, "human", "annotator", "one score per item, attribute and annotator")
+    frame["score"] = scores.astype(float)

@@ -1,0 +1,140 @@
+"""Values as people write them on a command line or in a name: text, read as the type that a parameter declares.
+
+Examples
+--------
+>>> from collections.abc import Sequence
+>>> read("templates", "1,2", Sequence[int]), read("n_pairs", "none", int | None)
+([1, 2], None)
+>>> read("scale", "1-10", tuple[float, float])
+(1.0, 10.0)
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from biaslab.core.checks import did_you_mean
+from biaslab.core.errors import InputError
+
+_RANGE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)")
+_TRUTH = {"true": True, "yes": True, "false": False, "no": False}
+_EXAMPLES = {bool: "true", int: "3", float: "0.5"}
+_NO = object()  # the text is no value of the type
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", NoneType: "none", str: "a text"}
+
+
+def read(name: str, text: str, hint: Any) -> Any:
+    """Read a text as a value of a type.
+
+    Parameters
+    ----------
+    name : str
+        The parameter, for the message.
+    text : str
+        What was written. ``none`` is None where that is allowed.
+    hint : type
+        Resolved annotation: ``bool``, ``int``, ``float``, ``str``, ``Literal``, a union of such, a sequence of them
+        (written with commas), a mapping (``name=value`` with commas) or a pair of numbers (``1-10``).
+
+    Returns
+    -------
+    object
+        A list for a sequence; whether the value suits the parameter is its owner's to check.
+
+    Raises
+    ------
+    InputError
+        If the text is no such value; the message says what is.
+    """
+    for kind in _kinds(hint):
+        value = _read_as(name, text.strip(), kind)
+        if value is not _NO:
+            return value
+    kinds = _kinds(hint)
+    choices = [choice for kind in kinds for choice in get_args(kind) if get_origin(kind) is Literal]
+    example = next((f"such as {name}={_EXAMPLES[kind]}" for kind in kinds if kind in _EXAMPLES), "")
+    meant = did_you_mean(text, choices) or example
+    raise InputError(name, text, " or ".join(map(_describe, kinds)), meant)
+
+
+def pairs(given: Iterable[str] | None, option: str, form: str) -> dict[str, str]:
+    """Return names and values of an option that is written ``NAME=VALUE`` and may be repeated; a value may be empty.
+
+    Raises
+    ------
+    InputError
+        If one has no equals sign, or a name comes twice.
+
+    Examples
+    --------
+    >>> pairs(["n_pairs=3", "templates=1,2"], "param", "NAME=VALUE")
+    {'n_pairs': '3', 'templates': '1,2'}
+    """
+    written: dict[str, str] = {}
+    for each in given or ():
+        name, equals, value = (part.strip() for part in each.partition("="))
+        if not (name and equals):
+            raise InputError(option, each, form)
+        if name in written:
+            raise InputError(option, each, "every name once", f"{name} is {written[name]} already")
+        written[name] = value
+    return written
+
+
+def _kinds(hint: Any) -> list[Any]:
+    """Return the members of a union, those first that take fewest texts."""
+    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    order = [Literal, NoneType, bool, int, float]
+    ranks = {id(kind): next((i for i, k in enumerate(order) if k in (kind, get_origin(kind))), 9) for kind in members}
+    return sorted(members, key=lambda kind: (kind is str, ranks[id(kind)]))
+
+
+def _read_as(name: str, text: str, kind: Any) -> Any:
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if origin is Literal:
+        return next((choice for choice in inner if str(choice) == text), _NO)
+    if origin is NoneType:
+        return None if text.lower() == "none" else _NO
+    if origin is bool:
+        return _TRUTH.get(text.lower(), _NO)
+    if origin in (int, float):
+        return _number(text, origin)
+    if origin is str:
+        return text
+    if inner == (float, float):
+        found = _RANGE.fullmatch(text)
+        return (float(found[1]), float(found[2])) if found else _NO
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        pairs = [part.partition("=") for part in text.split(",")] if text else []
+        good = all(key and equals and value for key, equals, value in pairs)
+        return {key.strip(): read(name, value, inner[1]) for key, _, value in pairs} if good else _NO
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return [read(name, part, inner[0]) for part in text.split(",")]
+    return _NO
+
+
+def _number(text: str, kind: type) -> Any:
+    try:
+        value = kind(text)
+    except ValueError:
+        return _NO
+    return value if math.isfinite(value) else _NO
+
+
+def _describe(kind: Any) -> str:
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if origin is Literal:
+        return f"one of {', '.join(map(str, inner))}"
+    if origin in _WORDS:
+        return _WORDS[origin]
+    if inner == (float, float):
+        return "the lowest and the highest number, such as 1-5"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return "name=value, with commas between several"
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return f"a list with commas, each {_describe(inner[0])}"
+    return "set in Python"

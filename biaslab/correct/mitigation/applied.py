@@ -1,0 +1,219 @@
+"""Remedies that are computed from judgements: trials in, trials out, with what each judgement then costs.
+
+Whatever is fitted is fitted on other contexts than those it is applied to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of, require_whole
+from biaslab.core.errors import InputError
+from biaslab.correct.mitigation.folds import held_out
+from biaslab.measures.ranking.comparisons import cells, read_trials
+from biaslab.measures.ranking.dark_current import content_free
+from biaslab.measures.ranking.debiasing import DEBIASINGS, Debiasing, debias
+from biaslab.stats import CELL, each_cell, require_columns, usable
+
+Floats = NDArray[np.float64]
+#: Trials in, trials out.
+Remedy = Callable[[pd.DataFrame], pd.DataFrame]
+
+
+@checked
+def order_averaging(trials: pd.DataFrame) -> pd.DataFrame:
+    """Judge each pair by the mean of both orders, which costs two judgements.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Pair trials in both orders, as `biaslab.probes.Position` makes them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Pairs that were judged in both orders, each order with the same probability for the same candidate, and
+        ``tokens`` of both judgements.
+
+    References
+    ----------
+    Wang et al. 2023, *Large Language Models are not Fair Evaluators* (balanced position calibration); Zheng et al.
+    2023, *Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena*.
+    """
+    return debiased(trials, "swap-average")
+
+
+@checked
+def debiased(trials: pd.DataFrame, debiasing: Debiasing, folds: int = 10) -> pd.DataFrame:
+    """Take position bias out of pair trials with one of the ways of `biaslab.ranking.debias`.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Pair trials.
+    debiasing : {"none", "threshold", "uniform-prior", "position-term", "swap-average"}
+        How. What it fits, it fits on the contexts of other folds.
+    folds : int
+        Parts into which the contexts are cut.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Those trials that have a debiased probability, with it as ``value``. Shares of samples, once they are moved, are
+        no longer counts, and ``samples`` is empty.
+    """
+    require_one_of("debiasing", debiasing, DEBIASINGS)
+    parts = [_debiased(cell, debiasing, folds) for _, cell in cells(trials)]
+    return pd.concat(parts, ignore_index=True) if parts else trials
+
+
+@checked
+def content_free_prior(empty: pd.DataFrame) -> Remedy:
+    """Take out of pair trials what the judge says where there is nothing to judge.
+
+    Parameters
+    ----------
+    empty : pandas.DataFrame
+        Pair trials without content: identical or empty candidates, "N/A". They are no contexts of the data set, so that
+        nothing is fitted where it is judged. Of judges and attributes those that the trials have are used.
+
+    Returns
+    -------
+    callable
+        Trials in, trials out: p̂ = α p / (α p + 1 − p), where − log α are the log odds of the first without content
+        (`biaslab.ranking.content_free`). Decisions (0, 1) and ties stay as they are. Each judgement bears its part of
+        the tokens of the prompts without content.
+
+    Raises
+    ------
+    InputError
+        If a judge and attribute has no readable trial without content.
+
+    References
+    ----------
+    Zhao et al. 2021, *Calibrate Before Use*, ICML, §4.
+
+    Examples
+    --------
+    >>> nothing = pd.DataFrame({"judge": "j", "attribute": "a", "value": [0.8], "status": "ok", "tokens": 10})
+    >>> nothing["context_id"] = "n"
+    >>> pair = pd.DataFrame({"judge": "j", "attribute": "a", "value": [0.8, 0.2], "status": "ok", "tokens": 30})
+    >>> content_free_prior(nothing)(pair)[["value", "tokens"]].round(3).to_numpy().tolist()
+    [[0.5, 35.0], [0.059, 35.0]]
+    """
+    require_columns(empty, ("judge", "attribute", "context_id", "value", "status"), "empty")
+    return partial(_without_prior, usable(empty), float(empty["tokens"].sum()) if "tokens" in empty else 0.0)
+
+
+@checked
+def length_regression(trials: pd.DataFrame, folds: int = 10) -> pd.DataFrame:
+    """Take out of scores what length buys at equal human score, as length-controlled win rates do.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Score trials with ``words`` and ``human``, as `biaslab.probes.Verbosity` makes them.
+    folds : int
+        Parts into which the contexts are cut, at least 2. The slope that is taken out of one is that of all others.
+
+    Returns
+    -------
+    pandas.DataFrame
+        With ``value`` less slope × (log2 words − their mean over the other contexts). The slope is in score ~ log2
+        words + human score + an intercept a context; human scores are needed to fit it and not to apply it. Where it
+        cannot be told, the score stays.
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing.
+
+    References
+    ----------
+    Dubois et al. 2024, *Length-Controlled AlpacaEval*.
+
+    Examples
+    --------
+    >>> rows = [(c, k, 2.0**k, 3.0 + k + 0.5 * h, h) for c in range(6) for k, h in ((0, 0.0), (1, 2.0), (2, 1.0))]
+    >>> trials = pd.DataFrame(rows, columns=["context_id", "candidate_id", "words", "value", "human"])
+    >>> trials = trials.assign(judge="j", dataset="d", attribute="a", status="ok")
+    >>> length_regression(trials)["value"].head(3).round(6).tolist()
+    [4.0, 5.0, 4.5]
+    """
+    require_columns(trials, (*CELL, "context_id", "value", "status", "words", "human"), "trials")
+    require_whole("folds", folds, 2)
+    parts = [_without_length(cell, folds) for _, cell in each_cell(trials, CELL)]
+    return pd.concat(parts, ignore_index=True) if parts else trials
+
+
+def _without_prior(read: pd.DataFrame, price: float, trials: pd.DataFrame) -> pd.DataFrame:
+    """Take out of trials what the judge says without content; the price of asking that is shared among them."""
+    parts = []
+    for (judge, attribute), cell in each_cell(trials, ("judge", "attribute")):
+        own = read[(read["judge"] == judge) & (read["attribute"] == attribute)]
+        if own.empty:
+            allowed = f"judgements of {judge} on {attribute} that can be read"
+            raise InputError("empty", "none", allowed, "ask the same judge the same attribute without content")
+        p, tied = cell["value"].to_numpy(float), (cell["status"] == "tie").to_numpy()
+        parts.append(_moved(cell, np.where(tied, p, content_free(own).weigh(p)), tied))
+    found = pd.concat(parts, ignore_index=True)
+    return found.assign(tokens=found["tokens"] + price / len(found)) if "tokens" in found else found
+
+
+def _debiased(cell: pd.DataFrame, debiasing: Debiasing, folds: int) -> pd.DataFrame:
+    if debiasing == "none":
+        return cell
+    read = read_trials(cell)
+    found, size = debias(read.comparisons, debiasing, folds), read.comparisons.n_candidates
+    first, second = read.candidates
+    keys, wanted = found.first * size + found.second, first * size + second
+    p, tied = (_looked_up(keys, values, wanted) for values in (found.p, found.tied.astype(float)))
+    moved = _moved(cell, p, tied == 1)
+    if debiasing == "swap-average" and "tokens" in cell:
+        own = cell["tokens"].to_numpy(float)
+        twins = _looked_up(first * size + second, own, second * size + first)
+        moved = moved.assign(tokens=own + np.nan_to_num(twins))
+    return moved[~np.isnan(p)]
+
+
+def _looked_up(known: NDArray[np.intp], values: Floats, wanted: NDArray[np.intp]) -> Floats:
+    """Return the value of each wanted key, NaN where there is none."""
+    order = np.argsort(known, kind="stable")
+    place = np.minimum(np.searchsorted(known[order], wanted), max(len(known) - 1, 0))
+    found = order[place] if len(known) else np.zeros(len(wanted), np.intp)
+    return np.where(known[found] == wanted, values[found], np.nan) if len(known) else np.full(len(wanted), np.nan)
+
+
+def _moved(cell: pd.DataFrame, p: Floats, tied: NDArray[np.bool_]) -> pd.DataFrame:
+    """Return trials with other probabilities, some of them ties; what had no value keeps its status."""
+    status = np.where(np.isnan(p), cell["status"], np.where(tied, "tie", "ok"))
+    moved = cell.assign(value=p, status=status)
+    return moved.assign(samples=math.nan) if "samples" in moved else moved
+
+
+def _without_length(cell: pd.DataFrame, folds: int) -> pd.DataFrame:
+    known = (cell["status"] == "ok").to_numpy() & cell["human"].notna().to_numpy()
+    codes, doublings = pd.factorize(cell["context_id"])[0], np.log2(cell["words"].to_numpy(float))
+    columns = np.column_stack([cell["value"].to_numpy(float), doublings, cell["human"].to_numpy(float)])
+    value = columns[:, 0].copy()
+    for others, here in held_out(cell["context_id"], known, folds):
+        if others.any():
+            value[here] -= _slope(columns[others], codes[others]) * (doublings[here] - doublings[others].mean())
+    return cell.assign(value=value)
+
+
+def _slope(columns: Floats, codes: NDArray[np.intp]) -> float:
+    """Return what a doubling of the words buys within contexts at equal human score; 0 where that cannot be told."""
+    codes = np.unique(codes, return_inverse=True)[1]
+    count = np.bincount(codes)
+    means = np.column_stack([np.bincount(codes, column) / count for column in columns.T])
+    y, *x = (columns - means[codes]).T
+    found, _, rank, _ = np.linalg.lstsq(np.column_stack(x), y, rcond=1e-9)
+    return float(found[0]) if rank == len(x) else 0.0

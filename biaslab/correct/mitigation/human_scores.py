@@ -1,0 +1,166 @@
+"""Scores put on the human scale: what humans say, on other contexts, of texts to which a judge gives such a score."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
+
+from biaslab.core import Metric
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of, require_whole
+from biaslab.core.errors import TrialsError
+from biaslab.correct.mitigation.folds import held_out
+from biaslab.stats import CELL, Ratio, Resampling, choose_metrics, each_cell, estimates_frame, require_columns
+from biaslab.stats.frame import estimate_rows
+
+Floats = NDArray[np.float64]
+Method = Literal["isotonic", "ordinal"]
+_LEVELS = 10  # more different human scores are rounded to whole ones before an ordinal fit
+
+
+@checked
+def human_scale(trials: pd.DataFrame, method: Method = "isotonic", folds: int = 10) -> pd.DataFrame:
+    """Replace scores by the human score that is expected of them: a judge that is too lenient is so no more.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Score trials with ``human``, NaN where nobody labelled, as `biaslab.probes.Verbosity` makes them.
+    method : {"isotonic", "ordinal"}
+        "isotonic": the human scores, as a function of the judge's that never falls, with linear pieces between its
+        scores. "ordinal": the mean of a proportional-odds model of human scores on the judge's, which needs fewer
+        labels and assumes a shape.
+    folds : int
+        Parts into which contexts are cut, at least 2. What is applied to one was fitted on all others.
+
+    Returns
+    -------
+    pandas.DataFrame
+        With the expected human score as ``value``; those of unreadable trials stay NaN. A monotone function leaves the
+        order of texts, but where it is level makes ties.
+
+    Raises
+    ------
+    InputError
+        If the method is unknown or there are too few folds.
+    TrialsError
+        If a column is missing, or all labels are in one context.
+
+    References
+    ----------
+    Barlow et al. 1972, *Statistical Inference under Order Restrictions*; McCullagh 1980, *Regression Models for Ordinal
+    Data*, JRSS B 42.
+
+    Examples
+    --------
+    >>> rows = [(str(c), str(k), k + 1.0, min(k + 3.0, 5.0)) for c in range(6) for k in range(3)]
+    >>> trials = pd.DataFrame(rows, columns=["context_id", "candidate_id", "human", "value"])
+    >>> trials = trials.assign(judge="j", dataset="d", attribute="a", status="ok")
+    >>> human_scale(trials)["value"].head(3).tolist()
+    [1.0, 2.0, 3.0]
+    """
+    require_columns(trials, (*CELL, "context_id", "value", "status", "human"), "trials")
+    require_one_of("method", method, ("isotonic", "ordinal"))
+    require_whole("folds", folds, 2)
+    parts = [_moved(cell, method, folds) for _, cell in each_cell(trials, CELL)]
+    return pd.concat(parts, ignore_index=True) if parts else trials
+
+
+@checked(eager=True)
+@dataclass(frozen=True)
+class HumanScale:
+    """How far scores lie from those of humans: what `human_scale` takes away, to be measured by `remedies`.
+
+    Parameters
+    ----------
+    resampling : Resampling
+        Level of the intervals.
+
+    Notes
+    -----
+    ``human_shift`` is the mean score less the mean human score, leniency where it is above 0; ``human_distance`` the
+    mean absolute difference. Both take scores that are given on the human scale.
+    """
+
+    name: ClassVar[str] = "human_scale"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("human_shift", "score minus human score", "points", null=0.0),
+        Metric("human_distance", "distance from the human score", "points"),
+    )
+    primary: ClassVar[tuple[str, ...]] = ("human_shift",)
+
+    resampling: Resampling = field(default_factory=Resampling)
+
+    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+        """Turn score trials with ``human`` into an estimates frame, a row a metric, judge, data set and attribute."""
+        chosen = choose_metrics([metric.name for metric in self.metrics], metrics)
+        require_columns(trials, (*CELL, "context_id", "value", "status", "human"), "trials")
+        rows: list[dict[str, Any]] = []
+        for values, cell in each_cell(trials, CELL):
+            known = _known(cell)
+            gap = (cell["value"] - cell["human"]).to_numpy(float)[known]
+            context, one = cell["context_id"].to_numpy()[known], np.ones(int(known.sum()))
+            made = {
+                "human_shift": Ratio(context, gap, one, null=0.0, inference="t"),
+                "human_distance": Ratio(context, np.abs(gap), one, inference="t"),
+            }
+            found = {name: made[name].estimate(self.resampling) for name in chosen}
+            counts = int(known.sum()), int((~known).sum())
+            rows += estimate_rows(found, dict(zip(CELL, values, strict=True)), self.resampling, *counts)
+        return estimates_frame(rows, self.name, self.primary, ("attribute",))
+
+
+def _known(cell: pd.DataFrame) -> NDArray[np.bool_]:
+    known: NDArray[np.bool_] = (cell["status"].eq("ok") & cell["value"].notna() & cell["human"].notna()).to_numpy()
+    return known
+
+
+def _moved(cell: pd.DataFrame, method: Method, folds: int) -> pd.DataFrame:
+    known = _known(cell)
+    labelled = cell.loc[known, "context_id"].nunique()
+    if labelled < 2:
+        found = "all labels in one context" if labelled else "no label"
+        raise TrialsError("human", found, "human scores of at least two contexts")
+    value, human = cell["value"].to_numpy(float), cell["human"].to_numpy(float)
+    moved = value.copy()
+    fitted = _isotonic if method == "isotonic" else _ordinal
+    for others, here in held_out(cell["context_id"], known, folds):
+        moved[here] = fitted(value[others], human[others], value[here])
+    return cell.assign(value=moved)
+
+
+def _isotonic(x: Floats, y: Floats, new: Floats) -> Floats:
+    places, at = np.unique(x, return_inverse=True)
+    count = np.bincount(at)
+    fitted = isotonic_regression(np.bincount(at, y) / count, weights=count).x
+    return np.where(np.isnan(new), np.nan, np.interp(new, places, fitted))
+
+
+def _ordinal(x: Floats, y: Floats, new: Floats) -> Floats:
+    """Return the expected level under proportional odds; the mean where nothing varies."""
+    from statsmodels.miscmodels.ordinal_model import OrderedModel
+
+    if len(np.unique(y)) > _LEVELS:
+        y = np.round(y)
+    levels, codes = np.unique(y, return_inverse=True)
+    center, spread = float(x.mean()), float(x.std())
+    if len(levels) < 2 or spread == 0:
+        return np.where(np.isnan(new), np.nan, y.mean())
+    model = OrderedModel(codes, ((x - center) / spread)[:, None], distr="logit")
+    with warnings.catch_warnings():  # where scores tell levels apart without error slopes grow without end
+        warnings.simplefilter("ignore")
+        found = model.fit(method="bfgs", disp=False, maxiter=200)
+    there = ~np.isnan(new)
+    expected = np.full(len(new), math.nan)
+    if there.any():
+        p = np.asarray(model.predict(found.params, exog=((new[there] - center) / spread)[:, None]))
+        expected[there] = p @ levels
+    return expected

@@ -1,0 +1,246 @@
+"""Before and after in one frame: the probe's own estimate of both, and their difference over the same contexts."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.core import Metric
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, MissingDataWarning, SharedRequestsWarning
+from biaslab.correct.mitigation.applied import Remedy
+from biaslab.stats import Estimate, Resampling, Statistic, cluster_statistic, clustered, require_columns, undefined
+from biaslab.stats.together import quickly, texts_as_objects
+
+Floats = NDArray[np.float64]
+_COLUMNS = ("judge", "dataset", "attribute", "context_id")
+
+
+class Estimator(Protocol):
+    """What measures a bias in trials: any probe, and `biaslab.mitigation.HumanScale`."""
+
+    name: ClassVar[str]
+    metrics: ClassVar[tuple[Metric, ...]]
+
+    def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+        """Turn trials into the estimates frame."""
+
+
+@checked(eager=True)
+@dataclass(frozen=True)
+class Case:
+    """A remedy to be measured.
+
+    Parameters
+    ----------
+    probe : Probe
+        Whose estimator measures the bias.
+    metric : str
+        What of it.
+    remedy : str
+        What the remedy is called.
+    before : pandas.DataFrame
+        Trials without it, of one judge.
+    after : pandas.DataFrame or callable
+        Trials with it, of the same contexts; or what makes them of those without (`biaslab.mitigation.applied`).
+    where : mapping
+        Condition columns of the estimates and their values, where the metric has several rows.
+    """
+
+    probe: Estimator
+    metric: str
+    remedy: str
+    before: pd.DataFrame
+    after: pd.DataFrame | Remedy
+    where: Mapping[str, object] = field(default_factory=dict)
+
+
+@checked
+def remedies(cases: Sequence[Case], resampling: Resampling | None = None) -> pd.DataFrame:
+    """Measure each remedy: the metric before and after, and the difference, paired over contexts.
+
+    Parameters
+    ----------
+    cases : sequence of Case
+        What to measure.
+    resampling : Resampling, optional
+        Level of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a case and attribute: ``bias`` (name of the probe), ``judge, dataset, attribute, metric, remedy``;
+        ``null`` (where there is no bias); ``before, before_low, before_high, after, after_low, after_high``;
+        ``difference`` (after minus before) with ``ci_low, ci_high, ci_level, p_value`` (against 0: the remedy does
+        nothing); ``tokens_before, tokens_after`` (for one judgement, NaN where trials do not say); ``n_contexts,
+        method, note``.
+        Undefined is NaN with a note.
+
+        All three are of the contexts that stand in both sets of trials, and have jackknife intervals over contexts with
+        Student's t: each context is left out of both sets, and whatever the remedy fits is fitted anew without it. What
+        is fitted was fitted on other contexts than those it is measured on. As folds take turns at that, their errors
+        cancel in the mean: the interval of ``after`` is about all contexts together, and a fit that is used on the next
+        contexts is off by about as much as ``before`` is uncertain.
+
+    Raises
+    ------
+    InputError
+        If there is no case, trials are of several judges, no context stands in both sets, or a metric has several rows
+        that ``where`` does not tell apart.
+    TrialsError
+        If a column is missing.
+
+    References
+    ----------
+    Efron & Tibshirani 1993, *An Introduction to the Bootstrap*, ch. 11 (jackknife).
+    """
+    if not cases:
+        raise InputError("cases", [], "at least one remedy to measure")
+    resampling = replace(resampling or Resampling(), method="studentised")
+    rows = [row for case in cases for row in _measured(case, resampling)]
+    return pd.DataFrame(rows)
+
+
+@checked
+def as_estimates(found: pd.DataFrame) -> pd.DataFrame:
+    """Put before and after of `remedies` into rows of an estimates frame, to be drawn and tabulated.
+
+    Parameters
+    ----------
+    found : pandas.DataFrame
+        What `remedies` returned.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Two rows each: ``probe, judge, dataset, metric, attribute, remedy``, ``state`` ("before" or "after"),
+        ``estimate, ci_low, ci_high, ci_level, n_contexts``.
+    """
+    shared = ["judge", "dataset", "metric", "attribute", "remedy", "ci_level", "n_contexts"]
+    require_columns(found, ["bias", *shared], "found")
+    parts = [
+        found[shared].assign(
+            probe=found["bias"],
+            state=state,
+            estimate=found[state],
+            ci_low=found[f"{state}_low"],
+            ci_high=found[f"{state}_high"],
+        )
+        for state in ("before", "after")
+    ]
+    return pd.concat(parts).sort_index(kind="stable").reset_index(drop=True)
+
+
+def _measured(case: Case, resampling: Resampling) -> Iterator[dict[str, Any]]:
+    """Yield the rows of one case, one an attribute."""
+    given = {"before": case.before} | ({"after": case.after} if isinstance(case.after, pd.DataFrame) else {})
+    for name, trials in given.items():
+        require_columns(trials, _COLUMNS, name)
+        if len(judges := set(trials["judge"])) != 1:
+            raise InputError(name, sorted(judges), "trials of one judge", "measure each by itself")
+    known = set.intersection(*(set(trials["attribute"]) for trials in given.values()))
+    for attribute in [name for name in dict.fromkeys(case.before["attribute"]) if name in known]:
+        both = _Both.of(case, attribute)
+        where = {name: case.before[name].iloc[0] for name in ("judge", "dataset")}
+        yield {"bias": case.probe.name, **where, "attribute": attribute} | both.row(resampling)
+
+
+@dataclass(frozen=True, eq=False)
+class _Both:
+    """The trials of one attribute before and, where they are a second set, after; and the contexts of both."""
+
+    case: Case
+    probe: Estimator
+    before: pd.DataFrame
+    after: pd.DataFrame | None
+    contexts: NDArray[Any]
+
+    @classmethod
+    def of(cls, case: Case, attribute: str) -> _Both:
+        """Keep the contexts that stand in both sets."""
+        before = case.before[case.before["attribute"] == attribute]
+        after = case.after if isinstance(case.after, pd.DataFrame) else None
+        after = None if after is None else after[after["attribute"] == attribute]
+        shared = before["context_id"] if after is None else before["context_id"][_among(before, after)]
+        contexts = np.asarray(shared.unique(), object)
+        if not len(contexts):
+            raise InputError("after", "other contexts", "trials of contexts that stand in before too")
+        after = None if after is None else texts_as_objects(after)
+        return cls(case, quickly(case.probe), texts_as_objects(before), after, contexts)
+
+    def row(self, resampling: Resampling) -> dict[str, Any]:
+        """Return the estimates of both states and their difference, and what a judgement costs."""
+        known: dict[bytes, tuple[float, float]] = {}
+
+        def values(weights: Floats) -> Floats:
+            for row in weights:
+                if row.tobytes() not in known:
+                    known[row.tobytes()] = self._values(self.contexts[row > 0])
+            return np.array([known[row.tobytes()] for row in weights])
+
+        how, n = clustered(resampling, self.before, self.contexts, "remedies"), len(self.contexts)
+        codes, clusters = pd.factorize(how.cluster_of(np.arange(n)))
+        null = self._null
+        statistics: tuple[tuple[Statistic, float | None], ...] = (
+            (lambda weights: values(weights[:, codes])[:, 0], null),
+            (lambda weights: values(weights[:, codes])[:, 1], null),
+            (lambda weights: np.diff(values(weights[:, codes]))[:, 0], 0.0),
+        )
+        estimates = (cluster_statistic(one, len(clusters), how, at, inference="t") for one, at in statistics)
+        before, after, gap = (_said(each, n) for each in estimates)
+        shown = {"metric": self.case.metric, "remedy": self.case.remedy, "null": math.nan if null is None else null}
+        for name, found in (("before", before), ("after", after)):
+            shown |= {name: found.estimate, f"{name}_low": found.ci_low, f"{name}_high": found.ci_high}
+        tokens = dict(zip(("tokens_before", "tokens_after"), map(_tokens, self._states(self.contexts)), strict=True))
+        test = {"ci_low": gap.ci_low, "ci_high": gap.ci_high, "ci_level": how.level, "p_value": gap.p_value}
+        end = {"n_contexts": gap.n_contexts, "method": gap.method, "note": gap.note}
+        return shown | {"difference": gap.estimate} | test | tokens | end
+
+    @property
+    def _null(self) -> float | None:
+        return next((metric.null for metric in self.probe.metrics if metric.name == self.case.metric), None)
+
+    def _states(self, contexts: NDArray[Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
+        before = self.before[self.before["context_id"].isin(contexts)]
+        if not isinstance(self.case.after, pd.DataFrame):
+            return before, self.case.after(before)
+        assert self.after is not None  # noqa: S101 - there is a second set
+        return before, self.after[self.after["context_id"].isin(contexts)]
+
+    def _values(self, contexts: NDArray[Any]) -> tuple[float, float]:
+        before, after = (self._value(trials) for trials in self._states(contexts))
+        return before, after
+
+    def _value(self, trials: pd.DataFrame) -> float:
+        """Return the probe's own estimate; NaN where it is undefined."""
+        with warnings.catch_warnings():
+            for expected in (MissingDataWarning, SharedRequestsWarning):
+                warnings.simplefilter("ignore", expected)
+            found = self.probe.estimate(trials, [self.case.metric])
+        for column, wanted in self.case.where.items():
+            found = found[found[column] == wanted]
+        if "human_gap" in found and found["human_gap"].isna().any():
+            found = found[found["human_gap"].isna()]
+        if len(found) != 1:
+            allowed = f"values of condition columns that leave one row of {self.case.metric}, not {len(found)}"
+            raise InputError("where", dict(self.case.where), allowed)
+        return float(found["estimate"].iloc[0])
+
+
+def _among(trials: pd.DataFrame, others: pd.DataFrame) -> pd.Series:
+    return trials["context_id"].isin(set(others["context_id"]))
+
+
+def _said(found: Estimate, contexts: int) -> Estimate:
+    return found if not math.isnan(found.estimate) else undefined(found.note or "undefined", contexts)
+
+
+def _tokens(trials: pd.DataFrame) -> float:
+    return float(trials["tokens"].mean()) if "tokens" in trials else math.nan

@@ -1,0 +1,116 @@
+"""Length in recorded pairs: how often the longer text wins, and how often at equal gold label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.core import Comparison, Metric
+from biaslab.logs.audit.measure import CellMeasure
+from biaslab.measures.ranking import pairs
+from biaslab.probes.base import Accepted, Part, paired
+from biaslab.stats import Ratio, usable
+
+_UNIT = (0.0, 1.0)
+_FEWEST = 2  # decisions of a kind that vary
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class PairLength(CellMeasure):
+    """Say how often the longer of two texts wins.
+
+    Notes
+    -----
+    Estimates, one a judge × data set × attribute × template, of decisions (ties aside) between texts of different
+    length in words:
+
+    ``longer_wins`` (0–1)
+        Share that go to the longer one. It is no bias by itself: longer texts may be better.
+    ``longer_better`` (0–1)
+        Share of the same in which people, or the gold label, prefer the longer one.
+    ``longer_wins_when_better``, ``longer_wins_when_worse`` (0–1)
+        The first where people prefer the longer one, and where they prefer the shorter one.
+    ``longer_wins_at_equal_gold`` (primary; 0–1, null ½)
+        The mean of these two, both weighing alike. A judge that is as often right about longer texts as about shorter
+        ones has ½, however often it is right and however often the longer text is the better one. In 800 simulated
+        studies each, of 40, 120 and 400 pairs, two thirds with a better longer text, and of 60 contexts with two pairs,
+        judges who are right in .65 to .9 of them were accused in .043 to .051.
+    """
+
+    name: ClassVar[str] = "pair_length"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "longer_wins_at_equal_gold",
+            "P(the longer wins) at equal gold label",
+            "share",
+            null=0.5,
+            above="prefers the longer text where the gold label does not",
+            below="prefers the shorter text where the gold label does not",
+            advice="compare texts of similar length, or adjust for it",
+            matters=0.05,
+            primary=True,
+            comparison=Comparison("verdicts on pairs with gold labels"),
+        ),
+        Metric("longer_wins", "P(the longer wins)", "share"),
+    )
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
+
+    def accepts(self, trials: pd.DataFrame) -> Accepted:
+        """Take judgements of two texts whose lengths are known and differ."""
+        found = paired(trials)
+        known = (found["words"] > 0) & (found["opponent_words"] > 0) & (found["words"] != found["opponent_words"])
+        why = "needs the lengths of both texts of a pair: words and opponent_words, or the texts"
+        return Accepted(found[known], "" if known.any() else why)
+
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics of one cell, each with the decisions that enter it."""
+        found = usable(trials)
+        for name, ratio in _ratios(found).items():
+            entering = int(np.asarray(ratio.denominator).astype(bool).sum())
+            yield Part({name: ratio}, (entering, len(trials) - len(found)))
+
+
+def _ratios(found: pd.DataFrame) -> dict[str, Ratio]:
+    first_longer = (found["words"] > found["opponent_words"]).to_numpy()
+    first = pairs.decisions(found)
+    decided = ~np.isnan(first)
+    won = np.where(decided, np.where(first_longer, first, 1 - first), 0.0)
+    context = found["context_id"]
+    missing = "undefined: no decision between texts of different length"
+    ratios = {"longer_wins": Ratio(context, won, decided.astype(float), None, _UNIT, missing, "score")}
+    gap = found["human_gap"].to_numpy(float) * np.where(first_longer, 1, -1)
+    better, worse = decided & (gap > 0), decided & (gap < 0)
+    if min(better.sum(), worse.sum()) < _FEWEST:
+        return ratios
+    either = (better | worse).astype(float)
+    return ratios | {
+        "longer_better": Ratio(context, better.astype(float), either, None, _UNIT, inference="score"),
+        "longer_wins_when_better": Ratio(context, won * better, better.astype(float), None, _UNIT, inference="score"),
+        "longer_wins_when_worse": Ratio(context, won * worse, worse.astype(float), None, _UNIT, inference="score"),
+        "longer_wins_at_equal_gold": _standardised(context, won, better, worse),
+    }
+
+
+def _standardised(context: pd.Series, won: Floats, better: Bools, worse: Bools) -> Ratio:
+    """Return the mean of two shares as a ratio whose items vary about the share of their own kind alone.
+
+    The difference between both shares is how good the judge is, and no error. The variance of a share is that with a
+    success and a failure more, as Agresti and Caffo (2000) have it for differences of proportions, and unbiased.
+    """
+    shares = {True: float(won[better].mean()), False: float(won[worse].mean())}
+    mean = sum(shares.values()) / 2
+    weight, spread = np.zeros(len(won)), np.zeros(len(won))
+    for which, share in ((better, shares[True]), (worse, shares[False])):
+        n = int(which.sum())
+        likely = (share * n + 1) / (n + 2)
+        wider = likely * (1 - likely) / (share * (1 - share)) if 0 < share < 1 else 1.0
+        weight[which] = (better | worse).sum() / (2 * n)
+        spread[which] = (won[which] - share) * np.sqrt(wider * n / (n - 1))
+    return Ratio(context, (spread + mean) * weight, weight, 0.5, inference="t")

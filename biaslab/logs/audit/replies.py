@@ -1,0 +1,135 @@
+"""What is said of compared candidates whatever the design: every readable reply counts, whole pairs or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core import Metric
+from biaslab.logs.audit.measure import CellMeasure
+from biaslab.measures.ranking import pairs
+from biaslab.probes.base import Accepted, Part, paired
+from biaslab.stats import Ratio, usable
+
+_SIDES = ("candidate_id", "opponent_id")
+_UNIT = (0.0, 1.0)
+_UNRATED = "undefined: no human scores that differ"
+
+
+@dataclass(frozen=True)
+class Replies(CellMeasure):
+    """Describe pair trials; what needs human scores is left out where there are none.
+
+    Notes
+    -----
+    Estimates, one a judge × data set × attribute × template:
+
+    ``readable_rate`` (0–1)
+        Share of replies that give a verdict.
+    ``first_position_rate`` (0–1)
+        Share of decisions, ties aside, for the first. Unlike that of `biaslab.probes.Position` it counts replies
+        whose twin in the other order is missing, so that candidates that are often shown first may move it; no
+        test. ``n_trials`` counts those of which it is known what was shown first.
+    ``first_label_rate`` (0–1)
+        The same of the labels: how often the first label is the likelier one, where a log has its probability. It
+        needs not be known which candidate had the label.
+    ``comparative_accuracy`` (0–1)
+        Share of decisions between candidates with different human scores that go as humans do.
+    ``accuracy_both_orders`` (0–1)
+        Share of pairs that are decided as humans do in both orders.
+    ``win_rate`` (0–1; column ``system``)
+        Mean probability that a candidate wins, a tie counting ½.
+    ``accuracy_shown_first`` (0–1; column ``system``)
+        ``comparative_accuracy`` where this candidate is shown first.
+    """
+
+    name: ClassVar[str] = "replies"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("win_rate", "win rate, a tie counting ½", "share"),
+        Metric("readable_rate", "replies that give a verdict", "share"),
+        Metric("first_label_rate", "P(first label), whoever has it", "share"),
+    )
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
+    conditions: ClassVar[tuple[str, ...]] = ("system",)
+
+    def accepts(self, trials: pd.DataFrame) -> Accepted:
+        """Take judgements of two candidates."""
+        found = paired(trials)
+        return Accepted(found, "needs judgements of two candidates" if found.empty else "")
+
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics of all candidates, then of each; each with the judgements that enter it."""
+        found = usable(trials)
+        planned_of, read_of = _counts(trials), _counts(found)
+        read = trials.index.isin(found.index)
+        readable = Ratio(trials["context_id"], read, np.ones(len(trials)), bounds=_UNIT, inference="score")
+        for system, ratios in (("", {"readable_rate": readable, **_of_all(found)}), *_of_systems(found)):
+            for name, ratio in ratios.items():
+                planned = planned_of.get(system, len(trials))
+                entering = read_of.get(system, _entering(name, found))
+                yield Part({name: ratio}, (entering, planned - entering), {"system": system})
+
+
+def _counts(trials: pd.DataFrame) -> dict[str, int]:
+    """Return of how many judgements each candidate is one side."""
+    sides = [trials[name].value_counts() for name in _SIDES]
+    return {str(name): int(count) for name, count in sides[0].add(sides[1], fill_value=0).items()}
+
+
+def _entering(metric: str, found: pd.DataFrame) -> int:
+    """Return how many readable judgements a metric is made of."""
+    if metric == "first_position_rate":
+        return int(found["order_known"].astype(bool).sum())
+    return int(found["p_first_label"].notna().sum()) if metric == "first_label_rate" else len(found)
+
+
+def _won(found: pd.DataFrame) -> pd.Series:
+    """Return who won each judgement, as `biaslab.ranking.pairs.decisions` does."""
+    return pd.Series(pairs.decisions(found), found.index)
+
+
+def _of_all(found: pd.DataFrame) -> dict[str, Ratio]:
+    won, context = _won(found), found["context_id"]
+    shown = won.where(found["order_known"].astype(bool))
+    ratios = {"first_position_rate": pairs.first_position_rate(context, shown, null=None)}
+    label = found["p_first_label"]
+    if label.notna().any():
+        chosen = (label > 0.5).astype(float).where(label.notna() & (label != 0.5))
+        ratios["first_label_rate"] = pairs.first_position_rate(context, chosen, null=None)
+    accuracy = pairs.comparative_accuracy(context, won, found["human_gap"])
+    if not np.asarray(accuracy.denominator).any():
+        return ratios
+    return ratios | {"comparative_accuracy": accuracy, "accuracy_both_orders": both_orders(found, won)}
+
+
+def both_orders(found: pd.DataFrame, won: pd.Series) -> Ratio:
+    """Return the share of pairs that are decided as humans do in both orders."""
+    differ = found[found["human_gap"].fillna(0) != 0]
+    one, two = differ["candidate_id"], differ["opponent_id"]
+    ahead = one < two
+    right = won[differ.index] == (differ["human_gap"] > 0)
+    keys = [differ["context_id"], one.where(ahead, two), two.where(ahead, one), differ["replicate"]]
+    whole = right.groupby(keys).agg(["sum", "size"])
+    whole = whole[whole["size"] == 2]
+    context = whole.index.get_level_values(0)
+    return Ratio(context, whole["sum"] == 2, np.ones(len(whole)), None, _UNIT, _UNRATED, "score")
+
+
+def _of_systems(found: pd.DataFrame) -> Iterator[tuple[str, dict[str, Ratio]]]:
+    won, known = _won(found), found["order_known"].astype(bool)
+    rated = bool((known & won.notna() & (found["human_gap"].fillna(0) != 0)).any())
+    groups = [found.groupby(name, sort=False).groups for name in _SIDES]
+    for system in dict.fromkeys((*groups[0], *groups[1])):
+        shown, against = (found.loc[places.get(system, [])] for places in groups)
+        context = pd.concat([shown["context_id"], against["context_id"]])
+        wins = pd.concat([shown["value"], 1 - against["value"]])
+        ratios = {"win_rate": Ratio(context, wins, np.ones(len(wins)), None, _UNIT, inference="score")}
+        if rated:
+            verdict = won[shown.index].where(known[shown.index])
+            first = pairs.comparative_accuracy(shown["context_id"], verdict, shown["human_gap"], null=None)
+            ratios["accuracy_shown_first"] = first
+        yield str(system), ratios

@@ -1,0 +1,166 @@
+"""Audit of recorded judgements: every probe that accepts them, and why the others do not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from biaslab import probes
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_some_of
+from biaslab.core.errors import BiaslabError, InputError
+from biaslab.core.schema import Dataset
+from biaslab.logs.audit import gold_subsets, halo, human_agreement, pair_length, replies
+from biaslab.logs.audit.measure import Measure
+from biaslab.logs.readers import read_judgements
+from biaslab.logs.readers.humans import with_humans
+from biaslab.logs.readers.log_columns import trials_of
+from biaslab.logs.readers.unread import HALF, describe_unread, require_readable, unread_share
+from biaslab.probes.base import Probe
+from biaslab.stats import LEADING, TRAILING, Resampling, corrected, require_columns
+
+#: What is said of judgements whatever the design, beside the probes.
+_OTHERS: tuple[type[Measure], ...] = (
+    replies.Replies,
+    human_agreement.HumanAgreement,
+    halo.Halo,
+    pair_length.PairLength,
+    gold_subsets.Subsets,
+)
+_READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value", "status")
+
+
+@checked(eager=True)
+def audit(
+    trials: pd.DataFrame | str | Path,
+    human: Dataset | None = None,
+    only: Sequence[str] | None = None,
+    resampling: Resampling | None = None,
+) -> pd.DataFrame:
+    r"""Estimate all that recorded judgements can tell.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame, str or Path
+        Made by `biaslab.read_judgements`, or several such frames put together by `pandas.concat`; or what
+        `biaslab.read_judgements` reads: a file, a folder or a plain table.
+    human : Dataset, optional
+        Human scores to join by context, candidate and attribute.
+    only : sequence of str, optional
+        Probes to run; all, and "replies", "human_agreement", "halo", "pair_length" and "subsets", by default.
+    resampling : Resampling, optional
+        Of the estimates.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The estimates of all probes that could run, one below the other; a condition that a probe does not have is NaN.
+        q-values are over the tests of all of them together.
+        ``attrs["not_run"]`` says of each other probe why, in one line; ``attrs["notes"]`` what was left out of one that
+        ran. A judge of whose replies more than half could not be read is left out, and ``not_run`` says so.
+
+    Raises
+    ------
+    InputError
+        If a probe is unknown, or the data set rates nothing of what was judged.
+    TrialsError
+        If a column is missing.
+    UnreadableLogError
+        If more than half of the log could not be read: what is left supports no finding.
+
+    Warns
+    -----
+    MissingDataWarning
+        If more than 5 % of the judgements of an estimate are missing.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
+    >>> pairs = [f"{c},{a},{b},{a}" for c in range(20) for a, b in ("xy", "yx")]
+    >>> _ = file.write_text("\n".join(["context_id,candidate_id,opponent_id,winner", *pairs]))
+    >>> found = audit(file, only=["position", "source"])
+    >>> float(found.set_index("metric").loc["order_consistency", "estimate"]), found.attrs["not_run"]
+    (0.0, {'source': 'needs scores with and without the source in the prompt'})
+    """
+    measures = _measures(resampling)
+    if only is not None:
+        require_some_of("only", only, list(measures))
+    if human is not None and not isinstance(human, Dataset):
+        raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
+    readable, not_run = _readable(_recorded(trials))
+    given = _prepared(readable if human is None else with_humans(readable, human))
+    parts: list[pd.DataFrame] = []
+    notes: dict[str, str] = {}
+    for name in measures if only is None else [name for name in measures if name in only]:
+        try:
+            found, note = _run(measures[name], given)
+        except BiaslabError as error:
+            not_run[name] = str(error).partition("\n")[0]
+            continue
+        if found.empty:
+            not_run[name] = note or "no trial is left"
+            continue
+        parts.append(found)
+        if note:
+            notes[name] = note
+    estimates = _stacked(parts)
+    estimates.attrs = {"not_run": not_run, "notes": notes}
+    return estimates
+
+
+def _recorded(given: pd.DataFrame | str | Path) -> pd.DataFrame:
+    """Return trials as they are, or read them from a file or a plain table."""
+    if isinstance(given, pd.DataFrame) and {"probe", "status"} & set(given.columns):
+        require_columns(given, _READ, "trials")
+        return given
+    return read_judgements(given)
+
+
+def _readable(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Return the trials of judges of whom at least half can be read, and of the others why they are left out."""
+    require_readable(trials)
+    unread: dict[str, str] = {}
+    for judge, own in trials.groupby("judge", sort=False, observed=True):
+        own.attrs = trials.attrs
+        if unread_share(own) > HALF:
+            unread[str(judge)] = f"more than half of what it said could not be read ({describe_unread(own)})"
+    return trials[~trials["judge"].astype(str).isin(unread)], unread
+
+
+def _measures(resampling: Resampling | None) -> dict[str, Measure | Probe]:
+    """Return every probe, and what is said of judgements whatever the design."""
+    resampling = Resampling() if resampling is None else resampling
+    if not isinstance(resampling, Resampling):
+        raise InputError("resampling", resampling, "a biaslab.Resampling", "such as biaslab.Resampling(n=1000)")
+    found: dict[str, Measure | Probe] = {name: kind(resampling=resampling) for name, kind in probes.available().items()}
+    return found | {kind.name: kind(resampling) for kind in _OTHERS}
+
+
+def _run(measure: Measure | Probe, trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    accepted = measure.accepts(trials)
+    if accepted.trials.empty:
+        return accepted.trials, accepted.note
+    return (accepted.probe or measure).estimate(accepted.trials), accepted.note
+
+
+def _prepared(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials with every column that is read here, and without attrs, which pandas would copy each time."""
+    given = trials.drop(columns="reply", errors="ignore").reset_index(drop=True)
+    given.attrs = {}
+    missing = trials_of({name: given[name] for name in _READ}, given.index)
+    wanted = {str(name): column for name, column in missing.items() if name not in given and name != "reply"}
+    return given.assign(**wanted)
+
+
+def _stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    fixed = (*LEADING, *TRAILING)
+    conditions = dict.fromkeys(name for part in parts for name in part.columns if name not in fixed)
+    columns = [*LEADING, *conditions, *TRAILING]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        whole = [part.reindex(columns=columns) for part in parts if len(part)]
+        return corrected(pd.concat(whole, ignore_index=True)) if whole else pd.DataFrame(columns=columns)

@@ -1,0 +1,243 @@
+"""Judgements that somebody already has: logs of any known format, or any table through a mapping, as trials."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.logs.readers import inspect_logs
+from biaslab.logs.readers.detection import available, detect, find_format
+from biaslab.logs.readers.documents import Document, documents, read_frame, read_rows, why_empty
+from biaslab.logs.readers.log_columns import COLUMNS, without_duplicates
+from biaslab.logs.readers.mapping_files import LogMapping, make_mapping
+from biaslab.logs.readers.reshaping import shaped
+from biaslab.logs.readers.rows import Log, Rows, Source
+
+__all__ = ["available", "read_judgements"]
+_TABLE = "table"  # what a data frame is called where a file has a name
+_SHOWN = 3  # files without a record of which it is said why
+
+
+@checked(eager=True)
+def read_judgements(
+    path: str | Path | pd.DataFrame,
+    format: str | None = None,  # noqa: A002 - the word that a reader of files looks for
+    mapping: Mapping[str, Any] | str | Path | None = None,
+    strict: bool = False,
+) -> pd.DataFrame:
+    r"""Read a log of judgements as trials.
+
+    Parameters
+    ----------
+    path : str, Path or pandas.DataFrame
+        A file, an archive (tar) or a folder; gzip and xz are unpacked. JSON Lines, one JSON list, CSV, TSV or Parquet,
+        in UTF-8 or any other encoding that can be told from the bytes. Or a table, whose rows are read as those of a
+        file are.
+    format : str, optional
+        One of `biaslab.logs.readers.available`; seen from the fields of the records by default, never from a name.
+    mapping : mapping of str to str, or path, optional
+        Column of the trials → ``"field"`` of the file or dotted path, ``"=constant"``, ``"field~regular expression"``,
+        the first group of which is taken, or ``"field | 0 -> tie, 1 -> a"``, what its values mean. It always wins over
+        what a format's reader found, such as ``{"judge": "=GPT-4"}``, and is needed for tables of no known format
+        (`biaslab.logs.readers.mapping` lists what for). ``explode`` makes rows of a list, ``join`` adds the fields of a
+        second file (`biaslab.logs.readers.reshaping`), and ``score_pattern`` is a regular expression that reads scores
+        in texts instead of `biaslab.prompts.parsing`. A path is that of a TOML file that says all this
+        (`biaslab.logs.readers.mapping_files`).
+    strict : bool
+        Raise at the first malformed line.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of `biaslab.collect`, where ``probe`` is "recorded" and ``key`` is file and line, and those that
+        probes read: of pairs ``template, human_gap, order_known, p_first_label`` (how likely the first label was,
+        whoever had it) and ``p_both_orders`` (the mean over both orders, where a log has no other probability); of
+        scores ``configuration, scale, answer, form, order, rules, human, human_scale, ratings``; ``words`` and
+        ``opponent_words``, the lengths of the texts, ``subset`` of the data set, ``judge_system``, the judge's own
+        system; and ``reply``, the text. ``value`` is the probability that
+        the first shown wins (1, 0, or ½ for a tie, where the judge gave a verdict alone), or the score. A judgement
+        that stands twice is kept once, the first; a missing twin is left missing. ``attrs`` has ``files`` (name →
+        format), ``encodings`` (name → encoding, of files that are not in UTF-8), ``skipped`` (files of no known format
+        in an archive or folder), ``judgements`` (how many were read), ``malformed`` and ``problems`` (how many lines,
+        and file, line and reason of each), ``left_out`` (reason → records that are no judgements, such as failed
+        calls), ``unmatched`` (reason → judgements in which the mapping did not find what it asks for),
+        ``duplicates``, and ``contradictions``, the duplicates that say something else.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, its format is unknown, or the mapping names what there is not.
+    TrialsError
+        With ``strict``, at the first malformed line.
+    MissingDependencyError
+        For Inspect logs where ``inspect_ai`` is not installed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.jsonl"
+    >>> line = '{"judge": "j", "question": 1, "A": "%s", "B": "%s", "judgment": "So it is [[%s]]."}\n'
+    >>> _ = file.write_text(line % ("x", "y", "A") + line % ("y", "x", "B") + "{oops\n")
+    >>> trials = read_judgements(file)
+    >>> trials[["candidate_id", "opponent_id", "value", "status"]].to_numpy().tolist()
+    [['x', 'y', 1.0, 'ok'], ['y', 'x', 0.0, 'ok']]
+    >>> [(line, reason.partition(":")[0]) for _, line, reason in trials.attrs["problems"]]
+    [(3, 'not JSON')]
+    """
+    given = make_mapping(mapping)
+    chosen = given.format if format is None else format
+    if chosen is not None and not (isinstance(chosen, str) and chosen == "inspect"):
+        find_format(chosen)
+    reading = _Reading(chosen, given, strict)
+    if isinstance(path, pd.DataFrame):
+        parts = list(reading.of_frame(path))
+    else:
+        parts = [part for document in documents(path) for part in reading.of(document)]
+    if not parts:
+        reading.explain(path)
+    trials, duplicates, others = without_duplicates(pd.concat(parts, ignore_index=True))
+    trials = trials.reset_index(drop=True)
+    counts = {"judgements": len(trials), "duplicates": duplicates, "contradictions": others}
+    trials.attrs = reading.facts() | counts
+    return trials
+
+
+class _Reading:
+    """What was read so far of the files of one path."""
+
+    def __init__(self, format_: str | None, mapping: LogMapping, strict: bool) -> None:
+        self.format, self.mapping, self.strict = format_, mapping, strict
+        self.logs: list[Log] = []
+        self.files: dict[str, str] = {}
+        self.skipped: list[str] = []
+        self.fields: list[str] = []
+        self.lists: list[str] = []
+        self.empty: dict[str, str] = {}
+
+    def of(self, document: Document) -> Iterator[pd.DataFrame]:
+        """Yield the trials of a file in chunks."""
+        log = Log(document.name)
+        if self.format == "inspect" or (self.format is None and inspect_logs.is_inspect(document)):
+            scale = self.mapping.columns.get("scale")
+            yield from self._of_rows(_inspected(document, log, scale), log, inspect=True)
+        else:
+            yield from self._of_rows(read_rows(document, log), log)
+        if log.file not in self.files and not self.fields:
+            self.empty[log.file] = _first_problem(log) or why_empty(document)
+
+    def of_frame(self, frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        """Yield the trials of a table in chunks."""
+        if frame.empty:
+            self.empty[_TABLE] = f"it has {len(frame)} rows and {len(frame.columns)} columns"
+            return
+        log = Log(_TABLE)
+        yield from self._of_rows(read_frame(frame, log), log)
+
+    def _of_rows(self, chunks: Iterator[Rows], log: Log, inspect: bool = False) -> Iterator[pd.DataFrame]:
+        given = {name: said for name, said in self.mapping.columns.items() if not (inspect and name == "scale")}
+        chunks = shaped(chunks, self.mapping.shape)
+        first = next(chunks, None)
+        name = "mapping" if inspect else self.format
+        if first is not None and name is None:
+            exploded = self.mapping.shape is not None and bool(self.mapping.shape.explode)
+            name = "mapping" if exploded and given else detect(first.records, bool(given))
+        if first is None or name is None:
+            self.lists += _lists(first)
+            self.fields += sorted({str(field) for record in (first.records[:5] if first else ()) for field in record})
+            self.skipped.append(log.file)
+            return
+        if self.strict and log.problems:
+            _, line, reason = log.problems[0]
+            where = f"{log.file}, {log.unit} {line}"
+            raise TrialsError(where, reason, "a well-formed line", "leave out strict to go on")
+        log.strict = self.strict
+        self.logs.append(log)
+        self.files[log.file] = "inspect" if inspect else name
+        read, source = find_format(name).read, Source(log.file, self.mapping.score_pattern)
+        for rows in chain([first], chunks):
+            made = read(rows, source, given)
+            if len(made) and len(trials := _with_places(made, rows, log.file)):
+                yield trials
+
+    def explain(self, path: object) -> None:
+        """Raise the reason why there is not one judgement."""
+        given = str(path) if isinstance(path, str | Path) else "a table"
+        wanted = "a log with at least one judgement"
+        if self.files:
+            problem = next(filter(None, map(_first_problem, self.logs)), None)
+            raise InputError("path", given, wanted, problem or "every record was left out")
+        if self.lists:
+            lists = ", ".join(self.lists[:5])
+            remedy = f"this one is a JSON object with lists in {lists}: map explode={self.lists[0]}"
+            raise InputError("path", given, "records, as lines, a list or a table", remedy)
+        if self.fields:
+            remedy = (
+                f"this one has the fields {', '.join(self.fields[:20])}: say with a mapping which of them are "
+                "context_id, candidate_id, and opponent_id and winner of pairs, or score and scale"
+            )
+            allowed = "a log of a known format (`biaslab.logs.readers.available`), or a table with a mapping"
+            raise InputError("path", given, allowed, remedy)
+        if len(self.empty) == 1:
+            raise InputError("path", given, wanted, next(iter(self.empty.values())))
+        if not self.empty:
+            raise InputError("path", given, wanted, "there is no file in it")
+        reasons = "; ".join(f"{name}: {why}" for name, why in list(self.empty.items())[:_SHOWN])
+        remedy = f"none of its {len(self.empty)} files has a record ({reasons})"
+        raise InputError("path", given, wanted, remedy)
+
+    def facts(self) -> dict[Hashable | None, Any]:
+        """Return what goes into the trials' attrs, plain so that it can be saved with them."""
+        problems = [tuple(problem) for log in self.logs for problem in log.problems]
+        left_out = sum((log.left_out for log in self.logs), Counter[str]())
+        unmatched = sum((log.unmatched for log in self.logs), Counter[str]())
+        encodings = {log.file: log.encoding for log in self.logs if log.encoding != "utf-8"}
+        return {"files": self.files, "skipped": self.skipped, "malformed": len(problems), "problems": problems,
+                "left_out": dict(left_out), "unmatched": dict(unmatched), "encodings": encodings}  # fmt: skip
+
+
+def _first_problem(log: Log) -> str | None:
+    """Return where the first malformed line is and what is wrong there; None where there is none."""
+    return next((f"{log.unit} {problem.line}: {problem.reason}" for problem in log.problems), None)
+
+
+def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows]:
+    """Yield the scores of an Inspect log; the scale that the user gives is that of numbers, not of grades."""
+    if scale is not None and not scale.startswith("="):
+        raise InputError("mapping['scale']", scale, "a constant for Inspect logs, such as '=1-5'")
+    found = []
+    for line, record in inspect_logs.read_records(document):
+        record = ({"scale": scale[1:]} | record) if scale else record
+        if "scale" in record:
+            found.append((line, record))
+        else:
+            log.left_out["a number of unknown scale"] += 1
+    if found:
+        yield Rows([record for _, record in found], [line for line, _ in found], log, textual=False)
+
+
+def _lists(rows: Rows | None) -> list[str]:
+    """Return the fields of a file that is one object which hold lists of objects."""
+    if rows is None or len(rows.records) != 1:
+        return []
+    listed = {name: value for name, value in rows.records[0].items() if isinstance(value, list)}
+    return [name for name, items in listed.items() if items and isinstance(items[0], dict)]
+
+
+def _with_places(made: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame:
+    """Drop what was refused, and say of the rest where it stands."""
+    places = made.index.to_numpy()
+    kept = made[rows.good[places]]
+    lines = pd.Series(np.asarray(rows.lines)[kept.index.to_numpy()]).astype("str")
+    whole = kept.reset_index(drop=True).assign(key=f"{file}:" + lines)
+    whole = whole.assign(replicate=whole["replicate"].astype("int64"))
+    others = [name for name in whole.columns if name not in COLUMNS]
+    ordered: pd.DataFrame = whole.reindex(columns=[*COLUMNS[:-1], *others, "key"])
+    return ordered

@@ -1,0 +1,92 @@
+"""AlpacaEval's ``annotations.json``: ``instruction, output_1, output_2, generator_1, generator_2, preference``.
+
+``preference`` is 1 where output_1 won, 2 where output_2 did, 0 or 1.5 for a tie, null where the judge gave none; of a
+weighted judge 1 + P(output_2 wins). AlpacaEval shows the outputs in random order and does not write down which. Where
+the log-probabilities of the two answers stand beside a weighted preference ("m" is what was shown first), the order is
+the one with which the preference agrees; preferences are written with ten digits, so that it is told however close to
+½ they are. Without log-probabilities the order is unknown, which no order effect can be estimated from. How likely the
+first shown was, whichever that is, needs no order: ``p_first_label``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core import Status
+from biaslab.core.schema import count_words
+from biaslab.datasets._files import text_key
+from biaslab.logs.readers.log_columns import trials_of
+from biaslab.logs.readers.rows import Rows, Source, strings
+
+FIELDS = frozenset({"instruction", "output_1", "output_2", "generator_1", "generator_2", "preference"})
+_ANSWERS = ("m", "M")  # shown first, shown second
+_CLOSE = 1e-3  # a preference that is rounded to three digits agrees
+_CLEARLY = 20  # times closer to one order than to the other
+
+
+def read(rows: Rows, _source: Source) -> pd.DataFrame:
+    """Return one pair trial a record."""
+    texts = rows.take_texts("instruction", "output_1", "output_2")
+    instruction = texts["instruction"]
+    lengths = [texts[f"output_{i}"].map(count_words, na_action="ignore").astype(float) for i in (1, 2)]
+    generators = [rows.take(f"generator_{i}", "id") for i in (1, 2)]
+    preference, judge = rows.take("preference", "number"), rows.take("annotator", "id", "unknown")
+    completions = rows.take("raw_completion", "any")
+    read_ = [_second_wins(value) for value in preference]
+    second, status = pd.Series([p for p, _ in read_], dtype=float), strings([s for _, s in read_])
+    seen = [_shown(*pair) for pair in zip(completions, second, strict=True)]
+    first_is_two = pd.Series([order != 1 for order, _, _ in seen])  # unknown orders keep output_2, the candidate, first
+    return trials_of(
+        {
+            "judge": judge,
+            "dataset": "alpaca_eval",
+            "context_id": strings([text_key(text) if isinstance(text, str) else "" for text in instruction]),
+            "candidate_id": generators[1].where(first_is_two, generators[0]),
+            "opponent_id": generators[0].where(first_is_two, generators[1]),
+            "words": lengths[1].where(first_is_two, lengths[0]),
+            "opponent_words": lengths[0].where(first_is_two, lengths[1]),
+            "order_known": pd.Series([order > 0 for order, _, _ in seen]),
+            "value": second.where(first_is_two, 1 - second),
+            "status": status,
+            "p_first_label": pd.Series([share for _, share, _ in seen], dtype=float),
+            "label_mass": pd.Series([mass for _, _, mass in seen], dtype=float),
+            "reply": strings([_text(completion) for completion in completions]),
+        },
+        instruction.index,
+    )
+
+
+def _second_wins(preference: float) -> tuple[float, Status]:
+    """Return P(output_2 wins) and the status."""
+    if math.isnan(preference):
+        return math.nan, "unparsable"
+    if preference in (0.0, 1.5):
+        return 0.5, "tie"
+    return (preference - 1.0, "ok") if 1.0 <= preference <= 2.0 else (math.nan, "out_of_range")
+
+
+def _shown(completion: Any, second: float) -> tuple[int, float, float]:
+    """Return which output was shown first (1 or 2, 0: unknown), how likely it was, and how likely both answers were."""
+    try:
+        top = completion["logprobs"]["content"][0]["top_logprobs"]
+        given = {entry["token"]: math.exp(min(float(entry["logprob"]), 0.0)) for entry in top}
+    except (KeyError, IndexError, TypeError, ValueError):
+        return 0, math.nan, math.nan
+    masses = [given.get(answer, 0.0) for answer in _ANSWERS]
+    total = sum(masses)
+    if not total > 0:
+        return 0, math.nan, math.nan
+    share = masses[0] / total
+    if math.isnan(second):
+        return 0, share, total
+    apart = sorted((abs(chance - share), order) for order, chance in ((1, 1 - second), (2, second)))
+    (near, order), (far, _) = apart
+    return (order if near < _CLOSE and far > _CLEARLY * near else 0), share, total
+
+
+def _text(completion: Any) -> str | None:
+    text = completion.get("text") if isinstance(completion, dict) else completion
+    return text if isinstance(text, str) else None

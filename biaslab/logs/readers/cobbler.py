@@ -1,0 +1,118 @@
+"""CoBBLEr (Koo et al. 2024, arXiv 2309.17012): every pair of systems judged in both orders, and how often each won.
+
+``…_true_order_<judge>.json``: one line a pair, ``{"model": winner, "combination": [shown first, shown second, mark]}``,
+with an empty line after each context. The winner is that of the first order; the mark says what the exchanged order
+gave: "fo bias", the first label again; "lo bias", the second label again; "inconsistent", nothing that can be read;
+without a mark the same winner. Of "Invalid response" the second order is not told.
+
+``…_preferences_<judge>.json``: one object a context, system → number of its pairs that it won; these are scores, 0 to
+the number of other systems. The judge is taken from the file's name; its own system has the same name.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core.scales import scale_named
+from biaslab.logs.readers.log_columns import trials_of_several
+from biaslab.logs.readers.readings import number_on
+from biaslab.logs.readers.rows import Rows, Source
+from biaslab.prompts.parsing.numerals import Reading
+
+FIELDS = frozenset({"model", "combination"})
+WIN_FIELDS: frozenset[str] = frozenset()
+_INVALID = "Invalid response"
+_NAME = re.compile(r"(?:true_order|preferences)_(?P<judge>.+?)(?:\.\w+)*$")
+_UNREAD: Reading = (math.nan, "unparsable")
+#: What the exchanged order gave: the probability that what was shown first in it wins.
+_MARKS: dict[str, Reading] = {"fo bias": (1.0, "ok"), "lo bias": (0.0, "ok"), "inconsistent": _UNREAD}
+#: Who can have won the first order, given the mark: the first shown, the second, or either.
+_WINNERS = {"fo bias": (0,), "lo bias": (1,), "inconsistent": (0, 1)}
+_FEWEST = 3  # systems of win counts: fewer are any numbers
+
+
+def read(rows: Rows, source: Source) -> pd.DataFrame:
+    """Return two pair trials a record, one an order; of an invalid response one."""
+    winner, shown = rows.take("model", "id"), rows.take("combination", "list")
+    whole = [_is_comparison(name, given) for name, given in zip(winner, shown, strict=True)]
+    rows.refuse(~pd.Series(whole, dtype=bool), "combination is not two systems with the winner and a known mark")
+    context = _contexts(rows)
+    made: list[tuple[Any, ...]] = []
+    for place, (name, given) in enumerate(zip(winner, shown, strict=True)):
+        if not rows.good[place]:
+            continue
+        first, second, *mark = given
+        if name == _INVALID:
+            made.append((place, context[place], first, second, *_UNREAD))
+            continue
+        reading = _MARKS[mark[0]] if mark else (float(name == second), "ok")
+        made.append((place, context[place], first, second, float(name == first), "ok"))
+        made.append((place, context[place], second, first, *reading))
+    judge = _judge(source.file)
+    names = ("context_id", "candidate_id", "opponent_id", "value", "status")
+    return trials_of_several(made, names, judge=judge, dataset="cobbler")
+
+
+def tells_wins(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether half the records are how often each of some systems won, and some add up to all their pairs."""
+    (systems, _), *_ = Counter(frozenset(record) for record in records).most_common(1)
+    pairs = len(systems) * (len(systems) - 1) // 2
+    wins = [record for record in records if set(record) == systems and _are_wins(record)]
+    return len(systems) >= _FEWEST and 2 * len(wins) >= len(records) and pairs in map(_total, wins)
+
+
+def read_wins(rows: Rows, source: Source) -> pd.DataFrame:
+    """Return one score trial a context and system."""
+    wrong = pd.Series([not _are_wins(record) for record in rows.records], dtype=bool)
+    rows.refuse(wrong, "not numbers of wins of systems")
+    most = max((len(record) for place, record in enumerate(rows.records) if rows.good[place]), default=2) - 1
+    scale = scale_named(source.scale or f"0-{max(most, 1)}")
+    read_ = number_on(scale)
+    made = [
+        (place, str(rows.lines[place]), str(system), *read_(float(wins)))
+        for place, record in enumerate(rows.records)
+        if rows.good[place]
+        for system, wins in record.items()
+    ]
+    about = {"judge": _judge(source.file), "dataset": "cobbler", "attribute": "wins", "scale": scale.name}
+    return trials_of_several(made, ("context_id", "candidate_id", "value", "status"), **about)
+
+
+def _is_comparison(winner: Any, given: list[Any]) -> bool:
+    if not 2 <= len(given) <= 3 or not all(isinstance(part, str) and part.strip() for part in given):
+        return False
+    first, second, *mark = given
+    if first == second or winner not in (first, second, _INVALID):
+        return False
+    return not mark or any(winner == given[at] for at in _WINNERS.get(mark[0], ()))
+
+
+def _contexts(rows: Rows) -> list[str]:
+    """Return the number of the block of lines in which each record stands; a malformed line ends no block."""
+    malformed = {problem.line for problem in rows.log.problems}
+    found = [1] if rows.records else []
+    for before, line in pairwise(rows.lines):
+        skipped = any(between not in malformed for between in range(before + 1, line))
+        found.append(found[-1] + skipped)
+    return [str(number) for number in found]
+
+
+def _are_wins(record: Mapping[str, Any]) -> bool:
+    counts = [wins for wins in record.values() if isinstance(wins, int) and not isinstance(wins, bool)]
+    return len(counts) == len(record) > 1 and all(0 <= wins < len(record) for wins in counts)
+
+
+def _total(record: Mapping[str, Any]) -> int:
+    return sum(record.values())
+
+
+def _judge(file: str) -> str:
+    found = _NAME.search(file.rsplit("/", 1)[-1])
+    return found["judge"] if found else "unknown"

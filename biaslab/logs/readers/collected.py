@@ -1,0 +1,50 @@
+"""Trials that `biaslab.collect` or `biaslab.read_judgements` returned, saved as CSV, JSON Lines or Parquet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core import STATUSES
+from biaslab.logs.readers.log_columns import SCHEMA, trials_of
+from biaslab.logs.readers.rows import NUMERAL, Rows, Source
+
+FIELDS = frozenset(
+    {"probe", "judge", "dataset", "context_id", "candidate_id", "attribute", "replicate", "value", "status"}
+)
+
+
+def read(rows: Rows, _source: Source) -> pd.DataFrame:
+    """Return the trials as they were saved, conditions of any probe among them."""
+    found = {
+        name: rows.take(name, "id") for name in ("probe", "judge", "dataset", "context_id", "candidate_id", "attribute")
+    }
+    value, status = rows.take("value", "number"), rows.take("status", "id")
+    rows.refuse(~status.isin(STATUSES), f"status is none of {', '.join(STATUSES)}")
+    usable = status.isin(["ok", "tie"])
+    rows.refuse(usable & value.isna(), "a value is missing")
+    rows.refuse(~usable & value.notna(), "a value where the status says that there is none")
+    names = dict.fromkeys(name for record in rows.records for name in record)
+    for name in (name for name in names if name not in (*FIELDS, "key")):
+        column = SCHEMA.get(name)
+        if column is None or column.kind in ("text", "name"):
+            found[name] = _as_it_is(rows, name, textual=column is not None)
+        else:
+            found[name] = rows.take(name, column.kind, column.default if column.kind == "flag" else None)
+    found["replicate"] = rows.take("replicate", "number", 0).fillna(0)
+    made = trials_of({**found, "value": value, "status": status}, value.index)
+    others = {name: column for name, column in found.items() if name not in made}
+    return made.assign(**others)
+
+
+def _as_it_is(rows: Rows, name: str, textual: bool) -> pd.Series:
+    """Return a column as it was saved; one of a probe's own conditions is numbers where all of it is."""
+    values = [record.get(name) for record in rows.records]
+    wrong = [not isinstance(value, str | int | float | None) for value in values]
+    rows.refuse(np.array(wrong, bool), f"{name} is no value")
+    kept = [None if bad or value == "" or value != value else value for value, bad in zip(values, wrong, strict=True)]
+    numeral = [isinstance(v, str) and rows.textual and NUMERAL.fullmatch(v) is not None for v in kept]
+    words = [isinstance(v, str | bool) and not number for v, number in zip(kept, numeral, strict=True)]
+    if textual or any(words):
+        return pd.Series([None if v is None else str(v) for v in kept], dtype="str")
+    return pd.Series(kept, dtype=float)

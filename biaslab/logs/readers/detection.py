@@ -1,0 +1,116 @@
+"""Which format a log has: seen in the fields of its records, never in its name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from biaslab.core.checks import unknown
+from biaslab.logs.readers import (
+    all_responses,
+    alpaca_eval,
+    bracket_pairs,
+    cobbler,
+    collected,
+    judgebench,
+    llmbar,
+    mapping,
+    mt_bench,
+    openai_batch,
+    pandalm,
+    prometheus,
+    self_recognition,
+    store_export,
+    summeval_pairs,
+    summeval_scores,
+)
+from biaslab.logs.readers.overriding import Reader, overridden
+
+_SEEN = 50  # records that a format is told from: a damaged one must not decide
+
+
+class Format(NamedTuple):
+    """A format: the fields that tell it, what reads it, what it is in one line, and what else tells its records.
+
+    What reads it takes the mapping itself (``maps``), or a mapping overrides what it found.
+    """
+
+    fields: frozenset[str]
+    function: Callable[..., pd.DataFrame]
+    help: str
+    tells: Callable[[Sequence[Mapping[str, Any]]], bool] | None = None
+    maps: bool = False
+
+    @property
+    def read(self) -> Reader:
+        """Return the reader, which takes rows, their source and a mapping."""
+        return self.function if self.maps else overridden(self.function)
+
+
+FORMATS: dict[str, Format] = {
+    "collected": Format(collected.FIELDS, collected.read, "trials of biaslab, saved"),
+    "store_export": Format(store_export.FIELDS, store_export.read, "export of a biaslab store"),
+    "alpaca_eval": Format(alpaca_eval.FIELDS, alpaca_eval.read, "AlpacaEval annotations.json"),
+    "llmbar": Format(llmbar.FIELDS, llmbar.read, "LLMBar result.json"),
+    "bracket_pairs": Format(bracket_pairs.FIELDS, bracket_pairs.read, "pair log with [[A]], [[B]], [[C]]"),
+    "mt_bench": Format(mt_bench.FIELDS, mt_bench.read, "FastChat pairs of MT-Bench"),
+    "mt_bench_single": Format(mt_bench.SINGLE_FIELDS, mt_bench.read_single, "FastChat scores of MT-Bench"),
+    "all_responses": Format(all_responses.FIELDS, all_responses.read, "G-Eval, Closer Look: all_responses"),
+    "prometheus": Format(prometheus.FIELDS, prometheus.read, "Prometheus sets with gpt4_score"),
+    "summeval_pairs": Format(summeval_pairs.FIELDS, summeval_pairs.read, "pairs of SummEval summaries"),
+    "summeval_scores": Format(summeval_scores.FIELDS, summeval_scores.read, "scores of SummEval summaries"),
+    "judgebench": Format(judgebench.FIELDS, judgebench.read, "JudgeBench outputs, both orders"),
+    "self_recognition": Format(
+        self_recognition.FIELDS, self_recognition.read, "own summaries against others', both orders"
+    ),
+    "self_recognition_scores": Format(
+        self_recognition.SCORE_FIELDS, self_recognition.read_scores, "exact scores of summaries"
+    ),
+    "cobbler": Format(cobbler.FIELDS, cobbler.read, "CoBBLEr true_order, both orders"),
+    "openai_batch": Format(
+        openai_batch.FIELDS, openai_batch.read, "output of OpenAI's batch API, with a mapping", maps=True
+    ),
+    "pandalm": Format(pandalm.FIELDS, pandalm.read, "PandaLM verdicts: idx and <judge>_result", pandalm.tells),
+    "mapping": Format(
+        frozenset({"context_id", "candidate_id"}), mapping.read_mapped, "any table, with a mapping", maps=True
+    ),
+    "cobbler_wins": Format(
+        cobbler.WIN_FIELDS, cobbler.read_wins, "CoBBLEr preferences: wins of systems", cobbler.tells_wins
+    ),
+}
+
+
+def available() -> dict[str, str]:
+    """Return every format that can be read, with what it is."""
+    return {name: found.help for name, found in FORMATS.items()} | {"inspect": "Inspect logs, through inspect_ai"}
+
+
+def find_format(name: str) -> Format:
+    """Return a format by name.
+
+    Raises
+    ------
+    InputError
+        If there is none; the message lists all.
+    """
+    if not isinstance(name, str) or name not in FORMATS:
+        raise unknown("format", name, available())
+    return FORMATS[name]
+
+
+def _looks(known: Format, records: Sequence[Mapping[str, Any]]) -> bool:
+    return bool(records) and (known.tells is None or known.tells(records[:_SEEN]))
+
+
+def detect(records: Sequence[Mapping[str, Any]], mapped: bool) -> str | None:
+    """Return the first format whose fields half of the first records have; None if there is none.
+
+    Where there is a mapping and no format, any table will do.
+    """
+    seen = Counter(name for record in records[:_SEEN] for name in record)
+    common = {name for name, count in seen.items() if 2 * count >= min(len(records), _SEEN)}
+    told = next((name for name, known in FORMATS.items() if known.fields <= common and _looks(known, records)), None)
+    return told or ("mapping" if mapped and common else None)

@@ -1,0 +1,260 @@
+"""Files that hold logs: plain, compressed, in an archive or a folder; JSON Lines, a JSON list, CSV, TSV, Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core.errors import InputError
+from biaslab.datasets._files import separator_of
+from biaslab.logs.readers.containers import BROKEN, foreign, members, unpacked
+from biaslab.logs.readers.encodings import NO_TEXT, decode
+from biaslab.logs.readers.rows import Log, Rows
+
+CHUNK = 100_000  # records in memory as objects at once
+_NAMED = 10  # names of a header that are shown
+_BETWEEN = re.compile(r"[ \t\r\n,]*")
+_DECODER = json.JSONDecoder()
+_NOT_JSON = (ValueError, RecursionError)
+
+
+class Document(NamedTuple):
+    """One file, unpacked: its name, within its archive or folder where it has one, and its bytes.
+
+    What holds no log has no bytes, and says what to do about it.
+    """
+
+    name: str
+    data: bytes
+    remedy: str = ""
+
+
+def documents(path: str | Path) -> Iterator[Document]:
+    """Yield the files at a path: the file itself, unpacked, or those of an archive or folder in order of name.
+
+    Raises
+    ------
+    InputError
+        If there is nothing at the path, or a compressed file is damaged.
+    """
+    if not isinstance(path, str | Path) or not str(path):
+        raise InputError("path", path, "a file, a folder or a pandas.DataFrame", "name the file of the log")
+    place = Path(path)
+    if place.is_dir():
+        for file in sorted(file for file in place.rglob("*") if file.is_file()):
+            for document in _of_file(file, alone=False):
+                inner = "" if document.name == file.name else f"/{document.name}"
+                yield document._replace(name=f"{file.relative_to(place).as_posix()}{inner}")
+        return
+    if not place.is_file():
+        raise InputError("path", str(path), "a file or folder that exists")
+    yield from _of_file(place, alone=True)
+
+
+def _of_file(file: Path, alone: bool) -> Iterator[Document]:
+    """Yield a file, or those of an archive; what holds no log is empty, or refused where it stands alone."""
+    try:
+        data = unpacked(file.read_bytes())
+        remedy = foreign(data)
+        if remedy is not None and alone:
+            raise InputError("path", str(file), "a log of a format that can be read", remedy)
+        inside = None if remedy is not None else members(data)
+        if inside is None:
+            yield Document(file.name, data) if remedy is None else Document(file.name, b"", remedy)
+        else:
+            yield from (Document(name, part) for name, part in inside)
+    except BROKEN as error:
+        raise InputError("path", str(file), f"a whole file ({error})", "get it again") from error
+
+
+def read_rows(document: Document, log: Log) -> Iterator[Rows]:
+    """Yield the records of a file in chunks; what is malformed, and the encoding, is noted in the log.
+
+    Lines count from 1, as an editor shows them. A record of several lines has the one on which it begins. In a JSON
+    list reading goes on after a damaged record at the next line that begins as the first record's does, and stops where
+    there is none. Rows of Parquet files count from 1. An object that is a whole file is one record.
+    """
+    if document.data.startswith(b"PAR1"):
+        log.unit = "row"
+        found, textual = _from_parquet(document), False
+    else:
+        text, log.encoding = decode(document.data)
+        found, textual = _from_text(text, log)
+    while chunk := list(islice(found, CHUNK)):
+        yield Rows([record for _, record in chunk], [line for line, _ in chunk], log, textual)
+
+
+def read_frame(frame: pd.DataFrame, log: Log) -> Iterator[Rows]:
+    """Yield the rows of a data frame in chunks, as if it were a file; they count from 1.
+
+    Raises
+    ------
+    InputError
+        If its columns have several levels, or two of them one name.
+    """
+    names = list(map(str, frame.columns))
+    if frame.columns.nlevels > 1 or len(set(names)) < len(names):
+        allowed = "a table whose columns have one name each"
+        raise InputError("path, columns", names, allowed, "flatten or rename the columns")
+    log.unit = "row"
+    for start in range(0, len(frame), CHUNK):
+        part = frame.iloc[start : start + CHUNK].astype(object)
+        records = [
+            {name: _plain(value) for name, value in zip(names, row, strict=True)}
+            for row in part.itertuples(index=False, name=None)
+        ]
+        yield Rows(records, range(start + 1, start + 1 + len(records)), log, textual=False)
+
+
+def _plain(value: Any) -> Any:
+    """Return a cell as JSON would hold it; what is missing is None."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if value is None or isinstance(value, str | list | dict):
+        return value
+    if pd.isna(value):
+        return None
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, bool | int | float) else str(value)
+
+
+def why_empty(document: Document) -> str:
+    r"""Say what is missing in a file of which no record could be read.
+
+    Examples
+    --------
+    >>> why_empty(Document("a.csv", b"question,winner\n")), why_empty(Document("b.json", b"[]"))
+    ('it has a header (question, winner) and no rows', 'it is an empty list')
+    """
+    if document.remedy:
+        return f"it is no log: {document.remedy}"
+    text = decode(document.data).text.strip()
+    if not text:
+        return "it is empty"
+    if text.startswith(("[", "{")):
+        return "it is an empty list" if text.startswith("[") else "it holds no record"
+    names = text.splitlines()[0].split(separator_of(text))
+    return f"it has a header ({', '.join(name.strip() for name in names[:_NAMED])}) and no rows"
+
+
+def _from_text(text: str, log: Log) -> tuple[Iterator[tuple[int, dict[str, Any]]], bool]:
+    """Return records with their lines, and whether every value is a string, as in CSV."""
+    first = text.lstrip()[:1]
+    if first == "{" and (whole := _one_object(text)) is not None:
+        return iter([(1 + text[: text.index("{")].count("\n"), whole)]), False
+    if first in ("[", "{"):
+        return (_from_list if first == "[" else _from_lines)(text, log), False
+    return _from_table(text, log), True
+
+
+def _one_object(text: str) -> dict[str, Any] | None:
+    """Return the object that a file is, written over several lines; None if it is lines of objects, or damaged."""
+    text = text.strip()
+    try:
+        _DECODER.decode(text.partition("\n")[0])
+    except _NOT_JSON:
+        try:
+            found = None if NO_TEXT.search(text) else _DECODER.decode(text)
+        except _NOT_JSON:
+            return None
+        return found if isinstance(found, dict) else None
+    return None
+
+
+def _from_lines(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
+    damaged = NO_TEXT.search(text) is not None
+    decode_line = _DECODER.decode
+    for number, line in enumerate(io.StringIO(text, newline="\n"), start=1):
+        try:
+            record = decode_line(line)
+            if damaged and NO_TEXT.search(line):
+                raise ValueError(_no_text(log))
+        except _NOT_JSON as error:
+            if line.strip():
+                log.refuse(number, f"not JSON: {_brief(error)}")
+            continue
+        if isinstance(record, dict):
+            yield number, record
+        else:
+            log.refuse(number, "not a JSON object")
+
+
+def _from_list(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read a JSON list record by record, so that one that is damaged, or bytes that are no text, cost no other."""
+    at = text.index("[") + 1
+    opening = re.compile(r"\s*?(\n[ \t]*)\{").match(text, at)
+    line, counted = 1, 0
+    while True:
+        at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
+        if at >= len(text) or text[at] == "]":
+            return
+        line, counted = line + text.count("\n", counted, at), at
+        try:
+            record, end = _DECODER.raw_decode(text, at)
+            if not isinstance(record, dict) or NO_TEXT.search(text, at, end):
+                raise ValueError("not a JSON object of text")
+        except _NOT_JSON as error:
+            log.refuse(line, f"not JSON: {_brief(error)}")
+            end = text.find(opening[1] + "{", at + 1) if opening else -1
+            if end < 0:
+                return
+        else:
+            yield line, record
+        at = end
+
+
+def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
+    text = text.replace("\0", "\udc80")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator_of(text), strict=True)
+    names: list[str] | None = None
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            log.refuse(line, f"not CSV: {_brief(error)}")
+            continue
+        if not row:
+            continue
+        if names is None:
+            names = [name.strip() for name in row]
+            if len(set(names)) < len(names):
+                log.refuse(line, "two columns of one name")
+                return
+        elif len(row) != len(names):
+            log.refuse(line, f"{len(row)} fields, not {len(names)}")
+        elif any(NO_TEXT.search(cell) for cell in row):
+            log.refuse(line, _no_text(log))
+        else:
+            yield line, dict(zip(names, row, strict=True))
+
+
+def _no_text(log: Log) -> str:
+    return f"not {log.encoding.upper()} text"
+
+
+def _from_parquet(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        batches = pq.ParquetFile(io.BytesIO(document.data)).iter_batches(CHUNK)
+        yield from enumerate((record for batch in batches for record in batch.to_pylist()), start=1)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise InputError("path", document.name, f"a whole Parquet file ({_brief(error)})", "get it again") from error
+
+
+def _brief(error: BaseException) -> str:
+    text = error.msg if isinstance(error, json.JSONDecodeError) else str(error)  # its line is the first of a line
+    return text.partition("\n")[0][:80]

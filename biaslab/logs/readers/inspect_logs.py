@@ -1,0 +1,90 @@
+"""Logs of Inspect (``.eval`` or JSON), through the package ``inspect_ai`` where it is installed.
+
+Every score that a scorer gave is a judgement: the context is the sample, the candidate the evaluated model, the
+attribute the scorer, the replicate the epoch. C, P and I (correct, partial, incorrect) are 1, ½ and 0 on the scale
+"0-1"; numbers need a ``scale`` in the mapping.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from biaslab.core.errors import InputError, MissingDependencyError
+from biaslab.logs.readers.containers import is_inspect as is_inspect_archive
+from biaslab.logs.readers.documents import Document
+
+_GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+
+
+def is_inspect(document: Document) -> bool:
+    """Say whether a file is an Inspect log."""
+    if document.data.startswith(b"PK\x03\x04"):
+        return is_inspect_archive(document.data)
+    head = document.data[:4096]
+    return head.lstrip()[:1] == b"{" and b'"eval"' in head and b'"version"' in head and not _is_lines(document.data)
+
+
+def _is_lines(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data.lstrip().partition(b"\n")[0]), dict) and b"\n" in data.strip()
+    except ValueError:
+        return False
+
+
+def read_records(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield number of the sample and one record a score.
+
+    Raises
+    ------
+    MissingDependencyError
+        If ``inspect_ai`` is not installed.
+    InputError
+        If it cannot read the log.
+    """
+    try:
+        from inspect_ai.log import read_eval_log  # type: ignore[import-not-found, unused-ignore]
+    except ImportError as error:
+        raise MissingDependencyError("Inspect logs need the package inspect_ai: pip install inspect_ai") from error
+    suffix = ".eval" if document.data.startswith(b"PK") else ".json"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"log{suffix}"
+        file.write_bytes(document.data)
+        try:
+            log = read_eval_log(str(file))
+        except Exception as error:  # whatever another package raises on a damaged file
+            raise InputError(
+                "path", document.name, f"an Inspect log ({type(error).__name__})", "get it again"
+            ) from error
+    for number, sample in enumerate(log.samples or [], start=1):
+        for scorer, score in (sample.scores or {}).items():
+            yield number, _record(log, sample, scorer, score)
+
+
+def _record(log: Any, sample: Any, scorer: str, score: Any) -> dict[str, Any]:
+    graded = isinstance(score.value, str) and score.value in _GRADES
+    given = _GRADES[score.value] if graded else score.value
+    record = {
+        "context_id": str(sample.id),
+        "candidate_id": str(log.eval.model),
+        "replicate": sample.epoch - 1,
+        "attribute": scorer,
+        "judge": _grader(log, scorer),
+        "dataset": str(log.eval.task),
+        "score": given if isinstance(given, int | float) and not isinstance(given, bool) else None,
+        "said": score.explanation or score.answer,
+    }
+    return record | ({"scale": "0-1"} if graded else {})
+
+
+def _grader(log: Any, scorer: str) -> str:
+    """Return the model that a scorer asked; the scorer itself where it asked none that the log names."""
+    roles = getattr(log.eval, "model_roles", None) or {}
+    role = roles.get("grader")
+    options = next((s.options or {} for s in (log.eval.scorers or []) if s.name == scorer), {})
+    named = options.get("model") or getattr(role, "model", None)
+    named = named.get("model") if isinstance(named, dict) else named
+    return str(named) if named else f"inspect/{scorer}"

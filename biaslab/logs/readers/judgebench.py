@@ -1,0 +1,76 @@
+"""JudgeBench's outputs (Tan et al. 2025, arXiv 2410.12784): ``pair_id, response_A, response_B, label, judgments``.
+
+``judgments`` holds one entry a game, ``{"judgment": {judge_model, response, …}, "decision": "A>B"}``; in the second
+game the responses were exchanged, and ``decision`` is in the letters that were shown. null is a call that failed. The
+gold ``label`` is the human preference, ``source`` the subset, ``judge_name`` the prompt. A reward model has no text.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core.schema import count_words
+from biaslab.logs.readers.log_columns import trials_of_several
+from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source, plain
+from biaslab.prompts.parsing.numerals import Reading
+from biaslab.prompts.parsing.refusal import is_refusal
+
+FIELDS = frozenset({"pair_id", "response_A", "response_B", "label", "judgments"})
+_RESPONSES = ("response_A", "response_B")
+_WORTH: dict[Any, Reading] = {"A>B": (1.0, "ok"), "B>A": (0.0, "ok"), "A=B": (0.5, "tie"), "B=A": (0.5, "tie")}
+_GAPS = {"A>B": 1.0, "B>A": -1.0}
+_NAMES = ("template", "subset", "context_id", "judge", "candidate_id", "opponent_id", "human_gap", "words",
+          "opponent_words", "value", "status", "reply")  # fmt: skip
+
+
+def read(rows: Rows, _source: Source) -> pd.DataFrame:
+    """Return one pair trial a game."""
+    pair, label, games = rows.take("pair_id", "id"), rows.take("label", "id"), rows.take("judgments", "list")
+    texts = rows.take_texts(*_RESPONSES)
+    prompt, subset = rows.take("judge_name", "id", "recorded"), rows.take("source", "id", "all")
+    rows.refuse(~label.isin(list(_GAPS)), "label is neither A>B nor B>A")
+    rows.refuse(pd.Series([not _are_games(given) for given in games], dtype=bool), "judgments are not one or two games")
+    made: list[tuple[Any, ...]] = []
+    for place, given in enumerate(games):
+        if not rows.good[place]:
+            continue
+        lengths = [count_words(texts[name][place]) for name in _RESPONSES]
+        about = (place, prompt[place], subset[place], pair[place], _judge(given))
+        for game, entry in enumerate(given):
+            if entry is None:
+                rows.log.left_out[CALL_FAILED] += 1
+                continue
+            step = -1 if game else 1
+            said = _reply(entry)
+            reading = _verdict(entry.get("decision"), said)
+            made.append((*about, *_RESPONSES[::step], _GAPS[label[place]] * step, *lengths[::step], *reading, said))
+    return trials_of_several(made, _NAMES, dataset="judgebench")
+
+
+def _are_games(given: list[Any]) -> bool:
+    return 0 < len(given) < 3 and all(entry is None or isinstance(entry, dict) for entry in given)
+
+
+def _judge(games: list[Any]) -> str:
+    """Return the model that judged, as any of the games says."""
+    about = [entry.get("judgment") for entry in games if entry is not None]
+    named = [inner.get("judge_model") for inner in about if isinstance(inner, dict)]
+    found = next((name for name in named if isinstance(name, str) and name.strip()), "unknown")
+    return plain(found) or "unknown"
+
+
+def _reply(entry: dict[str, Any]) -> str | None:
+    inner = entry.get("judgment")
+    text = inner.get("response") if isinstance(inner, dict) else None
+    return plain(text) if isinstance(text, str) else None
+
+
+def _verdict(decision: Any, said: str | None) -> Reading:
+    """Return the probability that the first shown wins; "A>>B" is "A>B", and no decision is none."""
+    known = decision.replace(">>", ">").replace(" ", "") if isinstance(decision, str) else None
+    if known in _WORTH:
+        return _WORTH[known]
+    return math.nan, "refused" if decision is None and is_refusal(said or "") else "unparsable"

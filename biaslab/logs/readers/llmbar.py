@@ -1,0 +1,138 @@
+"""LLMBar's ``result.json`` (Zeng et al. 2024, arXiv 2310.07641): a list of pairs, each judged in both orders.
+
+``input, output_1, output_2, label, results``. The last of ``results`` is the verdict, ``{"swap = False": {completion,
+winner}, "swap = True": …}``; what stands before it are helps (the questions of ``Metrics``, the answer of
+``Reference``) or the first round of ``Swap``, which the judge was shown again before it decided: no replicates. With
+swap, output_2 was shown first; ``winner`` is mapped back already.
+
+Where the last entry has ``score_1`` and ``score_2`` (``Rating*``), each output was scored alone, 0 to 9, and ``winner``
+is made of the scores, a tie broken by the order: the trials are scores, and ``winner`` is not read.
+
+The gold ``label`` is the human preference: of pairs ``human_gap`` ±1, of scores ``human`` 1 or 0. The prompt is the
+context; where several pairs share it, the outputs of the second are called ``output_1 (2)`` and so on. Judge, prompt
+and subset are not in the file; they are taken from its path, ``<subset>/evaluators/<judge>/<prompt>/result.json``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from biaslab.core import Status
+from biaslab.core.scales import scale_named
+from biaslab.core.schema import count_words
+from biaslab.datasets._files import text_key
+from biaslab.logs.readers.log_columns import trials_of_several
+from biaslab.logs.readers.readings import scored
+from biaslab.logs.readers.rows import Rows, Source, plain
+from biaslab.prompts.parsing.numerals import Reading
+from biaslab.prompts.parsing.refusal import is_refusal
+
+FIELDS = frozenset({"input", "output_1", "output_2", "label", "results"})
+_OUTPUTS = ("output_1", "output_2")
+_SCORES = ("score_1", "score_2")
+_SCALE = "0-9"
+_FILTERED = ("content_filter", "content management policy")  # why a server gave no text
+_READING = ("value", "status", "reply")
+_PAIR = ("context_id", "candidate_id", "opponent_id", "human_gap", "words", "opponent_words", *_READING)
+_SCORE = ("context_id", "candidate_id", "human", "words", *_READING)
+
+
+class _Item(NamedTuple):
+    """A record: its place, the names of prompt and outputs, the gold label and the number of words of both outputs."""
+
+    place: int
+    name: str
+    outputs: tuple[str, ...]
+    gold: str
+    words: tuple[int, int]
+
+
+def read(rows: Rows, source: Source) -> pd.DataFrame:
+    """Return one pair trial a record and order, or one score trial a record and output."""
+    texts = rows.take_texts("input", *_OUTPUTS)
+    label, results = rows.take("label", "id"), rows.take("results", "list")
+    rows.refuse(~label.isin(["1", "2"]), "label is neither 1 nor 2")
+    last: list[Any] = [given[-1] if given else None for given in results]
+    alone = [_is_rating(given) for given in last]
+    whole = [rating or _is_pair(given) for given, rating in zip(last, alone, strict=True)]
+    rows.refuse(~pd.Series(whole, dtype=bool), "the last result is neither a verdict in both orders nor two scores")
+    subset, judge, prompt = _of_path(source.file)
+    pairs: list[tuple[Any, ...]] = []
+    scores: list[tuple[Any, ...]] = []
+    known: dict[str, dict[str, int]] = {}  # the pairs of each prompt, numbered
+    scale = source.scale or _SCALE
+    number = scored(scale_named(scale), None, source.score_pattern)
+    for place, (gold, given, rating) in enumerate(zip(label, last, alone, strict=True)):
+        if not rows.good[place]:
+            continue
+        shown = [texts[name][place] for name in _OUTPUTS]
+        key, own = text_key(texts["input"][place]), text_key(*shown)
+        among = known.setdefault(key, {})
+        number_of_pair = among.setdefault(own, len(among) + 1)
+        outputs = tuple(f"{name} ({number_of_pair})" if number_of_pair > 1 else name for name in _OUTPUTS)
+        words = (count_words(shown[0]), count_words(shown[1]))
+        item = _Item(place, f"{subset}/{key}" if subset else key, outputs, gold, words)
+        if rating:
+            scores += _scores(item, given, number)
+        else:
+            pairs += _pairs(item, given)
+    about = {"judge": judge or "unknown", "dataset": "llmbar", "subset": subset}
+    prompted = prompt or "recorded"
+    parts = [
+        trials_of_several(pairs, _PAIR, template=prompted, **about),
+        trials_of_several(scores, _SCORE, configuration=prompted, scale=scale, human_scale="0-1", **about),
+    ]
+    return pd.concat([part for part in parts if len(part)] or parts[:1])
+
+
+def _of_path(file: str) -> tuple[str, str, str]:
+    """Return subset, judge and prompt of a path; empty where it does not say."""
+    parts = file.split("/")
+    if len(parts) < 4 or parts[-4] != "evaluators":
+        return "", "", ""
+    return (parts[-5] if len(parts) > 4 else ""), parts[-3], parts[-2]
+
+
+def _is_pair(given: Any) -> bool:
+    return isinstance(given, dict) and all(isinstance(given.get(f"swap = {swap}"), dict) for swap in (False, True))
+
+
+def _is_rating(given: Any) -> bool:
+    return isinstance(given, dict) and all(name in given for name in _SCORES)
+
+
+def _pairs(item: _Item, given: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield the judgement in either order."""
+    for swap in (False, True):
+        verdict, step = given[f"swap = {swap}"], -1 if swap else 1
+        shown = item.outputs[::step]
+        gap = (1.0 if item.gold == "1" else -1.0) * step
+        said, why = _said(verdict.get("completion"))
+        reading = _verdict(verdict.get("winner"), swap, said, why)
+        yield item.place, item.name, *shown, gap, *item.words[::step], *reading, said
+
+
+def _scores(item: _Item, given: dict[str, Any], number: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield the score of either output."""
+    for at, (output, name) in enumerate(zip(item.outputs, _SCORES, strict=True)):
+        said, why = _said(given[name])
+        reading: Reading = (math.nan, "refused") if why in _FILTERED and not said else number(said)
+        yield item.place, item.name, output, float(item.gold == str(at + 1)), item.words[at], *reading, said
+
+
+def _verdict(winner: Any, swap: bool, said: str, why: str) -> tuple[float, Status]:
+    """Return the probability that the first shown wins; the names of the winner are "1" and "2", whatever the order."""
+    if isinstance(winner, bool) or winner not in ("1", "2", 1, 2):
+        return math.nan, "refused" if why in _FILTERED or is_refusal(said) else "unparsable"
+    return float(str(winner) == ("2" if swap else "1")), "ok"
+
+
+def _said(completion: Any) -> tuple[str, str]:
+    """Return the text of a completion, a list of text and why it ended, and why it ended."""
+    given = [*completion, "", ""] if isinstance(completion, list) else [completion, ""]
+    text, why = ((plain(part) or "" if isinstance(part, str) else "") for part in given[:2])
+    return text, why

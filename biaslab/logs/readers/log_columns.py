@@ -1,0 +1,132 @@
+"""Trials of recorded judgements: the columns of `biaslab.collect`, and what the probes read beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from biaslab.logs.readers.rows import plain
+
+Kind = Literal["text", "name", "number", "flag"]
+
+
+class Column(NamedTuple):
+    """A column of recorded trials.
+
+    Parameters
+    ----------
+    kind : {"text", "name", "number", "flag"}
+        What it holds; a name may be missing in a log that has the column.
+    default : object
+        Where a log says nothing.
+    tells_apart : bool
+        It identifies a judgement: a second row that is alike in all such columns is a duplicate.
+    """
+
+    kind: Kind
+    default: Any
+    tells_apart: bool = False
+
+
+#: The columns of recorded trials, in order: those of `biaslab.collect`, and what probes read of judgements beside them.
+SCHEMA = {
+    "probe": Column("text", "recorded"),
+    "judge": Column("text", "unknown", True),
+    "dataset": Column("text", "unknown", True),
+    "context_id": Column("text", None, True),
+    "candidate_id": Column("text", None, True),
+    "opponent_id": Column("name", None, True),
+    "attribute": Column("text", "overall", True),
+    "template": Column("name", "recorded", True),
+    "human_gap": Column("number", np.nan),
+    "order_known": Column("flag", True),
+    "configuration": Column("name", "recorded", True),
+    "scale": Column("text", None, True),
+    "answer": Column("text", "text"),
+    "form": Column("name", None, True),
+    "order": Column("name", None, True),
+    "rules": Column("flag", False, True),
+    "human": Column("number", np.nan),
+    "human_scale": Column("name", ""),
+    "ratings": Column("name", ""),
+    "annotators": Column("name", ""),
+    "words": Column("number", np.nan),
+    "opponent_words": Column("number", np.nan),
+    "subset": Column("name", ""),
+    "edit": Column("name", "", True),
+    "edited": Column("name", "", True),
+    "judge_system": Column("name", ""),
+    "p_first_label": Column("number", np.nan),
+    "p_both_orders": Column("number", np.nan),
+    "replicate": Column("number", 0, True),
+    "value": Column("number", None),
+    "status": Column("text", None),
+    "label_mass": Column("number", np.nan),
+    "samples": Column("number", np.nan),
+    "tokens": Column("number", 0),
+    "reply": Column("text", None),
+    "key": Column("text", None),
+}
+COLUMNS = tuple(SCHEMA)
+
+
+def trials_of(columns: Mapping[str, Any], index: pd.Index) -> pd.DataFrame:
+    """Return a trials frame from the columns that a reader fills; the others are at their defaults.
+
+    Parameters
+    ----------
+    columns : mapping
+        Column → one value, or a series with one value a judgement.
+    index : pandas.Index
+        Position of the record of each judgement among those that were read.
+    """
+    made = {}
+    for name in COLUMNS[:-1]:
+        value = columns.get(name, SCHEMA[name].default)
+        dtype = "str" if SCHEMA[name].kind in ("text", "name") else None
+        if isinstance(value, pd.Series):
+            made[name] = value if dtype is None or value.dtype == "str" else value.astype("str")
+            if isinstance(SCHEMA[name].default, str):  # probes read these, and a table has nothing for an empty text
+                made[name] = made[name].fillna(SCHEMA[name].default)
+        else:
+            made[name] = pd.Series(value, index=index, dtype=dtype)
+    return pd.DataFrame(made, index=index)
+
+
+def trials_of_several(rows: Sequence[tuple[Any, ...]], names: Sequence[str], **fixed: Any) -> pd.DataFrame:
+    """Return the trials of records that hold several judgements each.
+
+    Parameters
+    ----------
+    rows : sequence of tuple
+        One a judgement: the position of its record, then the values of the columns.
+    names : sequence of str
+        Those columns.
+    **fixed
+        Columns that are the same in all.
+    """
+    columns = ["place", *names]
+    try:
+        made = pd.DataFrame(list(rows), columns=columns)
+    except UnicodeEncodeError:  # half a surrogate pair, which no text holds
+        whole = [tuple(plain(value) if isinstance(value, str) else value for value in row) for row in rows]
+        made = pd.DataFrame(whole, columns=columns)
+    found = made.set_index("place")
+    return trials_of({**fixed, **found}, found.index)
+
+
+def without_duplicates(trials: pd.DataFrame) -> tuple[pd.DataFrame, int, int]:
+    """Keep the first row of each judgement; return how many were dropped, and how many of them said something else.
+
+    Columns that only some logs have are conditions, and tell judgements apart too.
+    """
+    keys = [name for name in trials.columns if name not in SCHEMA or SCHEMA[name].tells_apart]
+    repeated = trials.duplicated(keys)
+    if not repeated.any():
+        return trials, 0, 0
+    said = trials[[*keys, "value", "status"]]
+    other = repeated & ~said.duplicated()
+    return trials[~repeated], int(repeated.sum()), int(other.sum())

@@ -1,0 +1,244 @@
+r"""Anybody's table through a mapping: which field, constant or part of a field is which column of the trials.
+
+A mapping goes from a column of the trials to what `biaslab.logs.readers.expressions` lists: ``"field"``, a field or
+dotted path; ``"=text"``, a constant; ``"field~expression"``, the first group of a regular expression found in the
+field; ``"field | 0 -> tie, 1 -> a"``, what its values mean. Columns that the file names as the trials do need no entry.
+Besides the columns of the trials there are, one of them is needed:
+
+``winner``
+    Names the candidate that won, or says "tie", "first" or "second".
+``p_first``
+    Probability that the candidate that was shown first wins, 0 to 1.
+``score``
+    A number on the ``scale``, such as "1-5", which is never guessed.
+``reply``
+    The judge's text: of pairs ``[[A]]`` or "A" for the first, B for the second, C for a tie; of scores a score.
+
+and, of humans and texts:
+
+``preference``
+    Names the candidate that humans prefer, as ``winner`` does; a gold label, or a list or several fields, one a person.
+    It becomes ``human_gap``, -1 to 1.
+``ratings``
+    Human scores of a candidate: a list, or several fields. They become ``human``, their mean, too.
+``text``, ``opponent_text``
+    The judged texts, which become ``words`` and ``opponent_words``.
+
+What an expression does not find in a record leaves a row without a value, with the status "unparsable", where the
+record cannot be told without it; the whole field stands for an identifier then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.core.errors import InputError
+from biaslab.core.schema import count_words
+from biaslab.logs.readers.expressions import LISTS, Expression, parse_expression
+from biaslab.logs.readers.log_columns import COLUMNS, SCHEMA, trials_of
+from biaslab.logs.readers.outcomes import (
+    OF_PAIRS,
+    OF_SCORES,
+    OUTCOMES,
+    human_gaps,
+    human_ratings,
+    read_pair,
+    read_score,
+)
+from biaslab.logs.readers.rows import NUMERAL, Kind, Rows, Source, strings
+
+_TEXTS = {"text": "words", "opponent_text": "opponent_words"}
+_EXPLICIT = (*_TEXTS, "samples", "label_mass")  # fields of such names are rarely what the trials mean by them
+_UNMAPPED = ("probe", "value", "status", "key", "p_first_label", "p_both_orders")
+NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_TEXTS)))
+_KINDS: dict[str, Kind] = {name: "id" if column.kind == "text" else column.kind for name, column in SCHEMA.items()}
+_KINDS |= {"p_first": "number", "score": "number", "reply": "text", "winner": "id", "text": "text"}
+_KINDS |= {"opponent_text": "text"}
+_IDENTITY = ("context_id", "candidate_id", "opponent_id")
+_WORDS = {"true": True, "false": False}
+
+
+class Mapped(NamedTuple):
+    """The columns that a mapping names, and which records cannot be told by one of them."""
+
+    columns: dict[str, pd.Series]
+    unmatched: NDArray[np.bool_]
+
+
+def check_mapping(mapping: Mapping[str, Any]) -> None:
+    """Raise `InputError` unless a mapping goes from known names to expressions."""
+    unknown = [name for name in mapping if name not in NAMES]
+    if unknown:
+        raise InputError("mapping", unknown, f"some of {', '.join(NAMES)}")
+    for name, expression in mapping.items():
+        parse_expression(name, expression)
+
+
+def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> Mapped:
+    """Return the columns that a mapping names, and refuse records in which one is of the wrong kind."""
+    lost = np.zeros(len(rows.records), bool)
+    found: dict[str, pd.Series] = {}
+    lists: dict[str, list[list[str]]] = {}
+    for name, given in mapping.items():
+        expression = parse_expression(name, given)
+        _require_fields(rows, name, expression)
+        if name in LISTS and expression.constant is None:
+            parts = [_raw(rows, expression, field) for field in expression.fields]
+            lists[name] = [_listed(several) for several in zip(*parts, strict=True)]
+        else:
+            found[name] = _column(rows, name, expression, lost)
+    if "replicate" in found:
+        rows.refuse(found["replicate"].isna() | (found["replicate"] % 1 != 0), "replicate is not a whole number")
+    if "ratings" in lists:
+        found = human_ratings(lists["ratings"]) | found
+    if "preference" in lists:
+        found["preference"] = pd.Series(lists["preference"], dtype=object)
+    for name, column in _TEXTS.items():
+        if name in found:
+            texts = found.pop(name)
+            found.setdefault(column, texts.map(count_words, na_action="ignore").astype(float))
+    return Mapped(found, lost)
+
+
+def with_preference(found: dict[str, pd.Series]) -> dict[str, pd.Series]:
+    """Turn whom humans prefer into ``human_gap``, unless that is given."""
+    if "preference" not in found:
+        return found
+    rest = {name: column for name, column in found.items() if name != "preference"}
+    if "human_gap" in rest:
+        return rest
+    named, (first, second) = found["preference"], (rest["candidate_id"], rest["opponent_id"])
+    listed = [row if isinstance(row, list) else [] for row in named]
+    if named.dtype == "str":  # a constant
+        listed = [[text] for text in named]
+    return rest | {"human_gap": human_gaps(listed, first, second)}
+
+
+def read_mapped(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
+    """Return one trial a record, of a pair where an ``opponent_id`` is given and of a score otherwise.
+
+    Raises
+    ------
+    InputError
+        If context, candidate, outcome or scale is neither in the file nor mapped.
+    """
+    whole = {name: name for name in NAMES if name not in _EXPLICIT and rows.has(name)} | dict(mapping)
+    is_pair = "opponent_id" in whole
+    possible = OF_PAIRS if is_pair else OF_SCORES
+    outcome = next((name for given in (mapping, whole) for name in (*possible, *OUTCOMES) if name in given), None)
+    _require_entries(rows, source, mapping, whole, outcome)
+    found, unmatched = columns_of(rows, whole)
+    if is_pair:
+        found = with_preference(found)
+    elif "ratings" in found and "scale" in found:
+        found.setdefault("human_scale", found["scale"])
+    if outcome is None:
+        reading = pd.DataFrame({"value": np.nan, "status": "unparsable"}, index=range(len(rows.records)))
+    else:
+        reading = read_pair(found, outcome) if is_pair else read_score(found, outcome, source)
+    kept = {name: column for name, column in found.items() if name in COLUMNS}
+    trials = trials_of({**kept, **reading}, pd.RangeIndex(len(rows.records)))
+    return without_value(trials, unmatched)
+
+
+def _require_entries(
+    rows: Rows, source: Source, mapping: Mapping[str, Any], whole: Mapping[str, Any], outcome: str | None
+) -> None:
+    """Raise `InputError` unless there is what a judgement needs; ratings of people need no judge's score."""
+    missing = [name for name in ("context_id", "candidate_id") if name not in whole]
+    alone = outcome is None and not ("ratings" in whole and "opponent_id" not in whole)
+    if missing or alone:
+        fields = ", ".join(sorted({str(name) for record in rows.records[:20] for name in record}))
+        wanted = [*missing, *([f"one of {', '.join(OUTCOMES)}"] if alone else [])]
+        raise InputError(f"mapping of {source.file}", dict(mapping), f"entries for {' and '.join(wanted)}",
+                         f"the file has {fields}; write for example context_id=question")  # fmt: skip
+    if outcome is not None and "opponent_id" not in whole and "scale" not in whole:
+        raise InputError("mapping", dict(mapping), "an entry for scale", "such as scale='=1-5'; it is never guessed")
+
+
+def without_value(trials: pd.DataFrame, unmatched: NDArray[np.bool_]) -> pd.DataFrame:
+    """Take the value from what a mapping could not tell."""
+    if not unmatched.any():
+        return trials
+    kept = trials["value"].where(~unmatched)
+    return trials.assign(value=kept, status=trials["status"].where(~unmatched, "unparsable"))
+
+
+def _require_fields(rows: Rows, name: str, expression: Expression) -> None:
+    absent = [field for field in expression.fields if not rows.has(field)]
+    if absent:
+        listed = ", ".join(sorted({str(key) for record in rows.records[:20] for key in record}))
+        raise InputError(f"mapping[{name!r}]", ", ".join(absent), f"a field of the file: {listed}")
+
+
+def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool_]) -> pd.Series:
+    if expression.constant is not None:
+        return pd.Series(_kind_of(name, expression.constant), index=range(len(rows.records)))
+    field = expression.fields[0]
+    if expression.is_plain:
+        return rows.take(field, _KINDS[name], "no winner" if name == "winner" else None)
+    texts = expression.texts(rows, field)
+    missing = np.array([text is None for text in texts], bool)
+    if missing.any():
+        rows.log.unmatched[f"{name}: {field} does not match"] += int((missing & rows.good).sum())
+    if name in _IDENTITY and missing.any():
+        lost |= missing
+        whole = rows.take(field, "id")
+        texts = [said if text is None else text for text, said in zip(texts, whole, strict=True)]
+    return _converted(texts, _KINDS[name])
+
+
+def _converted(texts: list[Any], kind: Kind) -> pd.Series:
+    """Return texts that were found as numbers or flags, NaN and False where they are none, or as they are."""
+    if kind == "number":
+        return pd.Series([float(t) if t is not None and NUMERAL.fullmatch(t) else np.nan for t in texts], dtype=float)
+    if kind == "flag":
+        return pd.Series([_WORDS.get((text or "").lower(), False) for text in texts], dtype=bool)
+    return strings(texts)
+
+
+def _kind_of(name: str, constant: str) -> Any:
+    kind = _KINDS.get(name)
+    if kind not in ("number", "flag"):
+        return constant
+    try:
+        return float(constant) if kind == "number" else _WORDS[constant.lower()]
+    except (KeyError, ValueError) as error:
+        allowed = "a number" if kind == "number" else "true or false"
+        raise InputError(f"mapping[{name!r}]", constant, allowed) from error
+
+
+def _raw(rows: Rows, expression: Expression, field: str) -> list[Any]:
+    """Return a field that may hold a list, each of its items as what the mapping says that it means."""
+    if expression.is_plain:
+        return rows.values(field)
+    values = rows.values(field)
+    if not any(isinstance(value, list) for value in values):
+        return expression.texts(rows, field)
+    inner = [value if isinstance(value, list) else [value] for value in values]
+    flat = Rows([{"item": item} for items in inner for item in items], [], rows.log, rows.textual)
+    said = iter(expression.texts(flat, "item"))
+    return [[next(said) for _ in items] for items in inner]
+
+
+def _listed(parts: tuple[Any, ...]) -> list[str]:
+    """Return what several fields or a list say, as texts; nothing where one is neither a text nor a number."""
+    whole = [item for part in parts for item in (part if isinstance(part, list) else _split(part))]
+    return [_text(item) for item in whole]
+
+
+def _split(part: Any) -> list[Any]:
+    """Return the numbers of a text that holds nothing but numbers, as saved trials do; else the value itself."""
+    words = part.split() if isinstance(part, str) else []
+    return words if len(words) > 1 and all(NUMERAL.fullmatch(word) for word in words) else [part]
+
+
+def _text(item: Any) -> str:
+    if isinstance(item, float) and item.is_integer():
+        item = int(item)
+    return str(item).strip() if isinstance(item, str | int | float) and not isinstance(item, bool) else ""

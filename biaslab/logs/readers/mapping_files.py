@@ -1,0 +1,117 @@
+"""Mapping files: what is said of a log, in TOML, kept beside it.
+
+::
+
+    # mapping of verdicts.json
+    join = "annotators.json on idx"          # a second file, found from the folder of this one
+    explode = "games"                        # one row an item of a list
+    judge = "=GPT-3.5"                       # what `--map` says, says a line here
+    context_id = "idx"
+    winner = { field = "games.verdict", values = { 1 = "first", 2 = "second", 0 = "tie" } }
+    preference = ["annotator1", "annotator2", "annotator3"]
+
+``format`` and ``score_pattern`` may stand there too. Names and expressions are checked when the file is read.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from biaslab.core.errors import InputError
+from biaslab.logs.readers.expressions import LISTS
+from biaslab.logs.readers.mapping import NAMES, check_mapping
+from biaslab.logs.readers.readings import compiled
+from biaslab.logs.readers.reshaping import Shape, from_folder, make_shape
+
+OPTIONS = ("format", "score_pattern", "explode", "join")
+
+
+@dataclass(frozen=True)
+class LogMapping:
+    """What a user says of a log.
+
+    Parameters
+    ----------
+    columns : mapping
+        Column of the trials → expression.
+    format : str, optional
+        Of the log.
+    score_pattern : str, optional
+        A regular expression that reads scores in texts.
+    shape : Shape, optional
+        What is done to records before they are read.
+    """
+
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    format: str | None = None
+    score_pattern: str | None = None
+    shape: Shape | None = None
+
+
+def make_mapping(given: Mapping[str, Any] | str | Path | None) -> LogMapping:
+    """Return what a mapping or a mapping file says, checked.
+
+    Raises
+    ------
+    InputError
+        If the file is no TOML, or a name or an expression is none that there is.
+
+    Examples
+    --------
+    >>> make_mapping({"judge": "=me", "format": "llmbar"}).format
+    'llmbar'
+    """
+    if isinstance(given, str | Path):
+        return _made(read_mapping_file(given), str(given))
+    if given is not None and not isinstance(given, Mapping):
+        remedy = 'such as {"context_id": "question", "judge": "=me"}'
+        raise InputError("mapping", type(given).__name__, "columns of trials with their fields, or a TOML file", remedy)
+    return _made(dict(given or {}), "mapping")
+
+
+def read_mapping_file(path: str | Path) -> dict[str, Any]:
+    """Return what a mapping file says, as a mapping; the file that it joins is found from its folder.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is no TOML.
+    """
+    found = _table(Path(path))
+    join = found.get("join")
+    return found if not isinstance(join, str) else found | {"join": from_folder(join, Path(path).parent)}
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError("mapping", str(path), "a mapping, or a TOML file that exists") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        remedy = 'write for example context_id = "question"'
+        raise InputError("mapping", str(path), f"a TOML file ({error})", remedy) from error
+
+
+def _made(given: dict[str, Any], name: str) -> LogMapping:
+    columns = {key: _expression(key, value) for key, value in given.items() if key not in OPTIONS}
+    unknown = [key for key in columns if key not in NAMES]
+    if unknown:
+        raise InputError(name, unknown, f"some of {', '.join((*OPTIONS, *NAMES))}")
+    check_mapping(columns)
+    for option in ("format", "score_pattern"):
+        if not isinstance(given.get(option), str | None):
+            raise InputError(f"{name}: {option}", given[option], "a text")
+    pattern = given.get("score_pattern")
+    if pattern is not None:
+        compiled(pattern, "score_pattern")
+    shape = make_shape(given.get("explode"), given.get("join"))
+    return LogMapping(columns, given.get("format"), pattern, shape)
+
+
+def _expression(name: str, value: Any) -> Any:
+    """Let a list of fields stand for itself."""
+    return {"fields": value} if name in LISTS and isinstance(value, list) else value

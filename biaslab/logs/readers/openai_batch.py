@@ -1,0 +1,66 @@
+"""Output files of OpenAI's batch API: ``custom_id, response, error``, one reply a line.
+
+What was judged stands in ``custom_id`` alone, so a mapping has to say how, such as ``context_id="custom_id~^(.+?)/"``.
+Each choice is a replicate. A line with an error, or a status other than 200, is no judgement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from biaslab.logs.readers.mapping import read_mapped
+from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source
+
+FIELDS = frozenset({"custom_id", "response"})
+
+
+def read(rows: Rows, source: Source, mapping: Mapping[str, str]) -> pd.DataFrame:
+    """Return one trial a choice."""
+    error = rows.take("error", "any")
+    response = rows.take("response", "any")
+    status = [given.get("status_code") if isinstance(given, dict) else None for given in response]
+    went_wrong = pd.Series([e is not None or s not in (None, 200) for e, s in zip(error, status, strict=True)])
+    rows.leave_out(went_wrong, CALL_FAILED)
+    said = [_choices(given) for given in response]
+    rows.refuse(np.array([choices is None for choices in said], bool), "the response holds no chat completion")
+    flat, places = [], []
+    for place, choices in enumerate(said):
+        for choice in choices or [] if rows.good[place] else []:
+            flat.append({"custom_id": rows.records[place].get("custom_id"), **choice})
+            places.append(place)
+    inner = Rows(flat, [rows.lines[place] for place in places], rows.log, textual=False)
+    if not flat:
+        return pd.DataFrame()
+    made = read_mapped(inner, source, {"judge": "judge", "replicate": "replicate", "reply": "reply"} | dict(mapping))
+    declined = np.array([entry["declined"] for entry in flat], bool)
+    made.loc[declined, "value"], made.loc[declined, "status"] = np.nan, "refused"
+    return made[inner.good].set_axis(np.array(places)[inner.good])
+
+
+def _choices(response: Any) -> list[dict[str, Any]] | None:
+    """Return the choices of a chat completion; None if there is none."""
+    body = response.get("body") if isinstance(response, dict) else None
+    choices = body.get("choices") if isinstance(body, dict) else None
+    if not isinstance(choices, list) or not choices:
+        return None
+    usage = body.get("usage")  # type: ignore[union-attr]
+    total = usage.get("total_tokens") if isinstance(usage, dict) else None
+    made = []
+    for replicate, choice in enumerate(choices):
+        message = choice.get("message") if isinstance(choice, dict) else None
+        if not isinstance(message, dict) or not isinstance(message.get("content"), str | None):
+            return None
+        refusal = message.get("refusal")
+        declined = isinstance(refusal, str) or choice.get("finish_reason") == "content_filter"
+        made.append({
+            "judge": body.get("model"),  # type: ignore[union-attr]
+            "reply": refusal if isinstance(refusal, str) else message.get("content"),
+            "replicate": replicate,
+            "tokens": total,
+            "declined": declined,
+        })  # fmt: skip
+    return made

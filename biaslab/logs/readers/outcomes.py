@@ -1,0 +1,100 @@
+"""What mapped columns say: who won, which score, whom humans prefer, and how humans rated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core.errors import InputError
+from biaslab.core.scales import Scale
+from biaslab.logs.readers.readings import each, each_on_scale, lettered, number_on, scored
+from biaslab.logs.readers.rows import NUMERAL, Source, strings
+from biaslab.prompts.parsing.numerals import Reading
+
+OUTCOMES = ("winner", "p_first", "score", "reply")
+OF_PAIRS = ("winner", "p_first", "reply")
+OF_SCORES = ("score", "reply")
+_SIDES = {"first": 1.0, "second": 0.0, "tie": 0.5}
+
+
+def read_pair(found: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
+    """Return ``value`` and ``status`` of judgements of two candidates.
+
+    Raises
+    ------
+    InputError
+        If the outcome is that of a score.
+    """
+    if outcome == "p_first":
+        return each(found["p_first"], _probability)
+    if outcome == "winner":
+        value = sides(found["winner"], found["candidate_id"], found["opponent_id"])
+        status = np.select([value == 0.5, ~np.isnan(value)], ["tie", "ok"], "unparsable")
+        return pd.DataFrame({"value": value, "status": status}, index=found["winner"].index)
+    if outcome == "reply":
+        return each(found["reply"], lettered)
+    raise InputError("mapping", outcome, "winner, p_first or reply where there is an opponent_id")
+
+
+def read_score(found: Mapping[str, pd.Series], outcome: str, source: Source) -> pd.DataFrame:
+    """Return ``value`` and ``status`` of judgements of one candidate, each on its ``scale``.
+
+    Raises
+    ------
+    InputError
+        If the outcome is that of a pair, or a scale is unknown.
+    """
+    if outcome not in OF_SCORES:
+        raise InputError("mapping", outcome, "score or reply where there is no opponent_id")
+    values = found[outcome]
+    attribute = found.get("attribute", pd.Series("", index=values.index)).fillna("")
+
+    def reader(scale: Scale, about: str) -> Callable[[Any], Reading]:
+        return number_on(scale) if outcome == "score" else scored(scale, about, source.score_pattern)
+
+    return each_on_scale(values, found["scale"].fillna(""), attribute, reader)
+
+
+def sides(named: pd.Series, first: pd.Series, second: pd.Series) -> np.ndarray[Any, Any]:
+    """Return 1 where the first candidate is named, 0 the second, ½ a tie, NaN nobody known.
+
+    A candidate is named by its identifier, or as "first" or "second", the order in which they were shown.
+    """
+    by_word = named.str.strip().str.lower().map(_SIDES).to_numpy(float)
+    said, one, two = (column.reset_index(drop=True) for column in (named, first, second))
+    known = said.notna()
+    return np.select([(said == one) & known, (said == two) & known], [1.0, 0.0], by_word)
+
+
+def human_gaps(rows: Sequence[Sequence[str]], first: pd.Series, second: pd.Series) -> pd.Series:
+    """Return by how much more people prefer the first shown, -1 to 1: the mean over those whose preference is known."""
+    most = max(map(len, rows), default=0)
+    gaps = np.full((max(most, 1), len(rows)), np.nan)
+    for at in range(most):
+        named = strings([row[at] if at < len(row) else None for row in rows])
+        gaps[at] = 2 * sides(named, first, second) - 1
+    known = ~np.isnan(gaps)
+    count = known.sum(axis=0)
+    mean = np.where(known, gaps, 0.0).sum(axis=0) / np.maximum(count, 1)
+    return pd.Series(np.where(count > 0, mean, np.nan), index=first.index)
+
+
+def human_ratings(rows: Sequence[Sequence[str]]) -> dict[str, pd.Series]:
+    """Return ``human``, the mean, ``ratings`` and ``annotators``, who are known by their place in the list."""
+    given = [[(at, text.strip()) for at, text in enumerate(row) if NUMERAL.fullmatch(text)] for row in rows]
+    means = [sum(float(text) for _, text in row) / len(row) if row else math.nan for row in given]
+    return {
+        "human": pd.Series(means, dtype=float),
+        "ratings": strings([" ".join(text for _, text in row) for row in given]),
+        "annotators": strings([" ".join(str(at) for at, _ in row) for row in given]),
+    }
+
+
+def _probability(value: float) -> Reading:
+    if not 0 <= value <= 1:
+        return math.nan, "unparsable" if math.isnan(value) else "out_of_range"
+    return (0.5, "tie") if value == 0.5 else (value, "ok")

@@ -1,0 +1,103 @@
+"""PandaLM's test set (Wang et al. 2024, arXiv 2306.05087): ``idx`` and one field ``<judge>_result``, 1, 2, or a tie.
+
+A tie is 0 or "Tie", anything else could not be read; ``<judge>_reason`` is the reply. Where the annotators' file is
+joined by ``idx`` (``join = "testset-v1.json on idx"``), ``annotator1`` and so on are the human preference,
+``cmp_key`` names the two systems, and the texts give lengths and the context. Each pair was shown in one order.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core.schema import count_words
+from biaslab.datasets._files import text_key
+from biaslab.logs.readers.log_columns import trials_of
+from biaslab.logs.readers.outcomes import human_gaps
+from biaslab.logs.readers.readings import each
+from biaslab.logs.readers.rows import Rows, Source, strings
+from biaslab.prompts.parsing.numerals import Reading
+
+FIELDS = frozenset({"idx"})
+_RESPONSES = ("response1", "response2")
+_ANNOTATOR = re.compile(r"annotator\d+")
+_MEANING = {"1": "first", "2": "second", "0": "tie", "tie": "tie"}
+_WORTH: dict[str, Reading] = {"first": (1.0, "ok"), "second": (0.0, "ok"), "tie": (0.5, "tie")}
+
+
+def tells(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether records have the verdict of exactly one judge."""
+    return _judge(records) is not None
+
+
+def read(rows: Rows, _source: Source) -> pd.DataFrame:
+    """Return one pair trial a record."""
+    judge = _judge(rows.records) or "unknown"
+    index, verdict = rows.take("idx", "id"), rows.values(f"{judge}_result")
+    systems = [_systems(value) for value in rows.values("cmp_key")]
+    texts = {name: rows.take(name, "text") for name in ("instruction", "input")}
+    first, second = (strings([pair[at] for pair in systems]) for at in (0, 1))
+    asked = zip(index, texts["instruction"], texts["input"], strict=True)
+    return trials_of(
+        {
+            "judge": judge,
+            "dataset": "pandalm",
+            "context_id": strings([_context(*given) for given in asked]),
+            "candidate_id": first,
+            "opponent_id": second,
+            "human_gap": _preferred(rows, first, second),
+            "words": _lengths(rows.values("response1")),
+            "opponent_words": _lengths(rows.values("response2")),
+            "reply": rows.take(f"{judge}_reason", "text"),
+            **each(strings([_meaning(value) for value in verdict]), lambda said: _WORTH.get(said, _UNREAD)),
+        },
+        index.index,
+    )
+
+
+_UNREAD: Reading = (math.nan, "unparsable")
+
+
+def _judge(records: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the one judge that half the records have a result of."""
+    names = Counter(str(name) for record in records for name in record if str(name).endswith("_result"))
+    common = [name for name, count in names.items() if 2 * count >= len(records)]
+    return common[0].removesuffix("_result") if len(common) == 1 else None
+
+
+def _meaning(value: Any) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return _MEANING.get(str(value).strip().lower())
+
+
+def _systems(key: Any) -> tuple[str, str]:
+    """Return who wrote the two responses; their names where the annotators' file is not joined."""
+    one, between, two = key.partition("_") if isinstance(key, str) else ("", "", "")
+    return (one, two) if between and one and two and one != two and "_" not in two else _RESPONSES
+
+
+def _context(index: str | None, instruction: str | None, given: str | None) -> str | None:
+    """Return what was asked, which several pairs share, or the number of the pair where the texts are not there."""
+    return text_key(instruction, given or "") if isinstance(instruction, str) else index
+
+
+def _preferred(rows: Rows, first: pd.Series, second: pd.Series) -> pd.Series:
+    names = sorted({str(name) for record in rows.records for name in record if _ANNOTATOR.fullmatch(str(name))})
+    if not names:
+        return pd.Series(np.nan, index=first.index)
+    given = zip(*(rows.values(name) for name in names), strict=True)
+    return human_gaps([[_meaning(value) or "" for value in row] for row in given], first, second)
+
+
+def _lengths(responses: list[Any]) -> pd.Series:
+    """Return words; some responses of the published file are numbers."""
+    texts = (str(g) if isinstance(g, str | int | float) and not isinstance(g, bool) else None for g in responses)
+    counted = [math.nan if text is None else float(count_words(text)) for text in texts]
+    return pd.Series(counted, dtype=float)

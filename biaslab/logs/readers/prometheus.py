@@ -1,0 +1,58 @@
+"""Scores of the Prometheus sets (Kim et al. 2024, arXiv 2310.08491): ``instruction, gpt4_score, gpt4_feedback``.
+
+A JSON list; each item holds its own rubric of 1 to 5, which is the attribute "rubric" of every item, and a list of
+scores, which are repetitions of one judgement. The context is what stands as the instruction to evaluate.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core.scales import scale_named
+from biaslab.core.schema import count_words
+from biaslab.datasets._files import text_key
+from biaslab.logs.readers.log_columns import trials_of_several
+from biaslab.logs.readers.readings import number_on
+from biaslab.logs.readers.rows import Rows, Source, plain
+
+FIELDS = frozenset({"instruction", "gpt4_score"})
+_SCALE = "1-5"
+TASK = re.compile(r"###\s*The instruction to evaluate:\s*(.*?)\s*###\s*Response to evaluate:\s*(.*?)\s*###", re.DOTALL)
+
+
+def read(rows: Rows, source: Source) -> pd.DataFrame:
+    """Return one score trial a repetition."""
+    instruction, given = rows.take("instruction", "text"), rows.take("gpt4_score", "list")
+    system, feedback = rows.take("response_source", "id", "unknown"), rows.take("gpt4_feedback", "any")
+    tasks = [TASK.search(text) if isinstance(text, str) else None for text in instruction]
+    rows.refuse(pd.Series([task is None for task in tasks]), "instruction holds no response to evaluate")
+    numbers = [[_number(score) for score in scores] for scores in given]
+    rows.refuse(pd.Series([None in scores for scores in numbers]), "a score is neither a number nor null")
+    scale = scale_named(source.scale or _SCALE)
+    place_score = number_on(scale)
+    made: list[tuple[Any, ...]] = []
+    for place, (task, scores) in enumerate(zip(tasks, numbers, strict=True)):
+        if not rows.good[place] or task is None:
+            continue
+        shown = system[place] if system[place] != "unknown" else text_key(task[2])
+        said = feedback[place] if isinstance(feedback[place], list) else []
+        for replicate, score in enumerate(scores):
+            text = plain(said[replicate]) if replicate < len(said) and isinstance(said[replicate], str) else None
+            reading = place_score(math.nan if score is None else score)
+            made.append((place, text_key(task[1]), shown, float(count_words(task[2])), replicate, *reading, text))
+    names = ("context_id", "candidate_id", "words", "replicate", "value", "status", "reply")
+    fixed = {"judge": "gpt-4", "dataset": "prometheus", "attribute": "rubric", "scale": scale.name}
+    return trials_of_several(made, names, **fixed)
+
+
+def _number(score: Any) -> float | None:
+    """Return a finite number, NaN for null, None for anything else."""
+    if score is None:
+        return math.nan
+    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+        return None
+    return float(score)

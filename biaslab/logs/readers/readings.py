@@ -1,0 +1,153 @@
+"""What recorded replies say: which of two, or which score. What cannot be read is a status, never a guess."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core.errors import InputError
+from biaslab.core.scales import Scale, scale_named
+from biaslab.prompts.parsing import parse_choice, parse_score, parse_scores
+from biaslab.prompts.parsing.marks import in_brackets
+from biaslab.prompts.parsing.mentions import UNKNOWN, names_of
+from biaslab.prompts.parsing.numerals import Reading, place_on
+from biaslab.prompts.parsing.refusal import is_refusal
+
+_ASKED = re.compile(r"\[\[\W{0,3}[ABC]\b[^\[\]\n]*\]\]")
+_FAILED = re.compile(r"\s*(?:Failed to obtain answer via API|\$ERROR\$)")
+_WORTH: dict[str, Reading] = {"A": (1.0, "ok"), "B": (0.0, "ok"), "C": (0.5, "tie")}
+
+
+def each(texts: pd.Series, read: Callable[[Any], Reading]) -> pd.DataFrame:
+    """Read every text, equal ones once: columns ``value`` and ``status``; a missing text is unparsable."""
+    codes, distinct = pd.factorize(texts)
+    readings = [read(text) for text in distinct.tolist()] + [(math.nan, "unparsable")]  # a missing one has code -1
+    values, statuses = np.array([value for value, _ in readings]), np.array([s for _, s in readings], object)
+    return pd.DataFrame({"value": values[codes], "status": statuses[codes]}, index=texts.index)
+
+
+def each_on_scale(
+    values: pd.Series,
+    scales: pd.Series,
+    attributes: pd.Series,
+    reader: Callable[[Scale, str], Callable[[Any], Reading]],
+) -> pd.DataFrame:
+    """Read every value on the scale named beside it, by what ``reader`` returns for a scale and an attribute."""
+    known = values.reset_index(drop=True)
+    made = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=known.index)
+    for key, places in known.groupby([scales.to_numpy(), attributes.to_numpy()]).groups.items():
+        name, attribute = cast("tuple[str, str]", key)
+        made.loc[places] = each(known.loc[places], reader(scale_named(name), attribute))
+    return made.set_axis(values.index)
+
+
+def bracketed(text: str) -> Reading:
+    """Read the ``[[A]]``, ``[[B]]`` or ``[[C]]`` (tie) of a pair log, or its degree: ``[[A>>B]]``, ``[[A=B]]``.
+
+    Returns
+    -------
+    tuple
+        The probability that the first shown wins, and the status. Nothing but brackets is read, as the prompts of such
+        logs demand; two that differ are unparsable.
+
+    Examples
+    --------
+    >>> bracketed("B is too short. Final verdict: [[A]]"), bracketed("Assistant A is better.")[1]
+    ((1.0, 'ok'), 'unparsable')
+    """
+    found = in_brackets(text, names_of(tuple(_WORTH), "C"))
+    if len(found) == 1 and UNKNOWN not in found:
+        return _WORTH["ABC"[found.pop()]]
+    return math.nan, "refused" if is_refusal(text) else "unparsable"
+
+
+def lettered(text: str, worth: Mapping[str, Reading] = _WORTH) -> Reading:
+    """Read which label a text chose and what it is worth: "A" the first shown, "B" the second, "C" a tie by default.
+
+    Examples
+    --------
+    >>> lettered("Choice: B"), lettered("Response 2 is a better answer."), lettered("This is a tie.")
+    ((0.0, 'ok'), (0.0, 'ok'), (0.5, 'tie'))
+    """
+    tie = next((label for label, (_, status) in worth.items() if status == "tie"), None)
+    chosen, status = parse_choice(text, tuple(worth), tie)
+    if chosen is None:
+        return math.nan, "unparsable" if status == "tie" else status  # among grades there is no tie
+    return list(worth.values())[chosen]
+
+
+def of_pairs(texts: pd.Series) -> pd.DataFrame:
+    """Read the verdicts of a pair log, in the form that its replies have: columns ``value`` and ``status``.
+
+    Where double brackets stand in any reply they were asked for in all of them, and nothing but brackets is read, as
+    by the authors of such logs; else every form is ("Choice: A").
+    """
+    asked = bool(texts.str.contains(_ASKED).any())
+    return each(texts, bracketed if asked else lettered)
+
+
+def scored(scale: Scale, attribute: str | None = None, pattern: str | None = None) -> Callable[[str], Reading]:
+    r"""Return what reads the score of a text.
+
+    Parameters
+    ----------
+    scale : Scale
+        On which the judge was asked to answer.
+    attribute : str, optional
+        Before whose name a score may stand.
+    pattern : str, optional
+        A regular expression instead of biaslab's reading; the first of its groups that matches is the score.
+
+    Raises
+    ------
+    InputError
+        If the pattern is no regular expression, or has no group.
+
+    Examples
+    --------
+    >>> from biaslab.core.scales import find_scale
+    >>> scored(find_scale("1-5"))("Clear, if short. Rating: 4"), scored(find_scale("1-5"), pattern=r"(\d)/10")("9/10")
+    ((4.0, 'ok'), (nan, 'out_of_range'))
+    """
+    if pattern is not None:
+        expression = compiled(pattern, "score_pattern")
+        return lambda text: _by_pattern(text, expression, scale)
+    if not attribute:
+        return lambda text: parse_score(text, scale)
+    return lambda text: parse_scores(text, [attribute], scale)[attribute]
+
+
+def compiled(pattern: str, name: str) -> re.Pattern[str]:
+    """Compile a user's regular expression, which must have a group."""
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise InputError(name, pattern, f"a regular expression ({error})") from error
+    if not expression.groups:
+        raise InputError(name, pattern, "a regular expression with a group", r"such as 'Rating: (\d)'")
+    return expression
+
+
+def number_on(scale: Scale) -> Callable[[float], Reading]:
+    """Return what says whether a recorded number lies on a scale; NaN is no score."""
+    return lambda value: place_on(scale, value)
+
+
+def failed(texts: pd.Series) -> pd.Series:
+    """Say which texts are the log's note that a call failed, which is no reply of the judge."""
+    return texts.str.match(_FAILED).fillna(value=False).astype(bool)
+
+
+def _by_pattern(text: str, expression: re.Pattern[str], scale: Scale) -> Reading:
+    found = expression.search(text)
+    said = next((group for group in found.groups() if group is not None), None) if found else None
+    try:
+        value = math.nan if said is None else float(said)
+    except ValueError:
+        value = math.nan
+    return place_on(scale, value)

@@ -1,0 +1,257 @@
+"""Records of a log as columns: what is malformed is counted with its line and reason, and the rest goes on."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.core.errors import TrialsError
+
+CALL_FAILED = "the call failed"
+"""Why a record is left out that a judge did not answer."""
+
+Kind = Literal["id", "name", "text", "number", "flag", "list", "any"]
+_WORDS = {"true": True, "false": False, "1": True, "0": False}
+NUMERAL = re.compile(r"\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")
+_WRONG = object()  # stands for a value of another kind than was asked for
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that is being read.
+
+    Parameters
+    ----------
+    file : str
+        Its name, within its archive or folder where it has one.
+    score_pattern : str, optional
+        The user's regular expression for scores in texts.
+    scale : str, optional
+        The user's scale, on which scores are read instead of the format's own.
+    """
+
+    file: str
+    score_pattern: str | None = None
+    scale: str | None = None
+
+
+class Problem(NamedTuple):
+    """A line that is no judgement, and why."""
+
+    file: str
+    line: int
+    reason: str
+
+
+@dataclass
+class Log:
+    """What was wrong with a log.
+
+    Parameters
+    ----------
+    file : str
+        Name of the file, within its archive where it has one.
+    strict : bool
+        Raise at the first malformed line instead of going on.
+    problems : list of Problem
+        Malformed lines so far.
+    left_out : Counter
+        Well-formed records that are no judgements to be read, by reason.
+    unmatched : Counter
+        Judgements in which a mapping did not find what it asks for, by reason; they are rows without a value.
+    encoding : str
+        What the file's bytes were read as.
+    unit : {"line", "row"}
+        What is counted in the file.
+    """
+
+    file: str
+    strict: bool = False
+    problems: list[Problem] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    unmatched: Counter[str] = field(default_factory=Counter)
+    encoding: str = "utf-8"
+    unit: str = "line"
+
+    def refuse(self, line: int, reason: str) -> None:
+        """Note a malformed line.
+
+        Raises
+        ------
+        TrialsError
+            If the log is read strictly.
+        """
+        if self.strict:
+            where = f"{self.file}, {self.unit} {line}"
+            raise TrialsError(where, reason, "a well-formed line", "leave out strict to go on")
+        self.problems.append(Problem(self.file, line, reason))
+
+
+class Rows:
+    """Some records of a log, column by column.
+
+    Parameters
+    ----------
+    records : sequence of mapping
+        As they stand in the file.
+    lines : sequence of int
+        Line of each, counted from 1.
+    log : Log
+        Where malformed ones are noted.
+    textual : bool
+        Whether every value is a string, as in CSV; an empty one is missing then.
+    """
+
+    def __init__(self, records: Sequence[dict[str, Any]], lines: Sequence[int], log: Log, textual: bool) -> None:
+        self.records, self.lines, self.log, self.textual = records, lines, log, textual
+        self.good: NDArray[np.bool_] = np.ones(len(records), bool)
+
+    def has(self, name: str) -> bool:
+        """Say whether any record has a field, or something at a dotted path such as ``"judgments.0.decision"``."""
+        if any(name in record for record in self.records):
+            return True
+        return "." in name and any(_at(record, name) is not _WRONG for record in self.records)
+
+    def values(self, name: str) -> list[Any]:
+        """Return what every record has in a field, or at a dotted path where no record has a field of that name."""
+        if "." not in name or any(name in record for record in self.records):
+            return [record.get(name) for record in self.records]
+        found = (_at(record, name) for record in self.records)
+        return [None if value is _WRONG else value for value in found]
+
+    def take(self, name: str, kind: Kind, default: Any = None) -> pd.Series:
+        """Return a field of every record; records in which it is of another kind are refused.
+
+        Parameters
+        ----------
+        name : str
+            Of the field, or a dotted path.
+        kind : {"id", "name", "text", "number", "flag", "list", "any"}
+            What is allowed. A missing name or text is None and a missing number NaN; anything else must be there.
+        default : object
+            For records that lack the field or have null in it.
+
+        Returns
+        -------
+        pandas.Series
+            One value a record, in order; of refused records it means nothing.
+        """
+        values = self.values(name)
+        if self.textual:
+            values = [None if value == "" else value for value in values]
+        if default is not None:
+            values = [default if value is None else value for value in values]
+        return self.convert(values, name, kind)
+
+    def convert(self, values: Sequence[Any], name: str, kind: Kind) -> pd.Series:
+        """Return values, one a record, as one kind; records with another are refused, by the name of the field."""
+        conversion = _CONVERSIONS[kind]
+        made = [conversion.read(value) for value in values]
+        self.refuse(np.array([value is _WRONG for value in made], bool), f"{name} is not {conversion.allowed}")
+        kept = [conversion.empty if value is _WRONG else value for value in made]
+        return strings(kept) if conversion.dtype == "str" else pd.Series(kept, dtype=conversion.dtype)
+
+    def take_texts(self, *names: str) -> dict[str, pd.Series]:
+        """Return fields that hold a text in every record; records in which one is missing are refused."""
+        texts = {name: self.take(name, "text") for name in names}
+        for name, values in texts.items():
+            self.refuse(values.isna(), f"{name} is missing")
+        return texts
+
+    def leave_out(self, which: pd.Series, reason: str) -> None:
+        """Leave out records that are well formed and not to be read."""
+        there = np.asarray(which, bool) & self.good
+        if there.any():
+            self.log.left_out[reason] += int(there.sum())
+        self.good &= ~there
+
+    def refuse(self, wrong: NDArray[np.bool_] | pd.Series, reason: str) -> None:
+        """Refuse some records, unless they are refused already."""
+        wrong = np.asarray(wrong, bool) & self.good
+        for place in np.flatnonzero(wrong).tolist():
+            self.log.refuse(self.lines[place], reason)
+        self.good &= ~wrong
+
+
+def _at(record: Any, path: str) -> Any:
+    """Return what stands at a dotted path: keys of objects and positions in lists."""
+    for step in path.split("."):
+        if isinstance(record, dict) and step in record:
+            record = record[step]
+        elif isinstance(record, list) and step.isascii() and step.isdigit() and int(step) < len(record):
+            record = record[int(step)]
+        else:
+            return _WRONG
+    return record
+
+
+def plain(text: str | None) -> str | None:
+    """Return a text that can be encoded: half a surrogate pair becomes its escape."""
+    return text if text is None or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def strings(values: Sequence[str | None]) -> pd.Series:
+    """Return a series of strings; half a surrogate pair, which no text holds, becomes its escape."""
+    try:
+        return pd.Series(list(values), dtype="str")
+    except UnicodeEncodeError:
+        return pd.Series([plain(value) for value in values], dtype="str")
+
+
+def _id(value: Any) -> Any:
+    if isinstance(value, str) and value.strip():
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else _WRONG
+
+
+def _name(value: Any) -> Any:
+    return None if value is None or value != value else _id(value)
+
+
+def _number(value: Any) -> Any:
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return _WRONG
+    if isinstance(value, str) and not NUMERAL.fullmatch(value):
+        return _WRONG
+    try:
+        number = float(value)
+    except OverflowError:
+        return _WRONG
+    return _WRONG if math.isinf(number) else number
+
+
+def _flag(value: Any) -> Any:
+    read = _WORDS.get(value.lower()) if isinstance(value, str) else value
+    return read if isinstance(read, bool) else _WRONG
+
+
+class _Conversion(NamedTuple):
+    """How values of one kind are read: what is allowed, the reading of one, what stands for a wrong one, the dtype."""
+
+    allowed: str
+    read: Callable[[Any], Any]
+    empty: Any
+    dtype: Any
+
+
+_CONVERSIONS: dict[Kind, _Conversion] = {
+    "id": _Conversion("a name or a whole number", _id, None, "str"),
+    "name": _Conversion("a name, a whole number or null", _name, None, "str"),
+    "text": _Conversion("a text or null", lambda v: v if v is None or isinstance(v, str) else _WRONG, None, "str"),
+    "number": _Conversion("a finite number or null", _number, math.nan, float),
+    "flag": _Conversion("true or false", _flag, False, bool),
+    "list": _Conversion("a list", lambda value: value if isinstance(value, list) else _WRONG, [], object),
+    "any": _Conversion("anything", lambda value: value, None, object),
+}

@@ -1,0 +1,125 @@
+"""Self-recognition files (Panickssery et al. 2024, arXiv 2404.13076): a judge's own summary against that of another.
+
+``key, model, self_preference``, where ``model`` wrote the other summary. ``forward_comparison`` is the label chosen
+when the own summary stands first, ``backward_comparison`` when it stands second; their probabilities stand in
+``…_probability`` (of the label that was chosen) or ``…_comparison_output`` (of both), if at all. ``self_preference``,
+the mean over both orders, becomes ``p_both_orders`` where no order has a probability of its own. Where they have, they
+show what it is: in the ``label_wrong`` files that of the summary that is *named* the judge's, which is the other one,
+and in Llama-2's ``pairs_`` file that of another question (recognition). Where no order is told, the mean is the
+judgement, and what was shown first is not known.
+
+``scores_`` files have ``key, model, target_model, scores``, exact distributions over 1 to 5; the value is the expected
+score. Data set, naming of authors and, of pairs, the judge are taken from the name of the file:
+``pairs_xsum_gpt4.json``, ``label_wrong_xsum_gpt4.json``, ``scores_xsum_gpt4.json``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core.scales import scale_named
+from biaslab.logs.readers.log_columns import trials_of_several
+from biaslab.logs.readers.readings import number_on
+from biaslab.logs.readers.rows import Rows, Source
+from biaslab.prompts.parsing.numerals import Reading
+
+FIELDS = frozenset({"key", "model", "self_preference"})
+SCORE_FIELDS = frozenset({"key", "model", "target_model", "scores"})
+_NAME = re.compile(r"(?:pairs|label_(?P<naming>[a-z]+)|scores)_(?P<dataset>[^_]+)_(?P<judge>[^_.]+)\.")
+_NAMINGS = {"correct": "authors named rightly", "wrong": "authors named wrongly", "random": "authors named at random"}
+_UNREAD: Reading = (math.nan, "unparsable")
+_PAIR = ("context_id", "candidate_id", "opponent_id", "order_known", "p_both_orders", "value", "status", "label_mass")
+_SCORE = ("judge", "context_id", "candidate_id", "value", "status", "label_mass")
+_PROBABILITIES = ("probability", "comparison_output")
+_SCALE = "1-5"
+
+
+def read(rows: Rows, source: Source) -> pd.DataFrame:
+    """Return one pair trial an order, or one of unknown order where the file has the mean of both alone."""
+    judge, dataset, naming = _of_name(source.file)
+    key, other, mean = rows.take("key", "id"), rows.take("model", "id"), rows.take("self_preference", "number")
+    rows.refuse(other == judge, "the other summary is the judge's own")
+    rows.refuse((mean < 0) | (mean > 1), "self_preference is no probability")
+    made: list[tuple[Any, ...]] = []
+    for place, record in enumerate(rows.records):
+        if rows.good[place]:
+            about = (place, key[place])
+            made += [(*about, *row) for row in _orders(record, judge, other[place], mean[place])]
+    return trials_of_several(made, _PAIR, judge=judge, dataset=dataset, template=naming, judge_system=judge)
+
+
+def read_scores(rows: Rows, source: Source) -> pd.DataFrame:
+    """Return one score trial a record."""
+    names = {name: rows.take(name, "id") for name in ("key", "model", "target_model")}
+    chances = [_distribution(given) for given in rows.take("scores", "any")]
+    wrong = pd.Series([found is None for found in chances], dtype=bool)
+    rows.refuse(wrong, "scores are no probabilities of whole numbers")
+    scale = scale_named(source.scale or _SCALE)
+    made: list[tuple[Any, ...]] = []
+    for place, found in enumerate(chances):
+        if rows.good[place] and found is not None:
+            mass = sum(found.values())
+            expected = sum(score * chance for score, chance in found.items()) / mass if mass > 0 else math.nan
+            about = (names["model"][place], names["key"][place], names["target_model"][place])
+            made.append((place, *about, *number_on(scale)(expected), mass))
+    dataset = _of_name(source.file)[1]
+    return trials_of_several(made, _SCORE, dataset=dataset, scale=scale.name, answer="distribution")
+
+
+def _of_name(file: str) -> tuple[str, str, str]:
+    """Return judge, data set and how authors were named, as the name of a file says."""
+    found = _NAME.match(file.rsplit("/", 1)[-1])
+    if found is None:
+        return "unknown", "unknown", "recorded"
+    return found["judge"], found["dataset"], _NAMINGS.get(found["naming"] or "", "recorded")
+
+
+def _orders(record: dict[str, Any], judge: str, other: str, mean: float) -> Iterator[tuple[Any, ...]]:
+    if not any(f"{order}_comparison" in record for order in ("forward", "backward")):
+        yield judge, other, False, mean, *_likely(mean), math.nan
+        return
+    single = any(f"{order}_{part}" in record for order in ("forward", "backward") for part in _PROBABILITIES)
+    for order, shown, own in (("forward", (judge, other), mean), ("backward", (other, judge), 1 - mean)):
+        value, mass = _first_wins(record, order)
+        yield *shown, True, math.nan if single else own, *_likely(value), mass
+
+
+def _likely(value: float) -> Reading:
+    if math.isnan(value):
+        return _UNREAD
+    return (0.5, "tie") if value == 0.5 else (value, "ok")
+
+
+def _first_wins(record: dict[str, Any], order: str) -> tuple[float, float]:
+    """Return how likely the first label was, and how likely both: of the distribution, or of the label chosen."""
+    given = record.get(f"{order}_comparison_output")
+    if isinstance(given, dict):
+        masses = [_chance(given.get(label, 0.0)) for label in ("1", "2")]
+        total = sum(masses)
+        return (masses[0] / total, total) if total > 0 else (math.nan, math.nan)
+    chosen = str(record.get(f"{order}_comparison"))
+    if chosen not in ("1", "2"):
+        return math.nan, math.nan
+    probability = f"{order}_probability"
+    sure = _chance(record[probability]) if probability in record else 1.0
+    return (sure if chosen == "1" else 1 - sure), math.nan
+
+
+def _chance(value: Any) -> float:
+    """Return a probability; NaN for what is none."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+    return float(value) if number else math.nan
+
+
+def _distribution(given: Any) -> dict[int, float] | None:
+    """Return the probability of every score; None if the object is no distribution."""
+    if not isinstance(given, dict) or not given:
+        return None
+    found = {int(score): _chance(chance) for score, chance in given.items() if re.fullmatch(r"\d{1,3}", str(score))}
+    whole = len(found) == len(given) and all(chance == chance for chance in found.values())
+    return found if whole and sum(found.values()) <= 1 + 1e-6 else None

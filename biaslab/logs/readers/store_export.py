@@ -1,0 +1,98 @@
+"""Exports of a `biaslab.Store`: ``key, judge, kind, request, reply``, as JSON Lines, CSV or Parquet.
+
+A store keeps requests and replies and not what they were about, so the context of a judgement is its prompt.
+Probabilities of two labels, or of two and "Tie", are a pair, shown first and second; labels that are ascending numbers
+are a score. Of texts a score is read where the prompt states a scale; other texts are left out. To run a probe on an
+export, with contexts and candidates, take it as a judge: `biaslab.logs.exported.ExportedJudge`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core import Status
+from biaslab.core.scales import SCALES, Scale, scale_named, stated_scale
+from biaslab.datasets._files import text_key
+from biaslab.logs.readers.log_columns import trials_of_several
+from biaslab.logs.readers.readings import scored
+from biaslab.logs.readers.rows import Rows, Source, plain
+
+FIELDS = frozenset({"key", "judge", "kind", "request", "reply"})
+_LABELS = {scale.labels: scale for scale in SCALES.values()}
+
+
+def read(rows: Rows, source: Source) -> pd.DataFrame:
+    """Return one trial a reply that gives a score or compares two candidates."""
+    judge, kind = rows.take("judge", "id"), rows.take("kind", "id")
+    requests, replies = ([_document(v) for v in rows.take(name, "any")] for name in ("request", "reply"))
+    rows.refuse(np.array([not isinstance(r, dict) for r in requests]), "request is no JSON object")
+    rows.refuse(np.array([not isinstance(r, dict) for r in replies]), "reply is no JSON object")
+    made = []
+    for place, (request, reply) in enumerate(zip(requests, replies, strict=True)):
+        if rows.good[place]:
+            found = _judgement(str(kind[place]), request, reply, source)
+            if found is None:
+                rows.log.left_out["neither a pair nor a score"] += 1
+            else:
+                made.append((place, judge[place], *found))
+    identity = ("judge", "context_id", "opponent_id", "scale", "answer", "replicate")
+    reading = ("value", "status", "label_mass", "reply")
+    return trials_of_several(made, (*identity, *reading), dataset="store", candidate_id="first")
+
+
+def _document(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _judgement(kind: str, request: dict[str, Any], reply: dict[str, Any], source: Source) -> tuple[Any, ...] | None:
+    try:
+        prompt = "\n\n".join(str(message[1]) for message in request["messages"])
+        if kind == "choice":
+            labels = tuple(str(label).strip() for label in request["labels"])
+            logprobs = [-math.inf if level is None else min(float(level), 0.0) for level in reply["logprobs"]]
+            return _of_labels(text_key(prompt), labels, logprobs)
+        scale = stated_scale(prompt) if source.scale is None else scale_named(source.scale)
+        if kind != "completion" or scale is None:
+            return None
+        text, replicate = reply.get("text"), int(request.get("replicate", 0))
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError):
+        return None
+    reading = scored(scale, None, source.score_pattern)(text) if isinstance(text, str) else (math.nan, "unparsable")
+    said = plain(text) if isinstance(text, str) else None
+    return text_key(prompt), None, scale.name, "text", replicate, *reading, math.nan, said
+
+
+def _of_labels(context: str, labels: tuple[str, ...], logprobs: list[float]) -> tuple[Any, ...] | None:
+    if len(labels) != len(logprobs):
+        return None
+    chances = np.exp(logprobs)
+    mass = float(chances.sum())
+    scale = _LABELS.get(labels)
+    if scale is not None:
+        return context, None, scale.name, "distribution", 0, *_expected(scale, chances), mass, None
+    if len(labels) not in (2, 3) or (len(labels) == 3 and labels[2] != "Tie"):
+        return None
+    value, status = _first(chances)
+    return context, "second", None, "distribution", 0, value, status, mass, None
+
+
+def _expected(scale: Scale, chances: np.ndarray[Any, Any]) -> tuple[float, Status]:
+    total = chances.sum()
+    return (float(chances @ np.array(scale.values) / total), "ok") if total > 0 else (math.nan, "refused")
+
+
+def _first(chances: np.ndarray[Any, Any]) -> tuple[float, Status]:
+    both = chances[0] + chances[1]
+    if not both > 0:
+        return (0.5, "tie") if len(chances) > 2 and chances[2] > 0 else (math.nan, "refused")
+    return float(chances[0] / both), "tie" if len(chances) > 2 and chances[2] > max(chances[:2]) else "ok"

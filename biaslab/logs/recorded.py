@@ -1,0 +1,299 @@
+"""Judgements that somebody already has, as a judge: it says again what was recorded, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core import Choice, Completion, Reply, Request, require_kinds
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, JudgeError, TrialsError
+from biaslab.core.scales import Scale, scale_named
+from biaslab.core.schema import Dataset
+from biaslab.datasets._files import text_key
+from biaslab.judges.simulated.knowledge import Knowledge
+from biaslab.judges.simulated.questions import PairQuestion, Questions, ScoreQuestion
+from biaslab.logs.readers import read_judgements
+
+_ORDERS = {"none": "s", "after": "sr", "before": "rs"}
+_ABOUT = ("context_id", "candidate_id", "opponent_id", "attribute")
+_DIFFER = ("judge", "dataset", "template", "configuration", "form")
+_READ = (*_ABOUT, "judge", "replicate", "value", "status")
+
+Key = tuple[str, str, str, str]
+
+
+class Said(NamedTuple):
+    """One recorded judgement."""
+
+    value: float
+    status: str
+    order: str
+    reply: str | None
+
+
+@checked(eager=True)
+class RecordedJudge:
+    """Answer requests from a log.
+
+    Parameters
+    ----------
+    log : path or pandas.DataFrame
+        A file or folder for `biaslab.read_judgements`, or the trials it returned.
+    dataset : Dataset
+        Whose texts stand in the prompts.
+    where : mapping of str to str, optional
+        Column of the trials → the value to keep, such as ``{"configuration": "rts"}``, where a log has several judges
+        or several ways to ask.
+    partial : bool
+        Answer what is missing with nothing, which probes count as missing, instead of refusing to start.
+
+    Raises
+    ------
+    InputError
+        If the log has several judges, prompts or configurations, or nothing about this data set.
+
+    Notes
+    -----
+    A request is answered when the log holds a judgement of the same context, candidates in the same order, and
+    attribute. Which they are the request says itself (`biaslab.core.About`), as those of probes and scorers do.
+    Identifiers must be those of the data set; logs that hold texts instead are matched by the text of the context.
+    Candidates of one context with the same text are one candidate, the first.
+
+    The wording of the prompt is *not* compared: the judge once answered another prompt, and says so again whatever it
+    is asked, alike for both templates of a probe. So a probe that varies the prompt finds no difference unless the log
+    has one. Two things are compared: the scale, which must be that of the log, and, where the log holds scores before
+    and after reasons, their order.
+
+    The answer is the recorded verdict in the form that is asked: a label with all probability, or the shares of the
+    labels where there are several replicates of one judgement, or a recorded probability; or the label as text, of the
+    same replicate. A judgement that is recorded as a tie, a refusal or an unreadable reply is one again. A recorded
+    judge pays no tokens, and its ``id`` changes with the judgements.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=4)
+    >>> probe = bl.probes.Position(attributes=["fluency"], templates=[1])
+    >>> trials = bl.collect(probe, bl.SimulatedJudge(data, position=1.0), data, progress=False)
+    >>> again = bl.collect(probe, RecordedJudge(trials, data), data, progress=False)
+    >>> bool((again["value"] - trials["value"]).abs().max() < 1e-9)
+    True
+    """
+
+    kinds: frozenset[type] = frozenset({Choice, Completion})
+
+    def __init__(
+        self,
+        log: str | Path | pd.DataFrame,
+        dataset: Dataset,
+        where: Mapping[str, str] | None = None,
+        partial: bool = False,
+    ) -> None:
+        trials = log if isinstance(log, pd.DataFrame) else read_judgements(log)
+        trials = trials if "opponent_id" in trials else trials.assign(opponent_id=None)
+        missing = [name for name in _READ if name not in trials]
+        if missing:
+            raise TrialsError("log", f"without {', '.join(missing)}", f"a frame with {', '.join(_READ)}")
+        trials = _chosen(trials, where or {})
+        self.partial, self._questions = partial, Questions(Knowledge(dataset), rated=False)
+        self._contexts = _contexts(trials, dataset)
+        names = sorted(set(trials["scale"].dropna())) if "scale" in trials else []
+        self._scales = {scale_named(name).values: name for name in names}  # noqa: PD011 - not pandas
+        self._said = _by_key(trials)
+        self._orders = {said.order for found in self._said.values() for said in found.values()} - {""}
+        name = "+".join(sorted(set(trials["judge"])))
+        self.id = f"recorded/{name}/{_digest(trials)}"
+
+    def check(self, requests: Iterable[Request]) -> None:
+        """Raise `JudgeError` before anything is asked, if a request is not understood or not in the log.
+
+        The message says how many are missing and which is the first; with ``partial`` missing ones are let pass.
+        """
+        asked = list(requests)
+        require_kinds(self, asked)
+        absent = [(request, why) for request in asked for why in [self._missing(request)] if why]
+        if absent and not self.partial:
+            request, why = absent[0]
+            raise JudgeError(
+                f"{len(absent)} of {len(asked)} requests have no recorded judgement, the first: {why}; "
+                "choose partial=True to have them counted as missing",
+                request,
+            )
+
+    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
+        """Answer every request from the log."""
+        for request in requests:
+            why = self._missing(request)
+            if why and not self.partial:
+                raise JudgeError(f"no recorded judgement: {why}", request)
+            yield request, self._nothing(request) if why else self._reply(request)
+
+    def _missing(self, request: Request) -> str:
+        """Say why a request has no recorded judgement; an empty string if it has."""
+        question = self._question(request)
+        if isinstance(question, ScoreQuestion) and self._scales and question.scale.values not in self._scales:  # noqa: PD011
+            return f"scores on the scale {question.scale.name}; the log has {', '.join(self._scales.values())}"
+        replicate = request.replicate if isinstance(request, Completion) else None
+        for key in self._keys(question):
+            found = self._replicates(key, question)
+            if not found or (replicate is not None and replicate not in found):
+                of = f", replicate {replicate}" if found else ""
+                return f"{' / '.join(filter(None, key))}{of}"
+        return ""
+
+    def _question(self, request: Request) -> PairQuestion | ScoreQuestion:
+        if not isinstance(request, Choice | Completion):
+            raise JudgeError("a recorded judge answers choices and completions only", request)
+        return self._questions.of(request)
+
+    def _keys(self, question: PairQuestion | ScoreQuestion) -> list[Key]:
+        if isinstance(question, ScoreQuestion):
+            shown, opponent, attributes = question.shown, "", question.attributes
+        else:
+            shown, opponent, attributes = question.first, question.second.candidate_id, (question.attribute,)
+        context = self._contexts.get(shown.context_id, shown.context_id)
+        return [(context, shown.candidate_id, opponent, attribute) for attribute in attributes]
+
+    def _replicates(self, key: Key, question: PairQuestion | ScoreQuestion) -> dict[int, Said]:
+        found = self._said.get(key, {})
+        if isinstance(question, PairQuestion) or len(self._orders) < 2:
+            return {replicate: said for (replicate, _), said in found.items()}
+        wanted = _ORDERS[question.reasons]
+        return {replicate: said for (replicate, order), said in found.items() if order == wanted}
+
+    def _reply(self, request: Request) -> Reply:
+        question = self._question(request)
+        recorded = [self._replicates(key, question) for key in self._keys(question)]
+        if isinstance(request, Choice):
+            return Reply(logprobs=_logprobs(list(recorded[0].values()), question, request.labels))
+        said = [found[request.replicate] for found in recorded]  # type: ignore[union-attr]
+        if len(said) == 1:
+            return _text(said[0], question)
+        names = question.attributes  # type: ignore[union-attr]
+        lines = [f"{name}: {_text(one, question).text}" for name, one in zip(names, said, strict=True)]
+        return Reply(text="\n".join(lines), finish_reason="stop")
+
+    def _nothing(self, request: Request) -> Reply:
+        if isinstance(request, Choice):
+            return Reply(logprobs=(-math.inf,) * len(request.labels))
+        return Reply(text="", finish_reason="stop")
+
+
+def rows_where(trials: pd.DataFrame, where: Mapping[str, str]) -> pd.DataFrame:
+    """Return the rows of a log in which columns have the given values.
+
+    Raises
+    ------
+    InputError
+        If there is no such column, or no such row; the message lists those there are.
+    """
+    for name, value in where.items():
+        if name not in trials:
+            raise InputError("where", name, f"a column of the log: {', '.join(trials.columns)}")
+        kept = trials[trials[name].astype(str) == str(value)]
+        if kept.empty:
+            raise InputError(f"where[{name!r}]", value, f"one of {', '.join(map(str, trials[name].unique()))}")
+        trials = kept
+    return trials
+
+
+def _chosen(trials: pd.DataFrame, where: Mapping[str, str]) -> pd.DataFrame:
+    trials = rows_where(trials, where)
+    if "label" in trials and trials["label"].notna().any():
+        raise InputError("log", "one row a label", "one row a judgement", "collect it with answer='text'")
+    about = [name for name in _ABOUT if name in trials] + ["replicate"] + [n for n in ("scale", "order") if n in trials]
+    repeated = trials[trials.duplicated(about, keep=False)]
+    said = repeated.groupby(about, dropna=False)[["value", "status"]].nunique(dropna=False).max(axis=1)
+    if len(repeated) and (said > 1).any():
+        names = [name for name in _DIFFER if name in repeated and len(repeated[name].unique()) > 1]
+        listed = "; ".join(f"{name}: {', '.join(map(str, repeated[name].unique()[:8]))}" for name in names)
+        raise InputError("where", dict(where), "what leaves one judgement of each kind", f"choose one of {listed}")
+    return trials.drop_duplicates(about)
+
+
+def _contexts(trials: pd.DataFrame, dataset: Dataset) -> dict[str, str]:
+    """Return context of the data set → context of the log, where the log knows contexts by their text."""
+    known = set(trials["context_id"])
+    texts = dataset.candidates.drop_duplicates("context_id")
+    keyed = {str(row.context_id): text_key(str(row.context).strip()) for row in texts.itertuples()}
+    by_source: dict[str, str] = {}
+    if "source_key" in trials:
+        pairs = trials[["source_key", "context_id"]].drop_duplicates()
+        single = pairs[~pairs["source_key"].duplicated(keep=False)].astype(object)
+        by_source = dict(zip(single["source_key"], single["context_id"], strict=True))
+    named = {context_id: by_source.get(key, key) for context_id, key in keyed.items() if context_id not in known}
+    if not known & {*keyed, *named.values()}:
+        raise InputError("dataset", dataset.name, "the data set that was judged: the log has none of its contexts",
+                         f"the log has, for example, {sorted(known)[:3]}")  # fmt: skip
+    return named
+
+
+def _by_key(trials: pd.DataFrame) -> dict[Key, dict[tuple[int, str], Said]]:
+    orders = trials["order"].fillna("") if "order" in trials else [""] * len(trials)
+    replies = trials["reply"] if "reply" in trials else [None] * len(trials)
+    columns = [trials[name].fillna("") if name == "opponent_id" else trials[name] for name in _ABOUT]
+    made: dict[Key, dict[tuple[int, str], Said]] = {}
+    rest = zip(trials["replicate"], orders, trials["value"], trials["status"], replies, strict=True)
+    for key, (replicate, order, value, status, reply) in zip(zip(*columns, strict=True), rest, strict=True):
+        said = Said(float(value), str(status), str(order), reply if isinstance(reply, str) else None)
+        made.setdefault(tuple(map(str, key)), {})[int(replicate), str(order)] = said  # type: ignore[arg-type]
+    return made
+
+
+def _logprobs(
+    said: Sequence[Said], question: PairQuestion | ScoreQuestion, labels: tuple[str, ...]
+) -> tuple[float, ...]:
+    """Return log-probabilities of the labels: shares over the replicates that say something; none if nobody does."""
+    usable = [one for one in said if one.status in ("ok", "tie") and not math.isnan(one.value)]
+    weights = np.zeros(len(labels))
+    for one in usable:
+        weights += _of_pair(one, len(labels)) if isinstance(question, PairQuestion) else _of_score(one, question.scale)
+    total = weights.sum()
+    with np.errstate(divide="ignore"):
+        return tuple(np.log(weights / total).tolist()) if total > 0 else (-math.inf,) * len(labels)
+
+
+def _of_pair(said: Said, labels: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    if said.status == "tie" and labels > 2:
+        return np.array([0.0, 0.0, 1.0])
+    return np.array([said.value, 1 - said.value, *[0.0] * (labels - 2)])
+
+
+def _of_score(said: Said, scale: Scale) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the weights of labels with which a score comes back as their mean: 3.5 is half 3 and half 4."""
+    values = np.array(scale.values)
+    right = int(np.searchsorted(values, said.value).clip(1, len(values) - 1))
+    share = (said.value - values[right - 1]) / (values[right] - values[right - 1])
+    weights = np.zeros(len(values))
+    weights[right - 1 : right + 1] = 1 - share, share
+    return weights
+
+
+def _text(said: Said, question: PairQuestion | ScoreQuestion) -> Reply:
+    """Return the recorded verdict as a text of the form that is asked."""
+    if said.status == "refused":
+        return Reply(text=said.reply or "", finish_reason="refusal")
+    if said.status not in ("ok", "tie") or math.isnan(said.value):
+        shown = said.reply if said.status == "out_of_range" else ""
+        return Reply(text=shown or "", finish_reason="stop")
+    if isinstance(question, PairQuestion):
+        first, second, *tie = question.labels
+        if said.value == 0.5 or said.status == "tie":
+            return Reply(text=tie[0] if tie else "Tie", finish_reason="stop")
+        return Reply(text=first if said.value > 0.5 else second, finish_reason="stop")
+    labels = dict(zip(question.scale.values, question.scale.labels, strict=True))
+    return Reply(text=labels.get(said.value, f"{said.value:.12g}").strip(), finish_reason="stop")
+
+
+def _digest(trials: pd.DataFrame) -> str:
+    """Return eight hex digits that change with any judgement, whatever their order."""
+    lines = Counter("\x1f".join(map(str, row)) for row in trials[list(_READ)].itertuples(index=False, name=None))
+    return hashlib.sha256(repr(sorted(lines.items())).encode("utf-8", "surrogatepass")).hexdigest()[:8]

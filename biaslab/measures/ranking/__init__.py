@@ -1,0 +1,74 @@
+"""Comparative assessment (Liusie et al. 2024): which pairs to ask, how to turn answers into ranks, how to debias them.
+
+Everything works on `Comparisons`, which `comparisons_of` reads from pair trials.
+
+Examples
+--------
+>>> import biaslab as bl
+>>> data = bl.load_dataset("graded", limit=6)
+>>> judge = bl.SimulatedJudge(data, position=2.0, noise=0.5)
+>>> trials = bl.collect(bl.probes.Position(["coherence"], [1]), judge, data, progress=False)
+>>> ranked = rank(trials, debiasing="threshold")
+>>> ranked.columns.tolist()
+['judge', 'dataset', 'attribute', 'template', 'context_id', 'candidate_id', 'score', 'rank']
+"""
+
+from biaslab.measures.ranking.adaptive import most_informative
+from biaslab.measures.ranking.bradley_terry import Strengths, fit_bradley_terry, fit_log_odds, maximum_likelihood
+from biaslab.measures.ranking.comparisons import Comparisons, comparisons_of
+from biaslab.measures.ranking.conditionals import Conditionals, fit_conditionals
+from biaslab.measures.ranking.dark_current import content_free, dark_log_odds
+from biaslab.measures.ranking.debiasing import (
+    DEBIASINGS,
+    Reweighting,
+    SwapAverage,
+    debias,
+    fit_position_term,
+    fit_remedy,
+    fit_threshold,
+    fit_uniform_prior,
+)
+from biaslab.measures.ranking.decoding import DECODINGS, Decoded, decode, rank_intervals, ranks
+from biaslab.measures.ranking.likelihood import Ranking, most_likely_ranking
+from biaslab.measures.ranking.ranked import rank
+from biaslab.measures.ranking.remedies import compare_remedies
+from biaslab.measures.ranking.selection import STRATEGIES, select, select_adaptively
+from biaslab.measures.ranking.subsets import agreement_by_budget, self_consistency
+from biaslab.measures.scoring.agreement import agreement
+
+__all__ = [
+    "DEBIASINGS",
+    "DECODINGS",
+    "STRATEGIES",
+    "Comparisons",
+    "Conditionals",
+    "Decoded",
+    "Ranking",
+    "Reweighting",
+    "Strengths",
+    "SwapAverage",
+    "agreement",
+    "agreement_by_budget",
+    "compare_remedies",
+    "comparisons_of",
+    "content_free",
+    "dark_log_odds",
+    "debias",
+    "decode",
+    "fit_bradley_terry",
+    "fit_conditionals",
+    "fit_log_odds",
+    "fit_position_term",
+    "fit_remedy",
+    "fit_threshold",
+    "fit_uniform_prior",
+    "maximum_likelihood",
+    "most_informative",
+    "most_likely_ranking",
+    "rank",
+    "rank_intervals",
+    "ranks",
+    "select",
+    "select_adaptively",
+    "self_consistency",
+]

@@ -1,0 +1,269 @@
+"""Comparisons of candidates: the one shape that selection, decoding and debiasing work on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.stats import require_columns, without_rounding
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Names = NDArray[np.object_]
+Bools = NDArray[np.bool_]
+CELL = ("judge", "dataset", "attribute")
+_COLUMNS = ("context_id", "candidate_id", "opponent_id", "value", "status")
+
+
+@checked
+@dataclass(frozen=True, eq=False)
+class Comparisons:
+    """Comparisons of the candidates of one context, or of several contexts, never across them.
+
+    Parameters
+    ----------
+    context_id, candidate_id : numpy.ndarray of str, shape (candidates,)
+        Names; those of one context stand together. A candidate need not occur in any comparison.
+    first, second : numpy.ndarray of int, shape (comparisons,)
+        Which candidate was shown first and which second: places in the names.
+    p : numpy.ndarray of float, shape (comparisons,)
+        Probability that the first wins, p_ij of Liusie et al. 2024, Eq. 1; ½ prefers neither.
+    called : numpy.ndarray of bool, shape (comparisons,), optional
+        Which the judge called ties: they have p = ½, and keep it whatever moves probabilities; none by default. A
+        probability that happens to be ½ is none of them, and is moved as those around it are.
+
+    Examples
+    --------
+    >>> found = Comparisons.of(["a", "b", "c"], [0, 1], [1, 2], [0.9, 0.5])
+    >>> found.wins.tolist(), found.times.tolist()
+    ([1.0, 0.5, 0.5], [1, 2, 1])
+    """
+
+    context_id: Names
+    candidate_id: Names
+    first: Codes
+    second: Codes
+    p: Floats
+    called: Bools | None = None
+
+    @classmethod
+    def of(cls, names: Sequence[str], first: ArrayLike, second: ArrayLike, p: ArrayLike) -> Comparisons:
+        """Make the comparisons of one context; those whose probability is NaN are left out.
+
+        Raises
+        ------
+        InputError
+            If a probability lies outside 0 to 1, or a place is not that of a candidate.
+        """
+        one, two, chance = np.asarray(first, np.intp), np.asarray(second, np.intp), np.asarray(p, float)
+        if not (one.shape == two.shape == chance.shape and one.ndim == 1):
+            raise InputError("comparisons", (one.shape, two.shape, chance.shape), "first, second and p of one length")
+        places = np.concatenate([one, two])
+        if len(places) and not 0 <= places.min() <= places.max() < len(names):
+            raise InputError("first and second", (places.min(), places.max()), f"places from 0 to {len(names) - 1}")
+        kept = ~np.isnan(chance)
+        if not ((chance[kept] >= 0) & (chance[kept] <= 1)).all():
+            raise InputError("p", "a value outside", "probabilities from 0 to 1, and NaN where there is none")
+        candidates = np.array(names, object)
+        return cls(np.full(len(candidates), "", object), candidates, one[kept], two[kept], chance[kept])
+
+    def __len__(self) -> int:
+        return len(self.p)
+
+    @property
+    def n_candidates(self) -> int:
+        """Number of candidates, compared or not."""
+        return len(self.candidate_id)
+
+    @cached_property
+    def tied(self) -> Bools:
+        """Which comparisons the judge called ties; shape (comparisons,)."""
+        return np.zeros(len(self), bool) if self.called is None else self.called
+
+    @cached_property
+    def won(self) -> Floats:
+        """Who won each comparison (Eq. 2): 1 the first, 0 the second, ½ a tie."""
+        return np.asarray((np.sign(self.p - 0.5) + 1) / 2, float)
+
+    @cached_property
+    def times(self) -> NDArray[np.int64]:
+        """How many comparisons each candidate is in."""
+        size = self.n_candidates
+        return np.bincount(self.first, minlength=size) + np.bincount(self.second, minlength=size)
+
+    @cached_property
+    def wins(self) -> Floats:
+        """How many comparisons each candidate won, a tie counting ½."""
+        return self.total(self.won)
+
+    def total(self, p: Floats) -> Floats:
+        """Add up, for each candidate, p where it is first and 1 − p where it is second."""
+        size = self.n_candidates
+        return tally(self.first, p, size) + tally(self.second, 1 - p, size)
+
+    @cached_property
+    def context(self) -> Codes:
+        """Number of the context of each candidate, from 0."""
+        return np.asarray(pd.factorize(self.context_id)[0], np.intp)
+
+    @property
+    def n_contexts(self) -> int:
+        """Number of contexts."""
+        return int(self.context[-1]) + 1 if self.n_candidates else 0
+
+    @cached_property
+    def twins(self) -> Codes:
+        """Place of the comparison of the same two in the other order, −1 where there is none; shape (comparisons,)."""
+        size = self.n_candidates
+        keys, mirrored = self.first * size + self.second, self.second * size + self.first
+        order = np.argsort(keys, kind="stable")
+        place = np.minimum(np.searchsorted(keys[order], mirrored), max(len(keys) - 1, 0))
+        found = order[place] if len(keys) else order
+        return np.where(keys[found] == mirrored, found, -1)
+
+    def hard(self) -> Comparisons:
+        """Return decisions in place of probabilities, of which ½ decides nothing and is a tie."""
+        return replace(self, p=self.won, called=self.won == 0.5)
+
+    def with_p(self, p: Floats) -> Comparisons:
+        """Return the same comparisons with other probabilities; what was called a tie keeps ½."""
+        return replace(self, p=np.where(self.tied & ~np.isnan(p), 0.5, p))
+
+    def take(self, chosen: Any) -> Comparisons:
+        """Return some of the comparisons, of all candidates."""
+        try:
+            called = None if self.called is None else self.called[chosen]
+            self.p[chosen]
+        except (IndexError, TypeError, ValueError, KeyError) as error:
+            allowed = f"numbers from 0 to {len(self.p) - 1}, or {len(self.p)} times true or false"
+            raise InputError("chosen", chosen, allowed, "give an array or a slice") from error
+        return replace(self, first=self.first[chosen], second=self.second[chosen], p=self.p[chosen], called=called)
+
+    def decided(self) -> Comparisons:
+        """Return the comparisons that are not called ties."""
+        return self.take(~self.tied) if self.tied.any() else self
+
+    def paired(self) -> Comparisons:
+        """Return the comparisons whose twin in the other order is there too."""
+        return self if (self.twins >= 0).all() else self.take(self.twins >= 0)
+
+    def split(self) -> Iterator[Comparisons]:
+        """Yield the comparisons of each context."""
+        borders = np.searchsorted(self.context, np.arange(self.n_contexts + 1))
+        home = self.context[self.first]
+        order = np.argsort(home, kind="stable")
+        starts = np.searchsorted(home[order], np.arange(self.n_contexts + 1))
+        for k in range(self.n_contexts):
+            yield self._part(order[starts[k] : starts[k + 1]], slice(borders[k], borders[k + 1]))
+
+    def _part(self, rows: Codes, names: slice) -> Comparisons:
+        part = self.take(rows)
+        first, second = part.first - names.start, part.second - names.start
+        return replace(
+            part,
+            context_id=self.context_id[names],
+            candidate_id=self.candidate_id[names],
+            first=first,
+            second=second,
+        )
+
+
+def tally(codes: Codes, values: Any, size: int) -> Floats:
+    """Add up values by their codes; shape (size,)."""
+    return np.asarray(np.bincount(codes, values, size), float)
+
+
+class Read(NamedTuple):
+    """Comparisons, and which trial belongs to which.
+
+    Attributes
+    ----------
+    comparisons : Comparisons
+        What the trials say.
+    candidates : numpy.ndarray of int, shape (2, trials)
+        Place of the candidate that each trial shows first, and of the one that it shows second.
+    row : numpy.ndarray of int, shape (trials,)
+        Place of each trial's comparison; −1 where the trial says nothing.
+    """
+
+    comparisons: Comparisons
+    candidates: Codes
+    row: Codes
+
+    def of_candidates(self, first: pd.Series, second: pd.Series) -> NDArray[Any]:
+        """Return what columns of the trials say of the candidates shown first and second; shape (candidates,)."""
+        values = np.concatenate([first.to_numpy(), second.to_numpy()])
+        found = np.empty(self.comparisons.n_candidates, values.dtype)
+        found[self.candidates.ravel()] = values
+        return found
+
+
+@checked
+def comparisons_of(trials: pd.DataFrame) -> Comparisons:
+    """Read the pair trials of one judge, data set, attribute and prompt.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        With ``context_id, candidate_id`` (shown first), ``opponent_id`` (shown second), ``value`` (probability that
+        the first wins) and ``status``. A tie counts ½ whatever its value. What is neither "ok" nor "tie" is left out,
+        its candidates are not. Several usable trials of one ordered pair are averaged (Eq. 5), and are a tie where all
+        of them are.
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing, a candidate is compared with itself, or a trial is no comparison.
+
+    Examples
+    --------
+    >>> rows = [("d1", "a", "b", 0.8, "ok"), ("d1", "b", "a", float("nan"), "refused")]
+    >>> found = comparisons_of(pd.DataFrame(rows, columns=list(_COLUMNS)))
+    >>> found.candidate_id.tolist(), found.p.tolist()
+    (['a', 'b'], [0.8])
+    """
+    return read_trials(trials).comparisons
+
+
+def read_trials(trials: pd.DataFrame) -> Read:
+    """Read pair trials as `comparisons_of` does, and say which trial belongs where."""
+    require_columns(trials, _COLUMNS, "trials")
+    if trials["opponent_id"].isna().any():
+        raise TrialsError("trials", "a row without opponent_id", "comparisons of two candidates")
+    contexts, context_names = pd.factorize(trials["context_id"])
+    shown = [trials[name].to_numpy(object) for name in ("candidate_id", "opponent_id")]
+    codes, names = pd.factorize(np.concatenate(shown))
+    keys, place = np.unique(np.tile(contexts, 2) * max(len(names), 1) + codes, return_inverse=True)
+    candidates = place.reshape(2, -1)
+    if (candidates[0] == candidates[1]).any():
+        raise TrialsError("trials", "a candidate compared with itself", "comparisons of two candidates")
+    status = trials["status"].to_numpy(object)
+    value = np.where(status == "tie", 0.5, without_rounding(trials["value"]))
+    usable = ((status == "ok") | (status == "tie")) & ~np.isnan(value)
+    codes, pairs = pd.factorize((candidates[0] * len(keys) + candidates[1])[usable])
+    row = np.full(len(trials), -1)
+    row[usable] = codes
+    count = np.bincount(codes, minlength=len(pairs))
+    p = tally(codes, value[usable], len(pairs)) / count
+    called = tally(codes, (status == "tie")[usable], len(pairs)) == count
+    first, second = np.divmod(pairs, max(len(keys), 1))
+    home, who = np.divmod(keys, max(len(names), 1))
+    contexts_of, who_of = np.asarray(context_names, object)[home], np.asarray(names, object)[who]
+    found = Comparisons(contexts_of, who_of, first, second, p, called if called.any() else None)
+    return Read(found, candidates, row)
+
+
+def cells(trials: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Yield the trials of each judge, data set, attribute and, where there are several prompts, template."""
+    require_columns(trials, (*CELL, *_COLUMNS), "trials")
+    names = [*CELL, *(["template"] if "template" in trials else [])]
+    for values, cell in trials.groupby(names, sort=False):
+        yield dict(zip(names, values, strict=True)), cell

@@ -1,0 +1,101 @@
+"""How far a judge's decisions can be relied on, by what stood first: P(ŷ|z) of Liusie et al. 2024, Eq. 13."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.measures.ranking.bradley_terry import fit_bradley_terry
+from biaslab.measures.ranking.comparisons import Comparisons, Floats
+
+_FEWEST = 20  # pairs in both orders: with fewer their statistics say less than a model of all decisions
+
+
+@checked
+class Conditionals(NamedTuple):
+    """Probabilities of a decision ŷ for the first, given which of the two is better (z); the other two follow.
+
+    Attributes
+    ----------
+    better, worse : float
+        P(ŷ = 1 | z = 1), that the first wins where it is the better one, and P(ŷ = 1 | z = 0), where it is the worse
+        one; both between 0 and 1, exclusive. A judge without position bias has worse = 1 − better.
+
+    Examples
+    --------
+    >>> leaning = Conditionals(better=0.9, worse=0.5)
+    >>> [round(weight, 2) for weight in leaning.weights]
+    [0.59, 1.61]
+    """
+
+    better: float
+    worse: float
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """What a decision for the first, and one for the second, adds to the log-likelihood of its being right."""
+        return math.log(self.better / self.worse), math.log((1 - self.worse) / (1 - self.better))
+
+    def log_chances(self, won: Floats) -> tuple[Floats, Floats]:
+        """Return log P(ŷ|z = 1) and log P(ŷ|z = 0) of each decision; 0 for a tie, which says nothing."""
+        found = [
+            np.select([won == 1, won == 0], [math.log(chance), math.log1p(-chance)])
+            for chance in (self.better, self.worse)
+        ]
+        return found[0], found[1]
+
+
+@checked
+def fit_conditionals(comparisons: Comparisons) -> Conditionals:
+    """Estimate the conditionals from a judge's own decisions, without humans.
+
+    The fraction of decisions for the first is P(A) = ½ (better + worse) where each of two candidates is first as often,
+    so that one probability sets the others, as the paper says; it does not say how that one is found. Here:
+
+    * of pairs that were asked in both orders the share in which the first wins twice is better × worse, if decisions
+      err independently. The two are thus the roots of t² − 2 P(A) t + P(first twice).
+    * with fewer than 20 such pairs, how often the first wins among comparisons in which a Bradley–Terry model with a
+      position term has it ahead, or behind. The model saw the same decisions: with few of them it is too confident.
+
+    Parameters
+    ----------
+    comparisons : Comparisons
+        Of one context or several, of one judge; probabilities are decided first (Eq. 2), and ties do not enter.
+
+    Raises
+    ------
+    InputError
+        If nothing is decided.
+
+    Examples
+    --------
+    >>> first, second = np.triu_indices(7, 1)  # pairs, in both orders: 11 decided alike, 10 for the first
+    >>> both = np.r_[first, second], np.r_[second, first]
+    >>> pairs = Comparisons.of(list("abcdefg"), *both, [1] * 21 + [0] * 11 + [1] * 10)
+    >>> [round(value, 3) for value in fit_conditionals(pairs)]
+    [0.988, 0.476]
+    """
+    decided = comparisons.hard().decided()
+    if not len(decided):
+        raise InputError("comparisons", 0, "at least one decision")
+    floor = 0.5 / len(decided)
+    twins = decided.twins
+    both = twins >= 0
+    if both.sum() < 2 * _FEWEST:
+        return _counted(decided)
+    won, other = decided.p[both], decided.p[twins[both]]
+    half, twice = float(won.mean()), float((won * other).mean())
+    spread = math.sqrt(max(half**2 - twice, 0.0))
+    return Conditionals(*(float(np.clip(half + side, floor, 1 - floor)) for side in (spread, -spread)))
+
+
+def _counted(decided: Comparisons) -> Conditionals:
+    """Count decisions for the first by who is ahead, with half a decision for each side."""
+    scores = fit_bradley_terry(decided, position=True).scores
+    ahead = np.sign(scores[decided.first] - scores[decided.second])
+    better, worse = ((decided.p[ahead == side].sum() + 0.5) / ((ahead == side).sum() + 1.0) for side in (1, -1))
+    return Conditionals(float(better), float(min(better, worse)))

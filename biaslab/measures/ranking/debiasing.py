@@ -1,0 +1,230 @@
+"""Remedies for position bias: reweighting (Liusie et al. 2024, Eqs. 9, 10), calibration, a position term, swapping.
+
+Each is fitted on the comparisons of some contexts and applied to those of others; `debias` does both over folds. The
+content-free prior is fitted on comparisons of nothing with nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of, require_whole
+from biaslab.core.errors import InputError
+from biaslab.measures.ranking.bradley_terry import fit_bradley_terry, fit_log_odds
+from biaslab.measures.ranking.comparisons import Comparisons, Floats
+
+Debiasing = Literal["none", "threshold", "uniform-prior", "position-term", "swap-average"]
+DEBIASINGS: tuple[Debiasing, ...] = get_args(Debiasing)
+_MOST = 30.0  # logits
+
+
+class Remedy(Protocol):
+    """What was fitted on some contexts and is applied to others."""
+
+    def apply(self, comparisons: Comparisons) -> Comparisons:
+        """Return the comparisons with the bias taken out."""
+
+
+@checked
+@dataclass(frozen=True)
+class Reweighting:
+    """p̂ = α p / (α p + 1 − p) (Eq. 9), which is deciding for the first where p > τ (Eq. 10).
+
+    Parameters
+    ----------
+    log_alpha : float
+        Natural logarithm of α; 0 changes nothing.
+
+    Examples
+    --------
+    >>> remedy = Reweighting(math.log(0.25))
+    >>> remedy.tau, remedy.weigh(np.array([0.5, 0.75, 0.9])).round(3).tolist()
+    (0.8, [0.2, 0.429, 0.692])
+    """
+
+    log_alpha: float
+
+    @property
+    def alpha(self) -> float:
+        """The weight α of Eq. 9."""
+        return math.exp(self.log_alpha)
+
+    @property
+    def tau(self) -> float:
+        """The threshold τ of Eq. 10: 1 / (1 + α)."""
+        return float(expit(-self.log_alpha))
+
+    def weigh(self, p: Floats) -> Floats:
+        """Reweight probabilities, ½ like any other: a greater one stays greater. Decisions (0, 1) stay."""
+        found: Floats = expit(logit(p) + self.log_alpha)
+        return found
+
+    def apply(self, comparisons: Comparisons) -> Comparisons:
+        """Return the comparisons with reweighted probabilities; those that are called ties keep theirs."""
+        return comparisons.with_p(self.weigh(comparisons.p))
+
+
+@checked
+@dataclass(frozen=True)
+class SwapAverage:
+    """The mean of p_ij and 1 − p_ji, which no position bias in logits that is alike for both orders can tip.
+
+    Nothing is fitted. A comparison without its twin in the other order is left out. Two orders that cancel are a tie.
+    """
+
+    def apply(self, comparisons: Comparisons) -> Comparisons:
+        """Return both orders of each pair with one probability."""
+        paired = comparisons.paired()
+        mean = ((paired.p + 1 - paired.p[paired.twins]) / 2).round(12)  # a tie but for the last bit is one, both times
+        return replace(paired, p=mean, called=mean == 0.5)
+
+
+@checked
+def fit_threshold(comparisons: Comparisons) -> Reweighting:
+    """Find α and τ such that P(A) = P(B) = ½ (Eqs. 9, 10): τ is the median of p, ties aside, and α = (1 − τ) / τ.
+
+    Examples
+    --------
+    >>> fit_threshold(Comparisons.of(["a", "b"], [0, 1, 0], [1, 0, 1], [0.9, 0.8, 0.6])).tau
+    0.8
+    """
+    p = comparisons.decided().p
+    return Reweighting(_bounded(-logit(float(np.median(p)))) if len(p) else 0.0)
+
+
+@checked
+def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
+    """Find α such that the reweighted probabilities of the first have the mean ½: a uniform prior over positions.
+
+    References
+    ----------
+    Zhao et al. 2021, *Calibrate before use*, ICML; Liusie et al. 2023, *Mitigating word bias in zero-shot prompt-based
+    classifiers* (prior matching).
+
+    Examples
+    --------
+    >>> remedy = fit_uniform_prior(Comparisons.of(["a", "b"], [0, 1], [1, 0], [0.9, 0.8]))
+    >>> round(float(remedy.weigh(np.array([0.9, 0.8])).mean()), 6)
+    0.5
+    """
+    p = comparisons.decided().p
+
+    def excess(log_alpha: float) -> float:
+        return float(Reweighting(log_alpha).weigh(p).mean()) - 0.5
+
+    if not len(p) or not excess(-_MOST) < 0 < excess(_MOST):  # certain answers outweigh whatever is done to the others
+        return fit_threshold(comparisons)
+    return Reweighting(float(brentq(excess, -_MOST, _MOST)))
+
+
+@checked
+def fit_position_term(comparisons: Comparisons) -> Reweighting:
+    """Find the advantage of standing first beside the scores of a Bradley–Terry model; α takes it out of the log odds.
+
+    It is fitted to log odds by least squares (`biaslab.ranking.fit_log_odds`) or, where some are infinite, as of
+    decisions and shares of samples, by likelihood (`biaslab.ranking.fit_bradley_terry`). Unlike the other fits it needs
+    no balance: which candidate was shown first may hang on its quality. Ties do not enter: among decisions the model
+    is the same whatever their share (Davidson & Beaver, §3).
+
+    References
+    ----------
+    Davidson & Beaver 1977, *On extending the Bradley–Terry model to incorporate within-pair order effects*.
+
+    Examples
+    --------
+    >>> pairs = Comparisons.of(["a", "b"], [0, 1], [1, 0], expit([1.5, 0.5]))
+    >>> round(fit_position_term(pairs).log_alpha, 1)
+    -1.0
+    """
+    decided = comparisons.decided()
+    infinite = ((decided.p == 0) | (decided.p == 1)).any()
+    found = fit_bradley_terry(decided, position=True) if infinite else fit_log_odds(decided)
+    return Reweighting(_bounded(-found.position))
+
+
+_FITS: dict[str, Callable[[Comparisons], Remedy]] = {
+    "threshold": fit_threshold,
+    "uniform-prior": fit_uniform_prior,
+    "position-term": fit_position_term,
+    "swap-average": lambda _: SwapAverage(),
+}
+
+
+@checked
+def fit_remedy(comparisons: Comparisons, debiasing: Debiasing) -> Remedy:
+    """Fit a remedy by name, any but "none".
+
+    Raises
+    ------
+    InputError
+        If there is no such remedy, or no comparison to fit it on.
+    """
+    if debiasing not in _FITS:
+        raise InputError("debiasing", debiasing, f"one of {', '.join(_FITS)}")
+    if not len(comparisons) and debiasing != "swap-average":
+        raise InputError("comparisons", 0, "at least one to fit a remedy on")
+    return _FITS[debiasing](comparisons)
+
+
+@checked
+def debias(
+    comparisons: Comparisons, debiasing: Debiasing | Remedy, folds: int = 10, in_sample: bool = False
+) -> Comparisons:
+    """Take position bias out of the comparisons of each context, with what was fitted on other contexts.
+
+    Parameters
+    ----------
+    comparisons : Comparisons
+        Of several contexts.
+    debiasing : {"none", "threshold", "uniform-prior", "position-term", "swap-average"} or Remedy
+        The remedy; "none" returns what came. One that was fitted elsewhere, such as `biaslab.ranking.content_free`, is
+        applied as it is.
+    folds : int
+        Parts into which the contexts are cut, at least 2; each is judged with what the others fitted. With fewer
+        contexts each is a part of its own.
+    in_sample : bool
+        Fit on the very comparisons that are debiased, all contexts together, as Liusie et al. do: what is found of them
+        then is no forecast of other contexts.
+
+    Returns
+    -------
+    Comparisons
+        Of the same candidates. Where there is nothing else to fit on, such as with a single context, none is left.
+
+    Raises
+    ------
+    InputError
+        If there is no such remedy, or fewer than 2 folds.
+    """
+    require_whole("folds", folds, 2)
+    if not isinstance(debiasing, str):
+        if not callable(getattr(debiasing, "apply", None)) or hasattr(debiasing, "columns"):
+            remedy = "make one: biaslab.measures.ranking.SwapAverage()"
+            raise InputError("debiasing", debiasing, f"one of {', '.join(DEBIASINGS)}, or a remedy", remedy)
+        return debiasing.apply(comparisons)
+    require_one_of("debiasing", debiasing, DEBIASINGS)
+    if debiasing == "none":
+        return comparisons
+    if debiasing == "swap-average":
+        return SwapAverage().apply(comparisons)
+    if in_sample:
+        return fit_remedy(comparisons, debiasing).apply(comparisons) if len(comparisons) else comparisons
+    fold = (comparisons.context % folds)[comparisons.first]
+    p = np.full(len(comparisons), np.nan)
+    for held_out in np.unique(fold):
+        rest, here = comparisons.take(fold != held_out), np.flatnonzero(fold == held_out)
+        if len(rest):
+            p[here] = fit_remedy(rest, debiasing).apply(comparisons.take(here)).p
+    return comparisons.with_p(p).take(~np.isnan(p))
+
+
+def _bounded(log_alpha: float) -> float:
+    return float(np.clip(log_alpha, -_MOST, _MOST))

@@ -1,0 +1,232 @@
+"""From comparisons to scores and ranks: win ratio, mean probability, Bradley–Terry, most likely ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
+from biaslab.measures.ranking.bradley_terry import fit_bradley_terry, maximum_likelihood
+from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats
+from biaslab.measures.ranking.conditionals import fit_conditionals
+from biaslab.measures.ranking.likelihood import Ranking, most_likely_ranking
+from biaslab.stats import Resampling
+
+Decoding = Literal[
+    "win-ratio",
+    "mean-probability",
+    "bradley-terry",
+    "bradley-terry-position",
+    "bradley-terry-ml",
+    "likelihood",
+    "greedy",
+    "likelihood-decisions",
+]
+DECODINGS: tuple[Decoding, ...] = get_args(Decoding)
+
+
+@checked
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """Scores of candidates.
+
+    Parameters
+    ----------
+    scores : numpy.ndarray, shape (candidates,)
+        Higher is better; only their order and, for Bradley–Terry, their distances within a context mean something. NaN
+        for a candidate that was in no usable comparison.
+    method : str
+        How they were made.
+    note : str
+        What to know: contexts that fall apart, rankings that are not proved to be the best.
+    gap : float
+        Of most likely rankings: by how many nats (or decisions) better ones can be at most, over all contexts.
+    """
+
+    scores: Floats
+    method: str
+    note: str = ""
+    gap: float = 0.0
+
+
+@checked
+def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: bool = False) -> Decoded:
+    """Turn comparisons into scores, within each context.
+
+    Parameters
+    ----------
+    comparisons : Comparisons
+        Of one context or several.
+    decoding : str
+        *win-ratio*: share of decisions won among the comparisons that a candidate is in (Eq. 6), a tie counting ½.
+        *mean-probability*: the same of probabilities. *bradley-terry*: posterior mode with a weak prior, always
+        defined. *bradley-terry-position*: the same with a term for what stands first, common to all contexts; what to
+        take after an adaptive selection, and for hard decisions, which no other remedy can debias.
+        *bradley-terry-ml*: maximum likelihood by evalica, NaN for a context where it has none. *likelihood*: the most
+        likely ranking (Eqs. 11, 12; of decisions the one that keeps most), scored from 1 (best) to 0. *greedy*: the
+        paper's approximate search for that. *likelihood-decisions*: the most likely ranking given decisions alone
+        (Eq. 13), with P(ŷ|z) estimated from all comparisons (`biaslab.ranking.fit_conditionals`).
+    hard : bool
+        Turn probabilities into decisions (Eq. 2) first; *win-ratio* always does.
+
+    Raises
+    ------
+    InputError
+        If there is no such decoding.
+
+    Notes
+    -----
+    Win ratio and mean probability compare like with like only where opponents are alike: not after an adaptive
+    selection, in which the good meet the good.
+
+    Examples
+    --------
+    >>> comparisons = Comparisons.of(["a", "b", "c", "d"], [0, 1, 2], [1, 2, 0], [0.9, 0.8, 0.6])
+    >>> decode(comparisons).scores.tolist()
+    [0.5, 0.5, 0.5, nan]
+    >>> decode(comparisons, "likelihood").scores.tolist()
+    [1.0, 0.5, 0.0, nan]
+    """
+    require_one_of("decoding", decoding, DECODINGS)
+    if hard or decoding == "win-ratio":
+        comparisons = comparisons.hard()
+    if decoding in ("win-ratio", "mean-probability"):
+        total = comparisons.total(comparisons.p)
+        return Decoded(_only_compared(total / np.maximum(comparisons.times, 1), comparisons), decoding)
+    if decoding in ("bradley-terry", "bradley-terry-position"):
+        position = decoding == "bradley-terry-position"
+        scores = fit_bradley_terry(comparisons, position=position).scores
+        method = "bradley-terry (posterior mode, position term)" if position else "bradley-terry (posterior mode)"
+        return Decoded(_only_compared(scores, comparisons), method)
+    if decoding == "likelihood-decisions":
+        decided = comparisons.hard()
+        known = fit_conditionals(decided) if len(decided.decided()) else None
+        return _by_context(decided, lambda part: _ranked(part, most_likely_ranking(part, conditionals=known)))
+    return _by_context(comparisons, _maximum if decoding == "bradley-terry-ml" else _RANKINGS[decoding])
+
+
+@checked
+def ranks(scores: Floats, context: Codes | None = None) -> Floats:
+    """Return ranks within contexts, 1 the best, equal scores sharing the mean of theirs; NaN stays.
+
+    Examples
+    --------
+    >>> ranks(np.array([0.2, 0.9, np.nan, 0.2])).tolist()
+    [2.5, 1.0, nan, 2.5]
+    """
+    home = np.zeros(len(scores)) if context is None else context
+    return np.asarray(pd.Series(-scores.round(12)).groupby(home).rank(method="average"), float)
+
+
+@checked
+def rank_intervals(
+    comparisons: Comparisons,
+    decoding: Decoding = "win-ratio",
+    resampling: Resampling | None = None,
+    hard: bool = False,
+) -> pd.DataFrame:
+    """Say how uncertain each rank is, by bootstrapping the comparisons of each context.
+
+    Both orders of a pair are drawn together, for they share the two candidates. The interval is for this judge and
+    these candidates: what another draw of comparisons of them would have given.
+
+    Parameters
+    ----------
+    comparisons : Comparisons
+        Of one context or several.
+    decoding, hard
+        As in `decode`.
+    resampling : Resampling, optional
+        Number of replicates, level and seed; intervals are percentile ones whatever its method.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``context_id, candidate_id, rank, ci_low, ci_high, ci_level, undefined`` (share of replicates in which the
+        candidate is in no comparison, which do not enter).
+
+    Examples
+    --------
+    >>> pairs = [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)]
+    >>> found = rank_intervals(Comparisons.of(["a", "b", "c"], *zip(*pairs), [1, 0, 1, 0, 1, 1]))
+    >>> found[["candidate_id", "rank", "ci_low", "ci_high"]].to_numpy().tolist()
+    [['a', 1.0, 1.0, 1.0], ['b', 2.5, 1.5, 3.0], ['c', 2.5, 1.5, 3.0]]
+    """
+    resampling = resampling or Resampling()
+    rng = np.random.default_rng(resampling.seed)
+    context, size = comparisons.context, comparisons.n_candidates
+    low, high = np.minimum(comparisons.first, comparisons.second), np.maximum(comparisons.first, comparisons.second)
+    keys, pair = np.unique(low * size + high, return_inverse=True)
+    home = context[keys // size] if size else keys
+    order = np.argsort(pair, kind="stable")
+    starts, counts = np.searchsorted(pair[order], np.arange(len(keys))), np.bincount(pair, minlength=len(keys))
+    blocks = [np.flatnonzero(home == k) for k in np.unique(home)]
+    found = np.full((resampling.n, size), np.nan)
+    for replicate in range(resampling.n):
+        drawn = np.concatenate([block[rng.integers(0, len(block), len(block))] for block in blocks])
+        rows = np.repeat(starts[drawn] - (np.cumsum(counts[drawn]) - counts[drawn]), counts[drawn])
+        chosen = order[rows + np.arange(len(rows))]
+        found[replicate] = ranks(decode(comparisons.take(chosen), decoding, hard).scores, context)
+    tail = (1 - resampling.level) / 2
+    seen = ~np.isnan(found)
+    known = seen.any(axis=0)
+    ends: Floats = np.full((2, size), np.nan)
+    ends[:, known] = np.nanquantile(found[:, known], [tail, 1 - tail], axis=0)
+    names = {"context_id": comparisons.context_id, "candidate_id": comparisons.candidate_id}
+    rank = ranks(decode(comparisons, decoding, hard).scores, context)
+    return pd.DataFrame(
+        names
+        | {"rank": rank, "ci_low": ends[0], "ci_high": ends[1], "ci_level": resampling.level}
+        | {"undefined": 1 - seen.mean(axis=0)}
+    )
+
+
+def _only_compared(scores: Floats, comparisons: Comparisons) -> Floats:
+    return np.where(comparisons.times > 0, scores, np.nan)
+
+
+def _by_context(comparisons: Comparisons, one: Callable[[Comparisons], Decoded]) -> Decoded:
+    parts = [one(part) for part in comparisons.split()]
+    scores = np.concatenate([part.scores for part in parts]) if parts else np.empty(0)
+    methods = dict.fromkeys(part.method for part in parts)
+    notes = [part.note for part in parts if part.note]
+    note = f"{notes[0]} ({len(notes)} of {len(parts)} contexts)" if notes else ""
+    return Decoded(scores, " and ".join(methods), note, sum(part.gap for part in parts))
+
+
+def _maximum(comparisons: Comparisons) -> Decoded:
+    method = "bradley-terry (maximum likelihood, evalica)"
+    compared = np.flatnonzero(comparisons.times)
+    scores = np.full(comparisons.n_candidates, np.nan)
+    place = np.full(comparisons.n_candidates, -1)
+    place[compared] = np.arange(len(compared))
+    inner = Comparisons(
+        comparisons.context_id[compared],
+        comparisons.candidate_id[compared],
+        place[comparisons.first],
+        place[comparisons.second],
+        comparisons.p,
+    )
+    if len(compared):
+        scores[compared] = maximum_likelihood(inner)
+    none = "no maximum: no chain of wins leads from every candidate to every other"
+    return Decoded(scores, method, none if np.isnan(scores[compared]).all() else "")
+
+
+def _ranked(comparisons: Comparisons, found: Ranking) -> Decoded:
+    scores = np.full(comparisons.n_candidates, np.nan)
+    scores[found.order] = np.linspace(1, 0, len(found.order)) if len(found.order) > 1 else np.nan
+    gap = 0.0 if found.gap < 1e-9 else found.gap
+    note = f"not proved to be the most likely ranking: it can gain {gap:.3g} at most" if gap else ""
+    return Decoded(scores, f"most likely ranking ({found.method})", note, gap)
+
+
+_RANKINGS: dict[str, Callable[[Comparisons], Decoded]] = {
+    "likelihood": lambda comparisons: _ranked(comparisons, most_likely_ranking(comparisons)),
+    "greedy": lambda comparisons: _ranked(comparisons, most_likely_ranking(comparisons, "greedy")),
+}

@@ -1,0 +1,263 @@
+"""The ranking that makes the comparisons most likely (Liusie et al. 2024, Appendix B): exact, bounded or searched."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize, sparse
+
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.measures.ranking.bradley_terry import fit_bradley_terry
+from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats, tally
+from biaslab.measures.ranking.conditionals import Conditionals
+
+#: Candidates up to which every subset is looked at: 2^16 of them.
+EXACT = 16
+#: Candidates up to which the linear ordering problem is given to HiGHS.
+MODERATE = 40
+_TINY = 1e-15  # probabilities are kept off 0 and 1, where a contradiction would be impossible
+
+
+@checked
+class Ranking(NamedTuple):
+    """A ranking and how good it is.
+
+    Attributes
+    ----------
+    order : numpy.ndarray of int, shape (candidates,)
+        The candidates that were compared, the best first.
+    log_likelihood : float
+        Of the ranking, in nats; for hard decisions without conditionals the number of decisions that it keeps.
+    bound : float
+        No ranking is better.
+    method : str
+        How it was found.
+    """
+
+    order: Codes
+    log_likelihood: float
+    bound: float
+    method: str
+
+    @property
+    def gap(self) -> float:
+        """How much better the best ranking can be at most; 0 where this one is proved to be the best."""
+        return max(0.0, self.bound - self.log_likelihood)
+
+
+@checked
+def most_likely_ranking(
+    comparisons: Comparisons,
+    method: str | None = None,
+    seconds: float = 10.0,
+    conditionals: Conditionals | None = None,
+) -> Ranking:
+    """Find the ranking of one context with the highest likelihood Π p^z (1 − p)^(1 − z) (Eqs. 11-13).
+
+    z is 1 where the ranking has the first above the second. The paper prints a sum in place of the product within
+    Eq. 12; the product is what its text describes. Where all p are 0, ½ or 1, decisions are all there is, and by
+    default the ranking that keeps most of them is found. Under Eq. 13 that is the best one where each pair was decided
+    in both orders, whatever the conditionals P(ŷ|z): two that agree weigh the same for every pair, and two that do not
+    cancel. Of pairs that were decided in one order it is the best only for a judge without position bias.
+
+    Parameters
+    ----------
+    comparisons : Comparisons
+        Of one context.
+    method : {"exact", "milp", "search", "greedy"}, optional
+        *exact*: dynamic programming over subsets, at most 16 candidates. *milp*: the linear ordering problem, by HiGHS.
+        *search*: the orders by win ratio and by Bradley–Terry, improved by moving one candidate at a time.
+        *greedy*: the paper's kind of search, which puts first whoever is likeliest to beat all that are left. By
+        default the first that is fit for the number of candidates: to 16, to 40, beyond.
+    seconds : float
+        Of HiGHS at most; the best ranking known then is improved by search, and its gap stays.
+    conditionals : Conditionals, optional
+        Take decisions (Eq. 2) and these probabilities of them (Eq. 13): see `biaslab.ranking.fit_conditionals`. Where a
+        judge prefers what stands first, its decisions for the second then weigh more.
+
+    Raises
+    ------
+    InputError
+        If there is no such method, or too many candidates for *exact*.
+
+    References
+    ----------
+    Held & Karp 1962, *A dynamic programming approach to sequencing problems*; Grötschel, Jünger & Reinelt 1984, *A
+    cutting plane algorithm for the linear ordering problem*, Operations Research 32.
+
+    Examples
+    --------
+    >>> found = most_likely_ranking(Comparisons.of(["a", "b", "c"], [0, 1, 2], [1, 2, 0], [0.9, 0.8, 0.6]))
+    >>> found.order.tolist(), round(found.log_likelihood, 3), found.method
+    ([0, 1, 2], -1.245, 'exact')
+    """
+    compared = np.flatnonzero(comparisons.times)
+    size = len(compared)
+    method = method or ("exact" if size <= EXACT else "milp" if size <= MODERATE else "search")
+    if method not in ("exact", "milp", "search", "greedy"):
+        raise InputError("method", method, "exact, milp, search or greedy")
+    if method == "exact" and size > EXACT:
+        raise InputError("method", method, f"at most {EXACT} candidates, not {size}", "leave it out, or take milp")
+    odds, base, bound = _log_odds(comparisons, conditionals)
+    if size < 2:
+        return Ranking(compared, base, base, "exact")
+    # equally likely rankings are told apart by wins, and not by how candidates are named or ordered
+    place = np.full(comparisons.n_candidates, -1)
+    wins = comparisons.wins if conditionals is None else comparisons.total(_weighed(comparisons, conditionals))
+    start = compared[np.argsort(-(wins / np.maximum(comparisons.times, 1))[compared], kind="stable")]
+    place[start] = np.arange(size)
+    one, two = place[comparisons.first], place[comparisons.second]
+    if method == "search":
+        scores = fit_bradley_terry(comparisons, position=conditionals is not None).scores[start]
+        order = _search(one, two, odds, [np.argsort(-scores, kind="stable"), np.arange(size)])
+    else:
+        gains = tally(one * size + two, odds, size**2) - tally(two * size + one, odds, size**2)
+        gains = gains.reshape(size, size) / 2
+        if method == "milp":
+            order, dual = _milp(gains, seconds)
+            order = _search(one, two, odds, [order])
+            bound = min(bound, base + dual)
+        else:
+            order = _exact(gains) if method == "exact" else _greedy(gains)
+    rank = np.argsort(order)
+    value = base + float(np.sum(np.where(rank[one] < rank[two], odds, -odds))) / 2
+    return Ranking(start[order], value, value if method == "exact" else max(bound, value), method)
+
+
+def _log_odds(comparisons: Comparisons, conditionals: Conditionals | None) -> tuple[Floats, float, float]:
+    """Return what each comparison gains where the first is above; half the sum of both ways; and a bound.
+
+    For decisions in units of one kept decision, for probabilities and with conditionals in nats.
+    """
+    p = comparisons.p
+    if conditionals is not None:
+        above, below = conditionals.log_chances(comparisons.won)
+        odds, both = above - below, above + below
+    elif np.isin(p, (0.0, 0.5, 1.0)).all():
+        odds, both = 2 * p - 1, np.ones(len(p))
+    else:
+        chance = np.clip(p, _TINY, 1 - _TINY)
+        above, below = np.log(chance), np.log1p(-chance)
+        odds, both = above - below, above + below
+    base = math.fsum(both) / 2
+    size = comparisons.n_candidates
+    forward = comparisons.first < comparisons.second
+    low, high = np.minimum(comparisons.first, comparisons.second), np.maximum(comparisons.first, comparisons.second)
+    _, pair = np.unique(low * size + high, return_inverse=True)
+    return odds, base, base + float(np.abs(np.bincount(pair, np.where(forward, odds, -odds))).sum()) / 2
+
+
+def _weighed(comparisons: Comparisons, conditionals: Conditionals) -> Floats:
+    """Return decisions moved by what they weigh, from 0 to 1: of rankings as likely, the one by these comes first."""
+    above, below = conditionals.log_chances(comparisons.won)
+    odds = above - below
+    return 0.5 + odds / (2 * float(np.abs(odds).max(initial=1e-9)))
+
+
+def _exact(gains: Floats) -> Codes:
+    """Best order by dynamic programming: the best way to rank a set on top ends with one of its members."""
+    size = len(gains)
+    total = 1 << size
+    over = np.zeros((size, total))  # what a set gains over one more candidate that is ranked right below it
+    for k in range(size):
+        over[:, 1 << k : 2 << k] = over[:, : 1 << k] + gains[k][:, None]
+    sets = np.arange(total)
+    count = np.zeros(total, np.intp)
+    for k in range(size):
+        count[1 << k : 2 << k] = count[: 1 << k] + 1
+    best, last = np.zeros(total), np.zeros(total, np.intp)
+    by_count = np.split(np.argsort(count, kind="stable"), np.cumsum(np.bincount(count))[:-1])
+    for layer in by_count[1:]:
+        value = np.full(len(layer), -np.inf)
+        for k in range(size - 1, -1, -1):
+            inside = np.flatnonzero(sets[layer] >> k & 1)
+            rest = layer[inside] ^ (1 << k)
+            found = best[rest] + over[k, rest]
+            better = found > value[inside] + 1e-12
+            value[inside[better]] = found[better]
+            last[layer[inside[better]]] = k
+        best[layer] = value
+    order, left = [], total - 1
+    while left:
+        order.append(int(last[left]))
+        left ^= 1 << order[-1]
+    return np.array(order[::-1], np.intp)
+
+
+def _greedy(gains: Floats) -> Codes:
+    left = list(range(len(gains)))
+    order = []
+    while left:
+        totals = gains[np.ix_(left, left)].sum(axis=1)
+        order.append(left.pop(int(np.argmax(totals))))
+    return np.array(order, np.intp)
+
+
+def _milp(gains: Floats, seconds: float) -> tuple[Codes, float]:
+    """Best order by the linear ordering problem (HiGHS), and a bound on what any order gains."""
+    size = len(gains)
+    one, two = np.triu_indices(size, 1)
+    number = np.zeros((size, size), np.intp)
+    number[one, two] = np.arange(len(one))
+    i, j, k = np.array([(a, b, c) for a in range(size) for b in range(a + 1, size) for c in range(b + 1, size)]).T
+    rows = np.repeat(np.arange(len(i), dtype=np.int32), 3)  # older SciPy hands HiGHS no 64-bit ones
+    columns = np.column_stack([number[i, j], number[j, k], number[i, k]]).ravel().astype(np.int32)
+    triangles = sparse.coo_array((np.tile([1.0, 1.0, -1.0], len(i)), (rows, columns)), shape=(len(i), len(one)))
+    worth = 2 * gains[one, two]  # of a 1, against a 0
+    found = optimize.milp(
+        -worth,
+        integrality=np.ones(len(one), np.uint8),
+        bounds=optimize.Bounds(0, 1),
+        constraints=optimize.LinearConstraint(triangles.tocsr(), 0, 1),
+        options={"time_limit": seconds, "mip_rel_gap": 0.0},
+    )
+    bound = np.inf if found.mip_dual_bound is None else -float(found.mip_dual_bound) - worth.sum() / 2
+    if found.x is None:
+        return _greedy(gains), bound
+    above = np.zeros((size, size))
+    above[one, two] = found.x.round()
+    above[two, one] = 1 - above[one, two]
+    return np.argsort(-above.sum(axis=1), kind="stable"), bound
+
+
+def _search(one: Codes, two: Codes, odds: Floats, starts: list[Codes]) -> Codes:
+    """Move single candidates to where they gain most, until none gains; the best of several starts.
+
+    A candidate's gain changes only where it passes one that it was compared with, so sparse comparisons cost little.
+    """
+    ends, size = np.concatenate([one, two]), len(starts[0])
+    others, gain = np.concatenate([two, one]), np.concatenate([odds, -odds]) / 2
+    sort = np.argsort(ends, kind="stable")
+    others, gain = others[sort], gain[sort]
+    borders = np.searchsorted(ends[sort], np.arange(size + 1))
+    lists = [(others[a:b], gain[a:b]) for a, b in pairwise(borders)]
+    orders = [_improve(lists, begin) for begin in starts]
+    return max(orders, key=lambda order: float(np.sum(odds * np.sign(np.argsort(order)[two] - np.argsort(order)[one]))))
+
+
+def _improve(lists: list[tuple[Codes, Floats]], order: Codes, passes: int = 200) -> Codes:
+    key: Floats = np.argsort(order).astype(float)
+    for _ in range(passes):
+        moved = False
+        for candidate in np.argsort(key, kind="stable").tolist():
+            others, gain = lists[candidate]
+            if not len(others):
+                continue
+            by_key = np.argsort(key[others], kind="stable")
+            near, gains = key[others][by_key], gain[by_key]
+            # standing before all others gains the sum; each one passed changes that by twice its gain
+            value = gains.sum() - 2 * np.concatenate([[0.0], np.cumsum(gains)])
+            value[1:-1][near[1:] == near[:-1]] = -np.inf  # no room between the two orders of one pair
+            now, best = int(np.searchsorted(near, key[candidate])), int(np.argmax(value))
+            if value[best] > value[now] + 1e-9:
+                low = near[best - 1] if best else near[0] - 2
+                high = near[best] if best < len(near) else near[-1] + 2
+                key[candidate], moved = (low + high) / 2, True
+        key = np.argsort(np.argsort(key, kind="stable")).astype(float)
+        if not moved:
+            break
+    return np.argsort(key, kind="stable")

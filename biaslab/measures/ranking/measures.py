@@ -1,0 +1,125 @@
+"""What is measured of a judge's comparisons: agreement with humans, position bias, consistency and price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core.errors import InputError
+from biaslab.measures.ranking import pairs
+from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats, Read
+from biaslab.stats import Estimate, Ratio, Resampling, context_correlations
+
+MEASURES = ("spearman", "comparative_accuracy", "first_position_rate", "order_consistency")
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Comparisons after a remedy, the scores they were turned into, and what humans think of the candidates.
+
+    Parameters
+    ----------
+    comparisons : Comparisons
+        Of several contexts.
+    scores, human : numpy.ndarray, shape (candidates,)
+        The judge's and the mean human score; NaN where there is none.
+    """
+
+    comparisons: Comparisons
+    scores: Floats
+    human: Floats
+
+    def ratio(self, measure: str) -> Ratio:
+        """Say what each comparison, or each context, adds to a measure.
+
+        Parameters
+        ----------
+        measure : {"spearman", "comparative_accuracy", "first_position_rate", "order_consistency"}
+            Spearman's ρ with the humans within contexts, averaged over those where both vary (null 0); or a metric of
+            `biaslab.ranking.pairs`, of all comparisons, or of those that were made in both orders. The mean of the
+            contexts' ρ has Student's t for interval and test: rank correlations of a few candidates take few values,
+            with which bootstrap and sign flips do not keep their levels.
+
+        Raises
+        ------
+        InputError
+            If there is no such measure.
+        """
+        made = {
+            "spearman": self._spearman,
+            "comparative_accuracy": self._accuracy,
+            "first_position_rate": lambda: pairs.first_position_rate(self._home, self._won),
+            "order_consistency": self._consistency,
+        }
+        if measure not in made:
+            raise InputError("measure", measure, f"one of {', '.join(made)}")
+        return made[measure]()
+
+    def estimate(self, measure: str, resampling: Resampling) -> Estimate:
+        """Estimate a measure over contexts."""
+        return self.ratio(measure).estimate(resampling.numbered(pd.unique(self.comparisons.context_id)))
+
+    @cached_property
+    def _home(self) -> Codes:
+        return self.comparisons.context[self.comparisons.first]
+
+    @cached_property
+    def _won(self) -> Floats:
+        """Who won each comparison: 1 the first, 0 the second, NaN for a tie."""
+        return np.where(self.comparisons.p == 0.5, np.nan, self.comparisons.won)
+
+    def _spearman(self) -> Ratio:
+        rho = spearman_by_context(self.scores, self.human, self.comparisons.context)
+        defined = ~np.isnan(rho)
+        missing = "no context in which both scores vary"
+        values, bounds = np.where(defined, rho, 0.0), (-1.0, 1.0)
+        return Ratio(np.arange(len(rho)), values, defined, 0.0, bounds, missing, "t")
+
+    def _accuracy(self) -> Ratio:
+        gap = self.human[self.comparisons.first] - self.human[self.comparisons.second]
+        return pairs.comparative_accuracy(self._home, self._won, gap)
+
+    def _consistency(self) -> Ratio:
+        both = self.comparisons.twins >= 0
+        won = self._won
+        return pairs.order_consistency(self._home[both], won[both], won[self.comparisons.twins[both]])
+
+
+def spearman_by_context(score: Floats, human: Floats, context: Codes) -> Floats:
+    """Return Spearman's ρ within each context, as `biaslab.stats.correlation` computes it, of all contexts at once.
+
+    Parameters
+    ----------
+    score, human : numpy.ndarray, shape (candidates,)
+        Candidates where either is NaN do not enter.
+    context : numpy.ndarray of int, shape (candidates,)
+        Number of the context of each candidate, from 0.
+
+    Returns
+    -------
+    numpy.ndarray, shape (contexts,)
+        NaN where one of the two does not vary.
+
+    Examples
+    --------
+    >>> spearman_by_context(np.array([1.0, 2, 3, 1]), np.array([1.0, 3, 2, 1]), np.array([0, 0, 0, 1])).tolist()
+    [0.5, nan]
+    """
+    known = ~(np.isnan(score) | np.isnan(human))
+    frame = pd.DataFrame({"context": context[known], "score": score[known], "human": human[known]})
+    found = np.full(int(context.max(initial=-1)) + 1, np.nan)
+    if len(frame):
+        found[frame["context"].unique()] = context_correlations(frame, "score", "human", "spearman", "context")
+    return found
+
+
+def tokens_per_item(trials: pd.DataFrame, read: Read) -> Ratio:
+    """Say what the comparisons of a context cost, in tokens for each of its candidates."""
+    context = read.comparisons.context
+    asked = context[read.candidates[0]]
+    tokens = np.concatenate([trials["tokens"].to_numpy(float), np.zeros(len(context))])
+    items = np.concatenate([np.zeros(len(asked)), np.ones(len(context))])
+    return Ratio(np.concatenate([asked, context]), tokens, items)

@@ -1,0 +1,250 @@
+"""Metrics of pair judgements, defined once for probes, rankings and audits; and both orders of a pair as whole blocks.
+
+A metric is a ratio of sums over judgements: of which context, who won (1 what was shown first, 0 what was shown second,
+NaN for a tie), and how much higher humans score what was shown first. Where a judgement is a handful of samples, what
+was shown first wins by their share: every sample counts as a decision, so that metrics do not depend on how many there
+are, as majorities do. They are then the metrics of single answers; of an exact distribution the likelier label is the
+decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from biaslab.core.errors import TrialsError
+from biaslab.stats import Ratio, warn_missing, without_rounding
+
+Floats = NDArray[np.float64]
+PAIR = ("context_id", "candidate_id", "opponent_id", "replicate", "value", "status")
+_UNIT = (0.0, 1.0)
+_ONE_ORDER = "undefined: no pair was judged in both orders"
+
+
+def first_position_rate(context: ArrayLike, won: ArrayLike, null: float | None = 0.5) -> Ratio:
+    """Return P(A), the share of decisions, ties aside, for what was shown first (Liusie et al. 2024, Eq. 8).
+
+    Parameters
+    ----------
+    context : array_like, shape (judgements,)
+        The context of each judgement.
+    won : array_like of float, shape (judgements,) or (pairs, orders)
+        1 where the first wins, 0 where the second does, the share of samples in between; NaN for a tie. With both
+        orders of a pair in one row the interval knows that pairs that do not flip say nothing of the order.
+    null : float, optional
+        What is tested; none means no test.
+
+    Examples
+    --------
+    >>> rate = first_position_rate(list("aab"), [1, 0, 1])
+    >>> float(rate.numerator.sum() / rate.denominator.sum()).__round__(3)
+    0.667
+    """
+    first, decided = (values.sum(axis=1) if values.ndim > 1 else values for values in _decisions(won))
+    return Ratio(context, first, decided, null, _UNIT, "undefined: no decision that is not a tie", "score")
+
+
+def comparative_accuracy(context: ArrayLike, won: ArrayLike, gap: ArrayLike, null: float | None = 0.5) -> Ratio:
+    """Return the share of decisions between candidates with different human scores that go as humans do.
+
+    Parameters
+    ----------
+    context, won, null
+        As for `first_position_rate`.
+    gap : array_like of float, shape (judgements,)
+        Human score of what was shown first minus that of what was shown second; NaN where it is not known.
+
+    Notes
+    -----
+    Ties are no decisions (Liusie et al. 2024, Tables 7, 10). Interval and test are by score over contexts. In 1,000
+    simulated studies of 8, 16, 24 and 100 contexts with three candidates each, its test rejected .056, .050, .043 and
+    .038 of true nulls (sign flips: .011, .025, .030, .032), and with 8 contexts a bootstrap interval covered an
+    accuracy of .92 or .97 only .74 and .71 of the time.
+    """
+    first, decided = _decisions(won)
+    ahead = np.nan_to_num(np.asarray(gap, float))
+    rated = decided * (ahead != 0)
+    missing = "undefined: no decision between two candidates with different human scores"
+    return Ratio(context, rated * np.where(ahead > 0, first, 1 - first), rated, null, _UNIT, missing, "score")
+
+
+def order_consistency(context: ArrayLike, won: ArrayLike, other: ArrayLike) -> Ratio:
+    """Return the share of judgements with the same winner, or a tie, in the other order.
+
+    Parameters
+    ----------
+    context, won
+        As for `first_position_rate`.
+    other : array_like of float, shape (judgements,)
+        The same of the judgement in the other order: 1 where what it showed first wins.
+    """
+    (first, decided), (first_there, decided_there) = _decisions(won), _decisions(other)
+    differ = first * (1 - first_there) + (1 - first) * first_there
+    same = decided * decided_there * differ + (1 - decided) * (1 - decided_there)
+    return Ratio(context, same, np.ones(len(same)), bounds=_UNIT, missing=_ONE_ORDER)
+
+
+def primacy_share(context: ArrayLike, won: ArrayLike, other: ArrayLike) -> Ratio:
+    """Return, among pairs that flip with their order, the share in which the first won both times (null ½)."""
+    (first, decided), (first_there, decided_there) = _decisions(won), _decisions(other)
+    twice = decided * decided_there * first * first_there
+    flips = twice + decided * decided_there * (1 - first) * (1 - first_there)
+    return Ratio(context, twice, flips, 0.5, _UNIT, "undefined: no pair flips", "score")
+
+
+def tie_rate(context: ArrayLike, won: ArrayLike) -> Ratio:
+    """Return the share of judgements that are ties."""
+    _, decided = _decisions(won)
+    return Ratio(context, 1 - decided, np.ones(len(decided)), bounds=_UNIT)
+
+
+def _decisions(won: ArrayLike) -> tuple[Floats, Floats]:
+    """Return how far the first won, 0 for a tie, and 1 where anything was decided."""
+    values = np.asarray(won, float)
+    return np.nan_to_num(values), (~np.isnan(values)).astype(float)
+
+
+def decisions(trials: pd.DataFrame) -> Floats:
+    """Return who won each judgement: 1 the first, 0 the second, the share of samples in between, NaN for a tie.
+
+    A tie is what the status calls one, or two labels as likely but for rounding. Samples that go half and half do so by
+    chance.
+    """
+    p, counted = without_rounding(trials["value"]), ~np.isnan(sample_counts(trials))
+    tied = (trials["status"] != "ok").to_numpy() | np.isnan(p) | (~counted & (p == 0.5))
+    found: Floats = np.where(tied, np.nan, np.where(counted, p, p > 0.5))
+    return found
+
+
+def sample_counts(trials: pd.DataFrame) -> Floats:
+    """Return of how many samples that chose a label each value is the share, NaN where it is exact or one answer."""
+    if "samples" not in trials:
+        return np.full(len(trials), np.nan)
+    found: Floats = np.round(trials["samples"].to_numpy(float) * trials["label_mass"].fillna(1.0).to_numpy(float))
+    return found
+
+
+def both_orders(trials: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Join the two orders of each pair; pairs with a missing order are dropped and counted.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Pair trials of one cell, with the columns `PAIR`, ``human_gap`` and ``label_mass``.
+    what : str
+        What is estimated, named in the warning.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a pair and replicate: ``context_id``; ``pair`` (a number, alike for its replicates); ``p_ij``, ``p_ji``
+        (probability that the first shown wins, in each order); ``first_ij``, ``first_ji`` (who won: see `decisions`);
+        ``samples_ij``, ``samples_ji`` (how many samples chose a label, NaN where p is exact or one answer);
+        ``human_gap`` (of i over j); ``label_mass`` (mean of both).
+        ``attrs["n_trials"]`` judgements enter, ``attrs["n_dropped"]`` do not.
+
+    Raises
+    ------
+    TrialsError
+        If a pair stands twice in one order, with one replicate.
+
+    Warns
+    -----
+    MissingDataWarning
+        If more than 5 % of the judgements do not enter.
+    """
+    usable = trials["status"].isin(["ok", "tie"]).to_numpy()
+    keys, swapped, replicates = _unordered(trials[usable])
+    p = trials["value"].to_numpy(float)[usable]
+    first, samples = decisions(trials)[usable], sample_counts(trials)[usable]
+    shared, ij, ji = np.intersect1d(keys[~swapped], keys[swapped], assume_unique=True, return_indices=True)
+    ij, ji = np.flatnonzero(~swapped)[ij], np.flatnonzero(swapped)[ji]
+    mass = trials["label_mass"].to_numpy(float)[usable]
+    blocks = pd.DataFrame(
+        {
+            "context_id": trials["context_id"].array[usable][ij],
+            "pair": shared // replicates,
+            "p_ij": p[ij],
+            "p_ji": p[ji],
+            "first_ij": first[ij],
+            "first_ji": first[ji],
+            "samples_ij": samples[ij],
+            "samples_ji": samples[ji],
+            "human_gap": trials["human_gap"].to_numpy(float)[usable][ij],
+            "label_mass": (mass[ij] + mass[ji]) / 2,
+        }
+    )
+    blocks.attrs.update(n_trials=2 * len(blocks), n_dropped=len(trials) - 2 * len(blocks))
+    warn_missing(what, blocks.attrs["n_dropped"], len(trials), "they or their twin in the other order are missing")
+    return blocks
+
+
+def _unordered(trials: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
+    """Return a number for each pair and replicate, which trials show the later name first, and the numbers of a pair.
+
+    Numbers in place of names: joining on them is many times quicker than joining on strings.
+    """
+    shown = [trials["candidate_id"].astype(object), trials["opponent_id"].astype(object)]
+    codes, names = pd.factorize(np.concatenate(shown), sort=True)
+    one, two = codes[: len(trials)], codes[len(trials) :]
+    swapped = one > two
+    context, _ = pd.factorize(trials["context_id"])
+    replicate, replicates = pd.factorize(trials["replicate"])
+    pair = np.minimum(one, two) * len(names) + np.maximum(one, two)
+    most = max(len(replicates), 1)
+    keys = (context * len(names) ** 2 + pair) * most + replicate
+    order = 2 * keys + swapped
+    ordered = np.sort(order)
+    if (ordered[1:] == ordered[:-1]).any():
+        repeated = trials.iloc[int(pd.Series(order).duplicated().to_numpy().argmax())]
+        row = ", ".join(f"{name} {repeated[name]}" for name in ("context_id", *PAIR[1:4]))
+        raise TrialsError("trials", f"twice {row}", "one row a pair, order and replicate")
+    return keys, swapped, most
+
+
+def in_both_orders(trials: pd.DataFrame, cell: Sequence[pd.Series]) -> pd.Series:
+    """Say of each pair trial whether its pair was judged readably in both orders, with the same replicate number."""
+    one, two = trials["candidate_id"], trials["opponent_id"]
+    ahead = one < two
+    pair = [*cell, trials["context_id"], one.where(ahead, two), two.where(ahead, one), trials["replicate"]]
+    usable = trials["status"].isin(["ok", "tie"])
+    there = [(usable & side).groupby(pair).transform("any") for side in (ahead, ~ahead)]
+    return there[0] & there[1]
+
+
+def by_gap(blocks: pd.DataFrame, bins: int) -> Iterator[tuple[float, pd.DataFrame]]:
+    """Split pairs into quantile bins of the absolute human gap; yield the mean gap and the pairs of each bin.
+
+    Bins with equal edges are merged, so there may be fewer. Pairs without human scores are in no bin.
+    """
+    rated = blocks[blocks["human_gap"].notna()]
+    if rated.empty:
+        return
+    gap = rated["human_gap"].abs()
+    edges = np.unique(np.quantile(gap, np.linspace(0, 1, bins + 1)).round(9))
+    codes = np.searchsorted(edges[1:-1], gap.round(9), side="left")
+    for code in np.unique(codes):
+        chosen = rated[codes == code]
+        chosen.attrs.update(n_trials=2 * len(chosen), n_dropped=0)
+        yield float(chosen["human_gap"].abs().mean()), chosen
+
+
+def replicate_agreement(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return, for every request with several usable samples, how often two of them agree.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``context_id``; ``agree``, the number of agreeing pairs of samples; ``pairs``, the number of pairs of samples.
+    """
+    usable = trials[trials["status"].isin(["ok", "tie"])]
+    outcome = np.where(usable["status"] == "tie", 0.5, (usable["value"] > 0.5).astype(float))
+    keys = ["context_id", "candidate_id", "opponent_id"]
+    counts = usable.assign(outcome=outcome).groupby([*keys, "outcome"]).size().rename("n").reset_index()
+    counts["same"] = counts["n"] * (counts["n"] - 1) / 2
+    sums = counts.groupby(keys)[["n", "same"]].sum().reset_index()
+    sums["pairs"] = sums["n"] * (sums["n"] - 1) / 2
+    return sums[["context_id", "same", "pairs"]].rename(columns={"same": "agree"})

@@ -1,0 +1,252 @@
+"""What fewer comparisons, or fewer candidates, cost (Liusie et al. 2024, §5.5 and 5.6, Fig. 4 and Table 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_count
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.measures.ranking.comparisons import Bools, Codes, Comparisons, Floats, cells, read_trials, tally
+from biaslab.measures.ranking.debiasing import Debiasing, debias
+from biaslab.measures.ranking.decoding import Decoding, decode
+from biaslab.measures.ranking.measures import spearman_by_context
+from biaslab.measures.ranking.ranked import human_of
+from biaslab.measures.ranking.selection import STRATEGIES, Strategy, select, select_adaptively
+from biaslab.stats import Ratio, Resampling, clustered, estimate_rows, estimates_frame
+
+
+@checked
+def agreement_by_budget(
+    trials: pd.DataFrame,
+    budgets: Sequence[int],
+    human: pd.DataFrame | None = None,
+    strategies: Sequence[Strategy] = ("random", "no-repeat", "symmetric", "adaptive"),
+    debiasings: Sequence[Debiasing] = ("none",),
+    decoding: Decoding = "bradley-terry-position",
+    draws: int = 50,
+    resampling: Resampling | None = None,
+    folds: int = 10,
+    seed: int = 0,
+    in_sample: bool = False,
+) -> pd.DataFrame:
+    """Estimate agreement with humans by the number of comparisons and how they are selected, from trials of all.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Pair trials with all pairs in both orders; from these, each strategy is replayed.
+    budgets : sequence of int
+        R, comparisons a context. A strategy that has fewer asks what it has, and comes no second time.
+    human : pandas.DataFrame, optional
+        As in `biaslab.ranking.compare_remedies`.
+    strategies, debiasings : sequence of str
+        As in `biaslab.ranking.select` and `biaslab.ranking.debias`. A remedy is fitted on the same number of
+        comparisons of other contexts.
+    decoding : str
+        As in `biaslab.ranking.decode`. *adaptive* needs the position term, and the win ratio does not suit it at all.
+    draws : int
+        Draws of each strategy; agreement is averaged over them within each context.
+    resampling : Resampling, optional
+        Of intervals over contexts.
+    folds : int
+        As in `biaslab.ranking.debias`.
+    seed : int
+        Of the draws.
+    in_sample : bool
+        Fit remedies on the comparisons that they are applied to, as in `biaslab.ranking.debias`, and as the paper's
+        Figs. 4 and 5 do.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The estimates frame with the metrics ``spearman`` (null 0) and ``tokens_per_item`` by ``strategy``,
+        ``debiasing`` and ``budget``. A draw in which a context's scores do not vary counts as 0 there: it ranks
+        nothing.
+    """
+    require_count("seed", seed, 0)
+    resampling = resampling or Resampling()
+    _check(budgets, strategies, draws)
+    rows: list[dict[str, Any]] = []
+    for where, cell in cells(trials):
+        read = read_trials(cell)
+        scores, every = human_of(cell, read, human, where["attribute"]), read.comparisons
+        how = clustered(resampling, cell, pd.unique(every.context_id), "agreement by budget")
+        tokens = tally(read.row[read.row >= 0], cell["tokens"].to_numpy(float)[read.row >= 0], len(every))
+        parts = [np.flatnonzero(every.context[every.first] == k) for k in range(every.n_contexts)]
+        for strategy in strategies:
+            most = int(min(max(budgets), _available(every, strategy)))
+            drawn = [_replay(every, parts, strategy, most, (seed, draw)) for draw in range(draws)]
+            for budget in sorted({min(budget, most) for budget in budgets}):
+                end = budget - budget % 2 if strategy == "symmetric" else budget
+                chosen = [np.concatenate([asked[:end] for asked in draw]) for draw in drawn]
+                price = _price(every, chosen, tokens)
+                for debiasing in debiasings:
+                    taken = (debias(every.take(c), debiasing, folds, in_sample) for c in chosen)
+                    rho = [_agreement(debiased, scores, decoding) for debiased in taken]
+                    mean = _mean(np.array(rho), scores, every)
+                    found = {"spearman": mean.estimate(how)}
+                    found["tokens_per_item"] = price.estimate(how)
+                    at = where | {"strategy": strategy, "debiasing": debiasing, "budget": budget}
+                    rows += estimate_rows(found, at, resampling, len(chosen[0]), 0)
+    conditions = ["attribute", *(["template"] if "template" in trials else []), "strategy", "debiasing", "budget"]
+    return estimates_frame(rows, "comparative", ["spearman"], conditions)
+
+
+@checked
+def self_consistency(
+    trials: pd.DataFrame,
+    sizes: Sequence[int],
+    human: pd.DataFrame | None = None,
+    decoding: Decoding = "win-ratio",
+    draws: int = 20,
+    resampling: Resampling | None = None,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Say how well the ranking of a few candidates holds among all of them, and against the humans (Table 8).
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Pair trials with all pairs in both orders.
+    sizes : sequence of int
+        K, how many candidates of each context are drawn, at least 2; contexts with fewer do not enter.
+    human, decoding, resampling
+        As in `agreement_by_budget`.
+    draws : int
+        Draws of the candidates.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The estimates frame with the metrics ``final_accuracy`` and ``gold_accuracy`` by ``candidates``: the share of
+        pairs, those with equal scores left out, that K candidates alone put in the same order as all candidates do, and
+        as the humans do; and ``predicted_tie_rate``, the share of all pairs that K candidates alone score alike, as win
+        ratios of few candidates often do. The paper does not say how it counts these.
+    """
+    require_count("seed", seed, 0)
+    resampling = resampling or Resampling()
+    if not sizes or min(sizes) < 2 or draws < 1:
+        raise InputError("sizes and draws", (sizes, draws), "sizes of at least 2, and at least one draw")
+    rows: list[dict[str, Any]] = []
+    for where, cell in cells(trials):
+        read = read_trials(cell)
+        every, gold = read.comparisons, human_of(cell, read, human, where["attribute"])
+        final = decode(every, decoding).scores
+        how = clustered(resampling, cell, pd.unique(every.context_id), "self-consistency")
+        for size in sizes:
+            rng = np.random.default_rng([seed, size])
+            drawn = [_some(every, size, rng) for _ in range(draws)]
+            sums = np.sum([_kept_orders(every, some, decoding, (final, gold)) for some in drawn], axis=0)
+            names = ("final_accuracy", "gold_accuracy", "predicted_tie_rate")
+            context, missing = np.arange(every.n_contexts), f"undefined: no context has {size} candidates that differ"
+            found = {
+                name: Ratio(context, kept, counted, None, (0.0, 1.0), missing).estimate(how)
+                for name, (kept, counted) in zip(names, sums, strict=True)
+            }
+            at = where | {"candidates": size}
+            rows += estimate_rows(found, at, resampling, len(every), int((read.row < 0).sum()))
+    conditions = ["attribute", *(["template"] if "template" in trials else []), "candidates"]
+    return estimates_frame(rows, "comparative", [], conditions)
+
+
+def _check(budgets: Sequence[int], strategies: Sequence[str], draws: int) -> None:
+    if not budgets or min(budgets) < 2:
+        raise InputError("budgets", budgets, "numbers of comparisons a context, at least 2")
+    if isinstance(strategies, str) or set(strategies) - set(STRATEGIES):
+        raise InputError("strategies", strategies, f"a list of some of {', '.join(STRATEGIES)}")
+    if draws < 1:
+        raise InputError("draws", draws, "at least one")
+
+
+def _available(every: Comparisons, strategy: Strategy) -> int:
+    """Return how many comparisons of its largest context a strategy can ask."""
+    largest = int(np.bincount(every.context).max())
+    return largest * (largest - 1) // (2 if strategy == "no-repeat" else 1)
+
+
+def _replay(
+    every: Comparisons, parts: Sequence[Codes], strategy: Strategy, budget: int, seed: tuple[int, int]
+) -> list[Codes]:
+    """Return which comparisons a strategy asks of each context, in order."""
+    chosen = []
+    borders = np.searchsorted(every.context, np.arange(every.n_contexts + 1))
+    for k, rows in enumerate(parts):
+        size = int(borders[k + 1] - borders[k])
+        if size < 2:
+            raise TrialsError("trials", f"context {every.context_id[borders[k]]}", "at least 2 candidates a context")
+        place = np.full((size, size), -1)
+        place[every.first[rows] - borders[k], every.second[rows] - borders[k]] = rows
+        own = int(np.random.default_rng([*seed, k]).integers(2**31))
+        if strategy == "adaptive":
+            found = select_adaptively(size, budget, partial(_answers, np.append(every.p, np.nan), place), seed=own)
+            pairs = np.column_stack([found.first, found.second])
+        else:
+            pairs = select(size, strategy, None, own)[:budget]
+        at = place[pairs[:, 0], pairs[:, 1]]
+        chosen.append(at[at >= 0])
+    return chosen
+
+
+def _answers(p: Floats, place: Codes, pairs: Codes) -> Floats:
+    """Look up answers; what was refused has place −1, where NaN stands."""
+    return p[place[pairs[:, 0], pairs[:, 1]]]
+
+
+def _agreement(comparisons: Comparisons, human: Floats, decoding: Decoding) -> Floats:
+    return spearman_by_context(decode(comparisons, decoding).scores, human, comparisons.context)
+
+
+def _mean(rho: Floats, human: Floats, every: Comparisons) -> Ratio:
+    """Average over draws within contexts; where the humans see no difference there is no agreement to speak of."""
+    varies = pd.Series(human).groupby(every.context).nunique().to_numpy() > 1
+    mean = np.where(varies, np.nan_to_num(rho).mean(axis=0), 0.0)
+    missing = "no context in which the human scores vary"
+    return Ratio(np.arange(len(mean)), mean, varies, 0.0, (-1.0, 1.0), missing, "t")
+
+
+def _price(every: Comparisons, chosen: Sequence[Codes], tokens: Floats) -> Ratio:
+    context = every.context
+    spent = [tally(context[every.first[rows]], tokens[rows], every.n_contexts) for rows in chosen]
+    return Ratio(np.arange(every.n_contexts), np.mean(spent, axis=0), np.bincount(context))
+
+
+def _some(every: Comparisons, size: int, rng: np.random.Generator) -> Bools:
+    """Draw a number of candidates of each context; none of a context that has fewer."""
+    order = np.lexsort((rng.random(every.n_candidates), every.context))
+    counts = np.bincount(every.context)
+    inside = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    kept = np.zeros(every.n_candidates, bool)
+    kept[order] = (inside < size) & (counts >= size)[every.context]
+    return kept
+
+
+def _kept_orders(every: Comparisons, kept: Bools, decoding: Decoding, references: tuple[Floats, Floats]) -> Floats:
+    """Count, by context, the pairs that keep the order of each reference, and all; shape (references + 1, 2, contexts).
+
+    Last come the pairs with equal scores, and all pairs.
+    """
+    part = every.take(kept[every.first] & kept[every.second])
+    scores = decode(part, decoding).scores
+    # every unordered pair of candidates that were compared, once
+    forward = part.first < part.second
+    once = np.unique(
+        np.where(forward, part.first, part.second) * len(kept) + np.where(forward, part.second, part.first)
+    )
+    one, two = np.divmod(once, len(kept))
+    sign = np.sign(np.round(scores[one] - scores[two], 12))
+    home, found = every.context[one], []
+    for reference in references:
+        wanted = np.sign(np.nan_to_num(np.round(reference[one] - reference[two], 12)))
+        counted = (wanted != 0) & (sign != 0)
+        sums = [tally(home, column, every.n_contexts) for column in (counted & (sign == wanted), counted)]
+        found.append(sums)
+    found.append([tally(home, column, every.n_contexts) for column in (sign == 0, np.ones(len(home)))])
+    return np.array(found)

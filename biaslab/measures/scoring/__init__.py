@@ -1,0 +1,60 @@
+"""Pointwise scorers: a score a candidate, from a judge or from a metric, and how well scores agree with humans.
+
+A scorer is designed and read like a probe, so that `biaslab.collect` asks a judge and the store keeps what was asked;
+`scores` turns the trials into a scores frame. Metrics without a judge make that frame at once.
+
+=================== =============================================================================================
+`PromptScoring`     a number on request, two templates (Liusie et al. 2024, §4.3.2)
+`GEval`             expected score of a detailed form (Liu et al. 2023)
+`GPTScore`          mean log-probability of the candidate (Fu et al. 2023)
+`StepWriting`       evaluation steps by the judge itself, for `GEval` (its auto-CoT)
+`Rating`            the recipe of Stureborg et al. 2024, §4; rate-explain and analyze-rate (Chiang & Lee 2023)
+`reference_scores`  ROUGE, BLEU, chrF
+`bert_scores`       BERTScore (Zhang et al. 2020) with any encoder or causal model
+`agreement`         correlation with the mean human scores; `agreement_difference` of two scorers
+`system_accuracy`   pairs of systems ordered as humans order them (WMT's metrics tasks)
+=================== =============================================================================================
+
+Examples
+--------
+>>> import biaslab as bl
+>>> data = bl.load_dataset("graded", limit=8)
+>>> trials = bl.collect(bl.scoring.PromptScoring(), bl.SimulatedJudge(data), data, progress=False)
+>>> scored = bl.scoring.agreement(bl.scoring.scores(trials), data, levels=["context"], coefficients=["spearman"])
+>>> scored["attribute"].tolist()
+['coherence', 'consistency', 'fluency', 'relevance']
+"""
+
+from biaslab.measures.scoring.agreement import agreement, agreement_difference
+from biaslab.measures.scoring.bert_score import bert_scores
+from biaslab.measures.scoring.conditional_shares import conditional_shares
+from biaslab.measures.scoring.encoder import Encoder, load_encoder
+from biaslab.measures.scoring.g_eval import GEval
+from biaslab.measures.scoring.gpt_score import GPTScore
+from biaslab.measures.scoring.prompt_scoring import PromptScoring
+from biaslab.measures.scoring.rating import Rating
+from biaslab.measures.scoring.reference import reference_scores
+from biaslab.measures.scoring.scored import SCORES, scores
+from biaslab.measures.scoring.scorer import Scorer
+from biaslab.measures.scoring.step_writing import StepWriting, written_steps
+from biaslab.measures.scoring.system_accuracy import system_accuracy
+
+__all__ = [
+    "SCORES",
+    "Encoder",
+    "GEval",
+    "GPTScore",
+    "PromptScoring",
+    "Rating",
+    "Scorer",
+    "StepWriting",
+    "agreement",
+    "agreement_difference",
+    "bert_scores",
+    "conditional_shares",
+    "load_encoder",
+    "reference_scores",
+    "scores",
+    "system_accuracy",
+    "written_steps",
+]

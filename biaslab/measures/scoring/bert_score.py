@@ -1,0 +1,139 @@
+"""BERTScore: greedy matching of contextual embeddings (Zhang et al. 2020, arXiv 1904.09675, §3)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.encoder import Encoder, load_encoder
+from biaslab.measures.scoring.reference import Against, compared_with
+from biaslab.measures.scoring.scored import scored
+
+Measure = Literal["precision", "recall", "F1"]
+
+
+class Match(NamedTuple):
+    """Precision, recall and F1 of one candidate; NaN where no token of a text has weight."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+@checked
+def bert_scores(
+    dataset: Dataset,
+    encoder: Encoder | None = None,
+    measure: Measure = "F1",
+    attributes: Sequence[str] | None = None,
+    against: Against | None = None,
+    idf: bool = False,
+) -> pd.DataFrame:
+    """Score every candidate by how well its tokens match those of its reference or, without one, of its source.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What to score.
+    encoder : Encoder, optional
+        Where embeddings come from. By default the hidden states of the embedded causal model: good enough to show the
+        method, and no substitute for an encoder such as RoBERTa, whose tokens also see what stands to their right.
+    measure : {"precision", "recall", "F1"}
+        Which of the three.
+    attributes : sequence of str, optional
+        What humans judged; all attributes of the data set by default. A candidate has the same score for each.
+    against : {"reference", "source"}, optional
+        By default the reference if every candidate of the data set has one, else the source.
+    idf : bool
+        Weight each token by its rarity among the texts compared with, −log((n + 1) / (N + 1)) where n of N different
+        texts have it; equal weights otherwise.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The scores frame. ``scorer`` says measure and against what, ``judge`` names encoder and layer. Cosines as they
+        are, −1 to 1, without the baseline rescaling of the paper's §A, which changes no ranking.
+
+    Raises
+    ------
+    InputError
+        If the measure or an attribute is unknown, or a candidate has no text to be compared with.
+    ModelLoadError
+        If the embedded model is not installed.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> found = bert_scores(bl.load_dataset("graded", limit=2))  # doctest: +SKIP
+    """
+    require_one_of("measure", measure, get_args(Measure))
+    dataset.require_attributes(attributes)
+    where, compared = compared_with(dataset, against)
+    encoder = encoder or load_encoder()
+    texts = list(dict.fromkeys([*dataset.candidates["text"], *compared]))
+    encoded = dict(zip(texts, encoder.encode(texts), strict=True))
+    others = [encoded[text].ids for text in dict.fromkeys(compared)]
+    rarity = _rarity(others) if idf else None
+    values = []
+    for text, other in zip(dataset.candidates["text"], compared, strict=True):
+        one, two = encoded[text], encoded[other]
+        weights = [np.ones(len(each.ids)) if rarity is None else rarity(each.ids) for each in (one, two)]
+        values.append(getattr(match(one.vectors, two.vectors, *weights), measure.lower()))
+    name = f"BERTScore {measure}{', idf' if idf else ''} ({where})"
+    return scored(dataset, name, encoder.name, values, attributes)
+
+
+def match(
+    candidate: ArrayLike,
+    reference: ArrayLike,
+    candidate_weights: ArrayLike | None = None,
+    reference_weights: ArrayLike | None = None,
+) -> Match:
+    """Match every token with the most similar one of the other text.
+
+    Parameters
+    ----------
+    candidate, reference : array_like, shape (tokens, dimensions)
+        Vectors of length 1.
+    candidate_weights, reference_weights : array_like, shape (tokens,), optional
+        Weights of the tokens in the means; equal by default.
+
+    Examples
+    --------
+    >>> found = match([[1, 0], [0, 1]], [[1, 0]])
+    >>> found.precision, found.recall, round(found.f1, 3)
+    (0.5, 1.0, 0.667)
+    """
+    one, two = np.asarray(candidate, float), np.asarray(reference, float)
+    if not len(one) or not len(two):
+        return Match(math.nan, math.nan, math.nan)
+    cosines = one @ two.T
+    precision = _mean(cosines.max(axis=1), candidate_weights)
+    recall = _mean(cosines.max(axis=0), reference_weights)
+    together = precision + recall
+    return Match(precision, recall, 2 * precision * recall / together if together else math.nan)
+
+
+def _mean(values: NDArray[np.float64], weights: ArrayLike | None) -> float:
+    given = np.ones(len(values)) if weights is None else np.asarray(weights, float)
+    return float(values @ given / given.sum()) if given.sum() > 0 else math.nan
+
+
+def _rarity(texts: Sequence[NDArray[np.int64]]) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
+    """Return what gives the inverse document frequency of tokens, plus one so that every token has one."""
+    having = Counter(token for ids in texts for token in set(ids.tolist()))
+
+    def weigh(ids: NDArray[np.int64]) -> NDArray[np.float64]:
+        seen = np.array([having[token] for token in ids.tolist()], float)
+        return np.asarray(-np.log((seen + 1) / (len(texts) + 1)), float)
+
+    return weigh

@@ -1,0 +1,104 @@
+"""Which scores follow a low and a high score of another attribute (Stureborg et al. 2024, Figs. 4 and 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame, require_columns
+
+#: The mean, and the share of each level.
+Parts = tuple[Ratio, list[Ratio]]
+
+
+@checked
+def conditional_shares(
+    scores: pd.DataFrame,
+    attributes: Sequence[str],
+    values: Sequence[float],
+    judge: str,
+    dataset: str,
+    resampling: Resampling | None = None,
+) -> pd.DataFrame:
+    """Estimate the distribution of each attribute's score, given that an earlier one is low or high, for all pairs.
+
+    Parameters
+    ----------
+    scores : pandas.DataFrame
+        One row an output, or a rating by one person: ``context_id``, and a column an attribute. Rows that lack one of a
+        pair do not enter that pair; a score between two values counts as the nearer one, the lower of two as near.
+    attributes : sequence of str
+        In the order in which they were scored; each is paired with all that come later.
+    values : sequence of float
+        The scores of the scale, ascending. Low is at most the middle of the scale.
+    judge, dataset : str
+        Whose scores, and of what.
+    resampling : Resampling, optional
+        Of the intervals, which are over contexts.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The estimates frame of `biaslab.probes.Anchoring` with the metrics ``share_after_low``, ``share_after_high`` by
+        ``score``, and ``mean_after_low``, ``mean_after_high``; ``after`` is the earlier attribute, ``attribute`` the
+        later one, ``position`` the place of the later one.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two attributes or values.
+
+    Examples
+    --------
+    >>> rows = [(f"c{k}", 1 + k % 5, 1 + k % 5) for k in range(20)]
+    >>> scores = pd.DataFrame(rows, columns=["context_id", "coherence", "fluency"])
+    >>> found = conditional_shares(scores, ["coherence", "fluency"], range(1, 6), "a judge", "a set")
+    >>> found.loc[found["metric"].str.startswith("mean"), "estimate"].tolist()
+    [2.0, 4.5]
+    """
+    given, levels = resampling or Resampling(), np.asarray(list(values), float)
+    if len(attributes) < 2 or len(levels) < 2:
+        raise InputError("attributes and values", (list(attributes), list(values)), "at least two of each")
+    require_columns(scores, ("context_id", *attributes), "scores")
+    rows: list[dict[str, Any]] = []
+    for (_, first), (place, later) in combinations(enumerate(attributes, start=1), 2):
+        known = scores[scores[first].notna() & scores[later].notna()]
+        where = {"judge": judge, "dataset": dataset, "after": first, "attribute": later, "position": place}
+        counts = len(known), len(scores) - len(known)
+        nearest = np.abs(known[later].to_numpy(float)[:, None] - levels).argmin(axis=1)
+        low = known[first].to_numpy(float) <= (levels[0] + levels[-1]) / 2
+        chances = np.eye(len(levels))[nearest]
+        for side, inside in (("low", low), ("high", ~low)):
+            missing = f"undefined: no first score is {side}"
+            mean, shares = later_scores(known["context_id"], chances * inside[:, None], levels, missing)
+            rows += estimate_rows({f"mean_after_{side}": mean.estimate(given)}, where, given, *counts)
+            for score, share in zip(levels.tolist(), shares, strict=True):
+                found = {f"share_after_{side}": share.estimate(given)}
+                rows += estimate_rows(found, where | {"score": score}, given, *counts)
+    return estimates_frame(rows, "anchoring", (), ("attribute", "after", "position", "score"))
+
+
+def later_scores(context: pd.Series, chances: NDArray[np.float64], levels: NDArray[np.float64], missing: str) -> Parts:
+    """Return the mean of a score, and the share of each level, among outputs whose earlier score is of one kind.
+
+    Parameters
+    ----------
+    context : pandas.Series
+        That of each output.
+    chances : numpy.ndarray
+        Outputs × levels: the probability that the earlier score is of that kind and the later one of that level.
+    levels : numpy.ndarray
+        The scores of the scale, ascending.
+    missing : str
+        The note where no earlier score is of that kind.
+    """
+    weight, ends = chances.sum(axis=1), (float(levels[0]), float(levels[-1]))
+    mean = Ratio(context, chances @ levels, weight, bounds=ends, missing=missing)
+    return mean, [Ratio(context, share, weight, bounds=(0.0, 1.0), missing=missing) for share in chances.T]

@@ -1,0 +1,196 @@
+"""Texts to one vector a token, from any local model: an encoder such as BERT, or a causal model's hidden states."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.judges.loading import EMBEDDED, find_model, load_headless
+
+if TYPE_CHECKING:
+    import torch
+
+_BATCH_TOKENS = 2048
+_RESERVED = 2  # positions that RoBERTa and its like count in their window but never use
+
+
+class Encoded(NamedTuple):
+    """One text: its tokens without special ones, shape (tokens,), and a vector of length 1 for each."""
+
+    ids: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+
+
+@checked
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """A transformers model that turns texts into contextual embeddings.
+
+    Parameters
+    ----------
+    name : str
+        What it is called in scores frames.
+    model : transformers.PreTrainedModel
+        Without a head, in evaluation mode; of an encoder–decoder model the encoder.
+    tokenizer : transformers.PreTrainedTokenizerBase
+        Its tokenizer.
+    layer : int
+        Which hidden states: 0 are the embeddings, 1 the output of the first layer.
+
+    Examples
+    --------
+    >>> encoder = load_encoder()                                       # doctest: +SKIP
+    >>> [encoded] = encoder.encode(["The cat sat."])                   # doctest: +SKIP
+    """
+
+    name: str
+    model: Any
+    tokenizer: Any
+    layer: int
+
+    def encode(self, texts: Sequence[str]) -> list[Encoded]:
+        """Return tokens and vectors of each text, in order.
+
+        Special tokens are computed with the text but not returned. A causal tokenizer that adds none gets its
+        begin-of-sequence token in front, so that the first token of the text has something to its left.
+
+        Warns
+        -----
+        UserWarning
+            If texts are cut because they do not fit the model's window.
+        """
+        rows = self.tokens(texts)
+        found: dict[int, Encoded] = {}
+        for batch in batches([len(ids) for ids, _ in rows], _BATCH_TOKENS):
+            for index, vectors in zip(batch, self._hidden([rows[i][0] for i in batch]), strict=True):
+                ids, special = (np.array(part, np.int64) for part in rows[index])
+                found[index] = Encoded(ids[special == 0], vectors[special == 0])
+        return [found[index] for index in range(len(texts))]
+
+    def tokens(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """Return the ids of each text and which of them are special, cut to the window.
+
+        Warns
+        -----
+        UserWarning
+            If texts are cut: how many.
+        """
+        rows = [self._tokens(text) for text in texts]
+        long = [i for i, (ids, _) in enumerate(rows) if len(ids) > self.window]
+        if long:
+            message = f"{len(long)} of {len(texts)} texts are cut to the {self.window} tokens that {self.name} can read"
+            warnings.warn(message, UserWarning, stacklevel=3)
+            for index in long:
+                rows[index] = self._tokens(texts[index], truncation=True)
+        return rows
+
+    def padded(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return ids, padded on the right, and their mask, each of shape (texts, longest), on the model's device."""
+        import torch
+
+        longest, pad = max(map(len, rows)), self.tokenizer.pad_token_id or 0
+        ids = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], device=self.model.device)
+        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows], device=self.model.device)
+        return ids, mask
+
+    @property
+    def window(self) -> int:
+        """Tokens of a text at most, special ones included."""
+        places = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        return int(min(self.tokenizer.model_max_length, places - _RESERVED if places else float("inf")))
+
+    def _tokens(self, text: str, truncation: bool = False) -> tuple[list[int], list[int]]:
+        """Return the ids of a text and which of them are special; its own "[CLS]" or "<s>" are characters."""
+        options = {"truncation": True, "max_length": self.window} if truncation else {"verbose": False}
+        found = self.tokenizer(text, return_special_tokens_mask=True, split_special_tokens=True, **options)
+        ids, special = list(found["input_ids"]), list(found["special_tokens_mask"])
+        if not any(special) and self.tokenizer.bos_token_id is not None:
+            ids, special = [self.tokenizer.bos_token_id, *ids], [1, *special]
+            return (ids[: self.window], special[: self.window]) if truncation else (ids, special)
+        return ids, special
+
+    def _hidden(self, rows: Sequence[Sequence[int]]) -> Iterator[NDArray[np.float32]]:
+        import torch
+
+        ids, mask = self.padded(rows)
+        with torch.inference_mode():
+            states = self.model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+            vectors = torch.nn.functional.normalize(states[self.layer].float(), dim=-1).cpu().numpy()
+        for row, found in zip(rows, vectors, strict=True):
+            yield found[: len(row)]
+
+
+@checked
+def load_encoder(model: str = EMBEDDED, layer: int | None = None, device: str = "cpu") -> Encoder:
+    """Load an encoder or a causal model, in float32, remote code off.
+
+    Parameters
+    ----------
+    model : str
+        ``"smollm2-135m"`` (the embedded causal model), ``"minilm-l6"`` (the embedded encoder), a folder, a ``.gguf``
+        file or a hub identifier.
+    layer : int, optional
+        Which hidden states, 1 to the number of layers, or 0 for the embeddings. By default three quarters of the way
+        up, such as layer 9 of BERT-base (Zhang et al. 2020 tune it by model: 9 of 12 for BERT-base, 17 of 24 for
+        RoBERTa-large), and of causal models the last, where few huge dimensions no longer outweigh all others.
+    device : str
+        Of torch.
+
+    Raises
+    ------
+    ModelLoadError
+        If it is not there or cannot be loaded.
+    InputError
+        If it has no such layer.
+    """
+    source = find_model(model)
+    loaded, tokenizer = load_headless(source, device=device)
+    config = loaded.config
+    at = choose_layer(config, layer, source.name)
+    return Encoder(f"{source.name}, layer {at}", loaded, tokenizer, at)
+
+
+def choose_layer(config: Any, layer: int | None, name: str) -> int:
+    """Return the layer asked for; by default three quarters of the way up, and of causal models the last.
+
+    Raises
+    ------
+    InputError
+        If the model has no such layer.
+    """
+    depth = int(config.get_text_config(encoder=True).num_hidden_layers)
+    at = layer if layer is not None else depth if is_causal(config) else round(0.75 * depth)
+    if isinstance(at, bool) or not 0 <= at <= depth:
+        raise InputError("layer", layer, f"0 to {depth}, the layers of {name}")
+    return at
+
+
+def is_causal(config: Any) -> bool:
+    """Whether a token sees only what stands before it: a model that generates text and was not made to fill gaps."""
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    )
+
+    kind = config.model_type
+    fills = kind in MODEL_FOR_MASKED_LM_MAPPING_NAMES or config.is_encoder_decoder
+    return kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not fills
+
+
+def batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Yield positions of texts of like length, so many that their padded tokens fit a batch."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if batch and lengths[index] * (len(batch) + 1) > tokens:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch

@@ -1,0 +1,76 @@
+"""GPTScore: how likely a judge finds a candidate, given source and instruction (Fu et al. 2023, arXiv 2302.04166)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from biaslab import prompts
+from biaslab.core import About, Likelihood, Reply, Status, Trial
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_attributes_list
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import items
+
+
+@checked(eager=True)
+@dataclass(frozen=True)
+class GPTScore:
+    """Score a candidate with its mean log-probability a token, given the source and what it should be like.
+
+    Parameters
+    ----------
+    attributes : sequence of str, optional
+        What the instruction asks for; all attributes of the data set by default.
+
+    Notes
+    -----
+    No chat template is applied: the judge reads source and instruction as plain text and the candidate goes on from
+    there. The score is in nats a token of the judge's tokenizer, at most 0: compare candidates under one judge, never
+    numbers between judges.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> trials = bl.collect(GPTScore(attributes=["fluency"]), bl.SimulatedJudge(data), data, progress=False)
+    >>> bool((trials["value"] < 0).all())
+    True
+    """
+
+    attributes: Sequence[str] | None = None
+
+    name: ClassVar[str] = "gpt_score"
+
+    def __post_init__(self) -> None:
+        require_attributes_list(self.attributes)
+
+    def design(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan the likelihood of each candidate under the instruction of each attribute."""
+        attributes = dataset.require_attributes(self.attributes)
+        for item in items(dataset):
+            for attribute in attributes:
+                described = prompts.describe(dataset, attribute)
+                given = prompts.render(
+                    "gpt_score",
+                    context=item.context,
+                    noun=dataset.noun,
+                    attribute=attribute,
+                    definition=described["definition"],
+                )
+                own, source = (item.candidate_id,), bool(item.context.strip())
+                about = About(item.context_id, own, (item.text,), (attribute,), source)
+                yield Trial(
+                    Likelihood(item.text, f"{given}\n", about),
+                    item.context_id,
+                    attribute,
+                    item.candidate_id,
+                    condition={"human": item.human[attribute]},
+                )
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:  # noqa: ARG002 - as every scorer is asked
+        """Return the mean log-probability of the candidate's tokens, and the status."""
+        value = math.fsum(reply.logprobs) / len(reply.logprobs) if reply.logprobs else math.nan
+        return (value, "ok") if math.isfinite(value) else (math.nan, "refused")

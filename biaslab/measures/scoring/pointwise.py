@@ -1,0 +1,300 @@
+"""What scorers and pointwise probes share: which items there are, how a score is asked for, how a reply is read."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from biaslab import prompts
+from biaslab.core import About, Choice, Completion, Message, Messages, Reply, Request, Scalar, Score, Status, Trial
+from biaslab.core.about import Form, Reasons
+from biaslab.core.checks import require_one_of, require_temperature, require_whole
+from biaslab.core.errors import InputError
+from biaslab.core.scales import Scale, scale_named
+from biaslab.core.schema import CANDIDATE_COLUMNS, Dataset
+from biaslab.prompts.parsing import parse_score, parse_scores
+from biaslab.stats import ITEM, tempered
+
+Answer = Literal["distribution", "text"]
+AnyAnswer = Literal["distribution", "text", "score"]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One candidate with what humans thought of it.
+
+    Parameters
+    ----------
+    context_id, context, candidate_id, system, text, reference : str
+        As in `biaslab.Dataset`.
+    human : mapping of str to float
+        Attribute → mean human score; NaN where nobody rated.
+    """
+
+    context_id: str
+    context: str
+    candidate_id: str
+    system: str
+    text: str
+    reference: str
+    human: Mapping[str, float]
+
+
+def items(dataset: Dataset) -> Iterator[Item]:
+    """Yield every candidate of a data set, context by context."""
+    means = dataset.human_means.to_dict()
+    for values in zip(*(dataset.candidates[column] for column in CANDIDATE_COLUMNS), strict=True):
+        row = dict(zip(CANDIDATE_COLUMNS, values, strict=True))
+        human = {str(name): float(scores[row["context_id"], row["candidate_id"]]) for name, scores in means.items()}
+        yield Item(**row, human=human)
+
+
+def drawn_items(dataset: Dataset, n_candidates: int | None, seed: int) -> Iterator[Item]:
+    """Yield some candidates a context, drawn without replacement, in the data set's order; None is all of them.
+
+    The draw of a context depends on the seed and that context alone.
+    """
+    for context_id, group in groupby(items(dataset), key=lambda item: item.context_id):
+        found = list(group)
+        if n_candidates is None or n_candidates >= len(found):
+            yield from found
+            continue
+        rng = np.random.default_rng([seed, zlib.crc32(context_id.encode())])
+        yield from (found[i] for i in sorted(rng.choice(len(found), n_candidates, replace=False)))
+
+
+def single_ratings(dataset: Dataset, written: Callable[[float], str]) -> dict[tuple[Any, ...], str]:
+    """Return the single human scores of each context, candidate and attribute, separated by blanks."""
+    human = dataset.human
+    ratings = human["score"].map(written).groupby([human[name] for name in (*ITEM, "attribute")])
+    return dict(ratings.agg(" ".join))
+
+
+def ratings_by_item(dataset: Dataset) -> dict[tuple[Any, ...], dict[str, Scalar]]:
+    """Return, by context, candidate and attribute, what trials carry of single human scores.
+
+    Returns
+    -------
+    dict
+        ``ratings``, the scores separated by blanks, and ``annotators``, in the same order the number of who gave each,
+        which is theirs throughout the data set. Nothing for any item where none has two scores.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> ratings_by_item(bl.load_dataset("graded", limit=1))
+    {}
+    """
+    human, key = dataset.human, [*ITEM, "attribute"]
+    if not human.duplicated(key).any():
+        return {}
+    numbered = human.assign(number=human["annotator"].factorize()[0].astype(str))
+    annotators, scores = dict(numbered.groupby(key)["number"].agg(" ".join)), single_ratings(dataset, repr)
+    return {item: {"ratings": scores[item], "annotators": who} for item, who in annotators.items()}
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How scores are asked for; the parameters of a probe that all pointwise probes have.
+
+    Parameters
+    ----------
+    answer : {"distribution", "text", "score"}
+        Read the exact distribution over the scale's labels, or generate text and read the score in it; or ask an
+        evaluator, which reads no prompt, for one number (`biaslab.core.Score`).
+    evaluators : bool
+        Whether an evaluator's number will do, since the phenomenon does not lie in the prompt.
+    replicates : int
+        With ``answer="text"``: samples of each request.
+    temperature : float
+        With ``answer="text"``: 0 is greedy, and then replicates are equal.
+    max_tokens : int
+        With ``answer="text"``: length of an answer at most.
+    seed : int
+        Of the sampled texts.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range.
+    """
+
+    answer: AnyAnswer = "distribution"
+    replicates: int = 1
+    temperature: float = 1.0
+    max_tokens: int = 16
+    seed: int = 0
+    evaluators: bool = False
+
+    def __post_init__(self) -> None:
+        allowed = get_args(AnyAnswer if self.evaluators else Answer)
+        require_one_of("answer", self.answer, allowed)
+        require_whole("replicates", self.replicates, 1)
+        require_whole("max_tokens", self.max_tokens, 1)
+        require_whole("seed", self.seed, 0)
+        require_temperature(self.temperature)
+        if self.answer != "text" and self.replicates > 1:
+            raise InputError(
+                "replicates", self.replicates, f'1 where answer is "{self.answer}"', 'choose answer="text"'
+            )
+
+    def requests(self, question: Question) -> Iterator[Request]:
+        """Yield what to ask, one request a replicate."""
+        item, about = question.item, question.about
+        if self.answer == "score":
+            yield Score(item.text, item.context, item.reference, about.attributes[0], about)
+        elif self.answer == "distribution":
+            yield Choice(question.messages, question.scale.labels, about)
+        else:
+            for replicate in range(self.replicates):
+                yield Completion(question.messages, self.temperature, self.max_tokens, replicate, self.seed, about)
+
+
+def about_scores(
+    item: Item,
+    attributes: Sequence[str],
+    scale: Scale,
+    form: Form = "bare",
+    reasons: Reasons = "none",
+    previous: float | None = None,
+    edit: str = "",
+) -> About:
+    """Say what a request for scores of an item is about, in the words of `biaslab.core.About`."""
+    return About(
+        item.context_id,
+        (item.candidate_id,),
+        (item.text,),
+        tuple(attributes),
+        bool(item.context.strip()),
+        scale=scale.name,
+        form=form,
+        reasons=reasons,
+        previous=previous,
+        edits=(edit,) if edit else (),
+    )
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question for the score of one item and attribute.
+
+    Parameters
+    ----------
+    item : Item
+        What is scored.
+    attribute : str
+        Which score of the answer is read.
+    messages : str or sequence of Message
+        The prompt.
+    scale : Scale
+        On which to answer.
+    about : About
+        What the request is about, in the words of `biaslab.core.About`.
+    labels : tuple of str
+        The attributes of an answer in lines ``<attribute>: <score>``; none where the answer is a bare score.
+    """
+
+    item: Item
+    attribute: str
+    messages: Messages
+    scale: Scale
+    about: About
+    labels: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, item: Item, attribute: str, messages: Messages, scale: Scale) -> Question:
+        """Ask for a bare score with any prompt."""
+        return cls(item, attribute, messages, scale, about_scores(item, [attribute], scale))
+
+    @classmethod
+    def rate(
+        cls,
+        dataset: Dataset,
+        item: Item,
+        attributes: Sequence[str],
+        scale: Scale,
+        reasons: Reasons = "none",
+        heading: str = "",
+        note: str = "",
+        edit: str = "",
+        steps: Sequence[str] = (),
+    ) -> Question:
+        """Ask for the scores of one or several attributes with `biaslab.prompts.rate`; the first one is read.
+
+        ``heading``, ``note`` and ``steps`` stand in the prompt; ``edit`` names the edit with which the candidate is
+        shown.
+        """
+        prompt = prompts.rate(dataset, attributes, scale, item.text, item.context, reasons, heading, note, steps)
+        if len(attributes) == 1 and reasons == "none":
+            return cls(item, attributes[0], prompt, scale, about_scores(item, attributes, scale, edit=edit))
+        about = about_scores(item, attributes, scale, "lines", reasons, edit=edit)
+        return cls(item, attributes[0], prompt, scale, about, tuple(attributes))
+
+    def begun(self, answer: str) -> Question:
+        """Return the question with an answer that has begun with "<answer>:"; a space stands before every label."""
+        messages = (Message("user", str(self.messages)), Message("assistant", f"{answer}:"))
+        labels = tuple(f" {label}" for label in self.scale.labels)
+        return replace(self, messages=messages, scale=replace(self.scale, labels=labels))
+
+    def trials(self, asking: Asking, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
+        """Yield the trials: one, or one a replicate.
+
+        Their condition holds the given columns, ``scale``, ``answer`` and ``human``, the mean human score.
+        """
+        item = self.item
+        where = dict(condition)
+        where |= {"scale": self.scale.name, "answer": asking.answer, "human": item.human[self.attribute]}
+        for replicate, request in enumerate(asking.requests(self)):
+            about = (item.context_id, self.attribute, item.candidate_id, None)
+            yield Trial(request, *about, replicate, where, self.labels)
+
+    def label_trials(self, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
+        """Yield one trial a label of a single `Choice`, each valued with the probability of its label.
+
+        Their condition holds ``label``, the label's worth on the scale, besides what `trials` puts there.
+        """
+        [trial] = self.trials(Asking(), condition)
+        for label in self.scale.values:
+            yield replace(trial, condition={**trial.condition, "label": label})
+
+
+def read_score(trial: Trial, reply: Reply, temperature: float = 1.0) -> tuple[float, Status]:
+    """Return a score on the trial's scale and its status.
+
+    An evaluator's number is laid linearly on the scale, 0 at its lowest and 1 at its highest score.
+
+    Of a `Choice` the expected score over the labels at a temperature, 0 being the likeliest label; or the probability
+    of one label, at temperature 1, where the trial is about one. Where the judge counted samples, no other temperature
+    can be had of it, and there is no score. Of a text the score that is written in it, that of the
+    trial's attribute where the trial lists several in ``labels``.
+    """
+    scale = scale_named(str(trial.condition["scale"]))
+    if isinstance(trial.request, Choice):
+        logprobs = reply.logprobs or ()
+        if not np.isfinite(logprobs).any() or (reply.samples is not None and temperature != 1):
+            return math.nan, "refused"
+        if "label" in trial.condition:
+            p = _probabilities(tuple(logprobs))
+            return float(p[scale.values.index(float(trial.condition["label"]))]), "ok"  # type: ignore[arg-type]
+        return float(_probabilities(tuple(logprobs), temperature) @ np.array(scale.values)), "ok"
+    if isinstance(trial.request, Score):
+        return (
+            (math.nan, "refused") if reply.score is None else (scale.low + reply.score * (scale.high - scale.low), "ok")
+        )
+    if trial.labels:
+        return parse_scores(reply.text, trial.labels, scale)[trial.attribute]
+    return parse_score(reply.text, scale)
+
+
+@lru_cache(maxsize=8)
+def _probabilities(logprobs: tuple[float, ...], temperature: float = 1.0) -> NDArray[np.float64]:
+    """Return the distribution at a temperature; kept, for the trials of all labels of one reply read it."""
+    return tempered(logprobs, temperature)

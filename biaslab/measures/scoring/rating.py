@@ -1,0 +1,108 @@
+"""Rating in the manner of Stureborg et al. 2024: their recipe (§4, Table 6) and what they compare it with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import get_args
+
+from biaslab import prompts
+from biaslab.core import Reply, Status, Trial
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError
+from biaslab.core.scales import Scale
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import Item, Question, read_score
+from biaslab.measures.scoring.scorer import Scorer, require_known_steps, require_steps
+
+_NAMES = {"none": "rating", "after": "rate_explain", "before": "analyze_rate"}
+
+
+@checked(eager=True)
+@dataclass(frozen=True)
+class Rating(Scorer):
+    """Ask for a rating with definition, aspects and source, one attribute at a time, with reasons or without.
+
+    Its further parameters are those of `biaslab.scoring.scorer.Scorer`.
+
+    Parameters
+    ----------
+    scale : str
+        Name of one of `biaslab.core.scales.SCALES`.
+    reasons : {"none", "after", "before"}
+        No reasons; "rate-explain", the rating and then the reasons; or "analyze-rate", the reasons first (Chiang & Lee
+        2023).
+    answer : {"distribution", "text"}
+        Take the score exactly from the probabilities of the labels, or generate text and read the score in it. Where
+        the rating stands before the reasons they cannot move it, so its distribution is exact too; after them it is
+        not known.
+    temperature : float
+        0 is greedy: the likeliest label. Above it a distribution gives the expected score at that temperature, which is
+        what the mean of samples tends to.
+    max_tokens : int, optional
+        With ``answer="text"``: length of an answer at most. By default 16, since generation may stop after the rating,
+        and 256 where reasons stand before it.
+
+    steps : mapping of str to sequence of str
+        Attribute → evaluation steps that stand in its prompt, such as those of RoSE's annotators in the paper's recipe:
+        `biaslab.prompts.protocol_steps`. None by default.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range, or a distribution is wanted of a rating after its reasons. From `design`, if
+        there are steps for an attribute that is not scored.
+
+    Notes
+    -----
+    The recipe is the default: 1-10, no reasons, temperature 0, with the source, one attribute a request.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> judge = bl.SimulatedJudge(data, noise=0.5)
+    >>> recipe = bl.collect(Rating(attributes=["fluency"]), judge, data, progress=False)
+    >>> bool((recipe["value"] % 1 == 0).all())
+    True
+    """
+
+    scale: str = "1-10"
+    reasons: prompts.Reasons = "none"
+    temperature: float = field(default=0.0, kw_only=True)
+    max_tokens: int | None = field(default=None, kw_only=True)
+    steps: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_one_of("reasons", self.reasons, get_args(prompts.Reasons))
+        require_steps(self.steps)
+        if self.reasons == "before" and self.answer == "distribution":
+            raise InputError("answer", self.answer, "text where reasons stand before the rating")
+
+    @property
+    def name(self) -> str:
+        """``"rating"``, ``"rate_explain"`` or ``"analyze_rate"``, by the place of the reasons."""
+        return _NAMES[self.reasons]
+
+    @property
+    def default_length(self) -> int:
+        """Length of an answer at most: generation may stop after the rating."""
+        return 256 if self.reasons == "before" else 16
+
+    def design(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan one score a candidate and attribute, or one a replicate."""
+        require_known_steps(self.steps, dataset.require_attributes(self.attributes))
+        yield from super().design(dataset)
+
+    def question(self, dataset: Dataset, item: Item, attribute: str, scale: Scale) -> Question:
+        """Return the request for one rating, whose answer has begun where a distribution stands before reasons."""
+        question = Question.rate(dataset, item, [attribute], scale, self.reasons, steps=self.steps.get(attribute, ()))
+        if self.reasons == "after" and self.answer == "distribution":
+            return question.begun(attribute)
+        return replace(question, labels=(attribute,))
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the score, the expected one of a distribution at the temperature, and the status."""
+        return read_score(trial, reply, self.temperature)

@@ -1,0 +1,111 @@
+"""Overlap with a reference text: ROUGE (Lin 2004), BLEU (Papineni et al. 2002) and chrF (Popović 2015)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.metadata import version
+from typing import Literal, get_args
+
+import pandas as pd
+
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_some_of
+from biaslab.core.errors import InputError
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.scored import scored
+
+Metric = Literal["ROUGE-1", "ROUGE-2", "ROUGE-L", "BLEU", "chrF"]
+Against = Literal["reference", "source"]
+_PACKAGES = {"ROUGE": "rouge-score", "BLEU": "sacrebleu", "chrF": "sacrebleu"}
+
+
+@checked
+def reference_scores(
+    dataset: Dataset,
+    metrics: Sequence[Metric] = get_args(Metric),
+    attributes: Sequence[str] | None = None,
+    against: Against | None = None,
+) -> pd.DataFrame:
+    """Score every candidate by the words that it shares with its reference or, without one, with its source.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What to score.
+    metrics : sequence of {"ROUGE-1", "ROUGE-2", "ROUGE-L", "BLEU", "chrF"}
+        ROUGE is the F1 of stemmed words, 0-1 (rouge-score). BLEU is the sentence-level one with effective order and
+        exponential smoothing, chrF has character 6-grams and β = 2, both 0-100 (sacrebleu).
+    attributes : sequence of str, optional
+        What humans judged; all attributes of the data set by default. The metrics know none: a candidate has the same
+        score for each.
+    against : {"reference", "source"}, optional
+        By default the reference if every candidate of the data set has one, else the source.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The scores frame. ``scorer`` says against what, as in ``"ROUGE-1 (reference)"``; ``judge`` is the package.
+
+    Raises
+    ------
+    InputError
+        If a metric or an attribute is unknown, or a candidate has no text to be compared with.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> found = reference_scores(bl.load_dataset("graded", limit=2), ["ROUGE-1"], ["relevance"])
+    >>> found["scorer"].iloc[0], bool(found["score"].between(0, 1).all())
+    ('ROUGE-1 (reference)', True)
+    """
+    known = get_args(Metric)
+    require_some_of("metrics", metrics, known)
+    dataset.require_attributes(attributes)
+    where, compared = compared_with(dataset, against)
+    pairs = list(zip(dataset.candidates["text"], compared, strict=True))
+    parts = []
+    for name in metrics:
+        package = _PACKAGES[name.partition("-")[0]]
+        judge = f"{package} {version(package)}"
+        values = [_score(name)(text, other) for text, other in pairs]
+        parts.append(scored(dataset, f"{name} ({where})", judge, values, attributes))
+    return pd.concat(parts, ignore_index=True)
+
+
+def compared_with(dataset: Dataset, against: Against | None = None) -> tuple[Against, list[str]]:
+    """Return what candidates are compared with, "reference" or "source", and that text for each of them.
+
+    Raises
+    ------
+    InputError
+        If ``against`` is neither, or a candidate has no such text.
+    """
+    if against is not None and against not in get_args(Against):
+        raise InputError("against", against, "reference or source, or None to choose")
+    blank = {name: dataset.candidates[column].str.strip() == "" for name, column in _COLUMNS.items()}
+    where: Against = against or ("source" if blank["reference"].any() else "reference")
+    if blank[where].any():
+        rows = dataset.candidates.loc[blank[where], ["context_id", "candidate_id"]]
+        what = f"context {rows.iloc[0, 0]!r}, candidate {rows.iloc[0, 1]!r} has no {where}"
+        raise InputError("dataset", what, f"a {where} for every candidate")
+    return where, dataset.candidates[_COLUMNS[where]].tolist()
+
+
+_COLUMNS: dict[Against, str] = {"reference": "reference", "source": "context"}
+
+
+@cache
+def _score(metric: str) -> Callable[[str, str], float]:
+    """Return what scores a candidate against another text."""
+    if metric.startswith("ROUGE"):
+        from rouge_score.rouge_scorer import RougeScorer
+
+        kind = metric.replace("ROUGE-", "rouge")
+        rouge = RougeScorer([kind], use_stemmer=True)
+        return lambda text, other: float(rouge.score(other, text)[kind].fmeasure)
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    sacre = BLEU(effective_order=True) if metric == "BLEU" else CHRF()
+    return lambda text, other: float(sacre.sentence_score(text, [other]).score)

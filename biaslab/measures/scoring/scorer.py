@@ -1,0 +1,100 @@
+"""What scorers that ask a judge for a number share: their parameters, and one question a candidate and attribute."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from biaslab.core import Nearest, Reply, Request, Status, Trial, reading_text
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_attributes_list
+from biaslab.core.errors import InputError
+from biaslab.core.scales import Scale, find_scale
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, items, read_score
+
+
+@checked(eager=True)
+@dataclass(frozen=True)
+class Scorer(ABC):
+    """A scorer that asks a judge for the score of each candidate, one attribute at a time.
+
+    Parameters
+    ----------
+    attributes : sequence of str, optional
+        What to score; all attributes of the data set by default.
+    scale : str
+        Name of one of `biaslab.core.scales.SCALES`.
+    answer : {"distribution", "text"}
+        Take the score exactly from the probabilities of the labels, or generate text and read the score in it.
+    replicates : int
+        With ``answer="text"``: samples of each request, which `biaslab.scoring.scores` averages.
+    temperature : float
+        With ``answer="text"``: 0 is greedy, and then replicates are equal.
+    max_tokens : int
+        With ``answer="text"``: length of an answer at most.
+    seed : int
+        Of the sampled texts.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range.
+    """
+
+    attributes: Sequence[str] | None = None
+    scale: str = field(default="1-5", kw_only=True)
+    answer: Answer = field(default="distribution", kw_only=True)
+    replicates: int = field(default=1, kw_only=True)
+    temperature: float = field(default=1.0, kw_only=True)
+    max_tokens: int | None = field(default=16, kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        require_attributes_list(self.attributes)
+        find_scale(self.scale)
+        _ = self.asking
+
+    @property
+    def asking(self) -> Asking:
+        """How scores are asked for."""
+        length = self.default_length if self.max_tokens is None else self.max_tokens
+        return Asking(self.answer, self.replicates, self.temperature, length, self.seed)
+
+    @property
+    def default_length(self) -> int:
+        """Length of an answer at most where ``max_tokens`` is None."""
+        return 16
+
+    def design(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan one score a candidate and attribute, or one a replicate."""
+        attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
+        for item in items(dataset):
+            for attribute in attributes:
+                yield from self.question(dataset, item, attribute, scale).trials(self.asking, {})
+
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the nearest design without such requests as a judge refuses; None where there is none."""
+        return reading_text(self, refused)
+
+    @abstractmethod
+    def question(self, dataset: Dataset, item: Item, attribute: str, scale: Scale) -> Question:
+        """Return what is asked about one candidate and attribute."""
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the expected score over the labels, or the score that a text gives, and the status."""
+        return read_score(trial, reply)
+
+
+def require_steps(steps: Mapping[str, Sequence[str]]) -> None:
+    """Raise `InputError` unless every attribute has a list of evaluation steps."""
+    for attribute, listed in steps.items():
+        if isinstance(listed, str) or not listed:
+            raise InputError(f"steps[{attribute!r}]", listed, "a list of at least one step")
+
+
+def require_known_steps(steps: Mapping[str, Sequence[str]], attributes: Sequence[str]) -> None:
+    """Raise `InputError` if there are steps for an attribute that is not scored."""
+    if unknown := [name for name in steps if name not in attributes]:
+        raise InputError("steps", unknown, f"steps for some of {', '.join(attributes)}")

@@ -1,0 +1,113 @@
+"""Pairs of systems that a scorer orders as humans do: the system-level accuracy of WMT's metrics tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.core.checked import checked
+from biaslab.core.errors import TrialsError
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.agreement import with_human
+from biaslab.measures.scoring.scored import SCORES
+from biaslab.stats import (
+    Estimate,
+    Resampling,
+    cluster_statistic,
+    estimate_rows,
+    estimates_frame,
+    require_columns,
+    undefined,
+)
+
+Floats = NDArray[np.float64]
+_DIGITS = 12  # means that differ by less are equal
+_NOTE = "ranks of systems jump: no test, and the coverage of the interval is not established"
+
+
+@checked
+def system_accuracy(
+    scores: pd.DataFrame, dataset: Dataset, resampling: Resampling | None = None, by: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Estimate the share of pairs of systems whose mean scores differ in the direction of their mean human scores.
+
+    Parameters
+    ----------
+    scores : pandas.DataFrame
+        A scores frame (`biaslab.scoring.scores`).
+    dataset : Dataset
+        The data set that was scored, with named systems.
+    resampling : Resampling, optional
+        Of the intervals: percentiles over contexts, for these systems.
+    by : sequence of str
+        Further columns that tell rows apart.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The estimates frame: metric ``system_accuracy``, 0 to 1, one row a scorer, judge and attribute. All pairs count,
+        and one is right where both differences have the same sign, 0 included. There is no test: a context more or less
+        changes nothing, or turns a pair.
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing, the scores are of another data set, or the systems are not named.
+
+    References
+    ----------
+    Kocmi et al. 2021, *To Ship or Not to Ship*, Eq. 1; column "Acc." of Wang et al. 2023, Tables 2, 9 and 11.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=8)
+    >>> trials = bl.collect(bl.scoring.GEval(["fluency"]), bl.SimulatedJudge(data), data, progress=False)
+    >>> bool(system_accuracy(bl.scoring.scores(trials), data)["estimate"].item() > 0.8)
+    True
+    """
+    given = resampling or Resampling()
+    require_columns(scores, [*SCORES, *by], "scores")
+    if (dataset.candidates["system"].str.strip() == "").any():
+        raise TrialsError("candidates of the data set", "one without a system", "systems of all candidates")
+    rows: list[dict[str, Any]] = []
+    names = [*SCORES[:4], *by]
+    for values, part in scores.groupby(names, sort=False):
+        where = dict(zip(names, values, strict=True))
+        frame = with_human([part], dataset, str(where["attribute"]))
+        whole = frame.dropna(subset=["score", "human"])
+        found = {"system_accuracy": _estimate(whole, given)}
+        rows += estimate_rows(found, where, given, len(whole), len(frame) - len(whole))
+    return estimates_frame(rows, "agreement", (), [name for name in names if name not in ("judge", "dataset")])
+
+
+def _estimate(frame: pd.DataFrame, resampling: Resampling) -> Estimate:
+    """Estimate from one row a candidate, with ``context_id, system, score, human``."""
+    contexts, _ = pd.factorize(resampling.cluster_of(frame["context_id"]))
+    systems, known = pd.factorize(frame["system"], sort=True)
+    if len(known) < 2:
+        return undefined("fewer than two systems", len(set(contexts)))
+    sums = np.zeros((3, contexts.max() + 1, len(known)))
+    for table, values in zip(sums, (np.ones(len(frame)), frame["score"], frame["human"]), strict=True):
+        np.add.at(table, (contexts, systems), np.asarray(values, float))
+    # a seed gives the same resamples however contexts are ordered
+    sums = sums[:, np.lexsort(sums.swapaxes(1, 2).reshape(-1, sums.shape[1]))]
+    first, second = np.triu_indices(len(known), 1)
+
+    def accuracy(weights: Floats) -> Floats:
+        counts, *totals = (weights @ table for table in sums)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = [np.where(counts > 0, total / counts, np.nan) for total in totals]
+        signs = [np.sign(np.round(mean[:, first] - mean[:, second], _DIGITS)) for mean in means]
+        met = ~np.isnan(signs[0])
+        right = ((signs[0] == signs[1]) & met).sum(axis=1)
+        return np.asarray(np.where(met.any(axis=1), right / np.maximum(met.sum(axis=1), 1), np.nan), float)
+
+    method = "percentile" if resampling.method == "studentised" else resampling.method
+    found = cluster_statistic(accuracy, sums.shape[1], replace(resampling, method=method), None, (0.0, 1.0))
+    return replace(found, note="; ".join(filter(None, [found.note, _NOTE])))

@@ -1,6 +1,0 @@
-"""What a study can find and what it costs, before it is run."""
-
-from biaslab.planning.pilot import simulated_pilot
-from biaslab.planning.study import Plan, plan
-
-__all__ = ["Plan", "plan", "simulated_pilot"]

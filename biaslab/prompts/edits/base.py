@@ -1,0 +1,119 @@
+"""What an edit is: a change of how a candidate is shown, named after what may sway a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError
+
+Place = Literal["text", "heading", "note"]
+Quality = Literal["left", "lowered"]
+Reads = Literal["shown", "context"]
+
+
+@checked
+@dataclass(frozen=True)
+class Edit:
+    """A deterministic change of how a candidate is shown; calling it makes the change.
+
+    Parameters
+    ----------
+    name : str
+        What trials and estimates call it.
+    change : callable
+        str → str, the same whenever it is called; see ``place``.
+    place : {"text", "heading", "note"}
+        Where the change stands. ``text``: the candidate's text becomes what ``change`` returns for it. ``heading``:
+        ``change`` gets the text and returns words that stand in brackets behind the candidate's name in the prompt.
+        ``note``: ``change`` gets the candidate's name in the prompt ("Summary A", or "summary" where one is scored) and
+        returns a sentence that stands before the question. With ``heading`` and ``note`` the text itself stays.
+    source : str
+        Paper and section that describe the bias.
+    quality : {"left", "lowered"}
+        Whether the edited candidate is as good as before, so that any effect is bias, or worse, so that any gain is.
+    reads : {"shown", "context"}
+        What ``change`` gets: what ``place`` says, or the context of the candidate, its question or source; see `given`.
+
+    Raises
+    ------
+    InputError
+        If place, quality or reads is none of those listed; when it is called, if ``change`` returns no text.
+    """
+
+    name: str
+    change: Callable[[str], str]
+    place: Place = "text"
+    source: str = ""
+    quality: Quality = "left"
+    reads: Reads = "shown"
+
+    def __post_init__(self) -> None:
+        require_one_of("place", self.place, get_args(Place))
+        require_one_of("quality", self.quality, get_args(Quality))
+        require_one_of("reads", self.reads, get_args(Reads))
+
+    def __call__(self, text: str) -> str:
+        """Return what the change makes of a text, or of a candidate's name; one that reads the context waits for it."""
+        made = text if self.reads == "context" else self.change(text)
+        if not isinstance(made, str):
+            raise InputError(f"edit {self.name}", made, "a function from text to text")
+        return made
+
+    def given(self, context: str) -> Edit:
+        """Return the edit for the candidates of one context: itself, unless it reads the context.
+
+        Examples
+        --------
+        >>> Edit("asking", str.upper, reads="context").given("What fell?")("Rain fell.")
+        'WHAT FELL?'
+        """
+        if self.reads == "shown" or not context.strip():
+            return self
+        words, about = self.change(context), self.change.__doc__ or ""
+        return constant(self.name, words, about, self.source, self.place, self.quality)
+
+    @property
+    def about(self) -> str:
+        """First line of the docstring of ``change``."""
+        return (self.change.__doc__ or "").strip().partition("\n")[0]
+
+
+@checked
+def edit(
+    source: str, place: Place = "text", quality: Quality = "left", name: str | None = None, reads: Reads = "shown"
+) -> Callable[[Callable[[str], str]], Edit]:
+    """Make an `Edit` of a function, named after it; a decorator.
+
+    Examples
+    --------
+    >>> @edit(source="our own")
+    ... def shouting(text: str) -> str:
+    ...     "Write everything in capitals."
+    ...     return text.upper()
+    >>> shouting.name, shouting("Rain fell."), shouting.about
+    ('shouting', 'RAIN FELL.', 'Write everything in capitals.')
+    """
+    return lambda change: Edit(name or change.__name__, change, place, source, quality, reads)
+
+
+@checked
+def constant(
+    name: str, words: str, about: str, source: str, place: Place = "heading", quality: Quality = "left"
+) -> Edit:
+    """Make an `Edit` that shows the same words whatever the text, such as a label.
+
+    Examples
+    --------
+    >>> constant("draft", "first draft", "Say that it is a draft.", "our own")("Rain fell.")
+    'first draft'
+    """
+
+    def change(_: str) -> str:
+        return words
+
+    change.__doc__ = about
+    return Edit(name, change, place, source, quality)

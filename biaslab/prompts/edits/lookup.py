@@ -1,0 +1,140 @@
+"""Edits that a language model or a person wrote, given as a table: text → edited text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError
+from biaslab.prompts.edits.base import Edit, Quality
+
+_CALM = re.compile(r"(answer[12])_(\w+)")
+_SIDES = ("1", "2")
+_FORMATS = "columns text and edited; CALM's answer1, answer1_KIND …; or JudgeBiasBench's original_response1 …"
+_SOURCES = {
+    "calm": "Ye et al. 2024, Justice or Prejudice? (CALM), its table",
+    "judgebiasbench": "Zhou et al. 2026, JudgeBiasBench, its table",
+    "own": "a table of one's own",
+}
+_LOWERED = {"fallacy_oversight"}
+
+
+@checked
+def from_table(
+    table: str | Path | pd.DataFrame, kind: str | None = None, name: str | None = None, quality: Quality | None = None
+) -> Edit:
+    """Make an `Edit` that looks the edited text up; a text that the table does not hold stays as it is.
+
+    Parameters
+    ----------
+    table : str, pathlib.Path or pandas.DataFrame
+        A frame, or a file that ends in ``.json`` (a list of objects), ``.jsonl`` or ``.csv``, in one of three formats:
+
+        * columns ``text`` and ``edited``, and perhaps ``kind``;
+        * CALM's: ``answer1``, perhaps ``answer2``, and beside them ``answer1_KIND``, such as ``answer1_cheerful``;
+        * JudgeBiasBench's: ``original_response1``, ``original_response2``, ``rewritten_response1``,
+          ``rewritten_response2`` and ``label``, which names the better one ("response1" or "response2"). Its kinds are
+          ``rejected``, the worse one, into which the bias was written, and ``chosen``, the better one, out of which it
+          was taken (into which, for gender and race).
+    kind : str, optional
+        Which of the edits in the table; needed where there are several.
+    name : str, optional
+        Of the edit; by default the file's name and the kind.
+    quality : {"left", "lowered"}, optional
+        By default "lowered" for CALM's ``fallacy_oversight``, else "left".
+
+    Returns
+    -------
+    Edit
+        Where a text stands in several rows, the first one counts.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is in none of these formats, there is no such kind, or no text differs.
+
+    References
+    ----------
+    Ye et al. 2024, *Justice or Prejudice? Quantifying Biases in LLM-as-a-Judge*; Zhou et al. 2026, *Toward Robust
+    LLM-Based Judges: Taxonomic Bias Evaluation and Debiasing Optimization*; the formats are those of the data sets that
+    the authors published.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"answer1": ["Rain fell."], "answer1_sad": ["Alas, rain fell."]})
+    >>> edit = from_table(table)
+    >>> edit.name, edit("Rain fell."), edit("Snow fell.")
+    ('sad', 'Alas, rain fell.', 'Snow fell.')
+    """
+    frame = table if isinstance(table, pd.DataFrame) else _read(Path(table))
+    form, found = _kinds(frame)
+    if kind is None and len(found) > 1:
+        raise InputError("kind", None, f"one of {', '.join(found)}", "the table holds several edits: choose one")
+    chosen = next(iter(found)) if kind is None else kind
+    require_one_of("kind", chosen, tuple(found))
+    looked_up = found[chosen]
+    if all(text == edited for text, edited in looked_up.items()):
+        raise InputError("table", chosen, "a kind of which at least one text differs from its edited one")
+    stem = "" if isinstance(table, pd.DataFrame) else Path(table).stem
+
+    def change(text: str) -> str:
+        return looked_up.get(text, text)
+
+    change.__doc__ = f"Look the edited text up among {len(looked_up)}."
+    named = name or "_".join(filter(None, (stem, chosen))) or "table"
+    return Edit(named, change, source=_SOURCES[form], quality=quality or ("lowered" if chosen in _LOWERED else "left"))
+
+
+def _kinds(frame: pd.DataFrame) -> tuple[str, dict[str, dict[str, str]]]:
+    """Return the format, and by kind each text with its edited one."""
+    rows = frame.to_dict("records")
+    columns = {str(column) for column in frame.columns}
+    found: dict[str, dict[str, str]] = {}
+    if {"text", "edited"} <= columns:
+        form, pairs = "own", (_own(row) for row in rows)
+    elif {"original_response1", "rewritten_response1", "label"} <= columns:
+        form, pairs = "judgebiasbench", (pair for row in rows for pair in _judgebiasbench(row))
+    else:
+        named = [match for match in map(_CALM.fullmatch, sorted(columns)) if match and match[1] in columns]
+        form, pairs = "calm", ((m[2], row[m[1]], row[m[0]]) for m in named for row in rows)
+    for kind, text, edited in pairs:
+        if isinstance(text, str) and isinstance(edited, str) and edited.strip():
+            found.setdefault(str(kind), {}).setdefault(text, edited)
+    if not found:
+        raise InputError("table", sorted(columns), _FORMATS, "with a text and its edited text in at least one row")
+    return form, found
+
+
+def _own(row: Mapping[Any, Any]) -> tuple[Any, Any, Any]:
+    return row.get("kind", ""), row["text"], row["edited"]
+
+
+def _judgebiasbench(row: Mapping[Any, Any]) -> Iterator[tuple[str, Any, Any]]:
+    if row["label"] not in ("response1", "response2"):
+        raise InputError("label", row["label"], '"response1" or "response2", the better one')
+    for side in _SIDES:
+        kind = "chosen" if row["label"].endswith(side) else "rejected"
+        yield kind, row.get(f"original_response{side}"), row.get(f"rewritten_response{side}")
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """Read strings as strings: nothing in a text is a number or a date."""
+    require_one_of("table", path.suffix, (".json", ".jsonl", ".csv"), "give a frame, or a file that ends so")
+    try:
+        if path.suffix == ".csv":
+            return pd.read_csv(path, dtype=str, keep_default_na=False)
+        written = path.read_text(encoding="utf-8")
+        lines = [line for line in written.split("\n") if line.strip()]
+        rows = json.loads(written) if path.suffix == ".json" else [json.loads(line) for line in lines]
+    except (OSError, ValueError) as error:
+        raise InputError("table", str(path), "a file that can be read", str(error)) from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError("table", str(path), "a list of objects, one a row")
+    return pd.DataFrame(rows)

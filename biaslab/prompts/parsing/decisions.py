@@ -1,0 +1,102 @@
+"""What the sentences of a text decide between labels whose mentions are masked: one of them, or that they tie."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from biaslab.prompts.parsing import phrases
+from biaslab.prompts.parsing.mentions import MENTION, TIE, place_of, places_in
+
+_BRIEF = 3  # sentences; what a longer text says by the way decides nothing
+
+
+def decided(masked: str) -> set[int]:
+    """Return what a masked text decides: places of labels, `TIE`, nothing where it decides nothing.
+
+    The first of these that says anything decides; where it says several things the text contradicts itself.
+
+    1. Verdicts on the whole: "I prefer <label>", "<label> wins", "it is a tie". Where they differ, those that conclude
+       do ("Therefore …"); a verdict for a label goes before an earlier tie, which was one in a single respect.
+    2. In a brief text or a conclusion, comparisons: "<label> is more coherent".
+    3. In a brief text, the only label that is praised, beside one that is blamed or none.
+
+    Examples
+    --------
+    >>> from biaslab.prompts.parsing.mentions import names_of
+    >>> names = names_of(("A", "B"))
+    >>> decided(names.mask("Both are equally fluent, but B wins.")), decided(names.mask("A is not better."))
+    ({1}, set())
+    """
+    together = phrases.TOGETHER.sub(lambda found: "neither of them" if found[1] else "they", masked.lower())
+    sentences = [part for part in phrases.SENTENCE.split(together) if part and part.strip(" *_#-")]
+    stated = [sentence for sentence in sentences if not sentence.endswith("?")]
+    return _on_the_whole(stated) or _compared(stated) or _implied(together, stated)
+
+
+def _on_the_whole(sentences: Sequence[str]) -> set[int]:
+    said = [(sentence, place) for sentence in sentences for place in _verdicts(sentence)]
+    if len({place for _, place in said}) > 1:
+        said = [(sentence, place) for sentence, place in said if _concludes(sentence, sentences)] or said
+    places = [place for _, place in said]
+    if TIE not in places:
+        return set(places)
+    if places[-1] != TIE or any(phrases.FLAT.fullmatch(sentence) for sentence, _ in said):
+        return set(places) - {TIE}
+    in_one_respect = len(sentences) > _BRIEF or any(_found(sentence, phrases.COMPARED) for sentence in sentences)
+    return set() if in_one_respect and not _concludes(said[-1][0], sentences) else set(places)
+
+
+def _concludes(sentence: str, sentences: Sequence[str]) -> bool:
+    last = sentence == sentences[-1] and phrases.FLAT.fullmatch(sentence) is not None
+    return last or phrases.CONCLUDES.match(sentence) is not None
+
+
+def _verdicts(sentence: str) -> list[int]:
+    """Return the verdicts of one sentence on the whole; a tie that it takes back is none."""
+    places = _found(sentence, phrases.OVERALL)
+    if (turn := phrases.TURN.search(sentence)) and re.search(MENTION, sentence[turn.end() :]):
+        return places
+    ties = (found for found in phrases.TIED.finditer(sentence) if not phrases.NO_TIE.search(sentence[: found.start()]))
+    return [TIE, *places] if any(ties) else places
+
+
+def _compared(sentences: Sequence[str]) -> set[int]:
+    if len(sentences) > _BRIEF:
+        sentences = [sentence for sentence in sentences if phrases.CONCLUDES.match(sentence)]
+    found = {place for sentence in sentences for place in _found(sentence, phrases.COMPARED)}
+    good = {place for sentence in sentences for place in _found(sentence, phrases.COMPARED_WELL)}
+    if len(found) > 1 and (len(good) > 1 or any(phrases.BOTH.search(sentence) for sentence in sentences)):
+        return found
+    return good
+
+
+def _implied(text: str, sentences: Sequence[str]) -> set[int]:
+    """Return the one label that is praised, if every clause is about one label."""
+    if phrases.NAMED.fullmatch(text) and not phrases.BLAME.search(text):
+        return places_in(text)
+    fine, blamed = set(), set()
+    for clause in (part for part in phrases.CLAUSE.split(text) if part and part.strip(" ,*_#\"'")):
+        about = places_in(clause)
+        if phrases.BLAMED.match(clause):
+            blamed.update(about)
+        elif phrases.FINE.match(clause):
+            fine.update(about)
+        else:
+            return set()
+        if len(about) != 1 or len(sentences) > _BRIEF:
+            return set()
+    return fine - blamed if len(fine - blamed) == 1 and (blamed or phrases.PRAISE.search(text)) else set()
+
+
+def _found(sentence: str, patterns: Sequence[re.Pattern[str]]) -> list[int]:
+    """Return the places of labels for which a sentence says what patterns say, neither denied nor on a condition."""
+    return [
+        place
+        for pattern in patterns
+        for match in pattern.finditer(sentence)
+        if (place := place_of(match[1])) is not None
+        and not phrases.DENIED.search(sentence[: match.start()])
+        and not phrases.SET_ASIDE.search(sentence[: match.start()])
+        and not phrases.AS_LONG_AS.match(sentence[match.end() :])
+    ]

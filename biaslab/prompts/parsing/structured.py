@@ -1,0 +1,78 @@
+"""Scores and verdicts in JSON objects that stand somewhere in a text."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+
+from biaslab.core.scales import Scale
+from biaslab.prompts.parsing.numerals import NUMERAL, worth
+
+_ALONE = re.compile(rf"\s*{NUMERAL}\s*\.?\s*", re.IGNORECASE)
+Pairs = list[tuple[str, object]]
+
+
+class _Object(Pairs):
+    """A JSON object as pairs, so that a key that stands twice is seen twice."""
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_Object, parse_int=float, strict=False)
+
+
+def objects(text: str) -> Iterator[Pairs]:
+    """Yield every outermost JSON object of a text as pairs of key and value; what is not JSON is passed over."""
+    start = text.find("{")
+    while start >= 0:
+        try:
+            found, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            end = start + 1
+        else:
+            yield found
+        start = text.find("{", end)
+
+
+def json_scores(text: str, scale: Scale, named: Callable[[str], bool], inner: Callable[[str], bool]) -> list[float]:
+    """Return the values under the keys that ``named`` accepts, in every JSON object of a text.
+
+    Where the value of such a key is an object, its entries that ``inner`` accepts are returned instead:
+    ``{"coherence": {"score": 3, "reasons": "…"}}``. Strings are read as numerals; what is no number is left out.
+    """
+    return [value for pairs in objects(text) for value in _search(pairs, scale, named, inner)]
+
+
+def only_entry(text: str, scale: Scale) -> list[float]:
+    """Return the number of every JSON object that holds one number and nothing else, whatever its key."""
+    return [value for pairs in objects(text) if len(pairs) == 1 for value in _numbers(pairs[0][1], scale)]
+
+
+def fields(text: str, named: re.Pattern[str]) -> list[str]:
+    """Return as texts what stands under the keys that a pattern matches whole, in every JSON object of a text.
+
+    Examples
+    --------
+    >>> fields('So: {"winner": "A", "gap": 2}', re.compile("winner|gap"))
+    ['A', '2']
+    """
+    return [_written(value) for pairs in objects(text) for key, value in pairs if named.fullmatch(key)]
+
+
+def _written(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)
+
+
+def _search(pairs: Pairs, scale: Scale, named: Callable[[str], bool], inner: Callable[[str], bool]) -> Iterator[float]:
+    for key, value in pairs:
+        if isinstance(value, _Object):
+            yield from _search(value, scale, inner if named(key) else named, inner)
+        elif named(key):
+            yield from _numbers(value, scale)
+
+
+def _numbers(value: object, scale: Scale) -> Iterator[float]:
+    if isinstance(value, float) and not math.isnan(value):
+        yield value
+    elif isinstance(value, str) and (found := _ALONE.fullmatch(value)):
+        yield worth(found, scale)

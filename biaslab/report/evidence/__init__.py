@@ -1,0 +1,7 @@
+"""Behind a number: the prompts, replies and human scores of single judgements, as cards and as a page."""
+
+from biaslab.report.evidence.cards import Shown
+from biaslab.report.evidence.replay import trials_of_store
+from biaslab.report.evidence.showing import show
+
+__all__ = ["Shown", "show", "trials_of_store"]

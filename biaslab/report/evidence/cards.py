@@ -1,0 +1,131 @@
+"""Cards as HTML: in a notebook without any script, and as one page with filters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from os import PathLike
+from pathlib import Path
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader
+
+from biaslab.core.checked import checked
+from biaslab.core.output import count, replacing, require_file
+from biaslab.report.evidence.exhibits import Exhibit
+from biaslab.report.evidence.marking import Segment
+
+_LONGEST = 20_000  # characters of one text that are laid out
+_FOLDED = 400  # a source of more characters is folded
+_UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_FILTERS = ("probe", "judge", "dataset", "attribute")
+
+
+@checked
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """Some judgements as cards, which JupyterLab shows as HTML.
+
+    Attributes
+    ----------
+    exhibits : tuple of Exhibit
+        The cards.
+    trials : pandas.DataFrame
+        The judgements on them, a row each; ``outcome`` and ``effect`` are those of the card.
+    n_cards : int
+        Cards that there would be of all judgements.
+    missing : tuple of str
+        What could not be shown, and how to get it.
+    """
+
+    exhibits: tuple[Exhibit, ...]
+    trials: pd.DataFrame
+    n_cards: int
+    missing: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """How many cards these are, out of how many."""
+        shown = len(self.exhibits)
+        return count(shown, "card") if shown == self.n_cards else f"{shown:,} of {count(self.n_cards, 'card')}"
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the cards as one page that needs no server and no other file, with filters; return its path.
+
+        Raises
+        ------
+        InputError
+            If the path does not end in ``.html``, or its folder cannot be made.
+        """
+        target = require_file("path", path, ".html")
+        with replacing(target) as partial:
+            partial.write_text(page_html(self), encoding="utf-8")
+        return target
+
+    def _repr_html_(self) -> str:
+        return cards_html(self)
+
+    def __repr__(self) -> str:
+        lines = [self.summary, *(f"  {line}" for line in self.missing)]
+        for one in self.exhibits:
+            where = one.where
+            head = f"{where['context_id']} · {where['attribute']}" + (f" · {one.conditions}" if one.conditions else "")
+            lines.append(f"{one.outcome:6} {head}")
+            lines += [f"       {side.condition + ': ' if side.condition else ''}"
+                      f"{' then '.join(each.name for each in side.shown)} → {side.read} ({side.status})"
+                      for side in one.sides]  # fmt: skip
+        return "\n".join(lines)
+
+
+def cards_html(shown: Shown) -> str:
+    """Return the cards for a notebook; every text is escaped, and nothing is a script."""
+    return _environment().get_template("cards.html.j2").render(shown=shown, open_prompts=True)
+
+
+def page_html(shown: Shown) -> str:
+    """Return a whole page that fetches nothing: cards, and filters by a short script."""
+    options = {name: _different(one.where[name] for one in shown.exhibits) for name in _FILTERS}
+    options["outcome"] = _different(one.outcome for one in shown.exhibits)
+    options["status"] = _different(side.status for one in shown.exhibits for side in one.sides)
+    several = {name: values for name, values in options.items() if len(values) > 1}
+    return _environment().get_template("evidence_page.html.j2").render(shown=shown, options=several, open_prompts=True)
+
+
+def visible(text: object) -> str:
+    r"""Return a text that can be written and seen: control characters as their pictures, half pairs as their codes.
+
+    Examples
+    --------
+    >>> visible("a\x00b")
+    'a␀b'
+    """
+    written = _UNSEEN.sub(lambda found: _picture(ord(found[0])), str(text).replace("\r\n", "\n"))
+    left_out = len(written) - _LONGEST
+    return written if left_out <= 0 else f"{written[:_LONGEST]} … ({left_out:,} more characters)"
+
+
+def is_folded(segment: Segment) -> bool:
+    """Say whether a segment is a source so long that it hides the candidates."""
+    return segment.part == "source" and len(segment.text) > _FOLDED
+
+
+def _picture(code: int) -> str:
+    if code >= 0xD800:
+        return f"\\u{code:04x}"
+    return "␡" if code == 0x7F else chr(0x2400 + code)
+
+
+def _different(values: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(values))
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("biaslab.report.evidence"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    made.filters["visible"] = visible
+    made.tests["folded"] = is_folded
+    return made

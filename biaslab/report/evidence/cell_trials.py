@@ -1,0 +1,108 @@
+"""From estimates back to the trials that they were made of."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core.binned import BINS
+from biaslab.core.errors import BiaslabError, TrialsError
+from biaslab.logs.readers.log_columns import COLUMNS
+from biaslab.measures.ranking import pairs
+from biaslab.probes import find_probe, names
+from biaslab.report.evidence.grouping import is_pair
+from biaslab.stats import LEADING, TRAILING
+
+
+def is_estimates(frame: pd.DataFrame) -> bool:
+    """Say whether a frame holds estimates, not trials."""
+    return {"metric", "estimate"} <= set(frame.columns)
+
+
+def behind(estimates: pd.DataFrame, trials: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Return the trials behind rows of estimates, and what could not be told apart.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        Some rows of an estimates frame, of a probe or of `biaslab.audit`.
+    trials : pandas.DataFrame
+        What they were estimated from.
+
+    Raises
+    ------
+    TrialsError
+        If there is no row, or no trial is behind one.
+
+    Notes
+    -----
+    A row tells its trials by probe, judge, data set and every condition that trials have as a column; a bin of the
+    human gap by pairs whose gap is in the bin, counted with the default number of bins. Trials of a log are those that
+    the probe accepts. A condition that a probe makes itself does not tell trials apart: a line says so.
+    """
+    if estimates.empty:
+        raise TrialsError("estimates", "an empty frame", "at least one row")
+    parts, notes = [], dict[str, None]()
+    for row in estimates.to_dict("records"):
+        found, unused = _of_row({str(name): value for name, value in row.items()}, trials)
+        if found.empty:
+            told = ", ".join(str(row[name]) for name in (*LEADING, "attribute") if name in row)
+            raise TrialsError("trials", "none behind " + told, "those that the estimates were made of")
+        parts.append(found)
+        if unused:
+            notes[f"{' and '.join(unused)} tell no trials apart: shown is the whole cell of {row['metric']}."] = None
+    whole = pd.concat(parts)
+    return whole[~whole.index.duplicated()].sort_index(), list(notes)
+
+
+def _of_row(row: Mapping[str, Any], trials: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    found, unused = _accepted(str(row.get("probe", "")), trials), []
+    for name in ("judge", "dataset"):
+        if name in row and name in found:
+            found = found[found[name] == row[name]]
+    conditions = [c for c in row if c not in (*LEADING, *TRAILING, *BINS) and not pd.isna(row[c])]
+    for name in conditions:
+        if name not in found:
+            unused.append(f"{name} {row[name]}")
+            continue
+        found = found[found[name].astype(str) == _written(row[name], found[name])]
+    if not pd.isna(row.get("human_gap")):
+        found = _of_bin(found, float(row["human_gap"]))
+    return trials.loc[trials.index.isin(found.index)], unused
+
+
+def _accepted(probe: str, trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials that a probe is estimated from, named as in its estimates."""
+    own = trials[trials["probe"] == probe] if "probe" in trials else trials
+    if len(own) or probe not in names():
+        return own if len(own) else trials
+    if set(trials.columns) < set(COLUMNS):
+        return trials
+    try:
+        return find_probe(probe)().accepts(trials).trials
+    except BiaslabError:
+        return trials.iloc[:0]
+
+
+def _written(value: Any, column: pd.Series) -> str:
+    """Write a value as the column has it: numbers of a frame with gaps became real ones."""
+    if isinstance(value, float) and value.is_integer() and not pd.api.types.is_float_dtype(column.dtype):
+        return str(int(value))
+    return str(float(value)) if pd.api.types.is_float_dtype(column.dtype) else str(value)
+
+
+def _of_bin(trials: pd.DataFrame, mean: float, bins: int = 4) -> pd.DataFrame:
+    """Return the pairs of the bin of the human gap whose mean is the nearest to a given one."""
+    both = trials[is_pair(trials) & trials["human_gap"].notna().to_numpy()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        blocks = pairs.both_orders(both, "pairs")
+    binned = list(pairs.by_gap(blocks, bins))
+    if not binned:
+        return both
+    _, chosen = min(binned, key=lambda part: abs(part[0] - mean))
+    gaps = set(chosen["human_gap"].abs().round(9))
+    return both[both["human_gap"].abs().round(9).isin(gaps)]

@@ -1,0 +1,248 @@
+"""Cards of judgements: what was asked, what was said, what was read, what humans think; ready to be laid out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core import Choice, Completion, Likelihood, Reply, Request
+from biaslab.report.evidence.finding import Found
+from biaslab.report.evidence.grouping import condition_columns
+from biaslab.report.evidence.marking import Segment, marked
+from biaslab.report.evidence.people import Candidate, People
+
+if TYPE_CHECKING:
+    from biaslab.report.evidence.marking import Part
+
+_SIDES = 4  # judgements on a card
+_LETTERS = "XY"
+OUTCOME_WORDS = {
+    "flip": "flips: the decision changes with the order",
+    "tie": "a tie",
+    "unread": "a reply without a value",
+    "plain": "",
+}
+STATUS_WORDS = {
+    "ok": "✓ read",
+    "tie": "= tie",
+    "refused": "⊘ refused",
+    "unparsable": "? not readable",
+    "out_of_range": "↯ out of range",
+}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """The probability of one answer."""
+
+    label: str
+    share: float
+    likeliest: bool = False
+
+
+@dataclass(frozen=True)
+class Side:
+    """One judgement.
+
+    Parameters
+    ----------
+    shown : tuple of Candidate
+        In the order shown.
+    condition : str
+        How it was asked, where that differs on the card.
+    prompt : tuple
+        Role and segments of each message; empty where it is not known.
+    reply : str, optional
+        The text.
+    facts : tuple of str
+        About the reply: why it ended, how many samples, which model.
+    bars : tuple of Bar
+        Probabilities of the answers.
+    status, read : str
+        What was read of the reply.
+    key : str
+        Of the trial.
+    """
+
+    shown: tuple[Candidate, ...]
+    condition: str
+    prompt: tuple[tuple[str, tuple[Segment, ...]], ...]
+    reply: str | None
+    facts: tuple[str, ...]
+    bars: tuple[Bar, ...]
+    status: str
+    read: str
+    key: str
+
+    @property
+    def status_words(self) -> str:
+        """The status for people."""
+        return STATUS_WORDS.get(self.status, self.status)
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A card: both orders of a pair side by side, or the scores of one item."""
+
+    where: Mapping[str, str]
+    conditions: str
+    outcome: str
+    effect: str
+    sides: tuple[Side, ...]
+    more: int
+    humans: tuple[str, ...]
+
+    @property
+    def outcome_words(self) -> str:
+        """What the card shows, for people."""
+        return OUTCOME_WORDS[self.outcome]
+
+    @property
+    def statuses(self) -> str:
+        """The statuses on the card, each once."""
+        return " ".join(dict.fromkeys(side.status for side in self.sides))
+
+
+def exhibit(card: pd.DataFrame, found: Found, people: People) -> Exhibit:
+    """Lay out the judgements of one card.
+
+    Parameters
+    ----------
+    card : pandas.DataFrame
+        Its judgements, with the columns of `biaslab.report.evidence.grouping.grouped`.
+    found : Found
+        Prompts and replies.
+    people : People
+        Human scores.
+    """
+    chosen = _chosen(card)
+    first = card.iloc[0]
+    pair = isinstance(first.get("opponent_id"), str) and first["opponent_id"] != ""
+    named = [str(first["candidate_id"]), *([str(first["opponent_id"])] if pair else [])]
+    context = str(first["context_id"])
+    letters = {name: Candidate(_LETTERS[i] if pair else "", name, people.system(context, name))
+               for i, name in enumerate(named)}  # fmt: skip
+    conditions = condition_columns(card)
+    differ = [c for c in conditions if len(card[c].astype(str).unique()) > 1]
+    where = {name: str(first.get(name, "")) for name in ("probe", "judge", "dataset", "context_id", "attribute")}
+    return Exhibit(
+        where,
+        _conditions(first, [c for c in conditions if c not in differ]),
+        str(first["outcome"]),
+        _effect(first, pair),
+        tuple(_side(row, found, people, letters, differ) for _, row in chosen.iterrows()),
+        len(card) - len(chosen),
+        tuple(people.lines(first, letters.values())),
+    )
+
+
+def _chosen(card: pd.DataFrame) -> pd.DataFrame:
+    """Return what fits on a card: what could not be read first, then the lowest and highest values; in order."""
+    if len(card) <= _SIDES:
+        return card
+    unread = card.index[~card["status"].isin(["ok", "tie"])][: _SIDES - 2]
+    order = card["value"].dropna().sort_values(kind="stable").index
+    ends = [index for pair in zip(order, order[::-1], strict=True) for index in pair]
+    kept = list(dict.fromkeys([*unread, *ends]))[:_SIDES]
+    return card.loc[[index for index in card.index if index in kept]]
+
+
+def _side(
+    row: pd.Series, found: Found, people: People, letters: Mapping[str, Candidate], differ: Sequence[str]
+) -> Side:
+    key = str(row.get("key", ""))
+    request, reply = found.requests.get(key), found.replies.get(key)
+    names = [str(row["candidate_id"]), str(row.get("opponent_id", ""))]
+    shown = tuple(letters[name] for name in names if name in letters)
+    said = reply.text if reply is not None else row.get("reply")
+    return Side(
+        shown,
+        _conditions(row, differ),
+        tuple(_prompt(request, str(row["context_id"]), shown, people)),
+        said if isinstance(said, str) else None,
+        tuple(_facts(row, reply)),
+        tuple(_bars(row, request, reply, len(shown) > 1)),
+        str(row["status"]),
+        _read(row, shown),
+        key,
+    )
+
+
+def _prompt(
+    request: Request | None, context: str, shown: Sequence[Candidate], people: People
+) -> list[tuple[str, tuple[Segment, ...]]]:
+    """Return role and segments of each message; the texts of the data set where the prompt is not known."""
+    about = getattr(request, "about", None)
+    texts: dict[Part, str] = {"source": people.source(context)}
+    for part, place in (("first", 0), ("second", 1)):
+        if len(shown) > place:
+            known = about.texts[place] if about is not None and len(about.texts) > place else ""
+            texts[part] = known or people.text(context, shown[place].name)  # type: ignore[index]
+    if request is None:
+        pieces = [Segment(part, text) for part, text in texts.items() if text]
+        return [("texts of the data set", tuple(pieces))] if pieces else []
+    if isinstance(request, Choice | Completion):
+        turns: list[tuple[str, str]] = [(turn.role, turn.content) for turn in request.messages]
+    elif isinstance(request, Likelihood):
+        turns = [("given", request.given), ("text to be scored", request.text)]
+    else:
+        turns = [("source", request.source), ("reference", request.reference), ("text to be scored", request.text)]
+    return [(role, tuple(marked(text, texts))) for role, text in turns if text]
+
+
+def _facts(row: pd.Series, reply: Reply | None) -> list[str]:
+    facts = []
+    if reply is not None and reply.finish_reason not in (None, "stop"):
+        facts.append(f"ended by: {reply.finish_reason}")
+    samples = row.get("samples")
+    if samples is not None and not pd.isna(samples):
+        facts.append(f"shares of {samples:.0f} samples")
+    if reply is not None and reply.model:
+        facts.append(reply.model)
+    return facts
+
+
+def _bars(row: pd.Series, request: Request | None, reply: Reply | None, pair: bool) -> list[Bar]:
+    """Return the probability of each answer; of pairs without a reply those of first and second."""
+    if reply is not None and reply.logprobs is not None and isinstance(request, Choice):
+        shares = [math.exp(level) for level in reply.logprobs]
+        labels = [label.strip() for label in request.labels]
+        top = max(shares)
+        bars = [Bar(label, share, share == top) for label, share in zip(labels, shares, strict=True)]
+        rest = 1 - sum(shares)
+        return [*bars, Bar("anything else", rest)] if rest > 0.005 else bars
+    value = row["value"]
+    if pair and reply is None and row["status"] == "ok" and 0 < value < 1:  # a tie's ½ is no probability
+        return [Bar("first", value, value > 0.5), Bar("second", 1 - value, value < 0.5)]
+    return []
+
+
+def _read(row: pd.Series, shown: Sequence[Candidate]) -> str:
+    """Say what was read: who won, or the score."""
+    value = row["value"]
+    if pd.isna(value):
+        return "no value"
+    if len(shown) < 2:
+        return f"{value:.4g}"
+    if row["status"] == "tie" or np.isnan(row["winner"]):
+        return "neither"
+    place = 0 if value > 0.5 else 1
+    certain = "" if value in (0.0, 1.0) else f", p(first) {value:.2f}".replace("0.", ".")
+    return f"{shown[place].letter} {shown[place].name}, shown {('first', 'second')[place]}{certain}"
+
+
+def _effect(first: pd.Series, pair: bool) -> str:
+    effect = first["effect"]
+    if pd.isna(effect):
+        return ""
+    return f"the order moves p by {effect:.2f}".replace("0.", ".") if pair else ""
+
+
+def _conditions(row: pd.Series, columns: Sequence[str]) -> str:
+    return ", ".join(f"{c} {row[c]:g}" if isinstance(row[c], float) else f"{c} {row[c]}" for c in columns
+                     if not pd.isna(row[c]) and str(row[c]) not in ("", "recorded"))  # fmt: skip

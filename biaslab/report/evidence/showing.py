@@ -1,0 +1,123 @@
+"""Judgements as cards: what was asked, said and read, the telling ones first."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of, require_whole
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.report.evidence.cards import Shown
+from biaslab.report.evidence.cell_trials import behind, is_estimates
+from biaslab.report.evidence.exhibits import exhibit
+from biaslab.report.evidence.finding import find
+from biaslab.report.evidence.grouping import SORTS, grouped, in_order, single_judgements
+from biaslab.report.evidence.people import People
+
+if TYPE_CHECKING:
+    from biaslab.core import Design
+    from biaslab.datasets import Dataset
+    from biaslab.store import Store
+
+
+@checked
+def show(
+    judgements: pd.DataFrame,
+    trials: pd.DataFrame | None = None,
+    *,
+    store: Store | str | PathLike[str] | None = None,
+    n: int = 6,
+    sort: str = "flips",
+    dataset: Dataset | None = None,
+    probe: Design | None = None,
+) -> Shown:
+    """Show judgements as they were made: prompt, reply, what was read of it, and human scores.
+
+    Parameters
+    ----------
+    judgements : pandas.DataFrame
+        Trials, or rows of estimates.
+    trials : pandas.DataFrame, optional
+        Where rows of estimates are given: the trials that they were made of. Shown are those behind these rows.
+    store : Store or path, optional
+        The store of the study, which has prompts and replies. By default the one that trials of `biaslab.collect` name
+        in ``attrs["store"]``, if it is there.
+    n : int
+        Cards at most. A card has both orders of a pair side by side, or the scores of one item.
+    sort : {"flips", "ties", "unread", "effects", "trials"}
+        What comes first: pairs whose winner changes with the order, ties, replies without a value, the largest effects,
+        or what stands first in the trials. Behind it come flips, ties, unread replies and the rest, of each the largest
+        effects first: how far the order moves a probability, how far scores of one item differ, or a score is from the
+        human one.
+    dataset : Dataset, optional
+        What was judged; a bundled one is found by itself. Candidates are marked in the prompts where they are found.
+    probe : Design, optional
+        Where no store has the prompts, they are planned again from the data set; the probe that did it is needed where
+        its parameters were not the default ones.
+
+    Returns
+    -------
+    Shown
+        Shown in JupyterLab as it is; ``save`` writes a page.
+
+    Raises
+    ------
+    InputError
+        If `n` or `sort` is not allowed, or trials are missing.
+    TrialsError
+        If a frame is empty or lacks a column, or no trial is behind the estimates.
+    StoreError
+        If the store is missing or cannot be read.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> probe = bl.probes.Position(attributes=["fluency"], templates=[1])
+    >>> trials = bl.collect(probe, bl.SimulatedJudge(data, position=2.0), data, progress=False)
+    >>> shown = show(trials, n=1)
+    >>> shown.exhibits[0].outcome, len(shown.trials), shown.summary
+    ('flip', 2, '1 of 30 cards')
+    """
+    require_whole("n", n, 1)
+    require_one_of("sort", sort, SORTS)
+    chosen, notes = _trials(judgements, trials)
+    rows = single_judgements(chosen)
+    groups = grouped(rows)
+    cards = in_order(groups, sort)
+    kept = cards[:n]
+    picked = rows.assign(card=groups["card"], outcome=groups["outcome"], effect=groups["effect"])
+    picked = picked.assign(winner=groups["winner"])[groups["card"].isin(kept)]
+    place = picked["card"].map({card: place for place, card in enumerate(kept)})
+    picked = picked.iloc[place.argsort(kind="stable")]
+    found = find(
+        picked, _store_of(judgements if trials is None else trials) if store is None else store, dataset, probe
+    )
+    people = People(found.dataset)
+    parts = picked.groupby("card", sort=False)
+    exhibits = tuple(exhibit(part.drop(columns="card"), found, people) for _, part in parts)
+    return Shown(exhibits, picked.drop(columns=["card", "winner"]), len(cards), (*notes, *found.missing))
+
+
+def _store_of(trials: pd.DataFrame) -> Path | None:
+    """Return where the replies of trials are kept, if they say so and it is still there."""
+    named = trials.attrs.get("store")
+    return Path(named) if named is not None and Path(named).exists() else None
+
+
+def _trials(judgements: pd.DataFrame, trials: pd.DataFrame | None) -> tuple[pd.DataFrame, list[str]]:
+    """Return the trials to show: those given, or those behind estimates."""
+    for name, given in (("judgements", judgements), ("trials", trials)):
+        if not isinstance(given, pd.DataFrame) and not (name == "trials" and given is None):
+            remedy = "estimates.iloc[[3]] is a frame of one row" if isinstance(given, pd.Series) else ""
+            raise InputError(name, type(given).__name__, "a frame of trials or estimates", remedy)
+    if not is_estimates(judgements):
+        return judgements, []
+    if trials is None:
+        allowed = "the trials that the estimates were made of"
+        raise TrialsError("trials", None, allowed, "write show(estimates.iloc[[0]], trials=trials)")
+    return behind(judgements, trials)

@@ -1,0 +1,36 @@
+"""Estimates to matplotlib Axes: a dot with its interval, the null as a dashed line, n on top.
+
+Published values and null edits are hollow.
+
+Every function takes an estimates frame and, optionally, Axes, and returns the Axes. Labels and nulls are those that the
+probes declare (`biaslab.core.Metric`).
+"""
+
+from biaslab.report.plots.drawing import against, hollow, intervals
+from biaslab.report.plots.headline import finding
+from biaslab.report.plots.hover import Hover, hover
+from biaslab.report.plots.inherited import inherited
+from biaslab.report.plots.saving import save
+from biaslab.report.plots.side_by_side import facets
+from biaslab.report.plots.style import MARKERS, PALETTE, STYLE, note, panels, share_legend, styled
+from biaslab.report.plots.two_judges import compared
+
+__all__ = [
+    "MARKERS",
+    "PALETTE",
+    "STYLE",
+    "Hover",
+    "against",
+    "compared",
+    "facets",
+    "finding",
+    "hollow",
+    "hover",
+    "inherited",
+    "intervals",
+    "note",
+    "panels",
+    "save",
+    "share_legend",
+    "styled",
+]

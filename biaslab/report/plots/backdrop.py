@@ -1,0 +1,53 @@
+"""Other judges behind the estimates of one: light marks, a judge a mark, where their estimates compare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from biaslab.report.comparing import Peers, find_peers, judges_of
+from biaslab.report.plots.style import RECORDED
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+_LOOK: dict[str, Any] = {"linestyle": "", "marker": "|", "color": "0.68", "markeredgewidth": 0.9, "zorder": 0}
+_TALL = 11  # points
+
+
+def draw_judges(ax: Axes, rows: pd.DataFrame, places: np.ndarray, reference: str | pd.DataFrame) -> None:
+    """Draw the judges that compare with the rows at each place, once for each metric there.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    rows : pandas.DataFrame
+        Of an estimates frame.
+    places : numpy.ndarray, shape (rows,)
+        Where each stands on the vertical axis.
+    reference : {"atlas"} or pandas.DataFrame
+        See `biaslab.report.comparing.judges_of`.
+    """
+    known = judges_of(reference)
+    found: dict[tuple[object, ...], Peers] = {}
+    for place, row in zip(places.tolist(), rows.to_dict("records"), strict=True):
+        peers = find_peers(row, known)
+        if peers is not None:
+            alike = (row[name] for name in peers.comparison.alike)
+            found.setdefault((place, row["metric"], *alike), peers)
+    labels = _labels(list(found.values()))
+    for (place, *_), peers in found.items():
+        values = peers.judges["estimate"].to_numpy(float)
+        label = labels.pop(peers.comparison.of, None)
+        ax.plot(values, np.full(len(values), place), markersize=_TALL, label=label, **_LOOK)
+
+
+def _labels(found: list[Peers]) -> dict[str, str]:
+    """Say once of each kind of comparison how many judges are drawn, from the fewest in a row to the most."""
+    sizes: dict[str, list[int]] = {}
+    for peers in found:
+        sizes.setdefault(peers.comparison.of, []).append(len(peers.judges))
+    spans = {of: f"{min(n)} to {max(n)}" if min(n) < max(n) else f"{n[0]}" for of, n in sizes.items()}
+    return {of: f"{span} {RECORDED} ({of})" for of, span in spans.items()}

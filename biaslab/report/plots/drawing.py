@@ -1,0 +1,279 @@
+"""Estimates with their intervals on Axes, and published values beside them as hollow marks."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.colors import is_color_like
+from matplotlib.markers import MarkerStyle
+
+from biaslab.core import Metric, find_metric
+from biaslab.core.binned import over_all_items
+from biaslab.core.checked import checked
+from biaslab.core.checks import did_you_mean, require_one_of
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.report.plots.backdrop import draw_judges
+from biaslab.report.plots.headline import remember_rows
+from biaslab.report.plots.hover import remember
+from biaslab.report.plots.naming import HOLLOW, named, row_name
+from biaslab.report.plots.style import NULL, PUBLISHED, dots, note, panels, share_legend, styled
+from biaslab.stats import LEADING, TRAILING, require_columns
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_UPRIGHT = 30  # letters of a line of an upright label, beside axes of a column's height
+_ACROSS = 42  # and of one below axes of a column's width
+
+
+@checked
+@styled
+def intervals(
+    estimates: pd.DataFrame,
+    metric: str | Sequence[str] | None = None,
+    by: str | None = None,
+    hue: str | None = None,
+    ax: Axes | None = None,
+    title: str | None = None,
+    label: str | None = None,
+    null: float | None = None,
+    reference: str | pd.DataFrame | None = None,
+) -> Axes:
+    """Plot a metric as dots with intervals, a row a condition.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        The estimates frame. Estimates of single bins, such as those of ``human_gap``, are for `against` and left out.
+    metric : str or sequence of str, optional
+        Which metric; the first of the frame by default. Several are told apart like a ``hue``; their common unit labels
+        the axis.
+    by : str, optional
+        Condition column on the vertical axis; by default the first one that varies.
+    hue : str, optional
+        Condition column told apart by colour and marker, if it varies; by default the next one that does.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw, without a legend (see `share_legend`); new Axes of a column's width (8 cm) by default.
+    title : str, optional
+        Stands above n; by default the data set's name stands before it.
+    label, null : optional
+        Label of the axis and where the dashed line stands, in place of what the probe declares of the metric.
+    reference : {"atlas"} or pandas.DataFrame, optional
+        Draw the judges of the atlas, or of another estimates frame, as light marks behind each row with which theirs
+        compare: a mark a judge, the median over what it was asked. The legend says how many. A row with which fewer
+        than five compare has none: see `biaslab.report.comparing`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    TrialsError
+        If the frame has no row of the metric.
+    InputError
+        If the reference is another name.
+
+    Examples
+    --------
+    >>> ax = intervals(estimates, "first_position_rate", by="attribute", hue="template")  # doctest: +SKIP
+    """
+    chosen = _rows(over_all_items(estimates), metric)
+    varying = [c for c in _conditions(chosen) if len(chosen[c].unique()) > 1]
+    by = by or (varying[0] if varying else "attribute" if "attribute" in chosen else "judge")
+    hue = hue or ("metric" if len(chosen["metric"].unique()) > 1 else next((c for c in varying if c != by), None))
+    hue = hue if hue is not None and len(chosen[hue].unique()) > 1 else None  # what does not vary tells nothing apart
+    levels = list(dict.fromkeys(chosen[by]))
+    drawn = ax or panels(1, 3.0 + 0.8 * len(levels))[0]
+    places = np.array([levels.index(level) for level in chosen[by]])
+    if reference is not None:
+        draw_judges(drawn, chosen, places, reference)
+    _groups(drawn, chosen, places, hue, 0.18)
+    remember_rows(drawn, chosen, label, null)
+    drawn.set_yticks(range(len(levels)), [row_name(by, level) for level in levels], parse_math=False)
+    drawn.set_ylim(len(levels) - 0.5, -0.5)
+    _finish(drawn, chosen, title, label, null)
+    if ax is None and (hue is not None or reference is not None):
+        share_legend([drawn])
+    return drawn
+
+
+@checked
+@styled
+def against(
+    estimates: pd.DataFrame,
+    x: str,
+    metric: str | Sequence[str] | None = None,
+    hue: str | None = None,
+    ax: Axes | None = None,
+    xlabel: str | None = None,
+    title: str | None = None,
+) -> Axes:
+    """Plot a metric against a numeric condition, such as the human score gap, as a line of dots with intervals.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        The estimates frame; rows where ``x`` is NaN are left out.
+    x : str
+        Numeric condition column.
+    metric, hue, ax, title
+        As in `intervals`.
+    xlabel : str, optional
+        Label of the horizontal axis; the column's name by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    TrialsError
+        If the frame has no row of the metric with a value of ``x``.
+    """
+    require_columns(estimates, [x], "estimates")
+    chosen = _rows(estimates[estimates[x].notna()], metric)
+    drawn = ax or panels(1)[0]
+    width = float(np.ptp(chosen[x])) or 1.0
+    _groups(drawn, chosen, chosen[x].to_numpy(float), hue, 0.012 * width, vertical=True)
+    remember_rows(drawn, chosen)
+    drawn.set_xlabel(xlabel or x.replace("_", " "))
+    _finish(drawn, chosen, title, vertical=True)
+    if ax is None and hue is not None:
+        share_legend([drawn])
+    return drawn
+
+
+@checked
+@styled
+def hollow(
+    ax: Axes,
+    values: pd.Series | Mapping[Any, float],
+    label: str,
+    offset: float = 0.0,
+    marker: str = "o",
+    color: Any = "0.35",
+    line: bool = False,
+) -> Axes:
+    """Draw published values as hollow marks beside estimates: another judge, other data, so company and not a target.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        Made by `intervals` or `against`.
+    values : pandas.Series or mapping
+        On Axes of `intervals` by the label of the row, on Axes of `against` by the number on the horizontal axis. What
+        has no row is left out.
+    label : str
+        Who published them; "published: " is put before it in the legend.
+    offset : float
+        Rows downwards, or units to the right, so that no mark hides another.
+    marker, color
+        As matplotlib takes them.
+    line : bool
+        Join the marks, on Axes of `against`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    InputError
+        If the label is blank: a published value names its origin.
+
+    Examples
+    --------
+    >>> ax = intervals(estimates, by="attribute")  # doctest: +SKIP
+    >>> ax = hollow(ax, {"coherence": 0.37}, "FlanT5-3B, prompt 1", offset=0.3)  # doctest: +SKIP
+    """
+    if not label.strip():
+        raise InputError("label", label, "the name of who published the values")
+    if not is_color_like(color):
+        raise InputError("color", color, "a colour of matplotlib", "such as '0.35' or 'C0'")
+    require_one_of("marker", marker, tuple(MarkerStyle.markers), "such as 'o'")
+    given = pd.Series(dict(values), dtype=float).dropna()
+    upright = len(given) > 0 and all(isinstance(key, int | float | np.number) for key in given.index)
+    if upright:
+        x, y = np.array(given.index, np.float64) + offset, np.array(given, np.float64)
+    else:
+        rows = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))  # panels hide shared labels
+        given = given[[str(name) in rows for name in given.index]]
+        x = np.array(given, np.float64)
+        y = np.array([rows.index(str(name)) + offset for name in given.index], np.float64)
+    if len(given):
+        style: dict[str, Any] = {"marker": marker, "markerfacecolor": "white", "markersize": 4.5, "color": color}
+        ax.plot(x, y, linestyle=":" if line and upright else "none", linewidth=1, label=f"{PUBLISHED}{label}", **style)
+    return ax
+
+
+def caption(rows: pd.DataFrame, title: str | None) -> str:
+    """Return what stands above Axes: the title or the data set, the number of contexts and the level."""
+    names = [] if title or "dataset" not in rows else list(rows["dataset"].unique())
+    n = "–".join(map(str, sorted({rows["n_contexts"].min(), rows["n_contexts"].max()})))
+    level = rows["ci_level"].iloc[0] if "ci_level" in rows else 0.95
+    facts = " · ".join([*(names if len(names) == 1 else []), f"n = {n} contexts", f"{level:.0%} intervals"])
+    return facts if title is None else f"{title}\n{facts}"
+
+
+def _rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.DataFrame:
+    require_columns(estimates, ["metric", "estimate", "ci_low", "ci_high", "n_contexts"], "estimates")
+    wanted = [metric] if isinstance(metric, str) else list(metric or estimates["metric"].head(1))
+    chosen = estimates[estimates["metric"].isin(wanted)]
+    if chosen.empty:
+        known = list(dict.fromkeys(estimates["metric"]))
+        meant = did_you_mean(wanted[0], known) if wanted else ""
+        raise TrialsError("metric", metric, f"one of {', '.join(known)}", meant)
+    return chosen.reset_index(drop=True)
+
+
+def _metrics(rows: pd.DataFrame) -> list[Metric]:
+    """Return how each metric among the rows is read."""
+    probes = rows["probe"] if "probe" in rows else [None] * len(rows)
+    return [find_metric(*pair) for pair in dict.fromkeys(zip(rows["metric"], probes, strict=True))]
+
+
+def _conditions(estimates: pd.DataFrame) -> list[str]:
+    fixed = {*LEADING, *TRAILING} - {"judge", "dataset"}
+    return [c for c in ("judge", "dataset", *estimates.columns) if c in estimates and c not in fixed]
+
+
+def _groups(
+    ax: Axes, rows: pd.DataFrame, places: np.ndarray, hue: str | None, reach: float, vertical: bool = False
+) -> None:
+    """Draw the rows at their places, those of each value of a condition in a look of their own, beside the others."""
+    groups = [(None, rows)] if hue is None else list(rows.groupby(hue, sort=False))
+    offsets = np.linspace(-reach, reach, len(groups)) if len(groups) > 1 else [0.0]
+    for index, ((value, part), offset) in enumerate(zip(groups, offsets, strict=True)):
+        order = part.index[np.argsort(places[part.index])] if vertical else part.index
+        label = _metrics(part)[0].label if hue == "metric" else None if hue is None else named(hue, value)
+        hollow = (hue, value) in HOLLOW
+        container = dots(ax, rows.loc[order], places[order] + offset, index, label, vertical, hollow)
+        remember(container[0], rows.loc[order], (places[order] + offset).tolist(), vertical)
+
+
+def _finish(
+    ax: Axes,
+    rows: pd.DataFrame,
+    title: str | None,
+    label: str | None = None,
+    null: float | None = None,
+    vertical: bool = False,
+) -> None:
+    """Draw the null, label the axis of the estimates and write the caption."""
+    metrics = _metrics(rows)
+    nulls, units = {metric.null for metric in metrics}, {metric.unit for metric in metrics}
+    null = nulls.pop() if null is None and len(nulls) == 1 else null
+    if null is not None:
+        (ax.axhline if vertical else ax.axvline)(null, **NULL)
+    text = metrics[0].axis if len(metrics) == 1 else units.pop() if len(units) == 1 else "estimate"
+    if vertical:
+        ax.set_ylabel(textwrap.fill(text, _UPRIGHT))
+    else:
+        ax.set_xlabel(label or textwrap.fill(text, _ACROSS))
+    ax.locator_params(axis="y" if vertical else "x", nbins=5)
+    note(ax, caption(rows, title))

@@ -1,0 +1,161 @@
+"""What a figure tells, in a sentence of the estimates that it shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core import Metric, find_metric
+from biaslab.core.checked import checked
+from biaslab.core.output import number
+from biaslab.report.plots.naming import named
+from biaslab.stats import LEADING, TRAILING, corrected, side_of, significant
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_METRICS = 2  # metrics of which a line tells
+_CONDITIONS = 2  # by which a row is named
+_NEEDED = ("probe", "metric", "estimate", "ci_low", "ci_high")
+_LONG = 40  # letters of a condition that is named
+_DRAWN: WeakKeyDictionary[Axes, list[pd.DataFrame]] = WeakKeyDictionary()
+
+
+@checked
+def finding(estimates: pd.DataFrame) -> str:
+    """Say in one sentence what the estimates of a figure tell; nothing where they are none.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        What the figure shows. A column ``finding`` with one text is that sentence already.
+
+    Returns
+    -------
+    str
+        Of each of the first two metrics: on which side of its null estimates are found, and in how many of them (the
+        interval leaves it out, and q over these rows is below .05; where nothing was tested, the interval alone), else
+        from where to where they reach.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> row = {"probe": "position", "judge": "j", "metric": "first_position_rate", "p_value": 0.001}
+    >>> rows = [row | {"estimate": x, "ci_low": x - 0.05, "ci_high": x + 0.05} for x in (0.7, 0.8)]
+    >>> finding(pd.DataFrame(rows))
+    'prefers what stands first in 2 of 2 (0.70 to 0.80)'
+    """
+    told = "finding" in estimates and "sentence" not in estimates  # else it is a word of `biaslab.report.findings`
+    said = list(estimates["finding"].dropna().unique()) if told else []
+    if len(said) == 1:
+        return str(said[0])
+    if not set(_NEEDED) <= set(estimates.columns):
+        return ""
+    known = estimates[estimates["estimate"].notna()]
+    known = known if "judge" in known else known.assign(judge="")  # some tables name rows otherwise
+    parts = [
+        _of_metric(rows, _read(rows, find_metric(str(metric), str(probe))), len(known["metric"].unique()) == 1)
+        for (probe, metric), rows in known.groupby(["probe", "metric"], sort=False)
+    ]
+    return "; ".join(parts[:_METRICS])
+
+
+def remember_rows(ax: Axes, rows: pd.DataFrame, label: str | None = None, null: float | None = None) -> None:
+    """Keep with Axes the estimates drawn in them, and what stands there in place of the one metric's label and null."""
+    label = label if len(rows["metric"].unique()) == 1 else None
+    given = {name: value for name, value in (("drawn_label", label), ("drawn_null", null)) if value is not None}
+    _DRAWN.setdefault(ax, []).append(rows.assign(**given))
+
+
+def told_by(figure: Figure, estimates: pd.DataFrame) -> str:
+    """Return the finding of what is drawn in a figure; of the estimates beside it where nothing is remembered."""
+    rows = [part for ax in figure.axes for part in _DRAWN.get(ax, [])]
+    if "finding" in estimates or not rows:
+        return finding(estimates)
+    return finding(pd.concat(rows, ignore_index=True).drop_duplicates())
+
+
+def _read(rows: pd.DataFrame, metric: Metric) -> Metric:
+    """Return how a metric is read in a figure: under the label and beside the null that are drawn."""
+    label, null = (rows[name].iloc[0] if name in rows else None for name in ("drawn_label", "drawn_null"))
+    text = metric.label if label is None or label != label else " ".join(str(label).split())
+    text = text.removesuffix(f" ({metric.unit})")
+    return replace(metric, label=text, null=metric.null if null is None or null != null else float(null))
+
+
+def _of_metric(rows: pd.DataFrame, metric: Metric, alone: bool) -> str:
+    """Say how many of the rows of one metric are found where, else how far they reach."""
+    if metric.null is None:
+        return f"{metric.label} {_reach(rows)}"
+    ways = Counter(_sides(rows, metric.null))
+    found = [f"{_words(metric, way)}{_of(count, len(rows))}" for way, count in sorted(ways.items()) if way]
+    if found:
+        before = "" if alone and (metric.above or metric.below) else f"{metric.label}: "
+        reach = _reach(rows, plain=True)
+        return f"{before}{', '.join(found)}{f': {reach}' if len(rows) == 1 else f' ({reach})'}"
+    contains = "the interval contains" if len(rows) == 1 else "all intervals contain"
+    few = (
+        f"{contains} {metric.null:g}"
+        if _all_contain(rows, metric.null)
+        else f"none of {len(rows)} found after correction"
+    )
+    return f"{metric.label}: {few} ({_reach(rows, plain=True)})"
+
+
+def _sides(rows: pd.DataFrame, null: float) -> list[str]:
+    """Return of each row on which side of the null it is found, or ""."""
+    tested = corrected(rows, rows["p_value"].notna()) if "p_value" in rows else rows.assign(q_value=np.nan)
+    return [
+        (side_of(row, null) or "") if significant(row["q_value"]) or np.isnan(row["q_value"]) else ""
+        for row in tested.to_dict("records")
+    ]
+
+
+def _all_contain(rows: pd.DataFrame, null: float) -> bool:
+    return all(side_of(row, null) is None for row in rows.to_dict("records"))
+
+
+def _words(metric: Metric, way: str) -> str:
+    return (metric.above if way == "above" else metric.below) or f"{way} {metric.null:g}"
+
+
+def _of(count: int, total: int) -> str:
+    return "" if total == 1 else f" in {count} of {total}"
+
+
+def _reach(rows: pd.DataFrame, plain: bool = False) -> str:
+    """Write one estimate with its interval, or the least and the greatest, each with what it is of."""
+    ordered = rows.sort_values("estimate", kind="stable")
+    ends = [ordered.iloc[0].to_dict(), ordered.iloc[-1].to_dict()]
+    largest = max(abs(end["estimate"]) for end in ends)
+    digits = 0 if largest >= 100 else 3 if 0 < largest < 0.1 else 2
+    if len(rows) == 1:
+        value, low, high = (number(ends[0][name], digits) for name in ("estimate", "ci_low", "ci_high"))
+        return value if np.isnan(ends[0]["ci_low"]) else f"{value} [{low}, {high}]"
+    low, high = (number(end["estimate"], digits) for end in ends)
+    if low == high:
+        return f"{low} in {'both' if len(rows) == 2 else f'all {len(rows)}'}"
+    if plain:
+        return f"{low} to {high}"
+    differ = _differing(rows)
+    return f"from {low}{_where(ends[0], differ)} to {high}{_where(ends[1], differ)}"
+
+
+def _differing(rows: pd.DataFrame) -> list[str]:
+    drawn = ("drawn_label", "drawn_null")
+    fixed = {*LEADING, *TRAILING, *drawn, "source", "repository", "version"} - {"judge", "dataset"}
+    return [name for name in rows.columns if name not in fixed and len(rows[name].drop_duplicates()) > 1]
+
+
+def _where(row: dict[Any, Any], differ: list[str]) -> str:
+    """Name a row by the one or two conditions in which the rows differ."""
+    if not 0 < len(differ) <= _CONDITIONS:
+        return ""
+    text = ", ".join(named(name, row[name]) for name in differ if row[name] == row[name])
+    return f" ({text})" if text and len(text) <= _LONG else ""

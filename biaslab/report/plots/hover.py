@@ -1,0 +1,162 @@
+"""What hovering a mark of a figure tells: condition, estimate, interval and n, in SVG that needs no script."""
+
+from __future__ import annotations
+
+import io
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import pandas as pd
+from matplotlib.lines import Line2D
+
+from biaslab.core import find_metric
+from biaslab.core.checked import checked
+from biaslab.report.plots.style import in_style
+from biaslab.stats import LEADING, TRAILING
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_SVG = "http://www.w3.org/2000/svg"
+_NAMESPACES = {"": _SVG, "xlink": "http://www.w3.org/1999/xlink"}
+_MARK = "biaslab-hover-"
+_REACH = 9  # points across the place around a mark that answers
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """Where an estimate and its interval stand, in the units of the axes, and what is told of it."""
+
+    x: tuple[float, float, float]
+    y: tuple[float, float, float]
+    text: str
+
+
+_MARKS: WeakKeyDictionary[Artist, list[_Mark]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class Hover:
+    """A figure that tells in JupyterLab what each mark is, when the mouse rests on it.
+
+    Attributes
+    ----------
+    svg : str
+        The figure.
+    """
+
+    svg: str
+
+    def _repr_html_(self) -> str:
+        return self.svg
+
+
+@checked
+def hover(axes: Axes) -> Hover:
+    """Return the figure of Axes as one that answers to the mouse: condition, estimate, interval and n of each mark.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+        Any of a figure drawn by `intervals`, `against` or `facets`.
+
+    Returns
+    -------
+    Hover
+        JupyterLab shows it as it is. `save` with ``formats=("svg",)`` writes the same to a file.
+
+    Examples
+    --------
+    >>> hover(bl.plots.intervals(estimates, "first_position_rate"))  # doctest: +SKIP
+    """
+    figure: Figure = axes.figure  # type: ignore[assignment]
+    return Hover(svg_of(figure).partition("?>")[2].strip())
+
+
+def remember(artist: Artist, rows: pd.DataFrame, places: Sequence[float], vertical: bool) -> None:
+    """Keep what is told of each mark of a drawn line, as long as the line lives."""
+    marks = []
+    for row, place in zip(rows.to_dict("records"), places, strict=True):
+        value = float(row["estimate"])
+        bounds = [float(row[name]) if row[name] == row[name] else value for name in ("ci_low", "ci_high")]
+        along, across = (bounds[0], value, bounds[1]), (float(place),) * 3
+        if value == value:  # NaN is not drawn
+            x, y = (across, along) if vertical else (along, across)
+            marks.append(_Mark(x, y, told({str(name): each for name, each in row.items()})))
+    _MARKS[artist] = marks
+
+
+def told(row: Mapping[str, Any]) -> str:
+    """Say in two lines what an estimate is of, and what it is.
+
+    Examples
+    --------
+    >>> print(told({"metric": "first_position_rate", "probe": "position", "judge": "j", "attribute": "fluency",
+    ...             "estimate": 0.5312, "ci_low": 0.49, "ci_high": 0.57, "n_contexts": 24, "n_trials": 960}))
+    j, attribute fluency
+    P(A), decisions for the first: 0.531 [0.490, 0.570], n = 24 contexts, 960 judgements
+    """
+    fixed = {*LEADING, *TRAILING}
+    conditions = [f"{name.replace('_', ' ')} {_short(value)}" for name, value in row.items()
+                  if name not in fixed and not pd.isna(value)]  # fmt: skip
+    whose = [str(row[name]) for name in ("judge", "dataset") if name in row]
+    metric = find_metric(str(row["metric"]), row.get("probe"))
+    facts = [f"{row['estimate']:.3f}" + (f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" if _bounded(row) else "")]
+    facts.append(f"n = {row['n_contexts']:,} contexts")
+    facts += [f"{row['n_trials']:,} judgements"] if "n_trials" in row else []
+    q = row.get("q_value")
+    facts += [f"q {q:.3f}" if q >= 0.001 else "q < .001"] if q is not None and not pd.isna(q) else []
+    return f"{', '.join([*whose, *conditions])}\n{metric.label}: {', '.join(facts)}"
+
+
+def svg_of(figure: Figure) -> str:
+    """Return a figure as SVG, in which each remembered mark has a title that browsers show beside the mouse."""
+    with _answering(figure) as texts, in_style(**{"svg.hashsalt": "biaslab"}), io.StringIO() as file:
+        figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+        written = file.getvalue()
+    for prefix, uri in _NAMESPACES.items():
+        ET.register_namespace(prefix, uri)
+    root = ET.fromstring(written)  # noqa: S314 - matplotlib wrote it
+    for group in root.iter(f"{{{_SVG}}}g"):
+        text = texts.get(group.get("id", ""))
+        if text is not None:
+            title = ET.Element(f"{{{_SVG}}}title")
+            title.text = text
+            group.insert(0, title)
+            group.set("style", "cursor: help")
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+@contextmanager
+def _answering(figure: Figure) -> Iterator[dict[str, str]]:
+    """Lay places that answer to the mouse, and are not seen, over the marks; yield the text of each by its id."""
+    texts: dict[str, str] = {}
+    laid: list[Line2D] = []
+    for ax in figure.axes:
+        for mark in (mark for line in ax.lines for mark in _MARKS.get(line, ())):
+            name = f"{_MARK}{len(texts)}"
+            texts[name] = mark.text
+            look: dict[str, Any] = {"linewidth": _REACH, "marker": "o", "markersize": _REACH, "markevery": [1]}
+            over = Line2D(mark.x, mark.y, alpha=0.0, transform=ax.transData, gid=name, zorder=10, **look)
+            over.set_in_layout(False)
+            laid.append(over)
+            figure.add_artist(over)
+    try:
+        yield texts
+    finally:
+        for over in laid:
+            over.remove()
+
+
+def _bounded(row: Mapping[str, Any]) -> bool:
+    return not (pd.isna(row["ci_low"]) or pd.isna(row["ci_high"]))
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,162 @@
+"""One visual language: sizes of a journal's column, colours that the colour-blind and a grey copy tell apart."""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn as sns
+
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_count
+from biaslab.core.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.container import ErrorbarContainer
+    from matplotlib.figure import Figure
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_INCH = 2.54
+_LETTERS, _LINE = 7.0, 0.36  # of a headline: letters of a centimetre, centimetres of a line
+PALETTE = sns.color_palette("colorblind")
+MARKERS = "osD^vP"
+LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+PUBLISHED = "published: "
+RECORDED = "recorded judges"  # in the label of other judges' marks
+NULL: dict[str, Any] = {"color": "0.4", "linestyle": "--", "linewidth": 1, "zorder": 0}  # the line of no effect
+STYLE: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "legend.fontsize": 7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.dpi": 150,
+    "savefig.dpi": 300,
+    "pdf.fonttype": 42,
+}
+
+
+@contextmanager
+def in_style(**more: Any) -> Iterator[None]:
+    """Draw in biaslab's style without changing anybody else's.
+
+    `plt.rc_context` resets every setting. A notebook's backend is loaded by the first figure and turns ``interactive``
+    on; reset, it would show no figure after that one.
+    """
+    settings = STYLE | more
+    before = {name: plt.rcParams[name] for name in settings}
+    plt.rcParams.update(settings)
+    try:
+        yield
+    finally:
+        plt.rcParams.update(before)
+
+
+@checked
+def styled(draw: Callable[P, R]) -> Callable[P, R]:
+    """Draw what a function draws in biaslab's style."""
+
+    @functools.wraps(draw)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        with in_style():
+            return draw(*args, **kwargs)
+
+    return wrapped
+
+
+@checked
+@styled
+def panels(columns: int, height: float = 6.0, sharex: bool = True, width: float | None = None) -> list[Axes]:
+    """Return Axes side by side with a common vertical axis, to be drawn into and closed with `share_legend`.
+
+    Parameters
+    ----------
+    columns : int
+        Number of panels; one is a journal column wide (8 cm), two or more fill a page (17 cm).
+    height : float
+        In centimetres.
+    sharex : bool
+        Have one horizontal scale; panels of different metrics have none in common.
+    width : float, optional
+        In centimetres, where long names need another than that of a column or a page.
+    """
+    require_count("columns", columns, 1)
+    for name, centimetres in (("height", height), ("width", width)):
+        if centimetres is not None and not centimetres > 0:
+            raise InputError(name, centimetres, "centimetres above 0", "such as 6")
+    size = ((width or (8.0 if columns == 1 else 17.0)) / _INCH, height / _INCH)
+    figure, axes = plt.subplots(1, columns, figsize=size, sharex=sharex, sharey=True, squeeze=False)
+    figure.set_layout_engine("constrained", wspace=0.06)
+    return list(axes[0])
+
+
+@checked
+@styled
+def share_legend(axes: Sequence[Axes]) -> None:
+    """Put one legend of what all panels show below them, and the label of the vertical axis on the first one only."""
+    found: dict[str, Any] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    labels = sorted(found, key=lambda label: (label.startswith(PUBLISHED), RECORDED in label))  # ours first
+    widest = max(map(len, labels), default=0)
+    width: float = axes[0].figure.get_figwidth() * _INCH  # type: ignore[union-attr]
+    letters = len(axes) * 60 if len(axes) > 1 else 50 * width / 8
+    columns = max(1, min(len(labels), int(letters / (widest + 6))))
+    if found:
+        axes[0].figure.legend(
+            [found[label] for label in labels], labels, loc="outside lower center", frameon=False, ncols=columns
+        )
+    for ax in axes[1:]:
+        ax.set_ylabel("")
+
+
+def dots(
+    ax: Axes,
+    rows: pd.DataFrame,
+    places: np.ndarray,
+    index: int,
+    label: object = None,
+    vertical: bool = False,
+    hollow: bool = False,
+) -> ErrorbarContainer:
+    """Draw estimates with their intervals in the look that belongs to an index, filled or hollow."""
+    values = rows["estimate"].to_numpy(float)
+    spread = np.abs(rows[["ci_low", "ci_high"]].to_numpy(float).T - values)
+    look: dict[str, Any] = {
+        "marker": MARKERS[index % len(MARKERS)],
+        "linestyle": LINES[index % len(LINES)] if vertical else "",
+        "color": PALETTE[index % len(PALETTE)],
+        "markersize": 4,
+        "linewidth": 1,
+        "capsize": 2,
+        "label": None if label is None else str(label),
+        **({"markerfacecolor": "white"} if hollow else {}),
+    }
+    if vertical:
+        return ax.errorbar(places, values, yerr=spread, **look)
+    return ax.errorbar(values, places, xerr=spread, **look)
+
+
+@checked
+def note(ax: Axes, text: str) -> None:
+    """Write the facts of a figure (data set, n, level) above Axes, small and grey; a $ in a name is a $."""
+    ax.set_title(text, loc="left", color="0.3", fontsize=6.5, parse_math=False)
+
+
+def head(figure: Figure, text: str) -> None:
+    """Write in a line, or as many as it takes, what a figure tells; the figure grows by them."""
+    width: float = figure.get_figwidth() * _INCH
+    lines = textwrap.wrap(text, int(_LETTERS * width))
+    grown = len(lines) - len(figure.get_suptitle().splitlines())
+    figure.set_figheight(figure.get_figheight() + _LINE * grown / _INCH)
+    figure.suptitle("\n".join(lines), x=0.0, ha="left", fontsize=7.5, color="0.1", parse_math=False)

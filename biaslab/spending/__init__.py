@@ -1,6 +1,0 @@
-"""What a study costs: counted before it is asked, and limited while it runs."""
-
-from biaslab.spending.budget import Budget
-from biaslab.spending.cost import Cost, count_cost, measure, price
-
-__all__ = ["Budget", "Cost", "count_cost", "measure", "price"]

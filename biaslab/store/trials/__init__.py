@@ -1,0 +1,194 @@
+"""Trials in a Parquet file: written as they come, read in columns, larger than memory would hold as rows.
+
+Examples
+--------
+>>> import tempfile
+>>> import biaslab as bl
+>>> data, probe = bl.load_dataset("graded", limit=2), bl.probes.Position(templates=[1])
+>>> with tempfile.TemporaryDirectory() as folder:
+...     trials = bl.collect(probe, bl.SimulatedJudge(data), data, progress=False, out=f"{folder}/trials.parquet")
+...     print(trials, round(float(trials["value"].mean()), 2))
+TrialsFile('trials.parquet': 240 judgements) 0.5
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from biaslab.core.errors import InputError, TrialsError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow.parquet as pq
+
+#: Under which name of a file's metadata the ``attrs`` of trials stand, as JSON.
+ATTRS = b"biaslab"
+_HEX = 64  # digits of a key
+
+
+class TrialsFile:
+    """Trials that lie in a Parquet file; made by ``biaslab.collect(…, out=path)``.
+
+    Nothing but the file's footer is read until columns are asked for. Probes estimate from it as from a frame.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Attributes
+    ----------
+    path : Path
+        Of the file.
+    columns : tuple of str
+        Names of the columns, those of the frame that `biaslab.collect` returns without ``out``.
+    attrs : dict
+        As that frame has: ``asked``, ``stored``, and where they apply ``store`` and ``otherwise``.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is no Parquet file.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path).expanduser()
+        with self._opened() as file:
+            self._rows, self._groups = file.metadata.num_rows, file.metadata.num_row_groups
+            self.columns = tuple(file.schema_arrow.names)
+            self._text = [field.name for field in file.schema_arrow if str(field.type) == "string"]
+            self.attrs: dict[str, Any] = json.loads((file.metadata.metadata or {}).get(ATTRS, b"{}"))
+
+    def to_pandas(self, columns: Sequence[str] | None = None, categorical: bool = False) -> pd.DataFrame:
+        """Read columns.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            All by default.
+        categorical : bool
+            Text that repeats as categories, which takes a few bytes a row.
+
+        Raises
+        ------
+        TrialsError
+            If there is no such column.
+        """
+        wanted = list(self.columns if columns is None else columns)
+        missing = [name for name in wanted if name not in self.columns]
+        if missing:
+            raise TrialsError("columns", missing, f"some of {', '.join(self.columns)}")
+        repeated = [name for name in self._text if name != "key"] if categorical else []
+        with self._opened(repeated) as file:
+            frame: pd.DataFrame = file.read(wanted).to_pandas(split_blocks=True, self_destruct=True)
+        frame.attrs.update(self.attrs)
+        return frame
+
+    def parts(self) -> Iterator[pd.DataFrame]:
+        """Yield the trials in frames of some 100,000 rows."""
+        start = 0
+        for group in range(self._groups):
+            with self._opened() as file:
+                frame = file.read_row_group(group).to_pandas()
+            frame.index += start
+            start += len(frame)
+            yield frame
+
+    def head(self, n: int = 5) -> pd.DataFrame:
+        """Return the first rows."""
+        with self._opened() as file:
+            batch = next(file.iter_batches(max(n, 1)), None)
+            frame: pd.DataFrame = (file.read() if batch is None else batch).to_pandas()
+        return frame.head(n)
+
+    def compact(self) -> pd.DataFrame:
+        """Read all columns for estimates: text that repeats as categories, ``key`` as a number of 64 bits of it."""
+        rest = [name for name in self.columns if name not in ("key", "reply")]
+        frame = self.to_pandas(rest, categorical=True)
+        return frame.assign(key=self._keys()) if "key" in self.columns else frame
+
+    def __getitem__(self, columns: str | list[str]) -> Any:
+        if isinstance(columns, str):
+            return self.to_pandas([columns])[columns]
+        return self.to_pandas(columns)
+
+    def __contains__(self, column: object) -> bool:
+        return column in self.columns
+
+    def __len__(self) -> int:
+        return int(self._rows)
+
+    def __repr__(self) -> str:
+        return f"TrialsFile({self.path.name!r}: {len(self):,} judgements)"
+
+    def _repr_html_(self) -> str:
+        title = html.escape(f"{self.path}: {len(self):,} judgements, the first of them")
+        return f"<p>{title}</p>{self.head().to_html(index=False)}"
+
+    def _keys(self) -> Any:
+        """Return the first 16 digits of each key as a number; the keys themselves where they are something else."""
+        import numpy as np
+
+        numbers = np.empty(len(self), np.uint64)
+        start = 0
+        with self._opened() as file:
+            for group in range(self._groups):
+                found = _numbers_of(file.read_row_group(group, ["key"]).column(0))
+                if found is None:
+                    return self.to_pandas(["key"])["key"]
+                numbers[start : start + len(found)] = found
+                start += len(found)
+        return numbers
+
+    def _opened(self, repeated: Sequence[str] = ()) -> pq.ParquetFile:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            return pq.ParquetFile(self.path, read_dictionary=list(repeated))
+        except (OSError, pa.ArrowInvalid) as error:
+            why = " ".join(str(error).split())
+            raise InputError("trials", str(self.path), f"a Parquet file of trials ({why})") from error
+
+
+def opened(trials: pd.DataFrame | TrialsFile | str | PathLike[str]) -> pd.DataFrame | TrialsFile:
+    """Return trials that may be given as the path of their file."""
+    return TrialsFile(trials) if isinstance(trials, str | PathLike) else trials
+
+
+def spelled(part: pd.DataFrame) -> pd.DataFrame:
+    """Return some trials with text in place of categories, as they are in memory."""
+    named = [str(name) for name in part if str(part[name].dtype) == "category"]
+    return part.assign(**{name: _text_of(part[name]) for name in named}) if named else part
+
+
+def _text_of(column: pd.Series) -> Any:
+    """Return the text of categories, each category written once."""
+    return column.cat.categories.astype("str").array.take(column.cat.codes.to_numpy(), allow_fill=True)
+
+
+def attrs_of(attrs: Mapping[str, Any]) -> dict[bytes, bytes]:
+    """Return the metadata of a file that keeps the ``attrs`` of trials."""
+    return {ATTRS: json.dumps(dict(attrs)).encode()}
+
+
+def _numbers_of(keys: Any) -> Any:
+    """Return a number for each key of 64 hexadecimal digits, its first 16; None where one is something else."""
+    import numpy as np
+
+    parts = []
+    for chunk in keys.chunks:
+        offsets = np.frombuffer(chunk.buffers()[1], np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+        if chunk.null_count or (np.diff(offsets) != _HEX).any():
+            return None
+        digits = np.frombuffer(chunk.buffers()[2], np.uint8)[offsets[0] : offsets[-1]].reshape(-1, _HEX)[:, :16]
+        values = np.where(digits > ord("9"), digits - (ord("a") - 10), digits - ord("0")).astype(np.uint8)
+        if (values > 15).any():
+            return None
+        parts.append(((values[:, ::2] << 4) | values[:, 1::2]).view(">u8").ravel())
+    return np.concatenate(parts) if parts else np.empty(0, np.uint64)

@@ -1,0 +1,175 @@
+"""The only orchestrator: design → ask → read → trials."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from os import PathLike
+from typing import TYPE_CHECKING, overload
+
+from biaslab.core import Design, Judge
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_study
+from biaslab.core.errors import ModelChangedWarning, NearestDesignWarning
+from biaslab.core.progress import progress_bar
+from biaslab.store import Store
+from biaslab.study.collecting.nearest_asked import Asked
+from biaslab.study.collecting.walk import Walk
+from biaslab.study.spending.budget import Budget, budget_of
+from biaslab.study.spending.spent import postfix_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from biaslab.datasets import Dataset
+    from biaslab.store.trials import TrialsFile
+
+
+@overload
+def collect(
+    probe: Design,
+    judge: Judge,
+    dataset: Dataset,
+    store: Store | str | PathLike[str] | None = None,
+    progress: bool = True,
+    budget: Budget | None = None,
+    announce: bool | None = None,
+    nearest: bool = True,
+    out: None = None,
+) -> pd.DataFrame: ...
+
+
+@overload
+def collect(
+    probe: Design,
+    judge: Judge,
+    dataset: Dataset,
+    store: Store | str | PathLike[str] | None = None,
+    progress: bool = True,
+    budget: Budget | None = None,
+    announce: bool | None = None,
+    nearest: bool = True,
+    *,
+    out: str | PathLike[str],
+) -> TrialsFile: ...
+
+
+@checked(eager=True)
+def collect(
+    probe: Design,
+    judge: Judge,
+    dataset: Dataset,
+    store: Store | str | PathLike[str] | None = None,
+    progress: bool = True,
+    budget: Budget | None = None,
+    announce: bool | None = None,
+    nearest: bool = True,
+    out: str | PathLike[str] | None = None,
+) -> pd.DataFrame | TrialsFile:
+    """Ask a judge everything that a probe plans for a data set.
+
+    Parameters
+    ----------
+    probe : Design
+        What to ask and how to read it: a `Probe`, or a scorer of `biaslab.scoring`. Where its ``design`` takes a second
+        parameter ``trials``, it is called again with the trials so far until it yields nothing. Where it has
+        ``keeps_replies`` and that is true, trials have a column ``reply``, the text of each reply, for a later round.
+    judge : Judge
+        Who is asked.
+    dataset : Dataset
+        What is judged.
+    store : Store or path, optional
+        Where replies are kept. With a store, a run that was stopped goes on where it was, and a repeated run asks
+        nothing.
+    progress : bool
+        Show a progress bar with rate and remaining time.
+    budget : Budget, optional
+        What replies that the store does not hold may cost. A run that it does not cover is not started, unless the
+        budget is ``partial``. By default the limits and prices of the judge, where it has any (`biaslab.ApiJudge`).
+    announce : bool, optional
+        Say in one line, before the first request, how many there are, their tokens, and cost and time where these are
+        known. By default where a progress bar is shown. Nothing is said where the store holds every reply.
+    nearest : bool
+        Where the judge, or its server, refuses requests of the design, ask the nearest design that it can answer
+        (`biaslab.core.Nearest`), such as text instead of label probabilities; the same probe estimates from that. What
+        is asked otherwise, and why, is in ``attrs["otherwise"]``. False raises the error.
+    out : path, optional
+        A ``.parquet`` file for the trials, for studies of any size: they are written as they come, some 100,000 rows at
+        a time, and are there as a whole once the run is through. A run that is stopped leaves what was there before, or
+        nothing, and with a store the next one goes on where it was. A file of the same study is replaced. A design in
+        rounds is given all trials so far, so that they are in memory too.
+
+    Returns
+    -------
+    pandas.DataFrame or biaslab.store.trials.TrialsFile
+        With ``out`` a `biaslab.store.trials.TrialsFile`, of which columns are read when they are asked for
+        (``trials["value"]``, ``trials.to_pandas()``); ``estimate`` of a probe takes it, or its path. Else a frame. Both
+        have one row per judgement in the order of the design: ``probe, judge, dataset, context_id, candidate_id,
+        opponent_id, attribute, <conditions>, replicate, value, status, label_mass, samples, tokens, key``. ``value`` is
+        NaN unless ``status`` is "ok" or "tie". ``label_mass`` is the probability that all labels have together, NaN for
+        text. ``samples`` says of how many samples that and the value are shares, NaN where they are exact. The number
+        of replies that the judge gave now is in ``attrs["asked"]``, those from the store in ``attrs["stored"]``,
+        the store's file in ``attrs["store"]``.
+
+    Raises
+    ------
+    InputError
+        If the probe plans nothing, or probe, judge or data set are something else; or if ``out`` has other columns, or
+        is of another study. Nothing is asked then.
+    JudgeError
+        Before anything is asked, if a request cannot be answered, nor those of a near design; the message names context
+        and candidate. `UnsupportedRequestError` after one request of a kind where only the server can tell, and
+        `UnreachableError` within seconds where there is none.
+    BudgetExceededError
+        Before anything is asked, if the budget does not cover the run; the message says what it needs and how many
+        contexts fit. Later, when a partial budget, or one whose tokens or minutes could only be estimated, or one of a
+        design that goes on with what was answered, is spent: everything answered so far is in the store.
+
+    Notes
+    -----
+    The design is walked twice: first the judge checks it and a budget is held against it, then it is asked, in windows
+    of whole contexts, of which one is in memory at a time. Prompts and replies are dropped once they are read. A design
+    has to plan the same trials both times.
+
+    Warns
+    -----
+    NearestDesignWarning
+        If the nearest design is asked.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> trials = bl.collect(bl.probes.Position(), bl.SimulatedJudge(data), data, progress=False)
+    >>> len(trials)
+    480
+    """
+    require_study(probe, judge, dataset)
+    next(iter(probe.design(dataset)), None)  # says what is wrong with it before there is a store
+    kept = store if store is None or isinstance(store, Store) else Store(store)
+    try:
+        with (
+            progress_bar(desc=probe.name, unit="reply", total=0, disable=not progress) as bar,
+            postfix_of(judge, bar) as postfix,
+        ):
+            tells = progress if announce is None else announce
+            limits = budget if budget is not None else budget_of(judge)
+            walk = Walk(judge, dataset, kept, limits, bar, postfix, tells, out)
+            if kept is not None:
+                walk.attrs["store"] = str(kept.path.resolve())
+            trials = Asked(walk, collect).trials(probe) if nearest else walk.trials(probe)
+    finally:
+        if kept is not None and kept is not store:
+            kept.close()
+    if "otherwise" in walk.attrs:
+        warnings.warn(walk.attrs["otherwise"], NearestDesignWarning, stacklevel=4)
+    _warn_of_several_models(walk.models, judge.id)
+    return trials
+
+
+def _warn_of_several_models(models: Counter[str], judge_id: str) -> None:
+    """Warn if the judgements of one study, new and stored, come from several models."""
+    if len(models) > 1:
+        shares = ", ".join(f"{count:,} from {name!r}" for name, count in models.most_common())
+        words = f"the judgements of {judge_id!r} come from several models, as its server names them: {shares}"
+        warnings.warn(words, ModelChangedWarning, stacklevel=5)

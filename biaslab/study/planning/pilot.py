@@ -1,0 +1,231 @@
+"""How much contexts vary: read off a pilot study, or off a simulated one where there is none yet."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from biaslab.core import Probe
+from biaslab.core.checks import unknown
+from biaslab.core.errors import InputError, JudgeError
+from biaslab.judges.modes import AnswerMode
+from biaslab.judges.simulated import SimulatedJudge
+from biaslab.stats import EXACT, FEWEST, detectable_effect, expected_power, unseen_share
+from biaslab.study.collect import collect
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from biaslab.datasets import Dataset
+
+#: Contexts of a simulated pilot at most.
+CONTEXTS = 24
+#: Points of a five-point scale (log odds, for pairs): noise of a request, and a shift that a whole context shares.
+NOISE, CONTEXT_NOISE = 1.0, 0.5
+_MOST = 10**9
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How much a metric varies between contexts.
+
+    Parameters
+    ----------
+    deviation : float
+        Standard deviation between contexts, in the unit of the metric.
+    share : float
+        Share of the planned contexts in which the metric is defined, above 0, at most 1.
+    origin : str
+        Where both are known from, in words.
+
+    Examples
+    --------
+    >>> spread = Spread(0.2, 1.0, "an earlier study")
+    >>> spread.required(0.05)
+    128
+    >>> round(spread.detectable(128), 4)
+    0.0499
+    """
+
+    aim: ClassVar[str] = "detect"
+
+    deviation: float
+    share: float
+    origin: str
+
+    def power(self, effect: float, contexts: int, alpha: float = 0.05) -> float:
+        """Return the power against a shift of a two-sided test with this many contexts."""
+        entering = max(int(contexts * self.share + 1e-9), 1)
+        return expected_power(effect, self.deviation / math.sqrt(entering), entering, alpha)
+
+    def detectable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
+        """Return the shift that this many contexts detect; NaN where too few for a sign-flip test to reach α."""
+        entering = int(contexts * self.share + 1e-9)
+        found = detectable_effect(self.deviation / math.sqrt(max(entering, 1)), entering, power, alpha)
+        return found if 2.0 ** (1 - entering) <= alpha else math.nan
+
+    def excludable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
+        """Return the shift that this many contexts exclude, with that power, where there is none.
+
+        The interval of level 1 − α then lies within ± the shift (Schuirmann 1987), which has to be
+        (t_{1−α/2} + t_{(1+power)/2}) s / √G.
+        """
+        return Spread.detectable(self, contexts, (1 + power) / 2, alpha)
+
+    def required(self, effect: float, power: float = 0.8, alpha: float = 0.05) -> int:
+        """Return how many contexts it takes to detect a shift: the fewest whose `detectable` is at most that.
+
+        Raises
+        ------
+        InputError
+            If the effect is not above 0, or so small that a billion contexts do not detect it.
+        """
+        if not 0 < effect < math.inf:
+            raise InputError("effect", effect, "a number above 0")
+        planned = range(1, _MOST)
+        found = bisect_left(planned, True, key=lambda n: self.detectable(n, power, alpha) <= effect)
+        if found == len(planned):
+            raise InputError("effect", effect, "a shift that fewer than a billion contexts detect")
+        return planned[found]
+
+
+@dataclass(frozen=True)
+class Unvarying(Spread):
+    """A metric that is the same in all contexts of a pilot: which shifts as many contexts exclude if none differs.
+
+    Parameters
+    ----------
+    deviation, share, origin
+        As of `Spread`; the deviation is 0.
+    reach : float
+        From the value to the farther bound of the metric.
+
+    Examples
+    --------
+    >>> spread = Unvarying(0.0, 1.0, "a pilot without a flip", reach=0.5)
+    >>> round(spread.detectable(96), 3), spread.required(0.05)
+    (0.019, 36)
+    """
+
+    aim: ClassVar[str] = "exclude"
+
+    reach: float
+
+    def detectable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:  # noqa: ARG002
+        """Return the shift that the exact interval of this many equal contexts excludes, whatever the power."""
+        entering = int(contexts * self.share + 1e-9)
+        return self.reach * unseen_share(entering, 1 - alpha) if entering else math.nan
+
+    def excludable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
+        """Return the same."""
+        return self.detectable(contexts, power, alpha)
+
+
+def spread_of(probe: Probe, trials: pd.DataFrame, metric: str, origin: str = "") -> Spread:
+    """Read off a study how much a metric varies between its contexts.
+
+    The deviation is the estimate's ``se`` times √``n_contexts``. Of several cells (attributes, templates,
+    judges) the one that varies most is taken.
+
+    Parameters
+    ----------
+    probe : Probe
+        What the trials are of.
+    trials : pandas.DataFrame
+        At least six contexts.
+    metric : str
+        One that the probe estimates.
+    origin : str, optional
+        What to say about where the trials are from.
+
+    Raises
+    ------
+    InputError
+        If the probe does not estimate the metric, the contexts are too few, or do not vary in a metric without bounds.
+    """
+    estimates = probe.estimate(trials)
+    rows = estimates[estimates["metric"] == metric]
+    if rows.empty:
+        raise unknown("metric", metric, estimates["metric"].unique())
+    for column in rows.columns[: rows.columns.get_loc("estimate")]:  # NaN in a condition: all of its bins together
+        if rows[column].isna().any():
+            rows = rows[rows[column].isna()]
+    known = rows[(rows["se"] > 0) & (rows["n_contexts"] >= FEWEST)]
+    planned = int(trials["context_id"].nunique())
+    whose = origin or f"a pilot of {planned} contexts of {', '.join(trials['dataset'].unique())}"
+    if known.empty:
+        return _unvarying(rows, planned, whose, metric)
+    entering = known["n_contexts"].to_numpy(float)
+    deviation, share = known["se"].to_numpy(float) * np.sqrt(entering), np.minimum(entering / planned, 1.0)
+    worst = int(np.argmax(deviation / np.sqrt(share)))
+    cells = f", the most varied of {len(known)} cells" if len(known) > 1 else ""
+    said = f"contexts vary with a standard deviation of {deviation[worst]:.3g}{cells}, as in {whose}"
+    return Spread(float(deviation[worst]), float(share[worst]), said)
+
+
+def _unvarying(rows: pd.DataFrame, planned: int, whose: str, metric: str) -> Unvarying:
+    """Read the reach of a metric off the exact interval of a pilot without variation."""
+    known = rows[rows["method"].str.startswith(EXACT) & (rows["n_contexts"] >= FEWEST)]
+    if known.empty:
+        why = "; ".join(dict.fromkeys(filter(None, rows["note"].astype(str)))) or "no variation between contexts"
+        remedy = f"the probe says of {metric}: {why}"
+        raise InputError("pilot", whose, "trials of at least 6 contexts that vary", remedy)
+    entering = known["n_contexts"].to_numpy(float)
+    unseen = np.array([unseen_share(int(n), level) for n, level in zip(entering, known["ci_level"], strict=True)])
+    reach = np.maximum(known["ci_high"] - known["estimate"], known["estimate"] - known["ci_low"]) / unseen
+    share = min(1.0, float(entering.min()) / planned)
+    return Unvarying(0.0, share, f"no variation between contexts, as in {whose}", float(reach.max()))
+
+
+def simulated_pilot(probe: Probe, dataset: Dataset, answer: str | None = None) -> tuple[pd.DataFrame, str]:
+    """Let a fair simulated judge answer the probe's own design on the first contexts of a data set.
+
+    Parameters
+    ----------
+    probe : Probe
+        What is planned.
+    dataset : Dataset
+        Its first 24 contexts are judged.
+    answer : str, optional
+        Answer mode, as of `biaslab.judges.modes.AnswerMode`: texts, and shares of few samples, vary more than exact
+        distributions. By default what the probe asks for.
+
+    Returns
+    -------
+    tuple of pandas.DataFrame and str
+        The trials, and the assumption in words.
+
+    Raises
+    ------
+    InputError
+        If the simulated judge cannot answer the probe's requests, the data set has no human scores, or there is no
+        such answer mode.
+
+    Notes
+    -----
+    The judge is unbiased on average. A point of a five-point scale is worth 1 log odds, every request has noise of
+    standard deviation 1, and every context a shift of its own (for pairs: of the preference for the first) of standard
+    deviation ½; other scales are stretched to that one. With these values the comparisons of SummEval summaries by
+    GPT-3.5 are met (coherence, 11 pairs of systems, both orders, 100 documents): between documents its first-position
+    rate has a standard deviation of .147, and simulated .146. Judges differ: a pilot of the judge itself is better.
+    """
+    data = dataset.head(CONTEXTS)
+    if data.human.empty:
+        raise InputError("dataset", data.name, "a data set with human scores", "give pilot=, trials of a first study")
+    point = (data.scale[1] - data.scale[0]) / 4
+    judge = SimulatedJudge(data, noise=NOISE * point, context_noise=CONTEXT_NOISE * point)
+    asked, answering = (probe, judge) if answer is None else AnswerMode(answer).asked(probe, judge)
+    try:
+        trials = collect(asked, answering, data, progress=False)
+    except JudgeError as error:
+        remedy = "give pilot=, trials of a first study with a few contexts"
+        raise InputError("probe", probe.name, f"one that the simulated judge can answer ({error})", remedy) from error
+    return trials, (
+        f"a simulated pilot of {data.n_contexts} contexts (an assumption: a judge without bias, quality 1, noise "
+        f"{judge.noise:g} a request and {judge.context_noise:g} a context, in points of the human scale"
+        f"{f', answers {answer}' if answer else ''}; trials of the judge itself are a better pilot)"
+    )

@@ -1,0 +1,6 @@
+"""What a study costs: counted before it is asked, and limited while it runs."""
+
+from biaslab.study.spending.budget import Budget
+from biaslab.study.spending.cost import Cost, count_cost, measure, price
+
+__all__ = ["Budget", "Cost", "count_cost", "measure", "price"]
