@@ -1,8 +1,13 @@
 from . import (
     atlas as atlas,
+    datasets as datasets,
     distill as distill,
+    judges as judges,
+    logs as logs,
     probes as probes,
+    prompts as prompts,
     report as report,
+    stats as stats,
 )
 from .atlas import published as published
 from .calibration import calibrate as calibrate

@@ -150,10 +150,11 @@ def test_points_without_a_context_are_those_of_the_data_without_it(population):
 
 @pytest.mark.thorough
 def test_noise_of_the_student_moves_shares_in_sd_and_not_in_points():
-    """Student: its teacher's scores, and noise."""
+    """Student: its teacher's scores, and noise, which fits on the scale since the teacher keeps to half of it."""
     data = construct_population(48, longest=16)
     teacher = collect(Verbosity(), bl.SimulatedJudge(data, quality=0.5, verbosity=0.5), data)
-    noise = np.random.default_rng(0).normal(0, 1.5, len(teacher))
+    teacher["value"] = 3 + (teacher["value"] - 3) / 2
+    noise = np.random.default_rng(0).normal(0, 0.75, len(teacher))
     found = inherit(Verbosity(), teacher, teacher.assign(judge="student", value=teacher["value"] + noise))
     in_sd, points = share(found, "SD"), share(found, "points")
     assert in_sd["ci_high"] < 0.8
