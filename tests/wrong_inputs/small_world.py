@@ -10,7 +10,7 @@ import pandas as pd
 import biaslab as bl
 from biaslab.distill.examples import examples
 from biaslab.measures.scoring.pointwise import Item
-from biaslab.probes.base.probe import Cell
+from biaslab.probes.base.cell import Cell
 from biaslab.stats import Ratio
 
 
