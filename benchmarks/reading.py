@@ -1,9 +1,9 @@
 """How well verdicts and scores are read in other people's logs: precision, recall, and what differs from their parse.
 
 The replies are those of the published research data (``--data``), read as texts, without the formats' readers. The
-expected readings of a sample stand in ``tests/parsing/corpus.csv``, found by a hash of the reply, for the sentences
-are not ours to publish; of a reply that decides nothing "-" is expected. Precision is the share of right ones among
-those that were read, recall the share of those that were read right among those that decide. Then all replies are
+expected readings of a sample stand in ``tests/prompts/parsing/corpus.csv``, found by a hash of the reply, for the
+sentences are not ours to publish; of a reply that decides nothing "-" is expected. Precision is the share of right ones
+among those that were read, recall the share of those that were read right among those that decide. Then all replies are
 compared with what their authors read in them, where they published it.
 """
 
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from biaslab.core.scales import scale_named
 from biaslab.prompts.parsing import parse_choice, parse_score, parse_scores
 
-CORPUS = Path(__file__).parents[1] / "tests" / "parsing" / "corpus.csv"
+CORPUS = Path(__file__).parents[1] / "tests" / "prompts" / "parsing" / "corpus.csv"
 UNDECIDED = "-"
 
 

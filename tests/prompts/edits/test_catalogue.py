@@ -136,7 +136,7 @@ def test_what_is_asked_of_an_edit_is_checked():
 
 @pytest.fixture(scope="module")
 def page_of_edits():
-    path = Path(__file__).parents[2] / "docs" / "_hooks" / "edits.py"
+    path = Path(__file__).parents[3] / "docs" / "_hooks" / "edits.py"
     spec = importlib.util.spec_from_file_location("docs_hooks_edits", path)
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
