@@ -31,11 +31,16 @@ A message gives the name, the bad value, what is allowed and the remedy; the sam
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from biaslab.core import Request
+
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 class BiaslabError(Exception):
@@ -218,3 +223,11 @@ def _short(value: object, limit: int = 120) -> str:
         return f"a {type(value).__name__} of {rows} rows and {columns} columns"
     text = " ".join(repr(value).split()) if hasattr(value, "shape") else repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside biaslab that called it, however many calls lie between."""
+    frame, level = sys._getframe(1), 2  # noqa: SLF001 - the traceback module builds on it, too
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -7,7 +7,6 @@ modules that declare metrics.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -15,6 +14,7 @@ from typing import Any
 
 from biaslab.core.checked import checked
 from biaslab.core.declarations import Metric
+from biaslab.core.errors import warn
 
 PROBES, _METRICS = "biaslab.probes", "biaslab.metrics"
 _DIFFERENCE = "_difference"
@@ -106,7 +106,7 @@ def _imported(entry: EntryPoint) -> Any:
         found = entry.load()
         return found() if entry.group == _METRICS and callable(found) else found
     except Exception as error:
-        warnings.warn(f"{entry.group} {entry.name} = {entry.value!r} is left out: {error!r}", stacklevel=4)
+        warn(f"{entry.group} {entry.name} = {entry.value!r} is left out: {error!r}", UserWarning)
         return None
 
 

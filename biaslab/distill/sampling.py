@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
-from biaslab.core.errors import InputError, JudgeError, MissingDataWarning
+from biaslab.core.errors import InputError, JudgeError, MissingDataWarning, warn
 from biaslab.core.progress import progress_bar
 from biaslab.core.schema import Dataset
 from biaslab.distill.candidates import Output, Truncation, sample, search
@@ -244,7 +243,7 @@ def _dataset(
         raise JudgeError(f"all {len(written)} texts are blank; change the prompt or raise max_tokens")
     if lost:
         names = ", ".join(given["context_id"].iloc[lost[:5]])
-        warnings.warn(f"{len(lost)} sources have blank texts only: {names}", MissingDataWarning, stacklevel=3)
+        warn(f"{len(lost)} sources have blank texts only: {names}", MissingDataWarning)
     frame = given.iloc[kept["source"]].reset_index(drop=True)
     systems = [f"{strategy}-{number}" for number in kept["number"]]
     frame = frame.assign(candidate_id=systems, system=systems, text=kept["text"].to_numpy())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from biaslab.core.checked import checked
-from biaslab.core.errors import SharedRequestsWarning
+from biaslab.core.errors import SharedRequestsWarning, warn
 from biaslab.stats.inference import Resampling
 
 
@@ -134,4 +133,4 @@ def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:
             f"{what}: {len(clusters)} contexts share requests with another ({example}, …), so that the same replies "
             f"stand in several; they are resampled and tested together, as {count} cluster{'s' * (count > 1)}"
         )
-        warnings.warn(message, SharedRequestsWarning, stacklevel=4)
+        warn(message, SharedRequestsWarning)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
-from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.core.errors import InputError, MissingDataWarning, TrialsError, warn
 from biaslab.stats.estimate import Estimate
 from biaslab.stats.families import adjust_families
 from biaslab.stats.inference import Resampling
@@ -178,4 +177,4 @@ def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
         message = (
             f"{what}: {missing} of {planned} judgements do not enter, because {why}; what is missing may bias the rest"
         )
-        warnings.warn(message, MissingDataWarning, stacklevel=4)
+        warn(message, MissingDataWarning)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from os import PathLike
 from typing import TYPE_CHECKING, overload
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, overload
 from biaslab.core import Design, Judge
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_study
-from biaslab.core.errors import ModelChangedWarning, NearestDesignWarning
+from biaslab.core.errors import ModelChangedWarning, NearestDesignWarning, warn
 from biaslab.core.progress import progress_bar
 from biaslab.store import Store
 from biaslab.study.collecting.nearest_asked import Asked
@@ -162,7 +161,7 @@ def collect(
         if kept is not None and kept is not store:
             kept.close()
     if "otherwise" in walk.attrs:
-        warnings.warn(walk.attrs["otherwise"], NearestDesignWarning, stacklevel=4)
+        warn(walk.attrs["otherwise"], NearestDesignWarning)
     _warn_of_several_models(walk.models, judge.id)
     return trials
 
@@ -172,4 +171,4 @@ def _warn_of_several_models(models: Counter[str], judge_id: str) -> None:
     if len(models) > 1:
         shares = ", ".join(f"{count:,} from {name!r}" for name, count in models.most_common())
         words = f"the judgements of {judge_id!r} come from several models, as its server names them: {shares}"
-        warnings.warn(words, ModelChangedWarning, stacklevel=5)
+        warn(words, ModelChangedWarning)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from biaslab.core.errors import (
     ModelChangedWarning,
     ServerError,
     UnsupportedRequestError,
+    warn,
 )
 from biaslab.core.output import count
 from biaslab.judges.api import faults
@@ -287,13 +287,10 @@ class ApiJudge:
         for endpoint in self._endpoints.members:
             words, endpoint.exact.warning = endpoint.exact.warning, ""
             if words:
-                warnings.warn(words, InexactLabelsWarning, stacklevel=4)
+                warn(words, InexactLabelsWarning)
         if reply.model is None or reply.model in self._models:
             return
         self._models.append(reply.model)
         if len(self._models) > 1:
-            warnings.warn(
-                f"{self.id} now runs {reply.model!r}, before it ran {self._models[-2]!r}; pin one with fingerprint=",
-                ModelChangedWarning,
-                stacklevel=4,
-            )
+            words = f"{self.id} now runs {reply.model!r}, before it ran {self._models[-2]!r}; pin one with fingerprint="
+            warn(words, ModelChangedWarning)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from biaslab.core.checked import checked
-from biaslab.core.errors import InputError
+from biaslab.core.errors import InputError, warn
 from biaslab.judges.loading import EMBEDDED, find_model, load_headless
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ class Encoder:
         long = [i for i, (ids, _) in enumerate(rows) if len(ids) > self.window]
         if long:
             message = f"{len(long)} of {len(texts)} texts are cut to the {self.window} tokens that {self.name} can read"
-            warnings.warn(message, UserWarning, stacklevel=3)
+            warn(message, UserWarning)
             for index in long:
                 rows[index] = self._tokens(texts[index], truncation=True)
         return rows
