@@ -143,6 +143,8 @@ def test_everything_public_is_there():
 
 def test_error_tree_is_drawn_as_it_is():
     drawn = [line for line in errors.__doc__.splitlines() if "──" in line]
+    warned = {n for n, c in vars(errors).items() if isinstance(c, type) and issubclass(c, UserWarning)}
+    assert set(re.findall(r"(\w+) \(a UserWarning\)", errors.__doc__)) == warned
     names = {line.split("── ")[1].split()[0]: line.index("──") for line in drawn}
     defined = {n for n, c in vars(errors).items() if isinstance(c, type) and issubclass(c, errors.BiaslabError)}
     assert set(names) | {"BiaslabError"} == defined

@@ -22,6 +22,7 @@
     └── MissingDependencyError            an optional package is needed and not installed
 
     MissingDataWarning (a UserWarning)    more than 5 % of the judgements of a metric are missing
+    SharedRequestsWarning (a UserWarning) contexts share requests, so they are resampled as one cluster
     ModelChangedWarning (a UserWarning)   a server says that it runs another model than before
     NearestDesignWarning (a UserWarning)  a judge refuses what was planned, and is asked the nearest that it can answer
     InexactLabelsWarning (a UserWarning)  a server's label probabilities depend on the order of requests
@@ -227,7 +228,7 @@ def _short(value: object, limit: int = 120) -> str:
 
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line outside biaslab that called it, however many calls lie between."""
-    frame, level = sys._getframe(1), 2  # noqa: SLF001 - the traceback module builds on it, too
+    frame, level = sys._getframe(1), 2  # noqa: SLF001 - before Python 3.12 warnings cannot skip a package by themselves
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
