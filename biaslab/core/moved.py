@@ -10,20 +10,18 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-#: Former top-level modules and the packages they are in now.
-MOVED = {
-    **dict.fromkeys(("checks", "errors", "output", "parameters", "progress", "project", "scales", "written"), "core"),
-    **dict.fromkeys(("collecting", "planning", "spending"), "study"),
-    **dict.fromkeys(("comparing", "evidence", "plots"), "report"),
-    **dict.fromkeys(("edits", "parsing"), "prompts"),
-    **dict.fromkeys(("ranking", "scoring"), "measures"),
-    "judgements": "logs.readers",
-    "mitigation": "correct",
-    "published": "atlas",
-    "trials": "store",
+_INTO = {
+    "core": ("checks", "errors", "output", "parameters", "progress", "project", "scales", "written"),
+    "study": ("collecting", "planning", "spending"),
+    "report": ("comparing", "evidence", "plots"),
+    "prompts": ("edits", "parsing"),
+    "measures": ("ranking", "scoring"),
+    "correct": ("mitigation",),
+    "atlas": ("published",),
+    "store": ("trials",),
 }
-#: Those that are public as names of the package, such as ``biaslab.plots``.
-_PUBLIC = {"edits", "errors", "mitigation", "plots", "published", "ranking", "scoring"}
+#: Modules that stood directly in the package, by the names that they have inside it now.
+MOVED = {name: f"{room}.{name}" for room, names in _INTO.items() for name in names} | {"judgements": "logs.readers"}
 
 
 class MovedModules(MetaPathFinder, Loader):
@@ -39,7 +37,7 @@ class MovedModules(MetaPathFinder, Loader):
         Without that, importing one of these later would put the module in place of a function of the same name.
         """
         now = _now(spec.name)
-        if spec.name.split(".")[1] not in _PUBLIC:
+        if spec.name.split(".")[1] not in sys.modules["biaslab"].__all__:  # else a name that stays, as biaslab.plots
             warnings.warn(f"{spec.name} is {now} now", DeprecationWarning, stacklevel=2)
         module = importlib.import_module(now)
         self._own = module.__spec__
@@ -68,7 +66,4 @@ def _now(name: str) -> str:
     """
     package, _, inner = name.partition(".")
     first, dot, rest = inner.partition(".")
-    if package != "biaslab" or first not in MOVED:
-        return name
-    room = MOVED[first]
-    return f"biaslab.{room}{dot}{rest}" if room == "logs.readers" else f"biaslab.{room}.{first}{dot}{rest}"
+    return f"{package}.{MOVED[first]}{dot}{rest}" if package == "biaslab" and first in MOVED else name
