@@ -13,15 +13,23 @@ Examples
 """
 
 import sys
-from importlib.metadata import version
+from typing import Any
 
 import lazy_loader
 
 from biaslab.core import moved
 
 moved.install()
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__version__ = version("biaslab")
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "__version__":
+        return _load(name)
+    from importlib.metadata import version  # takes three times as long to import as the rest
+
+    return version("biaslab")
+
 
 if "ipykernel" in sys.modules:  # in a notebook, where a misspelt parameter of papermill must not run with the default
     from biaslab.core.parameters import check_injected
