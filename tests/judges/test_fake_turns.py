@@ -10,7 +10,7 @@ from biaslab import prompts
 from biaslab.core import Message, as_messages
 from biaslab.prompts.defences import SOURCES, defend, shield
 from biaslab.prompts.edits import available
-from biaslab.prompts.edits.fake_turns import TURNS
+from biaslab.prompts.edits.attacks import TURNS
 
 CHATML = """\
 {% for m in messages %}<|im_start|>{{ m.role }}

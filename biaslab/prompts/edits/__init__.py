@@ -1,6 +1,6 @@
-"""Edits, one short module each: what changes how a candidate is shown and leaves its quality, or lowers it.
+"""Edits, one module a family: changes of how a candidate is shown that leave its quality, or lower it.
 
-Dropping a module here is all it takes: nothing is registered. Every `Edit` that a module defines is found by its name.
+Every `Edit` that a module in this folder defines is found by its name: nothing is registered.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from functools import cache
 
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
-from biaslab.prompts.edits.base import Edit, constant, edit
+from biaslab.prompts.edits.base import Edit, Placed, changes, constant, edit, placed
 from biaslab.prompts.edits.lookup import from_table
 from biaslab.prompts.edits.null import null_edit
-from biaslab.prompts.edits.placed import Placed, changes, placed
 
 __all__ = [
     "Edit",

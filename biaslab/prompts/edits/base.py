@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, get_args
 
 from biaslab.core.checked import checked
@@ -13,6 +15,8 @@ from biaslab.core.errors import InputError
 Place = Literal["text", "heading", "note"]
 Quality = Literal["left", "lowered"]
 Reads = Literal["shown", "context"]
+_TITLES = "".join(rf"(?<!\b{title})" for title in ("Mr", "Ms", "Mrs", "Dr", "St", "Prof", "[A-Z]"))
+_SENTENCE_END = re.compile(rf"{_TITLES}[.!?][\"'”’)\]]*\s+(?=[\"'“‘(\[]?[A-Z0-9])|\n+")
 
 
 @checked
@@ -117,3 +121,83 @@ def constant(
 
     change.__doc__ = about
     return Edit(name, change, place, source, quality)
+
+
+@checked
+@dataclass(frozen=True)
+class Placed:
+    """A candidate as a prompt shows it.
+
+    Parameters
+    ----------
+    text : str
+        Its text.
+    heading : str
+        Words in brackets behind its name; none where it is empty.
+    note : str
+        A sentence before the question; none where it is empty.
+    edit : str
+        Name of the edit that made it so; empty where the candidate is as it was.
+    """
+
+    text: str
+    heading: str = ""
+    note: str = ""
+    edit: str = ""
+
+
+@checked
+def placed(edit: Edit | None, text: str, name: str) -> Placed:
+    """Return a candidate as it is shown with an edit, or without one.
+
+    Parameters
+    ----------
+    edit : Edit, optional
+        The change; none leaves the candidate as it is.
+    text : str
+        Its text.
+    name : str
+        What the prompt calls it: "Summary A", or "summary" where one is scored.
+
+    Examples
+    --------
+    >>> from biaslab.prompts.edits import find_edit
+    >>> placed(find_edit(str.upper), "Rain fell.", "Summary A").text
+    'RAIN FELL.'
+    >>> label = Edit("label", lambda text: "revised version", place="heading")
+    >>> placed(label, "Rain fell.", "Summary A")
+    Placed(text='Rain fell.', heading='revised version', note='', edit='label')
+    """
+    if edit is None:
+        return Placed(text)
+    if edit.place == "heading":
+        return Placed(text, heading=edit(text), edit=edit.name)
+    if edit.place == "note":
+        return Placed(text, note=edit(name), edit=edit.name)
+    return Placed(edit(text), edit=edit.name)
+
+
+@checked
+def changes(edit: Edit, text: str, name: str) -> bool:
+    """Say whether a candidate looks different with an edit: some find nothing to change in a text.
+
+    Examples
+    --------
+    >>> from biaslab.prompts.edits import find_edit
+    >>> changes(find_edit(str.upper), "RAIN", "Summary A")
+    False
+    """
+    shown = placed(edit, text, name)
+    return shown.text != text or bool(shown.heading or shown.note)
+
+
+def split_sentences(text: str) -> list[str]:
+    """Cut a text behind each sentence and line; joined, the pieces are the text again.
+
+    Examples
+    --------
+    >>> split_sentences("Rain fell. Mr. Hale ran.")
+    ['Rain fell. ', 'Mr. Hale ran.']
+    """
+    cuts = [0, *(found.end() for found in _SENTENCE_END.finditer(text)), len(text)]
+    return [text[start:end] for start, end in pairwise(cuts) if start < end]

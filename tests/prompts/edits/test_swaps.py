@@ -7,7 +7,7 @@ from edited_texts import SENTENCES, SUMMARY, numbers_of
 from hypothesis import given, strategies as st
 
 from biaslab.prompts.edits import find_edit
-from biaslab.prompts.edits._swapping import swapper
+from biaslab.prompts.edits.swaps import swapper
 
 gender, race, british = (find_edit(name) for name in ("gender_swapped", "race_swapped", "spelling_british"))
 CASES = st.sampled_from([str.lower, str.capitalize, str.upper])

@@ -8,7 +8,7 @@ from edited_texts import DIALOGUE, SENTENCES, SUMMARY, numbers_of, words_of
 from hypothesis import given, strategies as st
 
 from biaslab.prompts.edits import find_edit
-from biaslab.prompts.edits._sentences import split
+from biaslab.prompts.edits.base import split_sentences
 
 MARKUP = re.compile(r"[*#✨👍]|^- ", re.M)
 
@@ -21,17 +21,17 @@ def diff(name, text):
 
 @given(text=SENTENCES | st.text(max_size=60))
 def test_pieces_join_up_to_the_text(text):
-    assert "".join(split(text)) == text
-    assert all(split(text))
+    assert "".join(split_sentences(text)) == text
+    assert all(split_sentences(text))
 
 
 def test_sentences_end_where_they_do():
-    assert [part.strip() for part in split(SUMMARY)] == [
+    assert [part.strip() for part in split_sentences(SUMMARY)] == [
         "The council voted on 12 May 2024 to close the old bridge, because it had rusted for years.",
         "Mr. Hale said that it was perhaps the cheapest way.",
         "About 3,500 people signed a letter against it, and she promised to read it.",
     ]
-    assert len(split(DIALOGUE)) == 4
+    assert len(split_sentences(DIALOGUE)) == 4
 
 
 def test_hedges_put_in_are_all_that_changes():
@@ -99,7 +99,7 @@ def test_a_fallacy_keeps_the_conclusion_and_breaks_the_reason():
     )
     assert find_edit("fallacy_reversed")("Ann ran because Ben ran.") == "Ben ran because Ann ran."
     circular = find_edit("fallacy_circular")(SUMMARY)
-    claim = split(SUMMARY)[0].strip()
+    claim = split_sentences(SUMMARY)[0].strip()
     assert circular.startswith(claim)
     assert circular.endswith(claim)
     assert "Hale" not in circular
