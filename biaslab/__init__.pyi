@@ -39,6 +39,7 @@ from .logs.readers import read_judgements as read_judgements
 from .logs.recorded import RecordedJudge as RecordedJudge
 from .measures import ranking as ranking, scoring as scoring
 from .prompts import edits as edits
+from .prompts.protocols import Protocol as Protocol
 from .report import plots as plots
 from .report.evidence import Shown as Shown, show as show
 from .stats.inference import Resampling as Resampling

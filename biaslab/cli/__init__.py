@@ -22,6 +22,7 @@ from biaslab.cli import (
     notebooks,
     plan,
     probe,
+    protocol,
     report,
     store,
     view,
@@ -50,6 +51,7 @@ app.add_typer(store.app, name="store")
 app.add_typer(batch.app, name="batch")
 app.add_typer(atlas.app, name="atlas")
 app.add_typer(notebooks.app, name="notebooks")
+app.add_typer(protocol.app, name="protocol")
 for _command in (
     figures.figures,
     probe.probe,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import field
-from typing import Literal
+from typing import Literal, get_args
 
 from biaslab.core.errors import InputError
 from biaslab.core.many import frozen
 from biaslab.core.requests import Request
 
-Status = Literal["ok", "tie", "refused", "unparsable", "out_of_range"]
-STATUSES: tuple[Status, ...] = ("ok", "tie", "refused", "unparsable", "out_of_range")
+Status = Literal["ok", "tie", "refused", "unparsable", "out_of_range", "off_format", "ambiguous"]
+STATUSES: tuple[Status, ...] = get_args(Status)
 #: Finish reasons with which a server says that it, or its model, declined to answer; whatever the text is.
 DECLINED = frozenset({"content_filter", "refusal"})
 Scalar = str | int | float | bool | None

@@ -174,7 +174,7 @@ class Position(PairProbe):
             scores = [dict(zip(texts, column, strict=True)) for column in means[rows.index].T.tolist()]
             both = [order for pair in self._draw(name, list(texts)) for order in (pair, pair[::-1])]
             for (first, second), (attribute, score), template in product(
-                both, list(zip(attributes, scores, strict=True)), self.templates
+                both, list(zip(attributes, scores, strict=True)), self.prompts_of(self.templates)
             ):
                 gap = score[first] - score[second]
                 pair = (first, texts[first]), (second, texts[second])

@@ -91,8 +91,9 @@ def _compare(judge: SimulatedJudge, request: Choice | Completion, asked: PairQue
     tie = abs(log_odds) < judge.ties
     if isinstance(request, Choice):
         logprobs = [-math.inf] * len(request.labels)
-        if tie and not refuses and "Tie" in request.labels:
-            logprobs[request.labels.index("Tie")] = 0.0
+        tie_label = asked.labels[2] if len(asked.labels) > 2 else "Tie"
+        if tie and not refuses and tie_label in request.labels:
+            logprobs[request.labels.index(tie_label)] = 0.0
         elif not refuses:
             first = -math.log1p(math.exp(-log_odds)) if log_odds > -700 else log_odds
             logprobs[:2] = first, first - log_odds

@@ -7,6 +7,8 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from os import PathLike
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -19,8 +21,10 @@ from biaslab.core.schema import Dataset
 from biaslab.probes.base.probe import Probe
 from biaslab.prompts.defences import Defence, defend
 from biaslab.prompts.parsing import parse_choice
+from biaslab.prompts.protocols import Protocol
 
 Answer = Literal["distribution", "text"]
+_WITHIN_TEXTS: tuple[Defence, ...] = ("none", "quoting")  # defences that put nothing around the whole prompt
 _LARGE = 709.0  # beyond it, the exponential is no float any more
 
 
@@ -45,20 +49,43 @@ class PairProbe(Probe):
         With ``answer="text"``: samples of each request.
     temperature : float
         With ``answer="text"``: 0 is greedy, and then replicates are equal.
+    protocol : Protocol or path, optional
+        Ask with this prompt and read with this parser instead of biaslab's own: see `biaslab.Protocol`. It says, too,
+        whether a text or label probabilities are read, at what temperature, and whether ties are offered; its id
+        stands in the column ``template``.
     """
 
     answer: Answer = field(default="distribution", kw_only=True)
     ties: bool = field(default=False, kw_only=True)
     replicates: int = field(default=1, kw_only=True)
     temperature: float = field(default=1.0, kw_only=True)
+    protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._take_protocol()
         require_one_of("answer", self.answer, ("distribution", "text"))
         require_whole("replicates", self.replicates, 1)
         require_temperature(self.temperature)
         if self.answer == "distribution" and self.replicates > 1:
             raise InputError("replicates", self.replicates, '1 where answer is "distribution"', 'choose answer="text"')
+
+    def _take_protocol(self) -> None:
+        """Load the protocol where a file is named; ask as it says."""
+        if self.protocol is None:
+            return
+        protocol = self.protocol if isinstance(self.protocol, Protocol) else Protocol.from_file(Path(self.protocol))
+        if protocol.form != "pair":
+            raise InputError("protocol", protocol.id, f"one that compares pairs; this one asks for a {protocol.form}")
+        settled = {"protocol": protocol, "ties": 0.5 in protocol.points, "temperature": protocol.temperature}
+        if protocol.answer == "text":
+            settled["answer"] = "text"
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
+
+    def prompts_of(self, templates: Sequence[int]) -> Sequence[int]:
+        """Return the templates to ask with: a protocol takes the place of all."""
+        return templates if self.protocol is None else templates[:1]
 
     def ask_pair(
         self,
@@ -102,6 +129,10 @@ class PairProbe(Probe):
         (first, shown), (second, shown_second) = pair
         if attribute not in dataset.attributes:
             raise unknown("attribute", attribute, dataset.attributes)
+        if isinstance(self.protocol, Protocol):
+            asked = (dataset, attribute, context, pair, condition, headings, note, edits, defence)
+            yield from self._ask_protocol(self.protocol, *asked)
+            return
         definition, noun = dataset.attributes[attribute], dataset.noun
         form = _form(template, noun, attribute, definition, self.ties, headings, note, cue)
         parts = form[0], context[1], form[1], shown, form[2], shown_second, form[3]
@@ -117,6 +148,37 @@ class PairProbe(Probe):
             request = self._request(defended, about, replicate, kept)
             yield Trial(request, context[0], attribute, first, second, replicate, condition, labels)
 
+    def _ask_protocol(
+        self,
+        protocol: Protocol,
+        dataset: Dataset,
+        attribute: str,
+        context: tuple[str, str],
+        pair: tuple[tuple[str, str], tuple[str, str]],
+        condition: Mapping[str, Scalar],
+        headings: tuple[str, str],
+        note: str,
+        edits: tuple[str, ...],
+        defence: Defence,
+    ) -> Iterator[Trial]:
+        """Yield the trials of one ordered pair that is shown by a protocol.
+
+        A heading stands on a line before the candidate's text, a note on a line before the last message by the user.
+        """
+        if defence not in _WITHIN_TEXTS:
+            raise InputError("defence", defence, f"one of {', '.join(_WITHIN_TEXTS)} where a protocol asks")
+        (first, _), (second, _) = pair
+        texts = tuple(
+            f"({heading})\n{text}" if heading else text for heading, (_, text) in zip(headings, pair, strict=True)
+        )
+        shown = protocol.show(dataset, attribute, context[0], (first, second), texts)
+        labels, source = protocol.labels, bool(context[1].strip()) and "context" in protocol.sources
+        about = About(context[0], (first, second), texts, (attribute,), source, labels, edits=edits)
+        where = {**condition, "template": protocol.id}
+        for replicate in range(self.replicates):
+            request = protocol.request(shown, about, replicate, self.seed, self.answer == "distribution", note)
+            yield Trial(request, context[0], attribute, first, second, replicate, where, labels)
+
     def _request(self, prompt: Messages, about: About, replicate: int, parts: tuple[str, ...]) -> Request:
         if self.answer == "distribution":
             return Choice(prompt, about.labels, about, parts)
@@ -124,7 +186,7 @@ class PairProbe(Probe):
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the probability that the first wins, and the status."""
-        return read_pair(trial, reply)
+        return self.protocol.read(reply) if isinstance(self.protocol, Protocol) else read_pair(trial, reply)
 
 
 def read_pair(trial: Trial, reply: Reply) -> tuple[float, Status]:

@@ -1,0 +1,97 @@
+"""``biaslab protocol``: see what a judge's own prompt and parser do before any judge is asked."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from biaslab.cli.options import DataPath
+from biaslab.core.errors import InputError
+
+if TYPE_CHECKING:
+    from biaslab.core.schema import Dataset
+    from biaslab.prompts.protocols import Protocol
+
+app = typer.Typer(help="Try a judge's own prompt and parser.", no_args_is_help=True)
+_MOST_POINTS = 12
+
+
+@app.callback()
+def _group() -> None:
+    pass
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A judge prompt: TOML, or as its authors keep it.")],
+    name: Annotated[str | None, typer.Option(help="Which one, where the file holds several.")] = None,
+    dataset: Annotated[str, typer.Option(help="Show an item of this data set; see `biaslab list`.")] = "graded",
+    path: DataPath = None,
+    attribute: Annotated[str | None, typer.Option(help="What is judged; the data set's first by default.")] = None,
+    reply: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Read this reply; may be repeated.")] = None,
+    replies: Annotated[
+        Path | None, typer.Option(metavar="FILE.txt", help="Read the replies in this file, separated by lines of ---.")
+    ] = None,
+) -> None:
+    """Show one item as the judge sees it, write each verdict and read it back.
+
+    Replies that you paste are read, too. Exit 2: the file is no protocol, or
+    does not fit the data set; the message says why.
+    """
+    from biaslab import load_dataset
+    from biaslab.prompts.protocols import Protocol
+
+    pasted = [*(reply or ()), *(_pasted(replies) if replies else ())]
+    protocol = Protocol.from_file(file, name)
+    data = load_dataset(dataset, path, limit=1)
+    typer.echo(f"{protocol.id}: {protocol.form}, the reply is {_how(protocol)}\n")
+    for slot, source in protocol.variables:
+        typer.echo(f"  {slot} shows {source}")
+    for message in protocol.messages(_first_item(protocol, data, attribute)):
+        typer.echo(f"\n--- {message.role}\n{message.content}")
+    typer.echo("\n--- what each verdict looks like, and what it is read as")
+    points = protocol.points if len(protocol.points) <= _MOST_POINTS else (protocol.points[0], protocol.points[-1])
+    for value in points:
+        written = protocol.write(value)
+        typer.echo(f"  {value:g}: {written!r} is read as {_reading(protocol, written)}")
+    for text in pasted:
+        typer.echo(f"  reply {_short(text)!r} is read as {_reading(protocol, text)}")
+
+
+def _first_item(protocol: Protocol, data: Dataset, attribute: str | None) -> dict[str, object]:
+    """Return what the first context shows: its first and its last candidate, or its first alone."""
+    (chosen,) = data.require_attributes([attribute or next(iter(data.attributes))])
+    names = data.candidates["candidate_id"].tolist()
+    first = [names[0], names[-1]] if protocol.form == "pair" else names[:1]
+    return protocol.show(data, chosen, str(data.candidates["context_id"].iloc[0]), first)
+
+
+def _pasted(file: Path) -> list[str]:
+    try:
+        whole = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError("replies", str(file), f"a text file in UTF-8 ({type(error).__name__})") from None
+    return [text for part in f"\n{whole}\n".split("\n---\n") if (text := part.strip("\n"))]
+
+
+def _how(protocol: Protocol) -> str:
+    if protocol.answer == "label":
+        return "a label, whose probability is asked for"
+    return f"a text of up to {protocol.max_tokens} tokens"
+
+
+def _reading(protocol: Protocol, text: str) -> str:
+    value, status = protocol.parse(text)
+    if math.isnan(value):
+        return status
+    if protocol.form == "score":
+        return f"{value:g}"
+    return "a tie" if value == 0.5 else f"P(first wins) = {value:g}"
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 60 else f"{flat[:29]} … {flat[-28:]}"

@@ -1,0 +1,156 @@
+"""From the arguments of `Protocol.from_template` to messages, variables and a reader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from biaslab.core.errors import InputError
+from biaslab.core.requests import Role
+from biaslab.prompts.protocols.json_reader import JsonPath
+from biaslab.prompts.protocols.pattern_readers import Pattern
+from biaslab.prompts.protocols.readers import FreeScore, Function, Labels, Reader, Verdicts
+from biaslab.prompts.protocols.slots import SlotText, Syntax, guess_syntax
+
+_CANDIDATES = {"pair": ("first", "second"), "score": ("candidate",)}
+_CHAT_MARK = re.compile(r"<\|im_start\|>\s*(system|user|assistant)[^\n]*\n(.*?)\s*(?:<\|im_end\|>|\Z)", re.DOTALL)
+_WHAT = "answer|response|resp|output|completion|candidate|summary|option|assistant|model|text|reply"
+_ONE_OF_TWO = re.compile(rf"(?:{_WHAT})_?(?P<behind>a|b|1|2|one|two)|(?P<before>first|second|a|b)(?:_(?:{_WHAT}))?")
+_FIRST = {"a", "1", "one", "first"}
+_GUESSED = {
+    "context": "context question instruction instructions input prompt query user_query source document article task",
+    "candidate": "candidate answer response output completion summary model_output submission text reply",
+    "reference": "reference reference_answer ref_answer ref_answer_1 ideal expected gold",
+    "definition": "definition criterion criteria",
+    "attribute": "attribute aspect dimension",
+    "noun": "noun",
+    "low": "low",
+    "high": "high",
+}
+_SOURCE_OF = {name: source for source, names in _GUESSED.items() for name in names.split()}
+
+
+def as_turns(
+    template: str | Path | Sequence[tuple[Role, str]], system: str, prefill: str, syntax: Syntax | None
+) -> tuple[str, tuple[tuple[Role, SlotText], ...]]:
+    """Return the name of the file that a template comes from, if any, and its messages."""
+    stem, messages = "", template
+    if isinstance(template, Path) or (isinstance(template, str) and _names_a_file(template)):
+        path = Path(template)
+        stem, messages = path.stem, read_text(path)
+    turns: list[tuple[Role, str]] = list(split_chat(messages)) if isinstance(messages, str) else [*messages]  # type: ignore[misc]
+    whole = [("system", system)] * bool(system) + turns + [("assistant", prefill)] * bool(prefill)
+    if not any(role == "user" and text.strip() for role, text in whole):
+        raise InputError("template", template, "a text, or messages of which one is by the user")
+    common = syntax or guess_syntax("\n".join(text for _, text in whole))
+    return stem, tuple((role, SlotText(text, common)) for role, text in whole)  # type: ignore[misc]
+
+
+def _names_a_file(template: str) -> bool:
+    return "\n" not in template and len(template) < 1024 and Path(template).is_file()
+
+
+def read_text(path: Path) -> str:
+    """Return what a file holds.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read as UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError("path", str(path), f"a text file in UTF-8 ({type(error).__name__})") from error
+
+
+def split_chat(text: str) -> tuple[tuple[Role, str], ...]:
+    r"""Split a text at chat marks; without any it is one message by the user.
+
+    Examples
+    --------
+    >>> split_chat("<|im_start|>system\nBe brief.\n<|im_end|>\n<|im_start|>user\nHi\n<|im_end|>")
+    (('system', 'Be brief.'), ('user', 'Hi'))
+    """
+    turns = tuple((match[1], match[2].strip()) for match in _CHAT_MARK.finditer(text))
+    return turns or (("user", text),)  # type: ignore[return-value]
+
+
+def guess_variables(
+    slots: Sequence[str], form: str, variables: Mapping[str, str], values: Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
+    """Return what each slot shows: what is said of it, what its name says, else the column of that name.
+
+    Raises
+    ------
+    InputError
+        If something is said of a slot that the template does not have.
+
+    Examples
+    --------
+    >>> guess_variables(["question", "answer_a", "answer_b", "hint"], "pair", {}, {})
+    (('question', 'context'), ('answer_a', 'first'), ('answer_b', 'second'), ('hint', 'hint'))
+    """
+    for name, given in (("variables", variables), ("values", values)):
+        unused = [slot for slot in given if slot not in slots]
+        if unused:
+            raise InputError(name, unused[0], f"slots of the template: {', '.join(slots) or 'it has none'}")
+    return tuple((slot, variables.get(slot) or _guess(slot, form)) for slot in slots if slot not in values)
+
+
+def require_candidates(form: str, variables: Sequence[tuple[str, str]]) -> None:
+    """Raise `InputError` unless every candidate is shown in a slot of its own."""
+    shown = {source: slot for slot, source in variables}
+    for source in _CANDIDATES[form]:
+        if source not in shown:
+            who = "candidate" if form == "score" else f"candidate shown {source}"
+            slots = ", ".join(f"{slot} shows the {source}" for source, slot in shown.items()) or "it has no slots"
+            remedy = f'say which slot does: variables={{"SLOT": "{source}"}}'
+            raise InputError("template", f"without the {who}", f"a slot for each candidate; {slots}", remedy)
+
+
+def _guess(slot: str, form: str) -> str:
+    name = slot.lower()
+    side = _ONE_OF_TWO.fullmatch(name) if form == "pair" else None
+    if side:
+        return "first" if (side["behind"] or side["before"]) in _FIRST else "second"
+    return _SOURCE_OF.get(name, slot)
+
+
+def reader_of(
+    verdicts: Mapping[str, float] | None,
+    pattern: str | Sequence[str] | None,
+    writes: str,
+    json: str | None,
+    parse: Callable[[str], Any] | None,
+    examples: Mapping[str, float] | None,
+    scale: str | tuple[float, float] | None,
+) -> Reader:
+    """Return the reader that the arguments describe.
+
+    Raises
+    ------
+    InputError
+        If they describe none, or several.
+    """
+    ways = {"pattern": pattern, "json": json, "parse": parse}
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) > 1:
+        raise InputError("reader", " and ".join(given), "one of pattern, json, parse")
+    meanings: Verdicts = tuple((str(label), float(value)) for label, value in (verdicts or {}).items())
+    if parse is not None:
+        return Function(parse, tuple((examples or verdicts or {}).items()))
+    if pattern is not None:
+        return Pattern((pattern,) if isinstance(pattern, str) else tuple(pattern), meanings, writes)
+    if json is not None:
+        return JsonPath(json, meanings)
+    if meanings:
+        return Labels(meanings)
+    if isinstance(scale, str):
+        return FreeScore(scale)
+    raise InputError(
+        "verdicts", None, "what replies mean: verdicts, a pattern, a JSON path, a function or a scale",
+        'such as verdicts={"[[A]]": 1, "[[B]]": 0}, or scale="1-5"',
+    )  # fmt: skip

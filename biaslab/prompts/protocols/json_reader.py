@@ -1,0 +1,148 @@
+"""Verdicts in JSON: in a reply, somewhere in a text, or in the arguments of a tool call."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from biaslab.core.errors import InputError
+from biaslab.prompts.protocols.readers import Reader, Verdicts, as_number, as_text, label_of, require_verdicts
+
+_STEP = re.compile(r"\.?([^\W\d][\w -]*)|\[(\d+)\]|\[([\w -]+)=([^\]]*)\]")
+_DECODER = json.JSONDecoder(strict=False)
+
+
+@dataclass(frozen=True)
+class JsonPath(Reader):
+    """A verdict in a JSON object, alone or somewhere in a text, or in the arguments of a tool call.
+
+    Parameters
+    ----------
+    path : str
+        Keys separated by dots, ``[0]`` for a place in a list, ``[model=m]`` for its first object with that entry:
+        ``"ordered_models[model=m].rank"``.
+    verdicts : sequence of (str, float), optional
+        What the value means; without them it is a number.
+    beside : sequence of (str, str)
+        Further keys of the object that `write` makes, with their texts.
+
+    Raises
+    ------
+    InputError
+        If the path is malformed.
+
+    Examples
+    --------
+    >>> reader = JsonPath("score")
+    >>> reader.find('Well: {"strengths": "clear", "score": "7"}'), reader.write(7)
+    ([7.0], '{"score": 7}')
+    >>> JsonPath("[model=m].rank", (("1", 1.0), ("2", 0.0))).write(1)
+    '[{"model": "m", "rank": 1}]'
+    """
+
+    path: str
+    verdicts: Verdicts = ()
+    beside: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        _ = self.steps
+        if self.verdicts:
+            require_verdicts(self.verdicts)
+
+    @cached_property
+    def steps(self) -> tuple[str | int | tuple[str, str], ...]:
+        """The path, step by step: a key, a place, or a pair of key and value."""
+        rest, steps = self.path, []
+        while rest:
+            match = _STEP.match(rest)
+            if match is None:
+                raise InputError(
+                    "json",
+                    self.path,
+                    'keys and places such as "result.score" or "models[name=m].rank"',
+                    f"see {rest!r}",
+                )
+            key, place, name, value = match.groups()
+            steps.append(key if key is not None else int(place) if place is not None else (name, value))
+            rest = rest[match.end() :]
+        if not steps:
+            raise InputError("json", self.path, "at least one key", 'such as "score"')
+        return tuple(steps)
+
+    def find(self, text: str) -> list[float]:
+        """Return the value in each outermost JSON object or list of a text that has one."""
+        values = []
+        for document in documents(text):
+            value = self._value(document)
+            if value is not None:
+                values.append(value)
+        return values
+
+    def _value(self, document: Any) -> float | None:
+        for step in self.steps:
+            document = _step(document, step)
+        if document is None or isinstance(document, list | dict):
+            return None
+        if not self.verdicts:
+            return as_number(str(document))
+        values = {label.strip().casefold(): value for label, value in self.verdicts}
+        return values.get(as_text(document).strip().casefold())
+
+    def write(self, value: float) -> str:
+        """Return a minimal document that gives a value."""
+        document: Any = _json_value(label_of(self.verdicts, value) if self.verdicts else as_text(value))
+        for step in reversed(self.steps):
+            if isinstance(step, str):
+                document = {step: document}
+            elif isinstance(step, int):
+                document = [None] * step + [document]
+            else:
+                document = [{step[0]: step[1]} | document]
+        return json.dumps({**dict(self.beside), **document} if isinstance(document, dict) else document)
+
+
+def documents(text: str) -> Iterator[Any]:
+    """Yield every outermost JSON object or list of a text; where there is none, a Python literal that is one."""
+    start, seen = _opening(text, 0), False
+    while start >= 0:
+        try:
+            document, end = _DECODER.raw_decode(text, start)
+            seen = True
+            yield document
+        except (ValueError, RecursionError):
+            end = start + 1
+        start = _opening(text, end)
+    if not seen:
+        try:
+            document = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            return
+        if isinstance(document, list | dict):
+            yield document
+
+
+def _opening(text: str, start: int) -> int:
+    places = [place for mark in "{[" if (place := text.find(mark, start)) >= 0]
+    return min(places, default=-1)
+
+
+def _step(document: Any, step: str | int | tuple[str, str]) -> Any:
+    if isinstance(step, str):
+        return document.get(step) if isinstance(document, Mapping) else None
+    if not isinstance(document, list):
+        return None
+    if isinstance(step, int):
+        return document[step] if step < len(document) else None
+    name, value = step
+    entries = (each for each in document if isinstance(each, Mapping))
+    return next((each for each in entries if as_text(each.get(name)) == value), None)
+
+
+def _json_value(text: str) -> object:
+    number = as_number(text)
+    return text if number is None else int(number) if number.is_integer() else number

@@ -1,0 +1,270 @@
+"""How the verdict of a judge is read from its reply, and what a reply that gives a verdict looks like.
+
+A reader finds every verdict of a text, in order; `biaslab.prompts.protocols.Protocol` chooses among them. Every reader
+also writes: ``find(write(value))`` gives the value, so that a simulated judge can answer in anybody's format.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
+from typing import Any, TypeAlias
+
+from biaslab.core import Status
+from biaslab.core.errors import InputError
+from biaslab.core.scales import scale_named
+from biaslab.prompts.parsing.refusal import is_refusal
+from biaslab.prompts.parsing.scores import parse_score
+
+Verdicts: TypeAlias = tuple[tuple[str, float], ...]
+_NUMBER = r"[-+]?\d+(?:\.\d+)?"
+
+
+class Reader(ABC):
+    """Finds the verdicts of a text, and writes one."""
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """Every value that it can find, in ascending order; none where it finds numbers."""
+        return tuple(sorted({value for _, value in getattr(self, "verdicts", ())}))
+
+    def unread(self, text: str) -> Status:
+        """Return the status of a text without a verdict."""
+        return "refused" if is_refusal(text) else "off_format"
+
+    @abstractmethod
+    def find(self, text: str) -> list[float]:
+        """Return the value of every verdict in a text, in order."""
+
+    @abstractmethod
+    def write(self, value: float) -> str:
+        """Return a reply that gives a value.
+
+        Raises
+        ------
+        InputError
+            If no reply gives it.
+        """
+
+
+@dataclass(frozen=True)
+class Labels(Reader):
+    """Verdicts that are fixed words, such as ``[[A]]``.
+
+    Parameters
+    ----------
+    verdicts : sequence of (str, float)
+        Each label and what it means.
+    ignore_case : bool
+        Whether "tie" is "Tie".
+
+    Raises
+    ------
+    InputError
+        If there are no verdicts, one is empty, or one is found inside another.
+
+    Examples
+    --------
+    >>> reader = Labels((("[[A]]", 1.0), ("[[B]]", 0.0)))
+    >>> reader.find("[[A]] is tempting, but [[B]]"), reader.write(0)
+    ([1.0, 0.0], '[[B]]')
+    """
+
+    verdicts: Verdicts
+    ignore_case: bool = False
+
+    def __post_init__(self) -> None:
+        require_verdicts(self.verdicts)
+        for inner, outer in permutations((self._spelled(label) for label, _ in self.verdicts), 2):
+            if _whole(inner, self._flags).search(outer):
+                raise InputError(
+                    "verdicts",
+                    f"{inner!r}, which {outer!r} contains",
+                    "labels of which none contains another",
+                    "put marks around them, such as [[A]], or give a pattern",
+                )
+
+    @cached_property
+    def _flags(self) -> int:
+        return re.IGNORECASE if self.ignore_case else 0
+
+    @cached_property
+    def _any(self) -> re.Pattern[str]:
+        return re.compile("|".join(_whole(label, 0).pattern for label, _ in self.verdicts), self._flags)
+
+    @cached_property
+    def _values(self) -> dict[str, float]:
+        return {self._spelled(label): value for label, value in self.verdicts}
+
+    def _spelled(self, label: str) -> str:
+        return label.casefold() if self.ignore_case else label
+
+    def find(self, text: str) -> list[float]:
+        """Return the values of all labels in a text."""
+        return [self._values[self._spelled(match[0])] for match in self._any.finditer(text)]
+
+    def write(self, value: float) -> str:
+        """Return the first label that means a value."""
+        return label_of(self.verdicts, value)
+
+
+@dataclass(frozen=True)
+class FreeScore(Reader):
+    """A score that stands in a text in no demanded format, as `biaslab.prompts.parsing.parse_score` reads it.
+
+    Parameters
+    ----------
+    scale : str
+        Name of the scale.
+
+    Examples
+    --------
+    >>> FreeScore("1-5").find("I would give it 4 out of 5.")
+    [4.0]
+    """
+
+    scale: str
+
+    def find(self, text: str) -> list[float]:
+        """Return the score that the text gives."""
+        value, status = parse_score(text, scale_named(self.scale))
+        return [value] if status == "ok" else []
+
+    def unread(self, text: str) -> Status:
+        """Return the status of a text that gives no score on the scale."""
+        return parse_score(text, scale_named(self.scale))[1]
+
+    def write(self, value: float) -> str:
+        """Return the label of a value."""
+        scale = scale_named(self.scale)
+        return label_of(tuple(zip(scale.labels, scale.values, strict=True)), value)
+
+
+@dataclass(frozen=True)
+class Function(Reader):
+    """A verdict that a function of the user's own reads.
+
+    Parameters
+    ----------
+    function : callable
+        Maps a text to a number, a label of `examples`, or None where it reads nothing.
+    examples : sequence of (str, float)
+        Replies and what they mean, so that replies can be written.
+
+    Raises
+    ------
+    InputError
+        If the function reads an example otherwise than it should.
+
+    Examples
+    --------
+    >>> reader = Function(lambda text: 1.0 if "first" in text else 0.0, (("the first", 1.0), ("the other", 0.0)))
+    >>> reader.find("I prefer the first")
+    [1.0]
+    """
+
+    function: Callable[[str], Any]
+    examples: Verdicts
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """The values of the examples."""
+        return tuple(sorted({value for _, value in self.examples}))
+
+    def __post_init__(self) -> None:
+        require_verdicts(self.examples, "examples")
+        for text, value in self.examples:
+            if self.find(text) != [value]:
+                raise InputError(
+                    "parse", f"a function that reads {text!r} as {self.find(text)}", f"one that reads it as {value}"
+                )
+
+    def find(self, text: str) -> list[float]:
+        """Return what the function reads."""
+        value = self.function(text)
+        if value is None:
+            return []
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError("parse", value, "a number, or None where nothing is read", f"from {text[:60]!r}")
+        return [float(value)]
+
+    def write(self, value: float) -> str:
+        """Return the first example that means a value."""
+        return label_of(self.examples, value)
+
+
+@dataclass(frozen=True)
+class FirstOf(Reader):
+    """Several readers, of which the first that finds a verdict decides.
+
+    Examples
+    --------
+    >>> FirstOf((Labels((("A", 1.0), ("B", 0.0))), Labels((("yes", 1.0), ("no", 0.0))))).find("no")
+    [0.0]
+    """
+
+    readers: tuple[Reader, ...]
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """Those of all readers; none where one of them finds numbers."""
+        each = [reader.points for reader in self.readers]
+        return tuple(sorted({value for points in each for value in points})) if all(each) else ()
+
+    def find(self, text: str) -> list[float]:
+        """Return what the first reader finds that finds anything."""
+        return next((values for reader in self.readers if (values := reader.find(text))), [])
+
+    def write(self, value: float) -> str:
+        """Return what the first reader writes that can find the value."""
+        able = (reader for reader in self.readers if not reader.points or value in reader.points)
+        return next(able, self.readers[0]).write(value)
+
+
+def require_verdicts(verdicts: Sequence[tuple[str, float]], name: str = "verdicts") -> None:
+    """Raise `InputError` unless there are at least two texts, all different and none empty, each with a number."""
+    texts = [text for text, _ in verdicts]
+    if len(texts) < 2 or len(set(texts)) < len(texts) or not all(text.strip() for text in texts):
+        raise InputError(name, dict(verdicts), "at least two different texts, none empty, each with its value")
+
+
+def label_of(verdicts: Sequence[tuple[str, float]], value: float) -> str:
+    """Return the first label that means a value.
+
+    Raises
+    ------
+    InputError
+        If none does.
+    """
+    for label, meaning in verdicts:
+        if meaning == value:
+            return label
+    raise InputError("value", value, f"one of {', '.join(f'{meaning:g}' for _, meaning in verdicts) or 'no labels'}")
+
+
+def as_number(text: str) -> float | None:
+    """Return the number that a text is, None where it is none."""
+    match = re.fullmatch(rf"\s*({_NUMBER})\s*", text)
+    return float(match[1]) if match else None
+
+
+def as_text(value: object) -> str:
+    """Write a number as short as it goes, everything else as it is.
+
+    Examples
+    --------
+    >>> as_text(4.0), as_text(3.5), as_text("4")
+    ('4', '3.5', '4')
+    """
+    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def _whole(label: str, flags: int) -> re.Pattern[str]:
+    """Match a label where it does not go on as a word."""
+    before = r"(?<!\w)" if label[:1].isalnum() else ""
+    after = r"(?!\w)" if label[-1:].isalnum() else ""
+    return re.compile(before + re.escape(label) + after, flags)

@@ -1,0 +1,73 @@
+"""Judge prompts kept as plain texts that say themselves how replies look: arguments of `Protocol.from_template`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from biaslab.core.errors import InputError
+from biaslab.prompts.protocols.pattern_readers import Pattern
+from biaslab.prompts.protocols.readers import FirstOf, FreeScore
+
+Arguments = dict[str, Any]
+_SPAN = re.compile(r"\(?\b(\d+) ?(?:-|–|~|to) ?(\d+)\b")
+
+
+def _wild_bench(text: str) -> Arguments | None:
+    """WildBench (Lin et al. 2024): a JSON object with a score."""
+    if not re.search(r"\{\$model_output\}", text) or '"score"' not in text:
+        return None
+    return {"form": "score", "scale": _scale_of(text), "json": "score"}
+
+
+def _g_eval(text: str) -> Arguments | None:
+    """G-Eval (Liu et al. 2023): an evaluation form whose reply begins with the score."""
+    if "Evaluation Form" not in text:
+        return None
+    scale = _scale_of(text)
+    name = f"{scale[0]}-{scale[1]}"
+    start = Pattern((r"\A\s*(\d+(?:\.\d+)?)(?![\w/])",))
+    return {"form": "score", "scale": name, "reader": FirstOf((start, FreeScore(name))), "max_tokens": 16}
+
+
+def _llm_bar(text: str) -> Arguments | None:
+    """LLMBar (Zeng et al. 2024), and prompts like its: ``Output (a)`` or ``Output (b)``."""
+    if "Output (a)" not in text or "Output (b)" not in text:
+        return None
+    last = "Therefore, {} is better" if "Therefore, Output (a) is better" in text else "{}"
+    verdicts = {last.format("Output (a)"): 1.0, last.format("Output (b)"): 0.0}
+    return {"verdicts": verdicts, "max_tokens": 1024 if last != "{}" else 16}
+
+
+def _rating(text: str) -> Arguments | None:
+    """Recognise a prompt that asks for a whole number on a scale and nothing else."""
+    found = re.search(r"ONLY the score[^.\n]*between (\d+) and (\d+)", text)
+    return {"form": "score", "scale": f"{found[1]}-{found[2]}"} if found else None
+
+
+def _judge_lm(text: str) -> Arguments | None:
+    """JudgeLM (Zhu et al. 2023), and Vicuna's prompt before it: the first line holds two scores."""
+    if not re.search(r"two values indicating the scores", text):
+        return None
+    number = r"(\d+(?:\.\d+)?)"
+    return {"pattern": rf"\A\s*{number}[ ,]+{number}[ .]*$", "writes": "{} {}", "choose": "first"}
+
+
+def _panda_lm(text: str) -> Arguments | None:
+    """PandaLM (Wang et al. 2023): the reply begins with 1, 2 or Tie."""
+    if "### Response 1:" not in text or not text.rstrip().endswith("### Evaluation:"):
+        return None
+    return {"pattern": r"\A\s*(1|2|Tie)\b", "verdicts": {"1": 1.0, "2": 0.0, "Tie": 0.5}}
+
+
+def _scale_of(text: str) -> tuple[int, int]:
+    found = _SPAN.search(text)
+    if found is None:
+        raise InputError("scale", None, "a scale that the text states, such as (1-5)", "give scale='1-5'")
+    return int(found[1]), int(found[2])
+
+
+TEXT_FORMATS: tuple[Callable[[str], Arguments | None], ...] = (
+    _wild_bench, _g_eval, _llm_bar, _rating, _judge_lm, _panda_lm,
+)  # fmt: skip

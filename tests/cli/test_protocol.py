@@ -1,0 +1,53 @@
+"""``biaslab protocol check``: what a prompt shows and how replies are read, before any judge is asked."""
+
+import pytest
+
+from biaslab.cli import main
+
+MINE = """
+template = "{question} 1: {answer_1} 2: {answer_2} {hint}"
+verdicts = {"[[1]]" = 1, "[[2]]" = 0, "[[=]]" = 0.5}
+values = {hint = "Be fair."}
+max_tokens = 50
+"""
+
+
+@pytest.fixture
+def mine(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(MINE)
+    return path
+
+
+def test_an_item_is_shown_and_verdicts_are_written_and_read_back(mine, tmp_path, capsys):
+    (tmp_path / "replies.txt").write_text("First [[1]]\n---\nNeither,\nreally\n")
+    command = ["protocol", "check", str(mine), "--reply", "[[2]]", "--replies", str(tmp_path / "replies.txt")]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "answer_1 shows first" in shown
+    assert "Be fair." in shown
+    assert "'[[1]]' is read as P(first wins) = 1" in shown
+    assert "'[[=]]' is read as a tie" in shown
+    assert "reply '[[2]]' is read as P(first wins) = 0" in shown
+    assert "reply 'Neither, really' is read as off_format" in shown
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (MINE.replace("{answer_2}", ""), "without the candidate shown second"),
+        (MINE.replace("{question}", "{rubric}"), "variable is 'rubric'"),
+        (MINE.replace("[[2]]", "[[1]]x"), "contains another"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(mine, capsys, changed, message):
+    mine.write_text(changed)
+    assert main(["protocol", "check", str(mine)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_probe_asks_with_it(mine, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = "probe position --judge simulated:position=1 --contexts 4 --attribute coherence -p protocol=mine.toml"
+    assert main(command.split()) == 0
+    assert "mine@" in capsys.readouterr().out
