@@ -1,4 +1,17 @@
 from .about import About as About
+from .base_judge import (
+    LIMITS as LIMITS,
+    PRICES as PRICES,
+    BaseJudge as BaseJudge,
+    Broad as Broad,
+    Closable as Closable,
+    Encoding as Encoding,
+    Expanding as Expanding,
+    Pack as Pack,
+    Packing as Packing,
+    Stoppable as Stoppable,
+    as_judge as as_judge,
+)
 from .declarations import Calibration as Calibration, Comparison as Comparison, Metric as Metric
 from .keys import (
     canonical_json as canonical_json,
@@ -22,24 +35,10 @@ from .nearest import (
     reading_text as reading_text,
 )
 from .protocols import (
-    LIMITS as LIMITS,
-    PRICES as PRICES,
-    Broad as Broad,
-    Closable as Closable,
-    Composed as Composed,
     Design as Design,
-    Encoding as Encoding,
-    Expanding as Expanding,
     Judge as Judge,
-    Packing as Packing,
-    Priced as Priced,
     Probe as Probe,
-    Retrying as Retrying,
-    Stoppable as Stoppable,
-    breadth_of as breadth_of,
-    goes_on as goes_on,
-    one_by_one as one_by_one,
-    packs_of as packs_of,
+    is_sequential as is_sequential,
     require_kinds as require_kinds,
 )
 from .requests import (

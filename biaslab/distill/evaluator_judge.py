@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
-from biaslab.core import Reply, Request, Score, require_kinds
+from biaslab.core import BaseJudge, Reply, Request, Score, require_kinds
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, JudgeError, ModelLoadError
 from biaslab.distill.aspects import MULTIPLE
@@ -19,7 +19,7 @@ AnyEvaluator = Evaluator | Evaluators | WeightedEvaluators
 
 
 @checked(eager=True)
-class EvaluatorJudge:
+class EvaluatorJudge(BaseJudge):
     """A judge of kind `biaslab.core.Score`.
 
     Parameters

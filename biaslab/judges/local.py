@@ -9,7 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Usage, as_prompt, one_by_one, require_kinds
+from biaslab.core import (
+    BaseJudge,
+    Choice,
+    Closable,
+    Completion,
+    Likelihood,
+    Pack,
+    Reply,
+    Request,
+    Usage,
+    as_prompt,
+    require_kinds,
+)
 from biaslab.core.checked import checked
 from biaslab.core.errors import JudgeError, OutOfMemoryError, PromptTooLongError
 from biaslab.core.output import html_table
@@ -24,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @checked(eager=True)
-class LocalJudge:
+class LocalJudge(BaseJudge):
     """A language model that runs here.
 
     Parameters
@@ -84,6 +96,7 @@ class LocalJudge:
     """
 
     kinds: frozenset[type] = frozenset({Choice, Completion, Likelihood})
+    encodes = True
 
     def __init__(
         self,
@@ -139,11 +152,7 @@ class LocalJudge:
             if not short:
                 self._encode(request)
 
-    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
-        """Answer every request once, as `packs` does, one by one."""
-        return one_by_one(self.packs(requests))
-
-    def packs(self, requests: Iterable[Request]) -> Iterator[list[tuple[Request, Reply]]]:
+    def packs(self, requests: Iterable[Request]) -> Closable[Pack]:
         """Answer what a forward pass or a batch completes, as soon as it is done; a window is held at a time."""
         for window in self._windows(requests):
             scored: dict[Request, list[Scored]] = {r: e for r, e in window.items() if not isinstance(r, Completion)}

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 
 import numpy as np
 
 from biaslab.core import (
     LIMITS,
     PRICES,
-    Closable,
-    Expanding,
+    BaseJudge,
     Judge,
     Likelihood,
-    Priced,
     Reply,
     Request,
-    Retrying,
-    breadth_of,
-    one_by_one,
-    packs_of,
+    as_judge,
     require_kinds,
 )
 from biaslab.core.checked import checked
@@ -33,7 +28,7 @@ Weights = Sequence[float] | Mapping[str, Sequence[float]]
 
 
 @checked(eager=True)
-class Panel:
+class Panel(BaseJudge):
     """Ask several judges the same, and give one reply: the mean of their distributions, the majority of their texts.
 
     With a store, the replies of each member are kept under the member's own id: a member that was asked alone is not
@@ -95,6 +90,11 @@ class Panel:
 
     def __init__(self, judges: Sequence[Judge], weights: Weights | None = None) -> None:
         self.members = _members(judges)
+        self.asks = tuple(map(as_judge, self.members))
+        self.breadth = max(each.breadth for each in self.asks)
+        prices = [each.prices for each in self.asks if each.prices is not None]
+        self.prices = _merged(PRICES, prices, max) if all(prices) else {}  # empty where one member's are not known
+        self.limits = _merged(LIMITS, [each.limits for each in self.asks], min)
         size = len(self.members)
         self._by_context: dict[str, tuple[float, ...]] = {}
         self._weights = (1 / size,) * size
@@ -117,11 +117,6 @@ class Panel:
         equal = np.ptp(self._weights) == 0
         return "" if equal else f"[{','.join(f'{weight:.6g}' for weight in self._weights)}]"
 
-    @property
-    def breadth(self) -> int:
-        """How many requests keep the broadest member busy: see `biaslab.core.Broad`."""
-        return max(map(breadth_of, self.members))
-
     def __repr__(self) -> str:
         return f"Panel({list(self.members)!r})"
 
@@ -129,24 +124,12 @@ class Panel:
         """Return the same panel with other members in their places, such as the same ones with a memory."""
         return Panel(members, self.weights)
 
-    @property
-    def prices(self) -> dict[str, float]:
-        """The highest price of any member by kind of token; empty where one that is paid for does not tell its own."""
-        known = [one.prices for one in map(_asked, self.members) if isinstance(one, Priced)]
-        return _merged(PRICES, known, max) if all(known) else {}
-
-    @property
-    def limits(self) -> dict[str, float]:
-        """The lowest limit of any member by kind."""
-        return _merged(LIMITS, [one.limits for one in map(_asked, self.members) if isinstance(one, Priced)], min)
-
     @contextmanager
     def watched(self, tell: Callable[[str], None]) -> Iterator[None]:
-        """Tell of every retry of a member."""
+        """Report every retry of a member."""
         with ExitStack() as stack:
-            for one in map(_asked, self.members):
-                if isinstance(one, Retrying):
-                    stack.enter_context(one.watched(tell))
+            for each in self.asks:
+                stack.enter_context(each.watched(tell))
             yield
 
     def check(self, requests: Iterable[Request]) -> None:
@@ -156,18 +139,13 @@ class Panel:
         for judge in self.members:
             judge.check(asked)
 
-    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
-        """Ask one member after the other; a request is answered when the last one has."""
-        return one_by_one(self.packs(requests))
-
-    def packs(self, requests: Iterable[Request]) -> Iterator[list[tuple[Request, Reply]]]:
-        """Answer as `ask` does, in the packs in which the last member answers."""
+    def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
+        """Ask one member after the other; replies come in the packs of the last one."""
         asked = list(dict.fromkeys(requests))
         said: dict[Request, list[Reply]] = {request: [] for request in asked}
-        for place, judge in enumerate(self.members, start=1):
-            answers = packs_of(judge, asked)
-            try:
-                for pack in answers:
+        for place, judge in enumerate(self.asks, start=1):
+            with closing(judge.packs(asked)) as packs:
+                for pack in packs:
                     for request, reply in pack:
                         said[request].append(reply)
                     if place == len(self.members):
@@ -175,9 +153,6 @@ class Panel:
                             (request, combine(request, said.pop(request), self._weights_of(request)))
                             for request, _ in pack
                         ]
-            finally:
-                if isinstance(answers, Closable):
-                    answers.close()
 
     def _weights_of(self, request: Request) -> tuple[float, ...]:
         name = None if request.about is None else request.about.context_id
@@ -192,13 +167,6 @@ def _members(judges: Sequence[Judge]) -> tuple[Judge, ...]:
     if twice:
         raise InputError("judges", twice, "different judges", "one that counts twice is a matter of weights")
     return tuple(judges)
-
-
-def _asked(judge: Judge) -> Judge:
-    """Return who is asked in the end, such as the judge that is sampled."""
-    while isinstance(judge, Expanding):
-        judge = judge.judge
-    return judge
 
 
 def _merged(

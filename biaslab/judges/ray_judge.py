@@ -10,7 +10,7 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from biaslab.core import Judge, Request, require_kinds
+from biaslab.core import BaseJudge, Judge, Request, require_kinds
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_extra, require_whole
 from biaslab.core.errors import InputError, JudgeError
@@ -29,7 +29,7 @@ _ELSEWHERE = ("api", "atlas", "recorded", "simulated")  # kinds of judges by nam
 
 
 @checked(eager=True)
-class RayJudge:
+class RayJudge(BaseJudge):
     """Ask replicas of a judge, each in a process of its own, on this machine or on a Ray cluster.
 
     The cluster is that of the environment variable ``RAY_ADDRESS``; where that is not set, one on this machine is
@@ -100,13 +100,7 @@ class RayJudge:
             self.close()
             raise
         self.id, self.kinds, self.prices, self.limits = told.id, told.kinds, told.prices, told.limits
-        if told.encodes:  # else a plan has to estimate
-            self.encode = self._encode
-
-    @property
-    def breadth(self) -> int:
-        """How many requests keep all replicas busy: see `biaslab.core.Broad`."""
-        return breadth_of_blocks(self.replicas)
+        self.encodes, self.breadth = told.encodes, breadth_of_blocks(replicas)
 
     def __repr__(self) -> str:
         return f"RayJudge({self.id!r}, replicas={self.replicas}, gpus={self.gpus:g})"
@@ -141,7 +135,7 @@ class RayJudge:
         self._actors, self._complete = [], False
         ray_cluster.leave(self)
 
-    def _encode(self, request: Request) -> list[tuple[int, ...]]:
+    def encode(self, request: Request) -> list[tuple[int, ...]]:
         """Return the token sequences that a request makes a replica read."""
         import ray
 

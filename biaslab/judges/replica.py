@@ -11,7 +11,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
-from biaslab.core import Closable, Composed, Encoding, Expanding, Judge, Priced, Reply, Request, Stoppable
+from biaslab.core import BaseJudge, Closable, Judge, Reply, Request, Stoppable, as_judge
 from biaslab.core.errors import BiaslabError, InputError, JudgeError
 from biaslab.core.schema import Dataset
 
@@ -24,7 +24,7 @@ class Description(NamedTuple):
 
     id: str
     kinds: frozenset[type]
-    prices: Mapping[str, float]
+    prices: Mapping[str, float] | None
     limits: Mapping[str, float]
     encodes: bool
 
@@ -76,23 +76,24 @@ class Replica:
             os.chdir(folder)
 
     @cached_property
-    def _judge(self) -> Judge:
+    def _judge(self) -> BaseJudge:
         from biaslab.judges import load_judge
 
         judge = load_judge(self._recipe, self._dataset) if isinstance(self._recipe, str) else self._recipe()
         if not isinstance(judge, Judge):
             raise InputError("judge", judge, "a function that returns a judge")
-        if isinstance(judge, Composed | Expanding):
+        adapted = as_judge(judge)
+        if adapted.asks:
             words = "a judge that asks no other one; those stand around it, so that each is stored under its own id"
             remedy = "write bl.Panel([bl.RayJudge(…), …]) or bl.Sampled(bl.RayJudge(…), k)"
             raise InputError("judge", judge.id, words, remedy)
-        return judge
+        return adapted
 
     def describe(self) -> Description:
         """Return what the judge says of itself; errors of making it are raised here."""
         judge = self._judge
-        prices, limits = (judge.prices, judge.limits) if isinstance(judge, Priced) else ({}, {})
-        return Description(judge.id, judge.kinds, dict(prices), dict(limits), isinstance(judge, Encoding))
+        prices = None if judge.prices is None else dict(judge.prices)
+        return Description(judge.id, judge.kinds, prices, dict(judge.limits), judge.encodes)
 
     def check(self, requests: Sequence[Request]) -> None:
         """Raise a `JudgeError` if the judge cannot answer one of the requests."""
@@ -100,8 +101,7 @@ class Replica:
 
     def encode(self, request: Request) -> list[tuple[int, ...]]:
         """Return the token sequences of a request."""
-        judge = self._judge
-        return judge.encode(request) if isinstance(judge, Encoding) else []
+        return self._judge.encode(request)
 
     def stop(self, run: str) -> None:
         """End the blocks of a run with what is answered; called while another thread answers."""

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, closing
 
 from biaslab.core import (
     DECLINED,
+    BaseJudge,
     Choice,
-    Closable,
     Completion,
     Judge,
     Reply,
     Request,
     Usage,
-    breadth_of,
-    one_by_one,
-    packs_of,
+    as_judge,
     require_kinds,
 )
 from biaslab.core.checked import checked
@@ -28,7 +28,7 @@ _CHARACTERS, _SPARE = 3, 12  # of a token at least; tokens for "My answer is" an
 
 
 @checked(eager=True)
-class Sampled:
+class Sampled(BaseJudge):
     """Answer `Choice` requests by sampling text k times: the share of each label is its probability.
 
     Parameters
@@ -83,18 +83,19 @@ class Sampled:
         if Completion not in judge.kinds:
             raise InputError("judge", judge.id, "a judge that answers Completion requests")
         self.judge, self.k, self.temperature, self.max_tokens, self.seed = judge, k, temperature, max_tokens, seed
+        writer = as_judge(judge)
+        self.asks, self.breadth, self.prices, self.limits = (writer,), writer.breadth // k, writer.prices, writer.limits
         length = "" if max_tokens is None else f",max_tokens={max_tokens}"
         moved = f",seed={seed}" if seed else ""
         self.id = f"sampled:k={k},temperature={temperature:g}{length}{moved}:{judge.id}"
         self.kinds = frozenset({*judge.kinds, Choice})
 
-    @property
-    def breadth(self) -> int:
-        """How many requests keep the judge busy: see `biaslab.core.Broad`."""
-        return breadth_of(self.judge) // self.k
-
     def __repr__(self) -> str:
         return f"Sampled({self.judge!r}, k={self.k})"
+
+    def watched(self, tell: Callable[[str], None]) -> AbstractContextManager[None]:
+        """Report every retry of the judge."""
+        return self.asks[0].watched(tell)
 
     def check(self, requests: Iterable[Request]) -> None:
         """Raise a `JudgeError` if the judge cannot answer what would be asked."""
@@ -106,40 +107,31 @@ class Sampled:
                 error.request = request  # what was asked here, not its sample
                 raise
 
-    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
-        """Answer every request once, a `Choice` when its last sample came."""
-        return one_by_one(self.packs(requests))
-
-    def packs(self, requests: Iterable[Request]) -> Iterator[list[tuple[Request, Reply]]]:
-        """Answer as `ask` does, in one pack what samples complete that arrive together."""
-        of: dict[Request, list[Request]] = {}  # a sample of two requests that differ in their labels alone serves both
-        open_samples: dict[Request, int] = {}
-        given: dict[Request, list[Reply]] = {}
+    def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
+        """Answer every request once, a `Choice` with its last sample; what completes together is one pack."""
+        asked_for: dict[Request, list[Request]] = {}  # requests that differ in their labels alone share samples
         for request in dict.fromkeys(requests):
-            samples = self.expand(request)
-            open_samples[request], given[request] = len(samples), []
-            for sample in samples:
-                of.setdefault(sample, []).append(request)
-        answers = packs_of(self.judge, list(of))
+            for sample in self.expand(request):
+                asked_for.setdefault(sample, []).append(request)
+        samples = Counter(request for several in asked_for.values() for request in several)
+        replies: dict[Request, list[Reply]] = {request: [] for request in samples}
         try:
-            for pack in answers:
-                done = []
-                for sample, reply in pack:
-                    for request in of[sample]:
-                        given[request].append(reply)
-                        if len(given[request]) == open_samples[request]:
-                            replies = given.pop(request)
-                            done.append(
-                                (request, count(request, replies) if isinstance(request, Choice) else replies[0])
-                            )
-                if done:
-                    yield done
+            with closing(self.asks[0].packs(list(asked_for))) as packs:
+                for pack in packs:
+                    complete = []
+                    for sample, reply in pack:
+                        for request in asked_for[sample]:
+                            replies[request].append(reply)
+                            if len(replies[request]) == samples[request]:
+                                complete.append((request, self._reply(request, replies.pop(request))))
+                    if complete:
+                        yield complete
         except JudgeError as error:
-            error.request = next(iter(of.get(error.request, ())), error.request) if error.request else None
+            error.request = next(iter(asked_for.get(error.request, ())), error.request) if error.request else None
             raise
-        finally:
-            if isinstance(answers, Closable):
-                answers.close()
+
+    def _reply(self, request: Request, replies: Sequence[Reply]) -> Reply:
+        return count(request, replies) if isinstance(request, Choice) else replies[0]
 
     def expand(self, request: Request) -> list[Request]:
         """Return what the judge of text is asked for a request."""

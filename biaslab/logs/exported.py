@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from biaslab.core import KINDS, Reply, Request, request_fields, require_kinds
+from biaslab.core import KINDS, BaseJudge, Reply, Request, request_fields, require_kinds
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.logs.readers.documents import documents, read_rows
 from biaslab.logs.readers.rows import Log
@@ -18,7 +18,7 @@ from biaslab.logs.readers.store_export import FIELDS
 _KINDS: dict[str, type] = {kind.kind: kind for kind in KINDS}
 
 
-class ExportedJudge:
+class ExportedJudge(BaseJudge):
     """Answer requests from an export of a store; a request is answered if it is the same in every field.
 
     Parameters

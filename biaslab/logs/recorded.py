@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Choice, Completion, Reply, Request, require_kinds
+from biaslab.core import BaseJudge, Choice, Completion, Reply, Request, require_kinds
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, JudgeError, TrialsError
 from biaslab.core.scales import Scale, scale_named
@@ -40,7 +40,7 @@ class Said(NamedTuple):
 
 
 @checked(eager=True)
-class RecordedJudge:
+class RecordedJudge(BaseJudge):
     """Answer requests from a log.
 
     Parameters

@@ -21,7 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
-from biaslab.core import Composed, Judge, Reply, Request, Usage, request_json, request_key
+from biaslab.core import Judge, Reply, Request, Usage, as_judge, request_json, request_key
 from biaslab.core.checked import checked
 from biaslab.core.errors import CorruptStoreError, InputError, StoreError
 from biaslab.core.many import uncollected
@@ -107,9 +107,10 @@ class Store:
         keys = [request_key(request, judge_id) for request in different]
         found = self.known(keys)
         left = [request for request, key in zip(different, keys, strict=True) if key not in found]
-        if not left or not isinstance(judge, Composed):
+        members = as_judge(judge).members
+        if not left or not members:
             return left
-        wanted = {request for member in judge.members for request in self.missing(member, left)}
+        wanted = {request for member in members for request in self.missing(member, left)}
         return [request for request in left if request in wanted]
 
     def get(self, keys: Iterable[str]) -> dict[str, Reply]:

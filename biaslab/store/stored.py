@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from biaslab.core import Closable, Composed, Judge, Reply, Request, Stoppable, one_by_one, packs_of, request_key
+from biaslab.core import BaseJudge, Closable, Judge, Pack, Reply, Request, Stoppable, as_judge, request_key
 from biaslab.core.errors import InputError, JudgeError, StoreError
 from biaslab.core.many import uncollected
 from biaslab.store.reserve import Reserve
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CHUNK = 2000  # requests looked up at once
 
 
-class StoredJudge:
+class StoredJudge(BaseJudge):
     """A judge whose replies are kept; made by `biaslab.store.Store.wrap`.
 
     Parameters
@@ -27,8 +27,8 @@ class StoredJudge:
     store : Store
         Where replies are looked up and kept.
     judge : Judge
-        Who is asked for the others. Members of a panel (`biaslab.core.Composed`) are asked only for what the store does
-        not know of them, and their replies are kept under their own ids.
+        Who is asked for the others. Members of a panel are asked only for what the store does not know of them, and
+        their replies are kept under their own ids.
 
     Attributes
     ----------
@@ -46,11 +46,13 @@ class StoredJudge:
             judge.id.encode()
         except UnicodeEncodeError as error:
             raise InputError("judge.id", judge.id, "text without lone surrogates") from error
-        self.store, self.judge = store, judge
+        self.store, self.judge = store, as_judge(judge)
+        self.id, self.kinds = judge.id, judge.kinds  # the judge's own: replies are found under its id
         self.tally = Tally()
         self._tallies: tuple[Tally, ...] = (self.tally, PROCESS)
-        if isinstance(judge, Composed):
-            self.judge = judge.of_members([StoredJudge(store, member) for member in judge.members])
+        if self.judge.members:
+            members = [StoredJudge(store, member) for member in self.judge.members]
+            self.judge = as_judge(self.judge.of_members(members))
             self._tallies = (self.tally,)  # what the members were asked is counted there
 
     @property
@@ -62,16 +64,6 @@ class StoredJudge:
     def asked(self) -> int:
         """Replies that the judge gave so far."""
         return self.tally.asked
-
-    @property
-    def id(self) -> str:
-        """The judge's id, under which its replies are found."""
-        return self.judge.id
-
-    @property
-    def kinds(self) -> frozenset[type]:
-        """The kinds of requests that the judge answers."""
-        return self.judge.kinds
 
     def check(self, requests: Iterable[Request]) -> None:
         """Let the judge check the requests that are not stored; if all are, the judge is left alone.
@@ -89,17 +81,7 @@ class StoredJudge:
         if missing:
             self.judge.check(missing)
 
-    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
-        """Answer every request as often as it is given, stored ones first: what `packs` yields, one by one.
-
-        Raises
-        ------
-        JudgeError, StoreError
-            As `packs` does.
-        """
-        return one_by_one(self.packs(requests))
-
-    def packs(self, requests: Iterable[Request]) -> Iterator[list[tuple[Request, Reply]]]:
+    def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
         """Answer every request as often as it is given, stored ones first, replies that arrive together in one pack.
 
         Equal requests are asked once. Every reply is on the disk before it is yielded and before the judge is
@@ -127,7 +109,7 @@ class StoredJudge:
         if not waiting:
             return
         known = self._known_of_members([copies[0] for copies in waiting.values()])
-        answers = packs_of(self.judge, [copies[0] for copies in waiting.values()])
+        answers = self.judge.packs([copies[0] for copies in waiting.values()])
         reserve = Reserve(self.store.path)
         try:
             if isinstance(answers, Stoppable):  # several replies may be on their way, and paid for
@@ -141,9 +123,7 @@ class StoredJudge:
             left = next(iter(waiting.values()))[0]
             raise JudgeError(f"the judge {self.judge.id!r} ended with {len(waiting):,} requests unanswered", left)
 
-    def _kept(
-        self, pack: Sequence[tuple[Request, Reply]], waiting: dict[str, list[Request]], known: set[str]
-    ) -> list[tuple[Request, Reply]]:
+    def _kept(self, pack: Pack, waiting: dict[str, list[Request]], known: set[str]) -> list[tuple[Request, Reply]]:
         """Keep a pack, and return each reply as often as its request was given."""
         judge_id = self.judge.id
         fresh: dict[str, tuple[Request, Reply]] = {}
@@ -168,7 +148,7 @@ class StoredJudge:
             raise JudgeError(f"the judge {judge_id!r} answered twice, or what it was not asked", stranger)
         return found
 
-    def _let_go(self, answers: Iterator[Sequence[tuple[Request, Reply]]], waiting: Mapping[str, object]) -> None:
+    def _let_go(self, answers: Closable[Pack], waiting: Mapping[str, object]) -> None:
         """Keep what a judge still hands on when it is stopped, and let it go; nothing is raised."""
         try:
             for request, reply in answers.stop() if isinstance(answers, Stoppable) else ():
@@ -178,14 +158,13 @@ class StoredJudge:
         except StoreError:
             pass  # the first error says it
         finally:
-            if isinstance(answers, Closable):  # a generator lets go of what it holds
-                answers.close()
+            answers.close()
 
     def _count(self, replies: Sequence[Reply], asked: bool) -> None:
         for tally in self._tallies:
             tally.count(replies, asked)
 
-    def _keep(self, pack: Sequence[tuple[Request, Reply]], judge_id: str) -> list[Reply]:
+    def _keep(self, pack: Pack, judge_id: str) -> list[Reply]:
         """Keep a pack in one step; where one of its replies is no reply, those before it."""
         if len(pack) > 1:
             with contextlib.suppress(InputError):  # then nothing is stored, and the one that is to blame gets named
@@ -200,7 +179,7 @@ class StoredJudge:
 
     def _known_of_members(self, requests: Sequence[Request]) -> set[str]:
         """Return the keys of requests that every member of a panel has answered: its reply costs nothing."""
-        if not isinstance(self.judge, Composed):
+        if not self.judge.members:
             return set()
         missing = {request for member in self.judge.members for request in self.store.missing(member, requests)}
         return {request_key(request, self.judge.id) for request in requests if request not in missing}

@@ -6,7 +6,7 @@ from collections import Counter
 from os import PathLike
 from typing import TYPE_CHECKING, overload
 
-from biaslab.core import Design, Judge
+from biaslab.core import Design, Judge, as_judge
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_study
 from biaslab.core.errors import ModelChangedWarning, NearestDesignWarning, warn
@@ -144,16 +144,17 @@ def collect(
     480
     """
     require_study(probe, judge, dataset)
+    asked = as_judge(judge)
     next(iter(probe.design(dataset)), None)  # says what is wrong with it before there is a store
     kept = store if store is None or isinstance(store, Store) else Store(store)
     try:
         with (
             progress_bar(desc=probe.name, unit="reply", total=0, disable=not progress) as bar,
-            postfix_of(judge, bar) as postfix,
+            postfix_of(asked, bar) as postfix,
         ):
             tells = progress if announce is None else announce
-            limits = budget if budget is not None else budget_of(judge)
-            walk = Walk(judge, dataset, kept, limits, bar, postfix, tells, out)
+            limits = budget if budget is not None else budget_of(asked)
+            walk = Walk(asked, dataset, kept, limits, bar, postfix, tells, out)
             if kept is not None:
                 walk.attrs["store"] = str(kept.path.resolve())
             trials = Asked(walk, collect).trials(probe) if nearest else walk.trials(probe)

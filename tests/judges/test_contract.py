@@ -25,14 +25,14 @@ OTHERS = {Choice: QUESTIONS[0], Completion: TEXTS[0], Likelihood: Likelihood("a 
 
 
 def judge_classes():
-    """Name every public class of the package with methods `ask` and `check`, protocols aside."""
+    """Name every public class of the package that derives from `BaseJudge`, or has methods `ask` and `check`."""
     sources = (path.read_text(encoding="utf-8") for path in sorted(Path(bl.__file__).parent.rglob("*.py")))
-    for source in (each for each in sources if "def ask(" in each and "def check(" in each):
+    for source in (each for each in sources if "def check(" in each):
         for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name != "BaseJudge":
                 methods = {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)}
-                protocol = any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
-                if {"ask", "check"} <= methods and not protocol:
+                bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
+                if ("BaseJudge" in bases or {"ask", "check"} <= methods) and "Protocol" not in bases:
                     yield node.name
 
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 import biaslab as bl
-from biaslab.core import Completion, Encoding
+from biaslab.core import Completion
 from biaslab.core.errors import InputError, PromptTooLongError
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="replicas need Ray: pip install 'biaslab[ray]'")
@@ -127,7 +127,7 @@ class TestReplicas:
         part, whole, path, local = graded.head(1), graded.head(2), tmp_path / "replies.sqlite", bl.LocalJudge()
         with closing(bl.load_judge("ray:2:smollm2-135m")) as judge:
             assert judge.id == local.id
-            assert isinstance(judge, Encoding)
+            assert judge.encodes
             assert judge.encode(planned(part)[0]) == local.encode(planned(part)[0])
             with pytest.raises(PromptTooLongError) as caught:
                 judge.check([*planned(part), Completion("word " * 9000), Completion("word " * 9001)])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import biaslab as bl
-from biaslab.core import Choice, Completion, Likelihood, Reply, Usage, breadth_of
+from biaslab.core import Choice, Completion, Likelihood, Reply, Usage, as_judge
 from biaslab.core.errors import InputError, UnsupportedRequestError
 from biaslab.judges.sampled import Sampled
 from biaslab.prompts.parsing import parse_choice
@@ -46,8 +46,8 @@ def test_it_is_as_broad_as_what_it_samples(graded):
         breadth = 100
 
     wide = Wide(graded)
-    assert (breadth_of(Sampled(wide, k=5)), breadth_of(bl.SimulatedJudge(graded))) == (20, 0)
-    assert breadth_of(bl.Panel([wide, bl.SimulatedJudge(graded, position=1.0)])) == 100
+    assert (Sampled(wide, k=5).breadth, bl.SimulatedJudge(graded).breadth, as_judge(wide).breadth) == (20, 0, 100)
+    assert bl.Panel([wide, bl.SimulatedJudge(graded, position=1.0)]).breadth == 100
 
 
 def test_declined_samples_count_for_no_label():

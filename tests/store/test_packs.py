@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from biaslab.core import Completion, Packing, Reply, Request, Usage, packs_of, request_key
+from biaslab.core import Completion, Reply, Request, Usage, as_judge, request_key
 from biaslab.core.errors import JudgeError, StoreError
 from biaslab.judges.panel_of_judges import Panel
 from biaslab.judges.sampled import Sampled
@@ -72,7 +72,6 @@ def test_a_pack_is_one_step_and_on_the_disk_before_it_is_handed_on(tmp_path: Pat
     path, requests = tmp_path / "store", make_requests(35)
     with Store(path) as store:
         judge = store.wrap(Packed())
-        assert isinstance(judge, Packing)
         for number, (request, reply) in enumerate(judge.ask(requests)):
             assert stored(path) >= min(10 * (number // 10 + 1), 35)
             assert reply == reply_to(request)
@@ -168,8 +167,8 @@ def test_other_judges_give_packs_of_one() -> None:
                 self.stopped = True
 
     judge = Plain()
-    packs = packs_of(judge, make_requests(3))
+    packs = as_judge(judge).packs(make_requests(3))
     assert len(next(packs)) == 1
-    packs.close()  # type: ignore[attr-defined]
+    packs.close()
     assert judge.stopped
-    assert [len(pack) for pack in packs_of(judge, make_requests(3))] == [1, 1, 1]
+    assert [len(pack) for pack in as_judge(judge).packs(make_requests(3))] == [1, 1, 1]

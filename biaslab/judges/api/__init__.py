@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from biaslab.core import (
     LIMITS,
     PRICES,
+    BaseJudge,
     Choice,
     Completion,
     Likelihood,
@@ -46,7 +47,7 @@ __all__ = ["PREFILLS", "Answers", "ApiJudge", "Patience"]
 
 
 @checked(eager=True)
-class ApiJudge:
+class ApiJudge(BaseJudge):
     """A language model behind a server: OpenAI, vLLM, llama.cpp, Ollama, ``transformers serve`` and the like.
 
     Parameters
@@ -230,7 +231,7 @@ class ApiJudge:
         return Bursts(self.ask(requests))
 
     @contextlib.contextmanager
-    def watched(self, tell: Callable[[str], object]) -> Iterator[None]:
+    def watched(self, tell: Callable[[str], None]) -> Iterator[None]:
         """Tell of every retry, in a few words, until the context is left; the words come from another thread."""
         before, self._tell = self._tell, tell
         try:

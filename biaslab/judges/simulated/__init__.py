@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Trial, as_prompt, require_kinds
+from biaslab.core import BaseJudge, Choice, Completion, Likelihood, Reply, Request, Trial, as_prompt, require_kinds
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.output import html_table
@@ -34,7 +34,7 @@ __all__ = ["GARBAGE", "REFUSAL", "Planted", "SimulatedJudge"]
 
 @checked(eager=True)
 @dataclass(frozen=True)
-class SimulatedJudge(Planted):
+class SimulatedJudge(Planted, BaseJudge):
     """A judge that knows the human scores of a data set and distorts them as it is told.
 
     A candidate with human score s has the utility ``u = quality × (s − m) + familiarity × (log perplexity − mean) +
@@ -83,7 +83,7 @@ class SimulatedJudge(Planted):
             raise InputError("own_system", self.own_system, f"a system of the data set, to prefer: {allowed}")
 
     @cached_property
-    def id(self) -> str:
+    def id(self) -> str:  # type: ignore[override]
         """Data set, every planted value that is not neutral, and a digest of the texts and scores that are known."""
         listed = ",".join(filter(None, (self.listed, f"data={self.known.digest}")))
         return f"simulated:{self.dataset.name}:{listed}"
@@ -107,7 +107,7 @@ class SimulatedJudge(Planted):
             asked = as_prompt(request)
             yield request, answer(self, asked, None if isinstance(asked, Likelihood) else self.questions.of(asked))
 
-    def packs(self, requests: Iterable[Request]) -> Iterator[list[tuple[Request, Reply]]]:
+    def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
         """Answer every request in order, several at a time: a store keeps them in one step."""
         answers = self.ask(requests)
         while pack := list(islice(answers, _PACK)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
-from biaslab.core import Closable, Design, Judge, Reply, Request, Trial, goes_on, packs_of, request_key
+from biaslab.core import BaseJudge, Design, Reply, Request, Trial, is_sequential, request_key
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.store import Store
 from biaslab.store.trials import TrialsFile
@@ -42,7 +42,7 @@ class Walk:
 
     Parameters
     ----------
-    judge : Judge
+    judge : BaseJudge
         Who is asked.
     dataset : Dataset
         What is judged.
@@ -60,7 +60,7 @@ class Walk:
         What is told of the trials; ``asked`` and ``stored`` are added.
     """
 
-    judge: Judge
+    judge: BaseJudge
     dataset: Dataset
     kept: Store | None
     budget: Budget | None
@@ -80,7 +80,7 @@ class Walk:
         self.bar.reset(total=0)
         self._requests = 0
         study = {"probe": probe.name, "judge": self.judge.id, "dataset": self.dataset.name}
-        more, plan = goes_on(probe), partial(probe.design, self.dataset)
+        more, plan = is_sequential(probe), partial(probe.design, self.dataset)
         found = self._surveyed(probe, plan, begins=True)
         if not found.trials:
             raise InputError("probe", probe, "a design of at least one judgement", "give more contexts or candidates")
@@ -141,7 +141,7 @@ class Walk:
             self.spent.require(charge, asks, begins)
         if forecast is not None and forecast.requests:
             stored = found.requests - forecast.requests
-            planned = forecast.announcement(stored, self.budget, goes_on(probe))
+            planned = forecast.announcement(stored, self.budget, is_sequential(probe))
             self.bar.write(f"{probe.name}: {planned}")
         return found
 
@@ -177,8 +177,7 @@ class Walk:
 
     def _ask(self, requests: list[Request], replies: dict[Request, Reply]) -> None:
         """Ask some requests and add the replies."""
-        packs = packs_of(self.source, requests)
-        with closing(packs) if isinstance(packs, Closable) else nullcontext():
+        with closing(self.source.packs(requests)) as packs:
             for pack in packs:
                 replies.update(pack)
                 arrived = [reply for _, reply in pack]

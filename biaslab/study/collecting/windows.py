@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import Judge, Trial, breadth_of
+from biaslab.core import Judge, Trial, as_judge
 from biaslab.core.many import uncollected
 
 #: Trials of a window at least, unless the design ends; it goes on to the end of a context.
@@ -16,7 +16,7 @@ SIZE = 5_000
 
 def window_size(judge: Judge) -> int:
     """Return how many trials a window has at least: as many as keep a judge busy, be it many replicas."""
-    return max(SIZE, breadth_of(judge))
+    return max(SIZE, as_judge(judge).breadth)
 
 
 def windows(trials: Iterable[Trial], size: int) -> Iterator[list[Trial]]:

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from biaslab.core import Composed, Design, Expanding, Judge, Request, Usage, goes_on
+from biaslab.core import BaseJudge, Design, Judge, Request, Usage, as_judge, is_sequential
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.core.output import count
 from biaslab.store import Store
@@ -102,7 +102,7 @@ class Forecast:
     """Counts what a judge is going to be asked, of requests that come in parts: see `foresee`."""
 
     def __init__(self, judge: Judge) -> None:
-        self._judge, self._tokens = judge, TokenCounter(judge, _SAMPLE)
+        self._judge, self._tokens = as_judge(judge), TokenCounter(judge, _SAMPLE)
         self.requests = self._asked = 0
         self._written = 0.0
 
@@ -125,11 +125,10 @@ class Forecast:
         return Announcement(*counts, self._tokens.method, price, seconds, more)
 
 
-def _times(judge: Judge, requests: Sequence[Request]) -> int:
-    """Return how many requests are asked for some, by a panel and by who samples."""
-    if isinstance(judge, Composed):
-        return sum(_times(member, requests) for member in judge.members)
-    return sum(len(judge.expand(each)) for each in requests) if isinstance(judge, Expanding) else len(requests)
+def _times(judge: BaseJudge, requests: Sequence[Request]) -> int:
+    """Return how many requests are sent for some, by a panel or by a judge that samples."""
+    expanded = [each for request in requests for each in judge.expand(request)]
+    return sum(_times(each, expanded) for each in judge.asks) if judge.asks else len(requests)
 
 
 def foresee_all(
@@ -160,7 +159,7 @@ def foresee_all(
             requests = [trial.request for trial in design.design(dataset)]
             judge.check(requests)
             planned |= dict.fromkeys(requests)
-            more |= goes_on(design)
+            more |= is_sequential(design)
     kept = Store(store, create=False) if Path(store).exists() else None
     missing = unanswered(judge, list(planned), kept)
     if kept is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from biaslab.core import Expanding, Judge, Priced
+from biaslab.core import Judge, as_judge
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.study.spending.cost import check_prices
@@ -80,7 +80,7 @@ class Budget:
 
 
 def budget_of(judge: Judge) -> Budget | None:
-    """Return what a run with a judge may spend, as the judge says it (`biaslab.core.Priced`); None where it does not.
+    """Return what a run with a judge may spend, by its own prices and limits; None where it has none.
 
     Examples
     --------
@@ -89,9 +89,6 @@ def budget_of(judge: Judge) -> Budget | None:
     >>> budget_of(bl.Sampled(judge, 5)).requests
     500
     """
-    while isinstance(judge, Expanding):
-        judge = judge.judge
-    if not isinstance(judge, Priced) or not (judge.prices or judge.limits):
-        return None
-    limits: dict[str, Any] = dict(judge.limits)
-    return Budget(**limits, prices=judge.prices or None)
+    asked = as_judge(judge)
+    limits: dict[str, Any] = dict(asked.limits)
+    return Budget(**limits, prices=asked.prices or None) if asked.prices or limits else None

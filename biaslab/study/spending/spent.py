@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from biaslab.core import Expanding, Judge, Reply, Retrying, Usage
+from biaslab.core import BaseJudge, Reply, Usage
 from biaslab.core.errors import BudgetExceededError
 from biaslab.store.stored import StoredJudge
 from biaslab.study.spending.affordable import Charge
@@ -25,11 +25,11 @@ class Spent:
     ----------
     budget : Budget
         Of the run.
-    source : Judge
+    source : BaseJudge
         Who is asked, with the store around it if there is one.
     """
 
-    def __init__(self, budget: Budget, source: Judge) -> None:
+    def __init__(self, budget: Budget, source: BaseJudge) -> None:
         self.budget, self.source, self.started = budget, source, time.monotonic()
         self.requests, self.usage = 0, Usage()
 
@@ -95,10 +95,8 @@ class Postfix:
 
 
 @contextmanager
-def postfix_of(judge: Judge, bar: tqdm[Any]) -> Iterator[Postfix]:
-    """Yield what stands behind a bar, to which a judge that asks again (`biaslab.core.Retrying`) writes."""
-    found = Postfix(bar)
-    while isinstance(judge, Expanding) and not isinstance(judge, Retrying):
-        judge = judge.judge
-    with judge.watched(found.retried) if isinstance(judge, Retrying) else nullcontext():
-        yield found
+def postfix_of(judge: BaseJudge, bar: tqdm[Any]) -> Iterator[Postfix]:
+    """Yield the text behind a progress bar, to which the judge adds its retries."""
+    postfix = Postfix(bar)
+    with judge.watched(postfix.retried):
+        yield postfix

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import Choice, Completion, Composed, Encoding, Expanding, Judge, Likelihood, Request, Score
+from biaslab.core import Choice, Completion, Judge, Likelihood, Request, Score, as_judge
 
 #: Characters of one token, where a judge cannot count: the usual rule of thumb for English text.
 CHARACTERS = 4
@@ -39,12 +39,11 @@ class TokenCount(NamedTuple):
 
 
 def count_tokens(judge: Judge, requests: Sequence[Request], most: int = COUNTED) -> TokenCount:
-    """Count the tokens of requests: by the judge, if it is `biaslab.core.Encoding`, else from characters.
+    """Count the tokens of requests: by the judge's tokenizer where it has one, else from characters.
 
-    Such a judge counts some requests; the others are scaled by their characters. All labels of a `Choice`
-    share one prompt, which counts once, as it does in `biaslab.core.Usage`. Of a judge that is
-    `biaslab.core.Expanding`, as `Sampled` is, what it asks the other one is counted, and of a panel what all members
-    are asked.
+    A tokenizer counts some requests; the others are scaled by their characters. All labels of a `Choice`
+    share one prompt, which counts once, as it does in `biaslab.core.Usage`. Of a judge that asks others, such as
+    `Sampled` or a panel, everything that it asks them is counted.
 
     Parameters
     ----------
@@ -87,12 +86,8 @@ class TokenCounter:
     """
 
     def __init__(self, judge: Judge, most: int = COUNTED) -> None:
-        self._judge, self._most = judge, most
-        self._inner: list[TokenCounter] = []
-        if isinstance(judge, Composed):
-            self._inner = [TokenCounter(member, most) for member in judge.members]
-        elif isinstance(judge, Expanding):
-            self._inner = [TokenCounter(judge.judge, most)]
+        self._judge, self._most = as_judge(judge), most
+        self._inner = [TokenCounter(each, most) for each in self._judge.asks]
         self.read = 0.0
         self._requests = 0
         self._sequences: list[NDArray[Any]] = []  # of those that were counted
@@ -101,13 +96,7 @@ class TokenCounter:
 
     def add(self, requests: Sequence[Request]) -> tuple[Floats, Floats]:
         """Count some more; return what each is read and written at most, shape (requests,)."""
-        if isinstance(self._judge, Composed):
-            parts = [inner.add(requests) for inner in self._inner]
-            read, written = (np.sum([part[side] for part in parts], axis=0) for side in (0, 1))
-        elif isinstance(self._judge, Expanding):
-            read, written = self._expanded(self._judge, requests)
-        else:
-            read, written = self._plain(requests)
+        read, written = self._of_others(requests) if self._inner else self._plain(requests)
         self._requests += len(requests)
         self.read += float(read.sum())
         return read, written
@@ -124,29 +113,28 @@ class TokenCounter:
         """How tokens were counted, in words."""
         if self._inner:
             return " and ".join(dict.fromkeys(inner.method for inner in self._inner))
-        if not isinstance(self._judge, Encoding):
+        if not self._judge.encodes:
             return f"estimated at {CHARACTERS} characters a token"
         some = f" for {self._counted:,} of {self._requests:,} requests, the others by their length"
         return "counted by the judge's tokenizer" + some * (self._requests > self._counted)
 
     @property
     def _scale(self) -> int:
-        return 1 if isinstance(self._judge, Encoding) else CHARACTERS
+        return 1 if self._judge.encodes else CHARACTERS
 
-    def _expanded(self, judge: Expanding, requests: Sequence[Request]) -> tuple[Floats, Floats]:
-        """Count what another judge is asked, request by request."""
-        asked = [judge.expand(request) for request in requests]
-        read, written = self._inner[0].add([request for several in asked for request in several])
+    def _of_others(self, requests: Sequence[Request]) -> tuple[Floats, Floats]:
+        """Count what other judges are asked, request by request."""
+        asked = [self._judge.expand(request) for request in requests]
+        parts = [inner.add([request for several in asked for request in several]) for inner in self._inner]
+        read, written = (np.sum([part[side] for part in parts], axis=0) for side in (0, 1))
         starts = np.cumsum([0, *map(len, asked)])[: len(asked)]
-        if not len(starts):
-            return read, written
-        return np.add.reduceat(read, starts), np.add.reduceat(written, starts)
+        return (np.add.reduceat(read, starts), np.add.reduceat(written, starts)) if len(starts) else (read, written)
 
     def _plain(self, requests: Sequence[Request]) -> tuple[Floats, Floats]:
         characters = np.array([float(len(_text(request))) for request in requests])
         written = np.array([_written(request) for request in requests], float)
         few = requests[: max(self._most - self._counted, 0)]
-        if isinstance(self._judge, Encoding):
+        if self._judge.encodes:
             encoded = [[np.array(sequence) for sequence in self._judge.encode(request)] for request in few]
             read = np.array([float(max(map(len, sequences))) for sequences in encoded])
             self._sequences += [sequence for sequences in encoded for sequence in sequences]
