@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from expected_scores import expected_scores
 from scipy import stats
 
 import biaslab as bl
@@ -234,8 +235,8 @@ def test_expected_scores_are_for_scores(graded, rate):
     judge = bl.SimulatedJudge(graded)
     asked = rate(NAMES[:2])
     with pytest.raises(JudgeError, match="does not ask for relevance"):
-        judge.expected_scores([Trial(asked.text(), "news-1", "relevance", "c2")])
+        expected_scores(judge, [Trial(asked.text(), "news-1", "relevance", "c2")])
     with pytest.raises(JudgeError, match="labels are for coherence"):
-        judge.expected_scores([Trial(asked.choice(), "news-1", "fluency", "c2")])
+        expected_scores(judge, [Trial(asked.choice(), "news-1", "fluency", "c2")])
     with pytest.raises(JudgeError, match="only requests for a score"):
-        judge.expected_scores([bl.Likelihood("text")])
+        expected_scores(judge, [bl.Likelihood("text")])

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from expected_scores import expected_distributions, expected_scores
 from scipy import integrate, stats
 
 import biaslab as bl
@@ -14,7 +15,7 @@ from biaslab import prompts
 from biaslab.core import Choice, Completion, Trial
 from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.core.scales import find_scale
-from biaslab.judges.simulated.quadrature import normal_rule
+from biaslab.judges.simulated.pair_truth import normal_rule
 from biaslab.measures.ranking import pairs
 from biaslab.measures.scoring.pointwise import about_scores, items
 from biaslab.probes import position
@@ -173,7 +174,7 @@ def test_labels_are_as_often_as_expected(graded, name, temperature):
         trial = Trial(Completion(prompt, temperature, about=about), "news-1", "relevance", "c2")
     draws = np.array([_shares(bl.SimulatedJudge(graded, seed=seed, **planted), trial, scale) for seed in range(600)])
     judge = bl.SimulatedJudge(graded, **planted)
-    [expected], [mean] = judge.expected_distributions([trial]), judge.expected_scores([trial])
+    [expected], [mean] = expected_distributions(judge, [trial]), expected_scores(judge, [trial])
     assert expected.sum() == pytest.approx(1)
     assert mean == pytest.approx(expected @ np.array(scale.values))
     if temperature is None:
@@ -214,12 +215,12 @@ def test_mean_shifts_follow_from_expected_scores(graded):
         for shown, reasons in ((item, "after"), (item, "before"), (replace(item, context=""), "after"))
     ]
     given = {item.text: 3.4, "another": 2.6}
-    after, before, without = judge.expected_scores(asked)
+    after, before, without = expected_scores(judge, asked)
     assert before - after == pytest.approx(0.08 * 99, abs=0.02)
     assert after - without == pytest.approx(0.5 * 0.5 / 4 * 99, abs=0.02)
     known = bl.SimulatedJudge(graded, familiarity=-0.6, sharpness=16.0, noise=0.2, log_perplexity=given)
     plain = bl.SimulatedJudge(graded, sharpness=16.0, noise=0.2)
     [moved], [still] = (
-        j.expected_scores([Choice(asked[0].messages, scale.labels, asked[0].about)]) for j in (known, plain)
+        expected_scores(j, [Choice(asked[0].messages, scale.labels, asked[0].about)]) for j in (known, plain)
     )
     assert moved - still == pytest.approx(-0.6 * (3.4 - 3.0) / 4 * 99, abs=0.02)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from expected_scores import expected_scores
 from scipy import stats
 from studies import row_of, run
 
@@ -67,7 +68,7 @@ def test_slope_is_that_of_the_expected_scores(graded):
     judge = bl.SimulatedJudge(graded, anchoring=0.4, noise=0.6, context_noise=0.3)
     probe = Anchoring(TWO, n_orders=1)
     trials = [t for t in probe.design(graded) if t.condition["arm"] == "forced" and t.condition["label"] == 1.0]
-    expected = judge.expected_scores(trials).reshape(-1, 5)
+    expected = expected_scores(judge, trials).reshape(-1, 5)
     slope = np.mean([stats.linregress(np.arange(5), row).slope for row in expected])
     found = row_of(run(probe, judge, graded), "anchor_slope")
     assert found["ci_low"] < slope < found["ci_high"]

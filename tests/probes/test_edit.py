@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from expected_scores import expected_scores
 from scipy.special import logit
 from statsmodels.stats.contingency_tables import StratifiedTable
 from studies import row_of, run
@@ -176,7 +177,7 @@ def test_what_is_planted_comes_back(graded, planted):
     assert row_of(overall, "logit_excess")["estimate"] == pytest.approx(planted)
     assert row_of(overall, "logit_effect", variant="null edit")["estimate"] == pytest.approx(0.3)
     asked = [trial for trial in probe.design(graded) if trial.opponent_id is None]
-    expected = pd.Series(judge.expected_scores(asked)).groupby([t.condition["variant"] for t in asked]).mean()
+    expected = pd.Series(expected_scores(judge, asked)).groupby([t.condition["variant"] for t in asked]).mean()
     gained = row_of(overall, "score_excess")["estimate"]
     assert gained == pytest.approx(expected["edited"] - expected["null edit"], abs=1e-9)
     assert np.sign(np.round(gained, 9)) == np.sign(planted)

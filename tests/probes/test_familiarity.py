@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from expected_scores import expected_scores
 from hypothesis import given, settings, strategies as st
 from scipy import stats
 from studies import row_of
@@ -167,7 +168,7 @@ def test_the_planted_slope_is_recovered(population, size):
     scored = trials[trials["asked"] == "score"].reset_index(drop=True)
     spread = scored["value"].std()
     read = trials[trials["asked"] == "candidate"]["value"].to_numpy()
-    frame = scored.assign(score=judge.expected_scores(planned) / spread, log_perplexity=read)
+    frame = scored.assign(score=expected_scores(judge, planned) / spread, log_perplexity=read)
     codes = frame.groupby("context_id")
     within = frame[["score", "log_perplexity", "human"]] - codes[["score", "log_perplexity", "human"]].transform("mean")
     truth = np.linalg.lstsq(within[["log_perplexity", "human"]], within["score"], rcond=None)[0][0]

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from expected_scores import expected_scores
 from studies import row_of, run
 
 import biaslab as bl
@@ -105,7 +106,7 @@ def test_planted_shift_comes_back(dialogues, planted):
     probe = OutputOrder(replicates=3, orders=["sr", "rs"], **ONE)
     trials = list(probe.design(dialogues))
     expected = dict.fromkeys(("sr", "rs"), 0.0)
-    for trial, score in zip(trials, judge.expected_scores(trials), strict=True):
+    for trial, score in zip(trials, expected_scores(judge, trials), strict=True):
         expected[trial.condition["order"]] += score / (len(trials) / 2)
     found = row_of(run(probe, judge, dialogues, ["reason_first_shift"]), "reason_first_shift", order="rs-sr")
     error = found["mde"] / 3.2  # of about 10 contexts

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from expected_scores import expected_scores
 from hypothesis import given, settings, strategies as st
 from scipy import stats
 from studies import row_of, run
@@ -72,7 +73,7 @@ def test_shifts_are_those_of_the_expected_scores(population, judge, estimates):
     """The expected score of each request is known exactly; what is estimated lies within its own uncertainty of it."""
     probe = Template()
     design = list(probe.design(population))
-    expected = pd.Series(judge.expected_scores(design)).groupby([t.condition["template"] for t in design]).mean()
+    expected = pd.Series(expected_scores(judge, design)).groupby([t.condition["template"] for t in design]).mean()
     shifts = estimates["score"].query("metric == 'template_shift'").set_index("template")
     assert len(shifts) == 8
     for name, row in shifts.iterrows():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pandas as pd
-from small_world import case, empty, likelihoods, rated, reward, settings, value
+from small_world import case, empty, likelihoods, reward, settings, value
 
 import biaslab as bl
 from biaslab.study.planning.pilot import Spread
@@ -38,8 +38,6 @@ OWN = {
     "Shown.save": {"path": lambda w: w.path(".html")},
     "SimulatedJudge.template_shift": {"template": value("1")},
     "Store": {"path": lambda w: w.path(".sqlite")},
-    "SimulatedJudge.expected_distributions": {"asked": lambda w: rated(w)},
-    "SimulatedJudge.expected_scores": {"asked": lambda w: rated(w)},
     "Store.prune": {"judge": value("j")},
     "Store.export": {"path": lambda w: w.path(".jsonl")},
     "Store.put_all": {"answers": lambda w: [(w.planned[0].request, w.reply)]},

@@ -101,10 +101,6 @@ def empty(world):
     return world.collect(bl.probes.Vacuum(["coherence"], nothing=["empty"], asks=["pairs"]))
 
 
-def rated(world):
-    return list(bl.scoring.Rating(["coherence"]).design(world.data))[:2]
-
-
 def reward(world):
     return next(iter(bl.distill.Reward(["coherence"]).design(world.data)))
 

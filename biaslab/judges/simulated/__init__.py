@@ -9,21 +9,23 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from biaslab.core import BaseJudge, Choice, Completion, Likelihood, Reply, Request, Trial, as_prompt, require_kinds
+from biaslab.core import BaseJudge, Choice, Completion, Likelihood, Reply, Request, as_prompt, require_kinds
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.output import html_table
 from biaslab.core.schema import Dataset
 from biaslab.judges.simulated.answering import GARBAGE, REFUSAL, answer
-from biaslab.judges.simulated.draws import digest_of, normal, uniforms
-from biaslab.judges.simulated.knowledge import LOG_PERPLEXITY, Knowledge, knowledge_of
+from biaslab.judges.simulated.knowledge import (
+    LOG_PERPLEXITY,
+    Knowledge,
+    digest_of,
+    knowledge_of,
+    normal,
+    uniforms,
+)
 from biaslab.judges.simulated.pair_truth import pair_truth
 from biaslab.judges.simulated.planted import Planted
 from biaslab.judges.simulated.questions import Questions
-from biaslab.judges.simulated.score_truth import label_distributions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,42 +142,6 @@ class SimulatedJudge(Planted, BaseJudge):
             If there is no truth for the metric, or the data set lacks a pair or its scores.
         """
         return pair_truth(self, metric, trials, temperature)
-
-    def expected_distributions(self, asked: Iterable[Trial | Request]) -> list[NDArray[np.float64]]:
-        """Return how often each label is given, with the noise of prompts and contexts integrated out.
-
-        Parameters
-        ----------
-        asked : iterable of Trial or Request
-            Score requests; of a request for several scores the trial's attribute says which is meant, and a request
-            alone means the first.
-
-        Returns
-        -------
-        list of ndarray, shape (labels,)
-            For a `Choice` the mean label distribution, for text how often each label is written at its temperature,
-            refusals and garbage aside.
-
-        Raises
-        ------
-        JudgeError
-            If something asked is no request for a score.
-        """
-        return [probabilities for _, probabilities in label_distributions(self, asked)]
-
-    def expected_scores(self, asked: Iterable[Trial | Request]) -> NDArray[np.float64]:
-        r"""Return the mean score of each request, on its scale: see `expected_distributions`.
-
-        Examples
-        --------
-        >>> import biaslab as bl
-        >>> data = bl.load_dataset("graded", limit=1)
-        >>> trials = bl.scoring.PromptScoring(["fluency"], scale="1-5").design(data)
-        >>> bl.SimulatedJudge(data).expected_scores(trials).round(1)[:3]
-        array([4.9, 3. , 4.9])
-        """
-        found = label_distributions(self, asked)
-        return np.array([float(np.dot(scale.values, probabilities)) for scale, probabilities in found])
 
     @cached_property
     def known(self) -> Knowledge:

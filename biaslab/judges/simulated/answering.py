@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from biaslab.core import Choice, Completion, Likelihood, Reply, Usage
 from biaslab.core.schema import count_words
-from biaslab.judges.simulated.draws import normal, uniforms
-from biaslab.judges.simulated.knowledge import Shown, doublings
+from biaslab.judges.simulated.knowledge import Shown, doublings, normal, uniforms
 from biaslab.judges.simulated.questions import PairQuestion, Question, ScoreQuestion
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import struct
 from functools import cached_property
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -13,12 +14,14 @@ from weakref import WeakKeyDictionary
 from biaslab.core import About
 from biaslab.core.errors import JudgeError
 from biaslab.core.schema import Dataset, count_words
-from biaslab.judges.simulated.draws import digest_of, uniforms
 
 LOG_PERPLEXITY = NormalDist(3.0, 0.35)
 """Of texts whose log perplexity nobody gave; every 52-bit uniform keeps it above 0."""
 
 _WORD = re.compile(r"\w")
+_UNPACK = struct.Struct(">4Q").unpack
+#: Turns a uniform number into a standard normal one.
+normal = NormalDist().inv_cdf
 
 
 class Shown(NamedTuple):
@@ -109,3 +112,22 @@ def knowledge_of(dataset: Dataset) -> Knowledge:
 
 
 _KNOWN: WeakKeyDictionary[Dataset, Knowledge] = WeakKeyDictionary()
+
+
+def digest_of(*parts: object) -> bytes:
+    """Return 32 bytes that stand for some strings and numbers; different parts, different bytes."""
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).digest()
+
+
+def uniforms(seed: int, key: bytes, detail: object = "") -> tuple[float, ...]:
+    """Return four independent numbers, uniform on the open interval from 0 to 1.
+
+    Examples
+    --------
+    >>> first, again = uniforms(0, digest_of("a prompt")), uniforms(0, digest_of("a prompt"))
+    >>> first == again != uniforms(1, digest_of("a prompt"))
+    True
+    """
+    bits = _UNPACK(hashlib.sha256(f"{seed}:{detail}:".encode() + key).digest())
+    # 52 bits and a half keep every number exact and off 0 and 1, where the normal quantile is infinite
+    return tuple(((whole >> 12) + 0.5) * 2**-52 for whole in bits)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
-from biaslab.judges.simulated.draws import digest_of
+from biaslab.judges.simulated.knowledge import digest_of
 
 _AT_LEAST_0 = ("noise", "context_noise", "template_noise", "ties")
 _SHARES = ("source_reliance", "refusal", "garbage")

@@ -14,8 +14,7 @@ from biaslab.core import About, Choice, Completion
 from biaslab.core.about import Form, Reasons
 from biaslab.core.errors import InputError, JudgeError, UnsupportedRequestError
 from biaslab.core.scales import Scale, scale_named
-from biaslab.judges.simulated.draws import digest_of
-from biaslab.judges.simulated.knowledge import Knowledge, Shown
+from biaslab.judges.simulated.knowledge import Knowledge, Shown, digest_of
 
 _CACHED = 100_000  # questions that are remembered, so that judges of one data set look up each but once
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from expected_scores import expected_scores
 from hypothesis import given, strategies as st
 
 import biaslab as bl
@@ -175,6 +176,6 @@ def test_a_judge_is_read_as_it_was_planted(graded, item):
     samples = [read_score(trial, replies[trial.request])[0] for trial in trials]
     [exact] = Question.of(item, "fluency", prompt, SCALE).trials(Asking(), {})
     [(_, reply)] = judge.ask([exact.request])
-    [expected] = judge.expected_scores([exact])
+    [expected] = expected_scores(judge, [exact])
     assert read_score(exact, reply)[0] == pytest.approx(expected)
     assert np.mean(samples) == pytest.approx(expected, abs=4 * max(np.std(samples), 0.01) / math.sqrt(400))

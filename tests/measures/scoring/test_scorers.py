@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from expected_scores import expected_scores
 from hypothesis import given, strategies as st
 
 import biaslab as bl
@@ -155,7 +156,7 @@ def test_rate_explain_is_exact_because_the_reasons_come_later(graded):
     assert trial.request.messages[-1] == ("assistant", "coherence:")
     assert trial.request.labels == (" 1", " 2", " 3", " 4", " 5")
     small = graded.head(4)
-    expected = judge.expected_scores(list(exact.design(small)))
+    expected = expected_scores(judge, list(exact.design(small)))
     sampled = scores(bl.collect(text, judge, small, progress=False))["score"]
     # noise hangs on the prompt, which the two forms do not share, so they agree on average only
     assert float(np.mean(sampled - expected)) == pytest.approx(0, abs=0.25)

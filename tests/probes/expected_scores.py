@@ -1,10 +1,9 @@
-"""How often a simulated judge gives each score, with its noise integrated out."""
+"""How often a simulated judge gives each score, with its noise integrated out: closed forms that tests compare with."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +12,47 @@ from scipy.special import ndtr
 from biaslab.core import Choice, Likelihood, Request, Trial, as_prompt
 from biaslab.core.errors import JudgeError
 from biaslab.core.scales import Scale
+from biaslab.judges.simulated import SimulatedJudge
 from biaslab.judges.simulated.answering import label_logits, own_mean
-from biaslab.judges.simulated.quadrature import normal_rule
+from biaslab.judges.simulated.pair_truth import normal_rule
 from biaslab.judges.simulated.questions import ScoreQuestion
-
-if TYPE_CHECKING:
-    from biaslab.judges.simulated import SimulatedJudge
 
 Array = NDArray[np.float64]
 
 
-def label_distributions(judge: SimulatedJudge, asked: Iterable[Trial | Request]) -> Iterator[tuple[Scale, Array]]:
-    """Yield the scale and the expected share of each label: see `SimulatedJudge.expected_distributions`."""
+def expected_scores(judge: SimulatedJudge, asked: Iterable[Trial | Request]) -> Array:
+    """Return the mean score of each request, on its scale: see `expected_distributions`."""
+    distributions = _label_distributions(judge, asked)
+    return np.array([float(np.dot(scale.values, probabilities)) for scale, probabilities in distributions])
+
+
+def expected_distributions(judge: SimulatedJudge, asked: Iterable[Trial | Request]) -> list[Array]:
+    """Return how often each label is given, with the noise of prompts and contexts integrated out.
+
+    Parameters
+    ----------
+    judge : SimulatedJudge
+        Who is asked.
+    asked : iterable of Trial or Request
+        Score requests; of a request for several scores the trial's attribute says which is meant, and a request
+        alone means the first.
+
+    Returns
+    -------
+    list of ndarray, shape (labels,)
+        For a `Choice` the mean label distribution, for text how often each label is written at its temperature,
+        refusals and garbage aside.
+
+    Raises
+    ------
+    JudgeError
+        If something asked is no request for a score.
+    """
+    return [probabilities for _, probabilities in _label_distributions(judge, asked)]
+
+
+def _label_distributions(judge: SimulatedJudge, asked: Iterable[Trial | Request]) -> Iterator[tuple[Scale, Array]]:
+    """Yield the scale and the expected share of each label."""
     known: dict[object, Array] = {}
     for each in asked:
         request = as_prompt(each.request if isinstance(each, Trial) else each)
