@@ -1,8 +1,7 @@
-"""What `SelfPreference` makes of trials: judgements seen from the judge's own text, and who wrote it in a log."""
+"""Judgements of a judge's own texts beside others': who wrote what, seen from the own side, and how often it wins."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,32 +10,32 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.measures.ranking import pairs
-from biaslab.measures.ranking.order_odds import log_odds
-from biaslab.probes._own_asked import READ
+from biaslab.measures.ranking.order_odds import is_counted, log_odds
+from biaslab.probes.base import mean_of
 from biaslab.stats import Estimate, Ratio, Resampling, has_value, undefined, usable
 
+#: What trials of a text's likelihood are called in the column ``asked``.
+LIKELIHOOD = "likelihood"
 #: What is known of the candidate shown first, and of its opponent.
 SIDES = ("human", "ratings", "annotators", "log_perplexity")
 _MAY_BE_BETTER = "own texts may be better or worse: compare with people's judgements of the same texts"
 _NUMBERS = ("human", "log_perplexity")
-_UNIT = (0.0, 1.0)
 
 
-def with_perplexities(trials: pd.DataFrame) -> pd.DataFrame:
+def add_perplexities(trials: pd.DataFrame) -> pd.DataFrame:
     """Return scores and pairs, with the log perplexity that the judge itself gave each text, where it was asked."""
-    read = trials["asked"] == READ if "asked" in trials else pd.Series(False, index=trials.index)
-    if not read.any():
+    if "asked" not in trials or not (read := trials["asked"] == LIKELIHOOD).any():
         return trials
-    given = usable(trials[read]).groupby(["context_id", "candidate_id"])["value"].mean()
+    perplexity = usable(trials[read]).groupby(["context_id", "candidate_id"])["value"].mean()
     rest = trials[~read]
-    found = {
-        f"{side}log_perplexity": given.reindex(pd.MultiIndex.from_frame(rest[["context_id", who]])).to_numpy(float)
+    columns = {
+        f"{side}log_perplexity": perplexity.reindex(pd.MultiIndex.from_frame(rest[["context_id", who]])).to_numpy(float)
         for side, who in (("", "candidate_id"), ("opponent_", "opponent_id"))
     }
-    return rest.assign(**found)
+    return rest.assign(**columns)
 
 
-def of_own(trials: pd.DataFrame, own: str) -> pd.DataFrame:
+def seen_from_own(trials: pd.DataFrame, own: str) -> pd.DataFrame:
     """Return the judgements of an own text and another's, seen from the own one.
 
     Parameters
@@ -55,40 +54,39 @@ def of_own(trials: pd.DataFrame, own: str) -> pd.DataFrame:
         of it, up and down.
     """
     ahead = trials["system"] == own
-    found = trials[ahead != (trials["opponent_system"] == own)]
-    first = ahead[found.index].to_numpy(bool)
-    shown = found["p_both_orders"].fillna(found["value"]) if "p_both_orders" in found else found["value"]
-    gap = found["human_gap"].to_numpy(float) * np.where(first, 1, -1)
-    known: dict[str, Any] = {
+    judged = trials[ahead != (trials["opponent_system"] == own)]
+    first = ahead[judged.index].to_numpy(bool)
+    shown = judged["p_both_orders"].fillna(judged["value"]) if "p_both_orders" in judged else judged["value"]
+    gap = judged["human_gap"].to_numpy(float) * np.where(first, 1, -1)
+    columns: dict[str, Any] = {
         "own_first": first,
-        "other": found["opponent_system"].where(first, found["system"]),
+        "other": judged["opponent_system"].where(first, judged["system"]),
         "won": shown.where(first, 1 - shown),
-        "one": found["value"].where(first, 1 - found["value"]),
+        "one": judged["value"].where(first, 1 - judged["value"]),
         "gap": gap,
     }
     for name in SIDES:
-        one, two = (found.get(column) for column in (name, f"opponent_{name}"))
+        one, two = (judged.get(column) for column in (name, f"opponent_{name}"))
         if one is None or two is None:
             continue
-        known[f"{name}_own"], known[f"{name}_other"] = one.where(first, two), two.where(first, one)
-    if "human_own" not in known or not pd.Series(known["human_own"]).notna().any():
-        known |= {"human_own": gap / 2, "human_other": -gap / 2}
-    return found.assign(**known)
+        columns[f"{name}_own"], columns[f"{name}_other"] = one.where(first, two), two.where(first, one)
+    if "human_own" not in columns or not pd.Series(columns["human_own"]).notna().any():
+        columns |= {"human_own": gap / 2, "human_other": -gap / 2}
+    return judged.assign(**columns)
 
 
-def whole(found: pd.DataFrame) -> pd.DataFrame:
+def in_both_orders(judged: pd.DataFrame) -> pd.DataFrame:
     """Return the judgements that can be read and whose pair was judged in both orders."""
-    chosen: pd.DataFrame = found[has_value(found) & pairs.in_both_orders(found, [])]
-    return chosen
+    whole: pd.DataFrame = judged[has_value(judged) & pairs.in_both_orders(judged, [])]
+    return whole
 
 
-def is_exact(found: pd.DataFrame) -> bool:
+def is_exact(judged: pd.DataFrame) -> bool:
     """Say whether values are probabilities, neither shares of samples nor verdicts throughout."""
-    sampled = "samples" in found and found["samples"].notna().any()
-    return not (sampled or found["one"].isin([0.0, 0.5, 1.0]).all())
+    return len(judged) > 0 and not is_counted(judged)
 
 
-def by_side(found: pd.DataFrame) -> tuple[pd.DataFrame, dict[int, Any]]:
+def by_side(judged: pd.DataFrame) -> tuple[pd.DataFrame, dict[int, Any]]:
     """Return one row a text and judgement, and the context of each judgement.
 
     The difference between both rows of a judgement is its log odds for the own text, so that a regression within
@@ -100,56 +98,54 @@ def by_side(found: pd.DataFrame) -> tuple[pd.DataFrame, dict[int, Any]]:
         ``context_id``, the number of the judgement; ``score``, half the log odds, up or down; ``own`` and ``first``, 0
         or 1; and what is known of the text. The dict maps judgements to contexts.
     """
-    half = log_odds(found["one"].to_numpy(float)) / 2
-    first, number = found["own_first"].to_numpy(bool), np.arange(len(found))
+    half = log_odds(judged["one"].to_numpy(float)) / 2
+    first, number = judged["own_first"].to_numpy(bool), np.arange(len(judged))
     parts = []
     for side, sign in (("own", 1.0), ("other", -1.0)):
         own = side == "own"
-        told = {name: found[f"{name}_{side}"].to_numpy() for name in SIDES if f"{name}_{side}" in found}
-        told |= {name: np.asarray(told[name], float) for name in _NUMBERS if name in told}
+        known = {name: judged[f"{name}_{side}"].to_numpy() for name in SIDES if f"{name}_{side}" in judged}
+        known |= {name: np.asarray(known[name], float) for name in _NUMBERS if name in known}
         columns = {"context_id": number, "score": sign * half, "own": float(own), "first": (first == own).astype(float)}
-        parts.append(pd.DataFrame(columns | told))
-    return pd.concat(parts, ignore_index=True), dict(zip(number.tolist(), found["context_id"], strict=True))
+        parts.append(pd.DataFrame(columns | known))
+    return pd.concat(parts, ignore_index=True), dict(zip(number.tolist(), judged["context_id"], strict=True))
 
 
-def as_verdicts(found: pd.DataFrame) -> pd.DataFrame:
+def as_verdicts(judged: pd.DataFrame) -> pd.DataFrame:
     """Return one row a verdict: ``won`` by the own text, and the differences to the other that may explain it."""
-    columns = {"context_id": found["context_id"], "won": found["one"], "own": 1.0}
-    columns |= {"human": found["human_own"].astype(float) - found["human_other"].astype(float)}
-    columns |= {"first": np.where(found["own_first"], 1.0, -1.0)}
-    if "log_perplexity_own" in found:
-        columns["log_perplexity"] = found["log_perplexity_own"] - found["log_perplexity_other"]
+    columns = {"context_id": judged["context_id"], "won": judged["one"], "own": 1.0}
+    columns |= {"human": judged["human_own"].astype(float) - judged["human_other"].astype(float)}
+    columns |= {"first": np.where(judged["own_first"], 1.0, -1.0)}
+    if "log_perplexity_own" in judged:
+        columns["log_perplexity"] = judged["log_perplexity_own"] - judged["log_perplexity_other"]
     return pd.DataFrame(columns)
 
 
-def win_rate(found: pd.DataFrame, resampling: Resampling) -> Estimate:
-    """Return how likely the own text wins, on average."""
-    read = usable(found)
-    rate = Ratio(read["context_id"], read["won"], np.ones(len(read)), None, _UNIT, inference="score")
+def win_rate(judged: pd.DataFrame, resampling: Resampling) -> Estimate:
+    """Return the mean probability that the own text wins."""
+    read = usable(judged)
+    rate = mean_of(read, read["won"], None, (0.0, 1.0), inference="score")
     return noted(rate.estimate(resampling), _MAY_BE_BETTER)
 
 
-def win_excess(found: pd.DataFrame, resampling: Resampling) -> Estimate:
-    """Return the same less how often humans prefer the own text."""
-    read = usable(found)
-    excess = read["won"] - (np.sign(read["gap"]) + 1) / 2
-    return Ratio(read["context_id"], excess, np.ones(len(read)), 0.0, (-1.0, 1.0)).estimate(resampling)
+def win_excess(judged: pd.DataFrame, resampling: Resampling) -> Estimate:
+    """Return the mean probability that the own text wins, less how often humans prefer it."""
+    read = usable(judged)
+    return mean_of(read, read["won"] - (np.sign(read["gap"]) + 1) / 2, 0.0, (-1.0, 1.0)).estimate(resampling)
 
 
 def score_gap(scores: pd.DataFrame, own: pd.Series, resampling: Resampling) -> Estimate:
     """Return the mean score of a context's own texts less that of the others, over contexts with both."""
-    found = usable(scores)
-    parts = found.groupby(own[found.index])
-    sides = {side: part.groupby("context_id")["value"].mean() for side, part in parts}
+    read = usable(scores)
+    sides = {side: part.groupby("context_id")["value"].mean() for side, part in read.groupby(own[read.index])}
     if len(sides) < 2:
         return undefined("undefined: no context with scores of own texts and of others")
     gap = (sides[True] - sides[False]).dropna()
     return noted(Ratio(gap.index, gap, np.ones(len(gap))).estimate(resampling), _MAY_BE_BETTER)
 
 
-def noted(found: Estimate, what: str) -> Estimate:
+def noted(estimate: Estimate, note: str) -> Estimate:
     """Return an estimate whose note says one thing more."""
-    return replace(found, note="; ".join(filter(None, (found.note, what))))
+    return replace(estimate, note="; ".join(filter(None, (estimate.note, note))))
 
 
 def is_recorded(trials: pd.DataFrame) -> bool:
@@ -157,17 +153,17 @@ def is_recorded(trials: pd.DataFrame) -> bool:
     return "probe" in trials and bool((trials["probe"] == "recorded").all())
 
 
-def filled(trials: pd.DataFrame, name: str) -> pd.Series:
-    """Return a column, "" where it has nothing or is not there."""
+def column_or_blank(trials: pd.DataFrame, name: str) -> pd.Series:
+    """Return a column, "" where it has nothing or does not exist."""
     if name not in trials:
         return pd.Series("", trials.index, object)
     return trials[name].astype(object).where(trials[name].notna(), "")
 
 
-def systems_of(trials: pd.DataFrame) -> Iterator[str]:
-    """Yield every system that is named, in order of appearance."""
+def systems_of(trials: pd.DataFrame) -> list[str]:
+    """Return every system that is named, in order of appearance."""
     named = [trials[name].dropna() for name in ("system", "opponent_system") if name in trials]
-    yield from (str(name) for name in pd.unique(pd.concat(named)) if name)
+    return [str(name) for name in pd.unique(pd.concat(named)) if name]
 
 
 def with_writers(trials: pd.DataFrame) -> pd.DataFrame:

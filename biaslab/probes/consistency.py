@@ -18,8 +18,7 @@ from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score, single_ratings
 from biaslab.probes._agreeing import between, unit_scores, within
 from biaslab.probes._answers import sample_count
-from biaslab.probes._drawn import drawn_score, random_number
-from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, Probe, scored
+from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, Probe, draw_score, random_number, scored
 from biaslab.stats import CELL, ITEM, Measurement, undefined
 
 _ONE: dict[str, Any] = {"attributes": ("coherence",), "scales": ("1-5",), "levels": ("interval",)}
@@ -185,7 +184,7 @@ class Consistency(Probe):
         if reply.samples is not None:
             return self._counted(trial, reply)
         use = f"consistency, seed {self.seed}, sample {trial.replicate}"
-        return drawn_score(trial, reply, self.temperature, use)
+        return draw_score(trial, reply, self.temperature, use)
 
     def _counted(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return one of the samples that a judge counted, drawn without replacement; none where all are drawn."""

@@ -6,32 +6,47 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core import About, Calibration, Likelihood, Metric, Nearest, Reply, Request, Scalar, Status, Trial
+from biaslab.core import Likelihood, Metric, Nearest, Request, Scalar, Trial
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.pointwise import Item, ratings_by_item, read_score
-from biaslab.probes._familiar import EqualQuality, by_score, judged, rated, single_columns
-from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, ScoreProbe, label_mass, logs
-from biaslab.stats import CELL, ITEM, Level, require_columns
+from biaslab.measures.scoring.pointwise import Item
+from biaslab.probes.base import (
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Estimable,
+    FeatureProbe,
+    Part,
+    ScoreProbe,
+    label_mass,
+    logs,
+    planted,
+    rating_columns,
+)
+from biaslab.stats import CELL, ITEM, Level, Ratio, require_columns, usable
 
 #: The column of trials in which the log perplexity of each text stands where it was given.
 _GIVEN = {"candidate": "log_perplexity", "source": "source_log_perplexity"}
 #: The column that says whose perplexity was given, of trials and of estimates.
 _READER = "likelihood_judge"
-_FAIR: dict[str, Scalar] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
+_ADVICE = "compare scores only of texts that are alike in perplexity, or adjust for it"
+_CALIBRATED: dict[str, Any] = {"sources": False, "reliability": 1.0}
 
 
 @dataclass(frozen=True)
-class Familiarity(EqualQuality):
-    """Score every candidate, and see whether scores follow its perplexity more than humans' do.
+class Familiarity(FeatureProbe):
+    """Familiarity bias: preference for text that a language model finds likely, beyond that of human raters.
 
-    Its further parameters are those of `biaslab.probes.base.ScoreProbe`.
+    Every candidate is scored, and its perplexity is taken from the judge's own token probabilities of the bare text,
+    without prompt and chat template. Perplexity is exp(−mean log P(token | tokens before it)); it is per token of one
+    tokenizer, so compare texts under one judge, never numbers between judges. Further parameters, and errors of human
+    scores: `biaslab.probes.base.FeatureProbe`.
 
     Parameters
     ----------
@@ -61,35 +76,27 @@ class Familiarity(EqualQuality):
 
     Notes
     -----
-    A trial's column ``asked`` says what its ``value`` is: "score", "label" (the probability of the label in column
-    ``label``), or the log perplexity of the "candidate" or "source", −mean log P(token | tokens before it) in nats.
-    Perplexity is its exponential, per token of the tokenizer of the judge that gives the likelihoods: compare texts
-    under one judge, never numbers between judges. A judge reads the bare text, without prompt and chat template.
+    A trial's ``asked`` says what its ``value`` is: "score", "label" (the probability of the label in column ``label``),
+    or the log perplexity of the "candidate" or "source", in nats. There is one estimate for each judge × data set ×
+    attribute, over items with both score and perplexity:
 
-    Estimates, one a judge × data set × attribute, over items with both score and perplexity:
+    - ``familiarity_slope`` — standard deviations of the judge's score per nat of log perplexity, at equal human score.
+      Null 0; below: familiarity pays. Primary. Regression of score on log perplexity, human score and an intercept for
+      each context.
+    - ``familiarity_excess`` — Spearman's ρ of score and log perplexity, the judge's minus the humans', on the same
+      items. −2 to 2, null 0; below: the judge prefers familiar text more than humans do. Primary. Where humans have a
+      correlation, a judge that is merely noisier has one nearer to 0: read it with the slope.
+    - ``familiarity_correlation`` — the two correlations themselves (column ``scorer``), at ``level``. −1 to 1, null 0;
+      below: likely text scores high. Humans may prefer it too, because errors are unlikely.
+    - ``mean_perplexity`` — mean perplexity of what gets a score (columns ``scorer``, ``score``). From 1. Table 1, Fig.
+      2. With distributions an item counts at each label with its probability, the limit of sampled scores; mean human
+      scores are rounded, halves up (but see ``humans``).
+    - ``score_share`` — share of items at that score. 0–1.
+    - ``source_correlation``, ``source_excess``, ``source_slope``, ``source_perplexity`` — the same with the perplexity
+      of the source. It is one number a context: the correlation is pooled, the regression has no context intercepts.
+    - ``label_mass`` — probability that all labels have together. 0–1.
 
-    ``familiarity_correlation`` (−1 to 1, null 0)
-        Spearman's ρ of score and log perplexity, for the judge and for humans (column ``scorer``), at ``level``. Below
-        0: likely text scores high. Humans too may prefer it, as errors are unlikely.
-    ``familiarity_excess`` (primary; −2 to 2, null 0)
-        The judge's minus the humans', on the same items. Below 0: the judge prefers familiar text more than humans do.
-        Where humans have a correlation, a judge that is merely noisier has one nearer 0: read it with the slope.
-    ``familiarity_slope`` (primary; null 0)
-        Standard deviations of the judge's score per nat of log perplexity at equal human score: score ~ log perplexity
-        + human score + an intercept a context. Below 0: familiarity pays. What annotators err in is taken out, as
-        in `Verbosity`: from slopes and excess where trials carry the ratings of several annotators; with one rating an
-        item ``note`` says which reliability a finding needs, and `sensitivity` gives estimates at assumed ones.
-    ``mean_perplexity`` (from 1)
-        Mean perplexity of what gets a score (columns ``scorer``, ``score``; Table 1, Fig. 2). With distributions an
-        item counts at each label with its probability, which is what sampled scores tend to; mean human scores are
-        rounded, halves up (but see ``humans``). ``score_share`` (0–1) says how many items that is.
-    ``source_correlation``, ``source_excess``, ``source_slope``, ``source_perplexity``
-        The same with the perplexity of the source. It is one number a context, so the correlation is pooled and the
-        regression has no context effects.
-    ``label_mass`` (0–1)
-        Probability that the labels have together.
-
-    The excess within contexts and the slopes have t intervals and t tests over contexts, everything else bootstrap or
+    **Inference.** Slopes, and excess within contexts: Student's t over contexts. Everything else: bootstrap or
     jackknife intervals and sign-flip tests over contexts; ``method`` says which.
 
     Examples
@@ -103,12 +110,12 @@ class Familiarity(EqualQuality):
     True
     """
 
-    name: ClassVar[str] = "familiarity"
-    feature: ClassVar[str] = "log_perplexity"
-    conditions: ClassVar[tuple[str, ...]] = ("likelihood_judge", "scorer", "level", "score")
-    columns: ClassVar[tuple[str, ...]] = (*ScoreProbe.columns, "asked", "label_mass")
-    needs: ClassVar[str] = "log perplexities of the judged texts"
-    metrics: ClassVar[tuple[Metric, ...]] = (
+    name = "familiarity"
+    feature = "log_perplexity"
+    conditions = ("likelihood_judge", "scorer", "level", "score")
+    columns = (*ScoreProbe.columns, "asked", "label_mass")
+    needs = "log perplexities of the judged texts"
+    metrics = (
         Metric("familiarity_correlation", "score and log perplexity", "Spearman's ρ", null=0.0),
         Metric(
             "familiarity_excess",
@@ -117,10 +124,10 @@ class Familiarity(EqualQuality):
             null=0.0,
             above="prefers unfamiliar text more than humans do",
             below="prefers familiar text more than humans do",
-            advice="compare scores only of texts that are alike in perplexity, or adjust for it",
+            advice=_ADVICE,
             matters=0.1,
             primary=True,
-            calibration=Calibration(_FAIR, _FAIR | {"familiarity": -2.3}, {"sources": False, "reliability": 1.0}),
+            calibration=planted({"familiarity": -2.3}, _CALIBRATED),
         ),
         Metric(
             "familiarity_slope",
@@ -129,10 +136,10 @@ class Familiarity(EqualQuality):
             null=0.0,
             above="scores unfamiliar text higher where humans score alike",
             below="scores familiar text higher where humans score alike",
-            advice="compare scores only of texts that are alike in perplexity, or adjust for it",
+            advice=_ADVICE,
             matters=0.2,
             primary=True,
-            calibration=Calibration(_FAIR, _FAIR | {"familiarity": -1.1}, {"sources": False, "reliability": 1.0}),
+            calibration=planted({"familiarity": -1.1}, _CALIBRATED),
         ),
         Metric("mean_perplexity", "mean perplexity", "per token"),
         Metric("score_share", "items with this score", "share"),
@@ -162,21 +169,16 @@ class Familiarity(EqualQuality):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the score of every candidate on each attribute, and its likelihood and that of its source."""
-        given = ratings_by_item(dataset)
-        for question in self.questions(dataset):
-            item, attribute = question.item, question.attribute
-            single = given.get((item.context_id, item.candidate_id, attribute), {})
+        for question, ratings in self.rated_questions(dataset):
+            item = question.item
             if self.asks == "both":
-                known = self._known(item) | single
-                yield from question.trials(self.asking, {"asked": "score", **known})
+                columns = self._known(item) | ratings
+                yield from question.trials(self.asking, {"asked": "score", **columns})
                 if self.answer == "distribution":
-                    yield from question.label_trials({"asked": "label", **known})
+                    yield from question.label_trials({"asked": "label", **columns})
             for text, shown in self._texts(item).items() if self.log_perplexity is None else ():
-                condition: dict[str, Scalar] = {"asked": text, "human": item.human[attribute], **single}
-                own = (item.candidate_id,) if text == "candidate" else ()
-                about = About(item.context_id, own, (shown,) if own else (), (attribute,), source=not own)
-                request = Likelihood(shown, about=about)
-                yield Trial(request, item.context_id, attribute, item.candidate_id, condition=condition)
+                condition = {"asked": text, "human": item.human[question.attribute], **ratings}
+                yield self.likelihood_trial(question, shown, condition, own=text == "candidate")
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: the embedded model's perplexity, text instead of label probabilities."""
@@ -189,13 +191,6 @@ class Familiarity(EqualQuality):
         """Return the probe that has the log perplexities of another model's trials."""
         reader = str(read["judge"].iloc[0])
         return replace(self, log_perplexity=log_perplexities(read, dataset), likelihood_judge=reader)
-
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score, the probability of a label, or the log perplexity, and the status."""
-        if not isinstance(trial.request, Likelihood):
-            return read_score(trial, reply)
-        value = -float(np.mean(reply.logprobs)) if reply.logprobs else math.nan
-        return (value + 0.0, "ok") if math.isfinite(value) else (math.nan, "refused")
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield what is estimated with the perplexity of candidates and, where they were read, of sources.
@@ -216,7 +211,7 @@ class Familiarity(EqualQuality):
         for text in _GIVEN:
             wanted = cell.wants(*(metric.name for metric in self.metrics if _text_of(metric.name) == text))
             if wanted and (not cell.everything or (trials["asked"] == text).any()):
-                blocks = cell.blocks("asked", ["score", text], ("human", *single_columns(trials)), trials, text)
+                blocks = cell.blocks("asked", ["score", text], ("human", *rating_columns(trials)), trials, text)
                 blocks = blocks.rename(columns={text: "log_perplexity"})
                 for found, condition in self._of_text(text, cell, trials, blocks):
                     yield Part(found, blocks, whose | condition)
@@ -224,10 +219,10 @@ class Familiarity(EqualQuality):
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Take scores of texts whose log perplexity stands beside them and that humans scored too."""
         scores = logs.rated(trials)
-        if "log_perplexity" not in scores or scores["log_perplexity"].isna().all():
-            return Accepted(scores.iloc[:0], f"needs {self.needs}")
+        if "log_perplexity" not in scores:
+            return self.accepted(scores.iloc[:0])
         known = scores[scores["log_perplexity"].notna()]
-        return Accepted(logs.by_configuration(known).assign(asked="score"))
+        return self.accepted(logs.by_configuration(known).assign(asked="score"))
 
     def _known(self, item: Item) -> dict[str, Scalar]:
         """Return the columns of what is given, nothing where likelihoods are asked for."""
@@ -258,19 +253,28 @@ class Familiarity(EqualQuality):
         own = text == "candidate"
         name = "familiarity" if own else "source"
         level: Level = self.level if own else "dataset"
-        yield {f"{name}_slope": lambda: self._slope(blocks, within=own)}, {}
+        yield {f"{name}_slope": lambda: self._slope(blocks, within_contexts=own)}, {}
         yield {f"{name}_excess": lambda: self._excess(blocks, level)}, {"level": level}
         if own:
             yield {"label_mass": label_mass(trials[trials["asked"] == "score"])}, {}
         for scorer in ("judge", "human"):
-            found = partial(self._correlation, blocks, scorer, level)
-            yield {f"{name}_correlation": found}, {"scorer": scorer, "level": level}
+            correlation = partial(self._correlation, blocks, scorer, level)
+            yield {f"{name}_correlation": correlation}, {"scorer": scorer, "level": level}
         perplexity_of = "mean_perplexity" if own else "source_perplexity"
         for scorer in ("judge", "human") if cell.wants(perplexity_of, "score_share") else ():
-            given = judged(trials, blocks) if scorer == "judge" else rated(blocks, self.humans == "single")
-            for score, perplexity, share in by_score(given):
-                found_here: dict[str, Estimable] = {perplexity_of: perplexity}
-                yield found_here | ({"score_share": share} if own else {}), {"scorer": scorer, "score": score}
+            shares = _shares_of_judge(trials, blocks) if scorer == "judge" else self._shares_of_humans(blocks)
+            for score, perplexity, share in _by_score(shares):
+                metrics: dict[str, Estimable] = {perplexity_of: perplexity}
+                yield metrics | ({"score_share": share} if own else {}), {"scorer": scorer, "score": score}
+
+    def _shares_of_humans(self, blocks: pd.DataFrame) -> pd.DataFrame:
+        """Return each item whole at its mean human score, rounded, halves up; or in equal parts at its ratings."""
+        known = blocks[blocks["human"].notna()]
+        if self.humans == "single" and "ratings" in known:
+            ratings = known["ratings"].fillna(known["human"].map(repr)).str.split()
+            parts = known.assign(score=ratings, share=1 / ratings.map(len)).explode("score")
+            return parts.astype({"score": float})
+        return known.assign(score=np.floor(known["human"] + 0.5), share=1.0)
 
 
 def _text_of(metric: str) -> str:
@@ -318,3 +322,24 @@ def _with_given(trials: pd.DataFrame) -> pd.DataFrame:
         if column in trials and not (trials["asked"] == text).any()
     ]
     return pd.concat([trials, *given], ignore_index=True) if given else trials
+
+
+def _shares_of_judge(trials: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
+    """Return how much of each item is at each score of the judge: one row a label, or one a sample."""
+    scores = usable(trials[trials["asked"] == "label"])
+    if len(scores):
+        scores = scores.assign(score=scores["label"], share=scores["value"])
+    else:
+        scores = usable(trials[trials["asked"] == "score"])
+        samples = scores.groupby(list(ITEM))["value"].transform("size")
+        scores = scores.assign(score=scores["value"], share=1 / samples)
+    return scores[[*ITEM, "score", "share"]].merge(blocks[[*ITEM, "log_perplexity"]], on=list(ITEM))
+
+
+def _by_score(shares: pd.DataFrame) -> Iterator[tuple[float, Ratio, Ratio]]:
+    """Yield each score, the mean perplexity of what has it, and the share of items that have it."""
+    share, context = shares["share"].to_numpy(float), shares["context_id"]
+    perplexity = np.exp(shares["log_perplexity"].to_numpy(float))
+    for score in sorted(shares["score"].unique()):
+        here = share * (shares["score"].to_numpy(float) == score)
+        yield float(score), Ratio(context, here * perplexity, here), Ratio(context, here, share, bounds=(0.0, 1.0))

@@ -6,19 +6,32 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from itertools import combinations, groupby
+from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 
-from biaslab.core import Calibration, Comparison, Likelihood, Metric, Nearest, Reply, Request, Scalar, Status, Trial
+from biaslab.core import Comparison, Likelihood, Metric, Nearest, Reply, Request, Scalar, Status, Trial
 from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import Item, items, ratings_by_item
 from biaslab.probes import _own_texts as texts
-from biaslab.probes._familiar import EqualQuality, single_columns
-from biaslab.probes._own_asked import OwnTexts
-from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, ScoreProbe, label_mass, paired, scored
+from biaslab.probes.base import (
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Estimable,
+    FeatureProbe,
+    Part,
+    ScoreProbe,
+    label_mass,
+    paired,
+    planted,
+    rating_columns,
+    read_pair,
+    scored,
+)
 from biaslab.probes.position import Position
 from biaslab.stats import (
     Estimate,
@@ -33,20 +46,21 @@ from biaslab.stats import (
     warn_missing,
 )
 
-Kind = Literal["pairs", "scores"]
 _WAYS = ("template", "configuration", "scale")
 _NAMELESS = "undefined: no candidate has a system"
 _NO_ERRORS = "human scores are taken as free of errors beside verdicts"
 _UNNAMED = "not tested: own names no system, so that each is taken for the judge's own in turn"
-_FAIR: Mapping[str, Scalar] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
 _SYSTEMS = ("own", "another", "a third")
 
 
 @dataclass(frozen=True)
-class SelfPreference(EqualQuality):
-    """Compare and score what the judge's own system wrote with what others wrote, where humans score alike.
+class SelfPreference(FeatureProbe):
+    """Self-preference: a preference for what the judge's own system wrote, where humans score alike.
 
-    Its further parameters are those of `biaslab.probes.base.ScoreProbe`.
+    That own texts win, or score higher, is no bias: they may be better. Bias is what remains at equal quality, as
+    humans see it. Own texts are compared with others' in both orders, and all texts are scored; prompts are those of
+    `Position` and `Verbosity`: with a store one reply serves both. Further parameters, and errors of human scores:
+    `biaslab.probes.base.FeatureProbe`. What humans overlook and the judge does not, no regression takes out.
 
     Parameters
     ----------
@@ -68,40 +82,30 @@ class SelfPreference(EqualQuality):
     Notes
     -----
     A trial's ``value`` is the probability that the candidate shown first wins, or a score; with ``asked="likelihood"``
-    the log perplexity of the candidate. Prompts are those of `Position` and `Verbosity`, so that a store answers both.
+    the log perplexity of the candidate. There is one estimate for each judge × data set × attribute × ``own`` system:
 
-    That own texts win, or score higher, is no bias: they may be better. Bias is what is left where quality is equal,
-    as humans see it. Estimates, one a judge × data set × attribute × ``own`` system:
+    - ``self_preference_logit`` — log odds that the own text wins at equal human score. Null 0; above: the judge prefers
+      its own; .2 logits turn an even chance into .55. Primary. Regression of logit P(own wins) on the difference of
+      human scores and on who stands first, over pairs judged in both orders (in logs over all judgements): least
+      squares for exact probabilities; logistic for verdicts and for shares of samples, whose log odds lie nearer to 0
+      the noisier they are.
+    - ``self_preference_shift`` — standard deviations by which own texts score higher at equal human score. Null 0;
+      above: the judge prefers its own. Primary. Regression of score on own, human score and an intercept for each
+      context.
+    - ``own_win_excess`` — probability that the own text wins, less the share of pairs in which humans prefer it. −1 to
+      1, null 0. Where own texts are better or worse a merely noisier judge is off 0 too: read the logit.
+    - ``own_win_rate`` — mean probability that the own text wins, a tie counting ½; also by the other ``system``. 0–1,
+      no test: it says as much about the texts as about the judge.
+    - ``own_score_gap`` — mean score of a context's own texts less that of the others, in points of the scale. No test.
+    - ``label_mass`` — probability that all labels have together. 0–1.
 
-    ``self_preference_logit`` (primary; null 0)
-        Log odds that the own text wins at equal human score: logit P(own wins) ~ 1 + difference of human scores + who
-        stands first, over pairs judged in both orders; in logs over all judgements. .2 logits turn an even chance into
-        .55. Least squares on log odds of exact probabilities; logistic regression of verdicts, and of shares of
-        samples, whose log odds lie nearer to 0 the noisier they are.
-    ``self_preference_shift`` (primary; null 0)
-        Standard deviations by which own texts score higher: score ~ own + human score + an intercept a context.
-    ``own_win_rate`` (0–1)
-        Mean probability that the own text wins, a tie counting ½, pooled over pairs and orders; also by ``system``, the
-        other one. No test: it says as much about the texts as about the judge.
-    ``own_win_excess`` (−1 to 1, null 0)
-        The same less the share of pairs in which humans prefer the own text. It is off 0 also for a judge that is
-        noisier than humans and decides more pairs by chance, where own texts are better or worse: read the logit.
-    ``own_score_gap``
-        Mean score of a context's own texts less that of the others, in points of the scale. No test.
-    ``label_mass`` (0–1)
-        Probability that the labels have together.
+    **Perplexity.** With perplexities (``perplexity=True``, or columns ``log_perplexity`` and
+    ``opponent_log_perplexity`` in a log) both primary metrics come a second time, ``adjusted`` for "log perplexity".
+    Where that takes the effect away, the judge does not favour itself but what is familiar to it, which its own texts
+    are (Wataoka et al. 2024).
 
-    With perplexities (``perplexity=True``, or columns ``log_perplexity`` and ``opponent_log_perplexity`` in a log) both
-    primary metrics come a second time, ``adjusted`` "log perplexity": at equal human score and equal log perplexity of
-    the text. Where that takes the effect away, the judge does not favour itself but what is familiar to it, which its
-    own texts are (Wataoka et al. 2024).
-
-    Human scores with errors hold quality equal only in part: where own texts are better, a judge that sees quality
-    better than humans do passes for biased. Where trials carry several annotators' ratings this is corrected by errors
-    in variables, as in `Verbosity`, for scores and exact probabilities; ``note`` and `sensitivity` say how far a
-    finding depends on the rest. What humans overlook and the judge does not, no regression takes out.
-
-    Intervals and tests of the primary metrics are by Student's t over contexts with a cluster jackknife.
+    **Inference.** Primary metrics: Student's t over contexts with a cluster jackknife. Verdicts and shares of samples
+    are not corrected for errors of human scores.
 
     References
     ----------
@@ -119,21 +123,12 @@ class SelfPreference(EqualQuality):
     True
     """
 
-    name: ClassVar[str] = "self_preference"
-    feature: ClassVar[str] = "own"
-    conditions: ClassVar[tuple[str, ...]] = (*_WAYS, "own", "adjusted", "system")
-    columns: ClassVar[tuple[str, ...]] = (
-        *ScoreProbe.columns,
-        "opponent_id",
-        "replicate",
-        "system",
-        "own",
-        "label_mass",
-    )
-    needs: ClassVar[str] = (
-        "texts of the judge's own system: name it in the column judge_system where it is not the judge's name"
-    )
-    metrics: ClassVar[tuple[Metric, ...]] = (
+    name = "self_preference"
+    feature = "own"
+    conditions = (*_WAYS, "own", "adjusted", "system")
+    columns = (*ScoreProbe.columns, "opponent_id", "replicate", "system", "own", "label_mass")
+    needs = "texts of the judge's own system: name it in the column judge_system where it is not the judge's name"
+    metrics = (
         Metric(
             "self_preference_logit",
             "own texts win at equal human score",
@@ -144,10 +139,9 @@ class SelfPreference(EqualQuality):
             advice="let a judge of another family compare texts of this system",
             matters=0.2,
             primary=True,
-            calibration=Calibration(
-                fair=_FAIR,
-                planted={**_FAIR, "self_preference": 0.3},
-                parameters={"own": "own", "asks": ("pairs",), "reliability": 1.0},
+            calibration=planted(
+                {"self_preference": 0.3},
+                {"own": "own", "asks": ("pairs",), "reliability": 1.0},
                 systems=_SYSTEMS,
                 conservative=("text", "sampled:3"),  # few verdicts of 8 contexts are often separated
             ),
@@ -162,11 +156,8 @@ class SelfPreference(EqualQuality):
             advice="let a judge of another family score texts of this system",
             matters=0.2,
             primary=True,
-            calibration=Calibration(
-                fair=_FAIR,
-                planted={**_FAIR, "self_preference": 0.65},
-                parameters={"own": "own", "asks": ("scores",), "reliability": 1.0},
-                systems=_SYSTEMS,
+            calibration=planted(
+                {"self_preference": 0.65}, {"own": "own", "asks": ("scores",), "reliability": 1.0}, systems=_SYSTEMS
             ),
         ),
         Metric(
@@ -186,7 +177,7 @@ class SelfPreference(EqualQuality):
     )
 
     own: str | None = None
-    asks: Sequence[Kind] = field(default=("pairs", "scores"), kw_only=True)
+    asks: Sequence[Literal["pairs", "scores"]] = field(default=("pairs", "scores"), kw_only=True)
     perplexity: bool = field(default=False, kw_only=True)
     template: int = field(default=1, kw_only=True)
 
@@ -203,13 +194,42 @@ class SelfPreference(EqualQuality):
         if self.own is not None:
             remedy = "" if systems else "name who wrote each text in the column system"
             require_one_of("own", self.own, systems or ["nobody: no candidate has a system"], remedy)
-        judged = OwnTexts(dataset, self.own)
         if "pairs" in self.asks and self.answer != "score":
-            yield from judged.pairs(self._comparing, dataset.require_attributes(self.attributes))
-        if "scores" in self.asks:
-            yield from judged.scores(self.questions(dataset), self.asking)
-        if self.perplexity:
-            yield from judged.likelihoods(self.questions(dataset))
+            yield from self._pairs(dataset)
+        for question, ratings in self.rated_questions(dataset) if "scores" in self.asks else ():
+            condition = {"asked": "score", **self._columns(question.item, question.attribute, ratings)}
+            yield from question.trials(self.asking, condition)
+        for question, ratings in self.rated_questions(dataset) if self.perplexity else ():
+            condition = {"asked": texts.LIKELIHOOD, **self._columns(question.item, question.attribute, ratings)}
+            yield self.likelihood_trial(question, question.item.text, condition)
+
+    def _pairs(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan all pairs of texts of two systems, one of them the judge's own, in both orders."""
+        comparing, ratings = self._comparing, ratings_by_item(dataset)
+        attributes = dataset.require_attributes(self.attributes)
+        for context_id, candidates in groupby(items(dataset), key=lambda item: item.context_id):
+            for pair in combinations(candidates, 2):
+                systems = [item.system for item in pair]
+                if systems[0] == systems[1] or self.own not in (None, *systems):
+                    continue
+                for both in (pair, pair[::-1]):
+                    shown = [(item.candidate_id, item.text) for item in both]
+                    for attribute in attributes:
+                        first, second = (
+                            self._columns(item, attribute, ratings.get((context_id, item.candidate_id, attribute), {}))
+                            for item in both
+                        )
+                        gap = both[0].human[attribute] - both[1].human[attribute]
+                        asked = {"asked": "pair", "template": self.template, "human_gap": gap, **first}
+                        asked |= {f"opponent_{name}": value for name, value in second.items() if name != "own"}
+                        context = (context_id, both[0].context)
+                        yield from comparing.ask_pair(
+                            dataset, self.template, attribute, context, (shown[0], shown[1]), asked
+                        )
+
+    def _columns(self, item: Item, attribute: str, ratings: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        """Return the columns of a text: the judge's own system, who wrote it, and what humans think of it."""
+        return {"own": self.own or "", "system": item.system, "human": item.human[attribute], **ratings}
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: without perplexities, text instead of label probabilities, then numbers."""
@@ -219,40 +239,34 @@ class SelfPreference(EqualQuality):
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return how likely the first wins, the score, or the log perplexity, and the status."""
-        if trial.opponent_id is not None:
-            return self._comparing.read(trial, reply)
-        if isinstance(trial.request, Likelihood):
-            value = -float(np.mean(reply.logprobs)) if reply.logprobs else math.nan
-            return (value + 0.0, "ok") if math.isfinite(value) else (math.nan, "refused")
-        return super().read(trial, reply)
+        return read_pair(trial, reply) if trial.opponent_id is not None else super().read(trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each way of asking and own system: of pairs, or of scores."""
-        trials = texts.with_perplexities(cell.trials)
         columns = (*_WAYS, "own")
-        told = trials.assign(**{name: texts.filled(trials, name) for name in columns})
-        for values, part in each_cell(told, columns):
+        trials = texts.add_perplexities(cell.trials)
+        trials = trials.assign(**{name: texts.column_or_blank(trials, name) for name in columns})
+        for values, part in each_cell(trials, columns):
             where = dict(zip(columns, values, strict=True))
             here, own = replace(cell, trials=part), str(where["own"])
-            paired_here = bool((texts.filled(part, "opponent_id") != "").any())
-            for one in [own] if own else texts.systems_of(part):
-                at = {**where, "own": one, "adjusted": "", "system": ""}
-                for found in (self._of_pairs if paired_here else self._of_scores)(here, at):
+            are_pairs = bool((texts.column_or_blank(part, "opponent_id") != "").any())
+            systems = [own] if own else texts.systems_of(part)
+            for system in systems:
+                at = {**where, "own": system, "adjusted": "", "system": ""}
+                for found in (self._of_pairs if are_pairs else self._of_scores)(here, at):
                     yield found if own else _exploratory(found)
-            if not own and not any(texts.systems_of(part)):
-                nothing = undefined(_NAMELESS)
-                names = ["self_preference_logit" if paired_here else "self_preference_shift"]
-                yield Part(dict.fromkeys(names, nothing), (0, len(part)), {**where, "adjusted": "", "system": ""})
+            if not systems:
+                metric = "self_preference_logit" if are_pairs else "self_preference_shift"
+                yield Part({metric: undefined(_NAMELESS)}, (0, len(part)), {**where, "adjusted": "", "system": ""})
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Take judgements that have what the judge's own system wrote on one side."""
-        found = texts.with_writers(trials)
-        compared, rated = paired(found), scored(found)
-        one_side = compared[(compared["system"] == compared["own"]) != (compared["opponent_system"] == compared["own"])]
-        own = rated["system"] == rated["own"]
-        kept = rated[own.groupby([rated[n] for n in (*self.cell, "configuration", "context_id")]).transform("any")]
-        left = pd.concat([one_side, kept])
-        return Accepted(left, f"needs {self.needs}" if left.empty else "")
+        named = texts.with_writers(trials)
+        pairs, scores = paired(named), scored(named)
+        one_own = pairs[(pairs["system"] == pairs["own"]) != (pairs["opponent_system"] == pairs["own"])]
+        own = scores["system"] == scores["own"]
+        beside_own = own.groupby([scores[n] for n in (*self.cell, "configuration", "context_id")]).transform("any")
+        return self.accepted(pd.concat([one_own, scores[beside_own]]))
 
     @property
     def _comparing(self) -> Position:
@@ -263,84 +277,76 @@ class SelfPreference(EqualQuality):
 
     def _of_pairs(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
         """Yield what pairs tell of a system."""
-        found, drawn = texts.of_own(cell.trials, at["own"]), cell.resampling
-        if found.empty:
+        judged, resampling = texts.seen_from_own(cell.trials, at["own"]), cell.resampling
+        if judged.empty:
             nothing = undefined(f"undefined: no text of {at['own']} beside another's")
             yield Part({"self_preference_logit": nothing}, (0, 0), at)
             return
-        recorded, rated = texts.is_recorded(found), found[found["gap"].notna()]
+        recorded, rated = texts.is_recorded(judged), judged[judged["gap"].notna()]
         if len(rated) or not recorded:
             yield from self._at_equal_quality(cell, rated, at)
-            yield Part({"own_win_excess": partial(texts.win_excess, rated, drawn)}, _counts(rated), at)
-        mass = {} if recorded else {"label_mass": label_mass(found)}
-        yield Part({"own_win_rate": partial(texts.win_rate, found, drawn), **mass}, _counts(found), at)
-        others = list(dict.fromkeys(found["other"]))
-        for other in others if len(others) > 1 and cell.everything and found["own"].iloc[0] else ():
-            against = found[found["other"] == other]
-            rate = partial(texts.win_rate, against, drawn)
-            yield Part({"own_win_rate": rate}, _counts(against), {**at, "system": str(other)})
+            yield Part({"own_win_excess": partial(texts.win_excess, rated, resampling)}, rated, at)
+        mass = {} if recorded else {"label_mass": label_mass(judged)}
+        yield Part({"own_win_rate": partial(texts.win_rate, judged, resampling), **mass}, judged, at)
+        others = list(dict.fromkeys(judged["other"]))
+        for other in others if len(others) > 1 and cell.everything and judged["own"].iloc[0] else ():
+            against = judged[judged["other"] == other]
+            rate = partial(texts.win_rate, against, resampling)
+            yield Part({"own_win_rate": rate}, against, {**at, "system": str(other)})
 
     def _at_equal_quality(self, cell: Cell, rated: pd.DataFrame, at: Mapping[str, Any]) -> Iterator[Part]:
         """Yield the log odds for own texts at equal human score and, where it is known, at equal perplexity."""
         if not cell.wants("self_preference_logit"):
             return
-        chosen = usable(rated) if texts.is_recorded(rated) else texts.whole(rated)
-        dropped = len(rated) - len(chosen)
+        whole = usable(rated) if texts.is_recorded(rated) else texts.in_both_orders(rated)
+        dropped = len(rated) - len(whole)
         why = "they or, of this probe's own, their twin in the other order are missing"
         warn_missing(cell.what, dropped, len(rated), why)
         note = note_missing(rated["context_id"], ~has_value(rated), rated["own_first"], "the order")
-        for adjusted, beside in _adjustments(chosen, "log_perplexity_own"):
-            found = self._log_odds(chosen, beside, cell.resampling)
-            yield Part({"self_preference_logit": found}, (len(chosen), dropped), {**at, "adjusted": adjusted}, note)
+        for adjusted, covariates in _adjustments(whole, "log_perplexity_own"):
+            logit = self._log_odds(whole, covariates, cell.resampling)
+            yield Part({"self_preference_logit": logit}, (len(whole), dropped), {**at, "adjusted": adjusted}, note)
 
-    def _log_odds(self, chosen: pd.DataFrame, beside: Sequence[str], resampling: Resampling) -> Estimate:
-        if texts.is_exact(chosen):
-            sides, contexts = texts.by_side(chosen)
-            homes = dict(zip(contexts, resampling.cluster_of([*contexts.values()]), strict=True))
-            return self._at_equal(sides, replace(resampling, clusters=homes), beside=["first", *beside])
-        terms = ["first", *beside, "human", "own"]  # what is told apart from nothing else is the last, own
-        found = logistic_model(texts.as_verdicts(chosen), "won", terms, resampling)["own"]
-        return found if math.isnan(found.estimate) else texts.noted(found, _NO_ERRORS)
+    def _log_odds(self, judged: pd.DataFrame, covariates: Sequence[str], resampling: Resampling) -> Estimate:
+        """Regress the log odds for the own text on what tells the two texts apart; return the intercept."""
+        if texts.is_exact(judged):
+            sides, contexts = texts.by_side(judged)
+            clusters = dict(zip(contexts, resampling.cluster_of([*contexts.values()]), strict=True))
+            return self._slope_given_quality(
+                sides, replace(resampling, clusters=clusters), covariates=["first", *covariates]
+            )
+        terms = ["first", *covariates, "human", "own"]  # own is last: the term that is dropped where terms coincide
+        logit = logistic_model(texts.as_verdicts(judged), "won", terms, resampling)["own"]
+        return logit if math.isnan(logit.estimate) else texts.noted(logit, _NO_ERRORS)
 
     def _of_scores(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
         """Yield what scores tell of a system."""
-        scores, own, drawn = cell.trials, cell.trials["system"] == at["own"], cell.resampling
-        recorded = texts.is_recorded(scores)
+        scores, own, recorded = cell.trials, cell.trials["system"] == at["own"], texts.is_recorded(cell.trials)
         if cell.wants("self_preference_shift") and (scores["human"].notna().any() or not recorded):
-            known = [name for name in ("human", "system", "log_perplexity", *single_columns(scores)) if name in scores]
-            found = cell.items(keep=known)
-            found["own"] = (found["system"] == at["own"]).astype(float)
+            columns = ("human", "system", "log_perplexity", *rating_columns(scores))
+            rated = cell.items(keep=[name for name in columns if name in scores])
+            rated["own"] = (rated["system"] == at["own"]).astype(float)
             note = note_missing(scores["context_id"], ~has_value(scores), own, "who wrote the text")
-            for adjusted, beside in _adjustments(found, "log_perplexity"):
-                shift = self._slope(found, beside=beside)
-                yield Part({"self_preference_shift": shift}, found, {**at, "adjusted": adjusted}, note)
+            for adjusted, covariates in _adjustments(rated, "log_perplexity"):
+                shift = self._slope(rated, covariates=covariates)
+                yield Part({"self_preference_shift": shift}, rated, {**at, "adjusted": adjusted}, note)
         mass = {} if recorded else {"label_mass": label_mass(scores)}
-        gap = {"own_score_gap": partial(texts.score_gap, scores, own, drawn)} if at["scale"] else {}
-        yield Part({**gap, **mass}, _counts(scores), at)
+        gap = {"own_score_gap": partial(texts.score_gap, scores, own, cell.resampling)} if at["scale"] else {}
+        yield Part({**gap, **mass}, scores, at)
 
 
-def _adjustments(found: pd.DataFrame, column: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield what is held equal beside human scores, in words and as columns: nothing, then perplexity if known."""
+def _adjustments(judged: pd.DataFrame, column: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield what is controlled for beside human scores, in words and as columns: nothing, then perplexity if known."""
     yield "", []
-    if column in found and found[column].notna().any():
+    if column in judged and judged[column].notna().any():
         yield "log perplexity", ["log_perplexity"]
-
-
-def _counts(trials: pd.DataFrame) -> tuple[int, int]:
-    entering = int(has_value(trials).sum())
-    return entering, len(trials) - entering
 
 
 def _exploratory(part: Part) -> Part:
     """Return estimates without a test, since nobody said which system is the judge's own."""
-    return replace(part, metrics={name: _without_test(made) for name, made in part.metrics.items()})
+    return replace(part, metrics={name: partial(_without_test, metric) for name, metric in part.metrics.items()})
 
 
-def _without_test(made: Estimable) -> Estimable:
-    def found() -> Ratio | Estimate:
-        estimate = made() if callable(made) else made
-        if isinstance(estimate, Ratio):
-            return estimate
-        return texts.noted(replace(estimate, p_value=math.nan), _UNNAMED)
-
-    return found
+def _without_test(metric: Estimable) -> Ratio | Estimate:
+    computed = metric() if callable(metric) else metric
+    return computed if isinstance(computed, Ratio) else texts.noted(replace(computed, p_value=math.nan), _UNNAMED)

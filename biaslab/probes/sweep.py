@@ -19,9 +19,8 @@ from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score
 from biaslab.probes._answer_metrics import answer_alpha, parse_rate, token_count
 from biaslab.probes._answers import COLUMNS, Answers, name_seed, sample_count
-from biaslab.probes._drawn import drawn_score
 from biaslab.probes._second_step import STEP, answered, ask_again, first_step, open_by_item, rows_of
-from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass
+from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, draw_score, label_mass
 from biaslab.stats import ITEM, Ratio, undefined
 
 _PLAIN, _COT = "no CoT", "CoT"
@@ -256,7 +255,7 @@ class Sweep(Probe):
         if trial.condition.get(STEP) == 2 and isinstance(trial.request, Choice):
             temperature = float(trial.condition["temperature"])  # type: ignore[arg-type]
             use = f"sweep, seed {self.seed}, temperature {temperature:g}, sample {trial.replicate}"
-            return drawn_score(trial, reply, temperature, use)
+            return draw_score(trial, reply, temperature, use)
         return read_score(trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:

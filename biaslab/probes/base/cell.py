@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from biaslab.core import Metric
 from biaslab.stats import (
     MISSING_SHARE,
     Estimate,
+    Inference,
     Ratio,
     Resampling,
     estimate_rows,
@@ -128,7 +130,8 @@ class Part:
     metrics : mapping of str to Ratio, Estimate or callable
         By name. Those that are not asked for are not computed.
     counts : pandas.DataFrame or tuple of int
-        Judgements that enter and that were planned but do not; or blocks that carry both in ``attrs``.
+        Judgements that enter and that were planned but do not; blocks that carry both in ``attrs``; or trials, of which
+        those with a value enter.
     condition : mapping of str to object
         The condition columns beyond those of the cell.
     note : str
@@ -142,29 +145,51 @@ class Part:
 
     def rows(self, cell: Cell) -> list[dict[str, Any]]:
         """Estimate the chosen metrics, one row each."""
-        found = {name: _estimate(self.metrics[name], cell.resampling) for name in cell.chosen if name in self.metrics}
-        given = self.counts
-        counts = given if isinstance(given, tuple) else (given.attrs["n_trials"], given.attrs["n_dropped"])
-        found = {name: _noted(estimate, self.note, *counts) for name, estimate in found.items()}
-        return estimate_rows(found, {**cell.where, **self.condition}, cell.resampling, *counts)
+        chosen = {name: self.metrics[name] for name in cell.chosen if name in self.metrics}
+        counts = self._counts()
+        estimates = {
+            name: _noted(_estimate(metric, cell.resampling), self.note, *counts) for name, metric in chosen.items()
+        }
+        return estimate_rows(estimates, {**cell.where, **self.condition}, cell.resampling, *counts)
+
+    def _counts(self) -> tuple[int, int]:
+        """Return how many judgements enter, and how many do not."""
+        if isinstance(self.counts, tuple):
+            return self.counts
+        if "n_trials" in self.counts.attrs:
+            return self.counts.attrs["n_trials"], self.counts.attrs["n_dropped"]
+        entering = int(has_value(self.counts).sum())
+        return entering, len(self.counts) - entering
+
+
+def mean_of(
+    items: pd.DataFrame,
+    values: ArrayLike,
+    null: float | None = None,
+    bounds: tuple[float, float] | None = None,
+    missing: str = "undefined: no trial is left",
+    inference: Inference = "resampling",
+) -> Ratio:
+    """Return the mean of one value an item, whose contexts stand in ``context_id``; the rest is as for `Ratio`."""
+    return Ratio(items["context_id"], values, np.ones(len(items)), null, bounds, missing, inference)
 
 
 def label_mass(trials: pd.DataFrame) -> Ratio:
-    """Say what each trial adds to the probability that all labels have together."""
+    """Return the mean probability that all labels have together."""
     mass = trials["label_mass"]
     missing = "undefined: answers are text"
     return Ratio(trials["context_id"], mass.fillna(0), mass.notna(), bounds=(0.0, 1.0), missing=missing)
 
 
-def _noted(found: Estimate, note: str, n_trials: int, n_dropped: int) -> Estimate:
-    """Say at a test whether what is missing depends on the condition, and if nothing bounds what much of it may do."""
-    if np.isnan(found.p_value) or not n_dropped:
-        return found
-    unbounded = n_dropped > MISSING_SHARE * (n_trials + n_dropped) and np.isnan(found.bound_low)
-    notes = (found.note, note, "nothing bounds the effect of what is missing" if unbounded else "")
-    return replace(found, note="; ".join(filter(None, notes)))
+def _noted(estimate: Estimate, note: str, n_trials: int, n_dropped: int) -> Estimate:
+    """Note at a test whether missing values depend on the condition, and whether nothing bounds their effect."""
+    if np.isnan(estimate.p_value) or not n_dropped:
+        return estimate
+    unbounded = n_dropped > MISSING_SHARE * (n_trials + n_dropped) and np.isnan(estimate.bound_low)
+    notes = (estimate.note, note, "nothing bounds the effect of what is missing" if unbounded else "")
+    return replace(estimate, note="; ".join(filter(None, notes)))
 
 
-def _estimate(found: Estimable, resampling: Resampling) -> Estimate:
-    made = found() if callable(found) else found
-    return made.estimate(resampling) if isinstance(made, Ratio) else made
+def _estimate(metric: Estimable, resampling: Resampling) -> Estimate:
+    computed = metric() if callable(metric) else metric
+    return computed.estimate(resampling) if isinstance(computed, Ratio) else computed

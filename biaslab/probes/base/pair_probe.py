@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from biaslab.prompts.protocols import Protocol
 
 Answer = Literal["distribution", "text"]
 _WITHIN_TEXTS: tuple[Defence, ...] = ("none", "quoting")  # defences that put nothing around the whole prompt
+Drawn = TypeVar("Drawn")
 _LARGE = 709.0  # beyond it, the exponential is no float any more
 
 
@@ -202,6 +203,13 @@ def read_pair(trial: Trial, reply: Reply) -> tuple[float, Status]:
 def draw_of(seed: int, context_id: str) -> np.random.Generator:
     """Return random numbers that depend on the seed and the context alone."""
     return np.random.default_rng([seed, zlib.crc32(context_id.encode())])
+
+
+def draw(population: Sequence[Drawn], n: int | None, seed: int, context_id: str) -> list[Drawn]:
+    """Draw some candidates or pairs of a context without replacement, in their order; None takes all of them."""
+    if n is None or n >= len(population):
+        return list(population)
+    return [population[i] for i in sorted(draw_of(seed, context_id).choice(len(population), n, replace=False))]
 
 
 def name_candidates(noun: str) -> tuple[str, str]:

@@ -10,7 +10,18 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from biaslab.core import Metric, Nearest, Reply, Request, Status, Trial, declare_metrics, reading_text
+from biaslab.core import (
+    Calibration,
+    Metric,
+    Nearest,
+    Reply,
+    Request,
+    Scalar,
+    Status,
+    Trial,
+    declare_metrics,
+    reading_text,
+)
 from biaslab.core.checked import check_methods, checked_fields, checked_function
 from biaslab.core.checks import require_attributes_list, require_whole
 from biaslab.core.schema import Dataset
@@ -30,6 +41,18 @@ from biaslab.store.trials import TrialsFile, opened, spelled
 
 #: Every probe class that has been read in, by its name, wherever it is written.
 WRITTEN: dict[str, type[Probe]] = {}
+#: A simulated judge that sees quality and errs, without any bias: what most metrics are calibrated on.
+FAIR: dict[str, Scalar] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
+
+
+def planted(
+    bias: Mapping[str, Scalar],
+    parameters: Mapping[str, Any] | None = None,
+    fair: Mapping[str, Scalar] = FAIR,
+    **options: Any,
+) -> Calibration:
+    """Calibrate a metric on a fair judge, and on the same judge with a bias; the rest is as for `Calibration`."""
+    return Calibration(fair, {**fair, **bias}, parameters or {}, **options)
 
 
 @dataclass(frozen=True)
@@ -194,12 +217,16 @@ class Probe(ABC):
         if own.empty:
             return self.accepts_recorded(trials[trials["probe"] == "recorded"])
         lacking = [column for column in self.columns if column not in own]
-        return Accepted(own.iloc[:0], f"needs {self.needs}") if lacking else Accepted(own)
+        return self.accepted(own.iloc[:0] if lacking else own)
 
     @checked_function
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Choose among judgements that were not made by any probe's design; none, unless a probe says which."""
-        return Accepted(trials.iloc[:0], f"needs {self.needs}")
+        return self.accepted(trials.iloc[:0])
+
+    def accepted(self, trials: pd.DataFrame, note: str = "") -> Accepted:
+        """Return the trials to estimate from, with a note; where there are none, it says what is needed."""
+        return Accepted(trials, f"needs {self.needs}" if trials.empty else note)
 
     def _named(self, where: Mapping[str, Any]) -> str:
         parts = [str(where[name]) if name == "attribute" else f"{name} {where[name]}" for name in self.cell[2:]]

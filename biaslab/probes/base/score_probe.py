@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import ClassVar
 
-from biaslab.core import Completion, Nearest, Reply, Request, Status, Trial
+import numpy as np
+
+from biaslab.core import Completion, Nearest, Reply, Request, Status, Trial, request_key
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import AnyAnswer, Asking, Question, items, read_score
 from biaslab.probes.base.probe import Probe
+from biaslab.stats import tempered
 
 
 @dataclass(frozen=True)
@@ -76,3 +80,20 @@ class ScoreProbe(Probe):
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score that the reply gives, and its status."""
         return read_score(trial, reply)
+
+
+def draw_score(trial: Trial, reply: Reply, temperature: float, use: str) -> tuple[float, Status]:
+    """Draw one score from a label distribution at a temperature, and return it with its status.
+
+    The distribution is inverted at a random number that depends on the request and on what it is for alone.
+    """
+    p = tempered(reply.logprobs or (), temperature)
+    if np.isnan(p).any() or not len(p):
+        return math.nan, "refused"
+    place = int(np.searchsorted(p.cumsum(), random_number(trial.request, use) / 2**52 * p.sum(), side="right"))
+    return float(find_scale(str(trial.condition["scale"])).values[min(place, len(p) - 1)]), "ok"
+
+
+def random_number(request: Request, use: str) -> int:
+    """Return a random whole number below 2**52 that depends on a request and what it is for."""
+    return int(request_key(request, use)[:13], 16)

@@ -1,0 +1,238 @@
+"""Base for probes that regress a judge's score on a text feature, controlling for human scores."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core import About, Likelihood, Reply, Scalar, Status, Trial
+from biaslab.core.errors import InputError
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import Question, ratings_by_item
+from biaslab.probes.base.score_probe import ScoreProbe
+from biaslab.stats import (
+    LEAST_RELIABILITY,
+    Corrected,
+    Estimate,
+    Level,
+    Resampling,
+    correlation_difference,
+    disattenuated_difference,
+    estimate_correlation,
+    linear_model,
+    slope_at_equal,
+)
+
+
+@dataclass(frozen=True)
+class FeatureProbe(ScoreProbe):
+    """Base for probes that regress a judge's score on a text feature, controlling for human scores.
+
+    Its further parameters are those of `biaslab.probes.base.ScoreProbe`.
+
+    **Measurement error.** Human scores are noisy proxies for quality. If better texts are also longer, controlling for
+    a noisy score leaves residual confounding, and an accurate judge looks biased. When items have ratings from several
+    annotators (``ratings``, ``annotators``), slopes are corrected by errors-in-variables regression (Fuller 1987) and
+    correlations for attenuation, both by cross-products of different annotators. With one rating an item the error is
+    unknown: ``note`` says which reliability a finding needs, and `sensitivity` gives estimates at assumed ones. Errors
+    that annotators share remain; ``note`` says how large they would have to be to explain a finding.
+
+    Parameters
+    ----------
+    reliability : float, optional
+        Share of the variance of mean human scores that is no error, within contexts (over all items for what is
+        pooled), above .1 to 1, assumed in place of the one that single ratings show; see `sensitivity`.
+
+    Attributes
+    ----------
+    feature : str
+        The column of items that scores may follow.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range.
+    """
+
+    feature: ClassVar[str]
+
+    reliability: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reliability is not None and not LEAST_RELIABILITY < self.reliability <= 1:
+            raise InputError("reliability", self.reliability, f"a number above {LEAST_RELIABILITY} to 1, or None")
+
+    def rated_questions(self, dataset: Dataset) -> Iterator[tuple[Question, dict[str, Scalar]]]:
+        """Yield the question for each score, and the columns of the single human ratings where there are several."""
+        ratings = ratings_by_item(dataset)
+        for question in self.questions(dataset):
+            item = question.item
+            yield question, ratings.get((item.context_id, item.candidate_id, question.attribute), {})
+
+    def likelihood_trial(
+        self, question: Question, text: str, condition: Mapping[str, Scalar], own: bool = True
+    ) -> Trial:
+        """Plan the likelihood of a question's candidate or, if not its ``own`` text, of another such as its source."""
+        item, attributes = question.item, (question.attribute,)
+        shown = ((item.candidate_id,), (text,)) if own else ((), ())
+        about = About(item.context_id, *shown, attributes, source=not own)
+        return Trial(
+            Likelihood(text, about=about), item.context_id, *attributes, item.candidate_id, condition=condition
+        )
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the score or, of a likelihood, the log perplexity, −mean log P of a token; and the status."""
+        if not isinstance(trial.request, Likelihood):
+            return super().read(trial, reply)
+        value = -float(np.mean(reply.logprobs)) if reply.logprobs else math.nan
+        return (value + 0.0, "ok") if math.isfinite(value) else (math.nan, "refused")
+
+    def sensitivity(
+        self,
+        trials: pd.DataFrame,
+        reliabilities: Sequence[float] = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5),
+        metrics: Sequence[str] | None = None,
+    ) -> pd.DataFrame:
+        """Estimate what human errors touch at assumed reliabilities of the mean human score.
+
+        Parameters
+        ----------
+        trials : pandas.DataFrame
+            As `estimate` takes them.
+        reliabilities : sequence of float
+            Above .1 to 1. At 1 human scores are taken as they are.
+        metrics : sequence of str, optional
+            Some of the slopes and excess correlations; all primary ones by default.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The estimates frame, with a column ``reliability``.
+
+        Examples
+        --------
+        >>> import biaslab as bl
+        >>> data = bl.load_dataset("graded", limit=8)
+        >>> probe = bl.probes.Verbosity(attributes=["coherence"])
+        >>> trials = bl.collect(probe, bl.SimulatedJudge(data, verbosity=1.0), data, progress=False)
+        >>> probe.sensitivity(trials, [1.0, 0.8])[["metric", "reliability"]].to_numpy().tolist()
+        [['verbosity_slope', 1.0], ['verbosity_slope', 0.8]]
+        """
+        wanted = list(self.primary if metrics is None else metrics)
+        frames = [replace(self, reliability=r).estimate(trials, wanted).assign(reliability=r) for r in reliabilities]
+        return pd.concat(frames, ignore_index=True)
+
+    def _slope(self, items: pd.DataFrame, within_contexts: bool = True, covariates: Sequence[str] = ()) -> Estimate:
+        """Regress the score, in standard deviations, on the feature and the human score; return the slope.
+
+        Parameters
+        ----------
+        items : pandas.DataFrame
+            One row an item: ``context_id, score, human``, the feature and, where they are known, ``ratings,
+            annotators``.
+        within_contexts : bool
+            Give each context an intercept of its own.
+        covariates : sequence of str
+            Further columns to control for.
+        """
+        rated = items[items["human"].notna()]
+        spread = float(rated["score"].std()) if len(rated) > 1 else 0.0
+        standardised = rated.assign(score=rated["score"] / (spread or 1.0))
+        return self._slope_given_quality(standardised, self.resampling, within_contexts, covariates)
+
+    def _slope_given_quality(
+        self,
+        items: pd.DataFrame,
+        resampling: Resampling,
+        within_contexts: bool = True,
+        covariates: Sequence[str] = (),
+    ) -> Estimate:
+        """Regress the score on the feature, controlling for human score and covariates; return the slope.
+
+        Parameters are those of `_slope`; level and clusters are those of ``resampling``.
+        """
+        formula = " + ".join([*covariates, self.feature, "human"])
+        options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
+        return self._allowing_for_errors(
+            items,
+            lambda: linear_model(items, f"score ~ {formula}", **options)[self.feature],  # type: ignore[arg-type]
+            lambda given: slope_at_equal(given, "score", self.feature, resampling, within_contexts, covariates),
+        )
+
+    def _excess(self, items: pd.DataFrame, level: Level) -> Estimate:
+        """Return the judge's correlation with the feature minus the humans', tested against 0.
+
+        Within contexts both are rank correlations of few candidates, and in half of the contexts they are the same. A
+        sign-flip test then has a type-I error of .005 with 8 contexts of 3 candidates, not .05, and a studentised
+        bootstrap covers about .92 with 24. Interval and test are therefore Student's t over contexts, also where the
+        humans' correlation is corrected for attenuation.
+
+        Parameters
+        ----------
+        items : pandas.DataFrame
+            As for `_slope`.
+        level : {"context", "dataset"}
+            As for `biaslab.stats.correlation_intervals.correlation_difference`, which this is at the level of the data
+            set. At that of contexts the bootstrap is only for intervals other than the studentised one.
+        """
+        columns = ("score", "human", self.feature)
+        return self._allowing_for_errors(
+            items,
+            lambda: correlation_difference(items, *columns, self.resampling, level, inference="t"),
+            lambda given: disattenuated_difference(given, "score", self.feature, self.resampling, level),
+        )
+
+    def _correlation(self, items: pd.DataFrame, scorer: str, level: Level) -> Estimate:
+        """Return the correlation of the feature with the scores of the judge or of humans, tested against 0."""
+        column = "score" if scorer == "judge" else scorer
+        return estimate_correlation(items, column, self.feature, self.resampling, level, null=0.0)
+
+    def _allowing_for_errors(
+        self,
+        items: pd.DataFrame,
+        uncorrected: Callable[[], Estimate],
+        correct: Callable[[pd.DataFrame], Corrected],
+    ) -> Estimate:
+        """Correct an estimate for errors of human scores, as far as they are known; note what would explain a finding.
+
+        Parameters
+        ----------
+        items : pandas.DataFrame
+            As for `_slope`.
+        uncorrected : callable
+            Returns the estimate that takes human scores as they are.
+        correct : callable
+            Maps items to estimates at a share of the variance of human scores that is error, or is shared error where
+            the items have ratings of several annotators.
+        """
+        unrated = items.drop(columns=["ratings", "annotators"], errors="ignore")
+        if self.reliability is not None:
+            return correct(unrated)(1 - self.reliability)
+        several = "ratings" in items and items["ratings"].fillna("").str.contains(" ", regex=False).any()
+        corrected = correct(items) if several else None
+        estimate = corrected(0.0) if corrected else uncorrected()
+        if not _excludes_0(estimate):
+            return estimate
+        at = corrected or correct(unrated)
+        share = bisect_left(range(100), True, key=lambda percent: not _excludes_0(at(percent / 100)))
+        if several:
+            hedge = f"holds if errors that annotators share are less than {share} % of the variance that they agree on"
+        else:
+            hedge = f"holds if human scores, one rating an item, have a reliability above {1 - share / 100:.2f}"
+        return replace(estimate, note="; ".join(filter(None, (estimate.note, hedge))))
+
+
+def rating_columns(trials: pd.DataFrame) -> list[str]:
+    """Return which columns of single human ratings trials have; those of earlier versions have none."""
+    return [name for name in ("ratings", "annotators") if name in trials]
+
+
+def _excludes_0(estimate: Estimate) -> bool:
+    return estimate.ci_low > 0 or estimate.ci_high < 0
