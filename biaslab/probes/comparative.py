@@ -7,12 +7,12 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Calibration, Metric, Scalar, Trial
+from biaslab.core import Metric, Scalar, Trial
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
@@ -31,8 +31,7 @@ from biaslab.measures.ranking.debiasing import Debiasing
 from biaslab.measures.ranking.decoding import Decoding
 from biaslab.measures.ranking.measures import MEASURES, Judged, tokens_per_item
 from biaslab.measures.ranking.selection import Strategy
-from biaslab.probes.base import LABEL_MASS, Cell, PairProbe, Part, label_mass
-from biaslab.probes.base.pair_probe import draw_of
+from biaslab.probes.base import FAIR, LABEL_MASS, Cell, PairProbe, Part, draw_of, label_mass, planted
 from biaslab.stats import Estimate, Level, Method, estimate_correlation, warn_missing
 
 _CORRELATED: dict[str, tuple[Level, Method]] = {
@@ -46,9 +45,10 @@ _BOTH_ORDERS = ("full", "symmetric")
 
 @dataclass(frozen=True)
 class Comparative(PairProbe):
-    """Compare pairs, turn the answers into ranks, and see how well these agree with humans and what they cost.
+    """Comparative assessment: how well rankings made of pairwise comparisons agree with humans, and what they cost.
 
-    Its further parameters are those of `biaslab.probes.base.PairProbe`.
+    Prompts are those of `biaslab.probes.Position`: with a store one reply serves both. Further parameters:
+    `biaslab.probes.base.PairProbe`.
 
     Parameters
     ----------
@@ -80,27 +80,23 @@ class Comparative(PairProbe):
 
     Notes
     -----
-    A trial's ``value`` is the probability that the candidate shown first wins, p_ij of Eq. 3. Its prompts are those of
-    `biaslab.probes.Position`, so that a store answers both. Estimates, one a judge × data set × attribute × template ×
-    strategy, after the remedy; with *full* and *symmetric* a comparison whose twin in the other order is missing does
-    not enter:
+    A trial's ``value`` is the probability that the candidate shown first wins, p_ij of Eq. 3. There is one estimate for
+    each judge × data set × attribute × template × strategy, after debiasing. With *full* and *symmetric*, a comparison
+    whose twin in the other order is missing does not enter.
 
-    ``spearman`` (primary; −1 to 1, null 0)
-        Spearman's ρ of score and mean human score within each context, averaged over the contexts where both vary; with
-        few candidates win ratios are often all alike, and such a context does not enter (probabilities seldom are). t
-        test and t interval over contexts.
-    ``kendall``, ``dataset_spearman``, ``system_spearman`` (−1 to 1, null 0)
-        Kendall's τ-b within contexts; Spearman's ρ over all candidates, and over the means of systems (without a test).
-    ``comparative_accuracy`` (0–1, null ½)
-        Share of decisions between candidates with different human scores that go as the humans do (Tables 7, 10).
-    ``first_position_rate`` (0–1, null ½)
-        P(A), share of decisions for what stands first (Eq. 8); with ``debiasing`` what is left of the bias.
-    ``order_consistency`` (0–1)
-        Share of comparisons with the same winner in the other order, where that was asked.
-    ``tokens_per_item``
-        Tokens spent on a context, for each of its candidates.
-    ``label_mass`` (0–1)
-        Probability that the labels have together.
+    - ``spearman`` — Spearman's ρ of score and mean human score within a context, averaged over the contexts in which
+      both vary. −1 to 1, null 0; above: ranks as humans do. Primary; t test and t interval over contexts. With few
+      candidates, win ratios are often all alike, and such a context does not enter (probabilities seldom are).
+    - ``kendall`` — Kendall's τ-b within contexts. −1 to 1, null 0.
+    - ``dataset_spearman``, ``system_spearman`` — Spearman's ρ over all candidates, and over the means of systems. −1 to
+      1, null 0; of systems without a test.
+    - ``comparative_accuracy`` — share of decisions between candidates with different human scores that agree with the
+      humans. 0–1, null ½. Tables 7, 10.
+    - ``first_position_rate`` — share of decisions for the candidate shown first. 0–1, null ½; with ``debiasing``, the
+      bias that is left. P(A) of Eq. 8.
+    - ``order_consistency`` — share of comparisons with the same winner in the other order, where that was asked. 0–1.
+    - ``tokens_per_item`` — tokens spent on a context, for each of its candidates.
+    - ``label_mass`` — probability that all labels have together. 0–1.
 
     Examples
     --------
@@ -116,11 +112,11 @@ class Comparative(PairProbe):
     True
     """
 
-    name: ClassVar[str] = "comparative"
-    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template", "strategy")
-    conditions: ClassVar[tuple[str, ...]] = ("decoding", "debiasing")
-    columns: ClassVar[tuple[str, ...]] = (*_SCORED, "tokens", "label_mass")
-    metrics: ClassVar[tuple[Metric, ...]] = (
+    name = "comparative"
+    cell = ("judge", "dataset", "attribute", "template", "strategy")
+    conditions = ("decoding", "debiasing")
+    columns = (*_SCORED, "tokens", "label_mass")
+    metrics = (
         Metric(
             "spearman",
             "Spearman's ρ with the reference scores",
@@ -131,11 +127,11 @@ class Comparative(PairProbe):
             matters=0.1,
             quality=True,
             primary=True,
-            calibration=Calibration(
-                fair={"quality": 0.0, "noise": 1.0, "context_noise": 0.5},
-                planted={"quality": 0.06, "noise": 1.0, "context_noise": 0.5},
+            calibration=planted(
+                {"quality": 0.06},
                 # few candidates often tie in win ratio, and a context that ranks nothing does not enter
-                parameters={"decoding": "mean-probability"},
+                {"decoding": "mean-probability"},
+                fair=FAIR | {"quality": 0.0},
                 candidates=6,  # of three, ρ takes few values, and the interval from 8 contexts covered .91
             ),
         ),
@@ -149,7 +145,7 @@ class Comparative(PairProbe):
         LABEL_MASS,
     )
     #: Of frames of `biaslab.ranking.subset_agreement`.
-    labels: ClassVar[tuple[Metric, ...]] = (
+    labels = (
         Metric("final_accuracy", "pairs in the order of all candidates", "share", null=0.5),
         Metric("gold_accuracy", "pairs in the order of the reference scores", "share", null=0.5),
         Metric("predicted_tie_rate", "pairs with equal scores", "share"),
@@ -218,10 +214,10 @@ class Comparative(PairProbe):
         dropped = len(cell.trials) - len(rows)
         warn_missing(cell.what, dropped, len(cell.trials), "they or their twin in the other order are missing")
         debiased = debias(comparisons, self.debiasing, self.folds, self.in_sample)
-        found = self._estimates(cell, debiased, read)
+        metrics = self._estimates(cell, debiased, read)
         if not len(debiased) and len(comparisons):
-            found = {name: _unfitted(make) for name, make in found.items()}
-        yield Part(found, (len(rows), dropped), {"decoding": self._decoding, "debiasing": self.debiasing})
+            metrics = {name: _unfitted(estimate) for name, estimate in metrics.items()}
+        yield Part(metrics, (len(rows), dropped), {"decoding": self._decoding, "debiasing": self.debiasing})
 
     def _estimates(self, cell: Cell, debiased: Comparisons, read: Any) -> dict[str, Callable[[], Estimate]]:
         trials, resampling = cell.trials, cell.resampling
@@ -235,10 +231,9 @@ class Comparative(PairProbe):
         def correlated(level: Level, method: Method) -> Estimate:
             return estimate_correlation(frame, "score", "human", resampling, level, method, null=0.0)
 
-        made = {name: partial(judged.estimate, name, resampling) for name in MEASURES}
-        made |= {name: partial(correlated, *options) for name, options in _CORRELATED.items()}
         return {
-            **made,
+            **{name: partial(judged.estimate, name, resampling) for name in MEASURES},
+            **{name: partial(correlated, *options) for name, options in _CORRELATED.items()},
             "tokens_per_item": partial(tokens_per_item(trials, read).estimate, contexts),
             "label_mass": partial(label_mass(trials).estimate, resampling),
         }
@@ -259,13 +254,13 @@ class Comparative(PairProbe):
         return most_informative(so_far, max(batch, 0), np.random.default_rng([self.seed, key, len(so_far)]))
 
 
-def _unfitted(make: Callable[[], Estimate]) -> Callable[[], Estimate]:
-    """Say of what is undefined that the debiasing had nothing to be fitted on."""
+def _unfitted(estimate: Callable[[], Estimate]) -> Callable[[], Estimate]:
+    """Note where an estimate is undefined that the debiasing had nothing to be fitted on."""
 
     def explained() -> Estimate:
-        found = make()
-        why = f"{found.note}; nothing to fit the debiasing on: one context only"
-        return replace(found, note=why) if math.isnan(found.estimate) else found
+        computed = estimate()
+        why = f"{computed.note}; nothing to fit the debiasing on: one context only"
+        return replace(computed, note=why) if math.isnan(computed.estimate) else computed
 
     return explained
 

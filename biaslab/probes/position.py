@@ -5,35 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Calibration, Comparison, Metric, Trial
+from biaslab.core import Comparison, Metric, Trial
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.order_odds import first_position_log_odds, log_odds
 from biaslab.measures.ranking.worst_cases import note_missing_pairs, worst_cases
-from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, PairProbe, Part, label_mass, paired
-from biaslab.probes.base.pair_probe import draw_of
+from biaslab.probes.base import (
+    FAIR,
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Estimable,
+    PairProbe,
+    Part,
+    draw,
+    label_mass,
+    mean_of,
+    paired,
+    planted,
+)
 from biaslab.stats import Estimate, Ratio, Resampling
 
 _BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")
-_PREFERS_FIRST = Calibration(
-    fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
-    planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "position": 0.4},
-    parameters={"templates": (1,)},
-)
+_PREFERS_FIRST = planted({"position": 0.4}, {"templates": (1,)})
 _VERDICTS = Comparison("verdicts on pairs")  # a distribution decides for its likelier label, as greedy text does
 
 
 @dataclass(frozen=True)
 class Position(PairProbe):
-    """Compare candidates in both orders and see what the order alone decides.
+    """Positional bias of a pairwise judge: what the order of the candidates alone decides.
 
-    Its further parameters are those of `biaslab.probes.base.PairProbe`.
+    Every pair is compared in both orders. Further parameters: `biaslab.probes.base.PairProbe`.
 
     Parameters
     ----------
@@ -54,45 +61,37 @@ class Position(PairProbe):
 
     Notes
     -----
-    A trial's ``value`` is that of `biaslab.probes.base.PairProbe`. Estimates, one a judge × data set × attribute ×
-    template, over pairs that were judged in both orders (a refusal in one order drops the pair, counted in
-    ``n_dropped``):
+    A trial's ``value`` is that of `biaslab.probes.base.PairProbe`. There is one estimate for each judge × data set ×
+    attribute × template, over pairs that were judged in both orders. A refusal in one order drops the pair, counted in
+    ``n_dropped``.
 
-    ``first_position_rate`` (primary; 0–1, null ½)
-        P(A) of Eq. 8: share of decisions, ties aside, for the first. Above ½: primacy; below: recency. A distribution
-        decides for its likelier label; of k samples (`biaslab.judges.Sampled`) each is a decision, as with text, so
-        that k does not move what is estimated, here and in the metrics below.
-    ``first_position_logit`` (null 0)
-        Mean over pairs of ½ [logit p_ij + logit p_ji], in logits. Independent of the candidates' quality. From text
-        and shares of samples: half the common log odds ratio of both orders, by Mantel and Haenszel with pairs as
-        strata (`biaslab.ranking.order_odds`).
-    ``order_consistency`` (0–1)
-        Share of pairs with the same winner, or a tie, in both orders.
-    ``resampling_consistency`` (0–1)
-        Its noise floor: how often two samples of one request agree, expected from p, without bias from shares of k
-        samples as 1 − 2 p (1 − p) k / (k − 1), or seen between replicates.
-    ``primacy_share`` (0–1, null ½)
-        Among pairs that flip, the share where the first won both times.
-    ``comparative_accuracy`` (0–1, null ½)
-        Share of decisions between candidates with different human scores that go as humans do.
-    ``tie_rate``, ``label_mass`` (0–1)
-        Share of ties; probability that the labels have together (low: the judge would rather say something else).
+    - ``first_position_rate`` — share of decisions (ties excluded) won by the candidate shown first. 0–1, null ½; above:
+      primacy, below: recency. Primary. P(A) in Liusie et al. (2024), Eq. 8. A distribution decides for its likelier
+      label; each of k samples (`biaslab.judges.Sampled`) is a decision, as with text, so that k does not move what is
+      estimated, here and below.
+    - ``first_position_logit`` — mean over pairs of ½ [logit p_ij + logit p_ji], in logits. Null 0; above: primacy. It
+      does not depend on the candidates' quality. From text and shares of samples: half the common log odds ratio of
+      both orders, by Mantel and Haenszel with pairs as strata (`biaslab.ranking.order_odds`).
+    - ``order_consistency`` — share of pairs with the same winner, or a tie, in both orders. 0–1.
+    - ``resampling_consistency`` — its noise floor: how often two samples of one request agree. 0–1. Expected from p; in
+      shares of k samples without bias, 1 − 2 p (1 − p) k / (k − 1); or counted between replicates.
+    - ``primacy_share`` — among pairs that flip, the share that the first won both times. 0–1, null ½.
+    - ``comparative_accuracy`` — share of decisions between candidates with different human scores that agree with the
+      humans. 0–1, null ½.
+    - ``tie_rate`` — share of ties. 0–1.
+    - ``label_mass`` — probability that all labels have together. 0–1; low: the judge would rather say something else.
 
-    ``first_position_rate``, ``order_consistency``, ``comparative_accuracy`` and ``tie_rate`` of all pairs together have
-    ``bound_low`` and ``bound_high`` where judgements are missing, over all that were asked for in both orders: whatever
-    the missing ones would have been. In 400 simulated studies of 8, 24 and 100 contexts, a fifth of the judgements
-    lost, those for the second three times as often, the interval of ``first_position_rate`` covered .92, .87 and .48,
-    the bounds .99, 1.0 and 1.0. A note says where more is missing with the better candidate shown first, or second.
+    The first three come a second time by bins of the absolute human gap (column ``human_gap``, the bin's mean; NaN for
+    all pairs together): bias grows as the gap shrinks.
 
-    ``first_position_rate``, ``first_position_logit`` and ``order_consistency`` come a second time by bins of the
-    absolute human gap (column ``human_gap``, the bin's mean; NaN for all pairs together): bias grows as the gap
-    shrinks.
+    **Missing judgements.** Rates of all pairs together have ``bound_low`` and ``bound_high``, whatever the missing
+    judgements would have been. A note says whether more are missing with the better candidate shown first, or second.
+    How intervals and bounds cover then is simulated on the page of all biases.
 
-    Pairs that do not flip say nothing about the order, and they are most. ``first_position_rate``, ``primacy_share``
-    and ``comparative_accuracy`` therefore have a t test over contexts and the score interval that belongs to it
-    (`biaslab.stats.inversion`), ``first_position_logit`` a t test with its own interval, of counts on a jackknife;
-    everything else has bootstrap intervals and sign-flip tests over contexts. ``method`` says which. The metrics of
-    pairs are those of `biaslab.ranking.pairs`, which rankings and audits call too.
+    **Inference.** Pairs that do not flip say nothing about the order, and most do not. ``first_position_rate``,
+    ``primacy_share`` and ``comparative_accuracy`` therefore have a t test over contexts and its score interval
+    (`biaslab.stats.inversion`); ``first_position_logit`` a t test with its own interval, of counts on a jackknife.
+    Everything else: bootstrap intervals and sign-flip tests over contexts; ``method`` says which.
 
     Examples
     --------
@@ -106,12 +105,12 @@ class Position(PairProbe):
     0.8
     """
 
-    name: ClassVar[str] = "position"
-    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
-    conditions: ClassVar[tuple[str, ...]] = ("human_gap",)
-    columns: ClassVar[tuple[str, ...]] = ("human_gap", *pairs.PAIR, "label_mass")
-    needs: ClassVar[str] = "judgements of two candidates shown one after the other"
-    metrics: ClassVar[tuple[Metric, ...]] = (
+    name = "position"
+    cell = ("judge", "dataset", "attribute", "template")
+    conditions = ("human_gap",)
+    columns = ("human_gap", *pairs.PAIR, "label_mass")
+    needs = "judgements of two candidates shown one after the other"
+    metrics = (
         Metric(
             "first_position_rate",
             "P(A), decisions for the first",
@@ -142,11 +141,7 @@ class Position(PairProbe):
             above="orders pairs as the reference scores do",
             below="orders pairs against the reference scores",
             quality=True,
-            calibration=Calibration(
-                fair={"quality": 0.0, "noise": 1.0, "context_noise": 0.5},
-                planted={"quality": 0.18, "noise": 1.0, "context_noise": 0.5},
-                parameters={"templates": (1,)},
-            ),
+            calibration=planted({"quality": 0.18}, {"templates": (1,)}, fair=FAIR | {"quality": 0.0}),
         ),
         Metric("tie_rate", "ties", "share"),
         LABEL_MASS,
@@ -172,7 +167,8 @@ class Position(PairProbe):
             name, texts = str(context_id), dict(zip(rows["candidate_id"], rows["text"], strict=True))
             context = (name, str(rows["context"].iloc[0]))
             scores = [dict(zip(texts, column, strict=True)) for column in means[rows.index].T.tolist()]
-            both = [order for pair in self._draw(name, list(texts)) for order in (pair, pair[::-1])]
+            drawn = draw(list(combinations(texts, 2)), self.n_pairs, self.seed, name)
+            both = [order for pair in drawn for order in (pair, pair[::-1])]
             for (first, second), (attribute, score), template in product(
                 both, list(zip(attributes, scores, strict=True)), self.prompts_of(self.templates)
             ):
@@ -184,44 +180,37 @@ class Position(PairProbe):
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of all pairs together and, where no metric was named, some by bins of the human gap."""
         blocks = pairs.both_orders(cell.trials, cell.what)
-        found, note = _metrics(blocks, self.resampling), ""
+        metrics, note = _metrics(blocks, self.resampling), ""
         if blocks.attrs["n_dropped"] and not self.resampling.values_only:
-            for metric, ends in worst_cases(cell.trials).items():
-                if isinstance(ratio := found[metric], Ratio):
-                    found[metric] = replace(ratio, extremes=ends)
+            for name, bounds in worst_cases(cell.trials).items():
+                if isinstance(ratio := metrics[name], Ratio):
+                    metrics[name] = replace(ratio, extremes=bounds)
             note = note_missing_pairs(cell.trials)
-        found["resampling_consistency"] = lambda: _noise_floor(blocks, cell.trials)
-        yield Part(found, blocks, {"human_gap": np.nan}, note)
+        metrics["resampling_consistency"] = lambda: _noise_floor(blocks, cell.trials)
+        yield Part(metrics, blocks, {"human_gap": np.nan}, note)
         for gap, part in pairs.by_gap(blocks, self.gap_bins) if cell.everything else ():
             binned = _metrics(part, self.resampling, null=None)
-            yield Part({metric: binned[metric] for metric in _BY_GAP}, part, {"human_gap": gap})
+            yield Part({name: binned[name] for name in _BY_GAP}, part, {"human_gap": gap})
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Take pairs of which it is known what was shown first, by judges that judged some pair in both orders."""
-        found = paired(trials)
-        if found.empty:
-            return Accepted(found, f"needs {self.needs}")
-        shown = found[found["order_known"].astype(bool)]
+        judged = paired(trials)
+        if judged.empty:
+            return self.accepted(judged)
+        shown = judged[judged["order_known"].astype(bool)]
         if shown.empty:
             return Accepted(shown, "needs to know which candidate was shown first, which the log does not say")
         cell = [shown[name] for name in self.cell]
         kept = pairs.in_both_orders(shown, cell).groupby(cell).transform("any")
         if not kept.any():
             return Accepted(shown[kept], "needs both orders of a pair; each was judged in one order only")
-        left = shown.loc[~kept, list(self.cell)].drop_duplicates()
-        names = ", ".join(" / ".join(map(str, row)) for row in left.itertuples(index=False))
+        others = shown.loc[~kept, list(self.cell)].drop_duplicates()
+        names = ", ".join(" / ".join(map(str, row)) for row in others.itertuples(index=False))
         return Accepted(shown[kept], f"without {names}: no pair was judged in both orders" if names else "")
-
-    def _draw(self, context_id: str, candidates: list[str]) -> list[tuple[str, str]]:
-        known = list(combinations(candidates, 2))
-        if self.n_pairs is None or self.n_pairs >= len(known):
-            return known
-        chosen = draw_of(self.seed, context_id).choice(len(known), self.n_pairs, replace=False)
-        return [known[i] for i in sorted(chosen)]
 
 
 def _metrics(blocks: pd.DataFrame, resampling: Resampling, null: float | None = 0.0) -> dict[str, Estimable]:
-    """Say what the judgements of pairs in both orders add to each metric; without a null nothing is tested."""
+    """Compute the metrics of pairs in both orders; without a null nothing is tested."""
     both = blocks[["first_ij", "first_ji"]].to_numpy(float)
     context, won, other = blocks["context_id"].repeat(2), both.ravel(), both[:, ::-1].ravel()
     gap = np.outer(blocks["human_gap"].to_numpy(float), (1, -1)).ravel()
@@ -238,22 +227,20 @@ def _metrics(blocks: pd.DataFrame, resampling: Resampling, null: float | None = 
 
 
 def _is_exact(blocks: pd.DataFrame) -> bool:
-    """Return whether p are probabilities, neither shares of samples nor verdicts throughout."""
+    """Say whether p are probabilities, neither shares of samples nor verdicts throughout."""
     sampled = blocks[["samples_ij", "samples_ji"]].notna().to_numpy().any()
     return not (sampled or np.isin(blocks[["p_ij", "p_ji"]], (0.0, 0.5, 1.0)).all())
 
 
 def _bias(blocks: pd.DataFrame, resampling: Resampling, null: float | None) -> Ratio | Estimate:
-    """Return the mean of ½ [logit p_ij + logit p_ji], or from counts what all pairs have in common of it."""
+    """Return the mean of ½ [logit p_ij + logit p_ji]; from counts, the part of it that all pairs have in common."""
     if not _is_exact(blocks):
         return first_position_log_odds(blocks, resampling, null)
-    p = blocks[["p_ij", "p_ji"]].to_numpy(float)
-    logits = log_odds(p).mean(axis=1)
-    return Ratio(blocks["context_id"], logits, np.ones(len(p)), null=null, inference="t")
+    return mean_of(blocks, log_odds(blocks[["p_ij", "p_ji"]].to_numpy(float)).mean(axis=1), null, inference="t")
 
 
 def _noise_floor(blocks: pd.DataFrame, trials: pd.DataFrame) -> Ratio:
-    """Say how often two samples of one request agree: from p, from shares of samples, or counted between replicates."""
+    """Return how often two samples of one request agree: from p, from shares of samples, or between replicates."""
     p, samples = (blocks[[f"{name}_ij", f"{name}_ji"]].to_numpy(float) for name in ("p", "samples"))
     if np.isnan(samples).all() and not _is_exact(blocks):
         seen = pairs.replicate_agreement(trials)
@@ -262,5 +249,4 @@ def _noise_floor(blocks: pd.DataFrame, trials: pd.DataFrame) -> Ratio:
     with np.errstate(divide="ignore", invalid="ignore"):
         unbiased = np.where(samples > 1, samples / (samples - 1), np.where(np.isnan(samples), 1.0, np.nan))
     agree = (1 - 2 * p * (1 - p) * unbiased).mean(axis=1)
-    missing = "undefined: it takes 2 samples of a request at least (k=2)"
-    return Ratio(blocks["context_id"], agree, np.ones(len(p)), bounds=(0.0, 1.0), missing=missing)
+    return mean_of(blocks, agree, None, (0.0, 1.0), "undefined: it takes 2 samples of a request at least (k=2)")

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Calibration, Comparison, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import Comparison, Metric, Reply, Scalar, Status, Trial
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.scales import find_scale, scale_named
@@ -20,21 +20,20 @@ from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.dark_current import dark_log_odds
 from biaslab.measures.ranking.order_odds import is_counted, log_odds
 from biaslab.measures.scoring.pointwise import Asking, Item, Question, drawn_items, read_score
-from biaslab.probes.base import LABEL_MASS, Cell, PairProbe, Part, label_mass
-from biaslab.probes.base.pair_probe import draw_of
-from biaslab.stats import Estimate, Ratio, Resampling, each_cell, has_value, logistic_model, usable
+from biaslab.probes.base import LABEL_MASS, Cell, Estimable, PairProbe, Part, draw_of, label_mass, mean_of, planted
+from biaslab.stats import Estimate, Resampling, each_cell, logistic_model, usable
 
 Nothing = Literal["identical", "empty", "shuffled", "named"]
-NOTHINGS: tuple[Nothing, ...] = ("identical", "empty", "shuffled", "named")
+NOTHINGS: tuple[Nothing, ...] = get_args(Nothing)
 _WHOLE = "text itself"
-_UNIT = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Vacuum(PairProbe):
-    """Compare two candidates that are the same, or nothing, and score nothing: whatever a judge says is its own.
+    """Content-free prior: what a judge prefers between equal candidates, and how it scores nothing.
 
-    Its further parameters are those of `biaslab.probes.base.PairProbe`.
+    No candidate can have caused the answers; as the dark current of a detector, they are part of every other answer
+    too. Further parameters: `biaslab.probes.base.PairProbe`.
 
     Parameters
     ----------
@@ -60,32 +59,27 @@ class Vacuum(PairProbe):
     Notes
     -----
     A trial's ``value`` is the probability that the first wins, or a score. Both orders of a pair are one prompt, which
-    is asked once, but for *named*; ``nothing`` says what was shown. What a judge answers here no candidate can have
-    caused: as the dark current of a detector, it is there in every other answer too. Estimates, one a judge × data set
-    × attribute × ``nothing``:
+    is asked once, except for *named*. There is one estimate for each judge × data set × attribute × ``nothing``, the
+    kind of nothing that was shown:
 
-    ``dark_first_rate`` (primary; 0–1, null ½)
-        Share of decisions, ties aside, for what stands first. A distribution decides for its likelier label.
-    ``dark_first_logit`` (null 0)
-        Mean log odds of the first, in logits; of verdicts those of their share. This is the content-free prior:
-        `biaslab.ranking.content_free` takes it out of other comparisons (Zhao et al. 2021 average probabilities).
-    ``name_logit`` (null 0)
-        Log odds of the first of ``names`` against the second, behind the same text in both places.
-    ``tie_rate`` (0–1)
-        Share of ties; with ``ties=True`` and two equal candidates anything below 1 is a wrong answer.
-    ``dark_score``
-        Mean score of nothing, in points of the scale, and of the text itself beside it.
-    ``dark_score_drop`` (null 0)
-        Mean score of the text itself less that of nothing, item by item, in points. Near 0 the judge does not read.
-    ``score_share`` (0–1; by ``score``)
-        How much of the probability, or which share of the answers, each label has.
-    ``label_mass`` (0–1)
-        Probability that the labels have together.
+    - ``dark_first_rate`` — share of decisions (ties excluded) for the candidate shown first. 0–1, null ½; above:
+      primacy. Primary. A distribution decides for its likelier label.
+    - ``dark_first_logit`` — mean log odds of the first, in logits; of verdicts those of their share. Null 0. It is the
+      content-free prior that `biaslab.ranking.content_free` takes out of other comparisons (Zhao et al. 2021 average
+      probabilities).
+    - ``name_logit`` — log odds of the first of ``names`` against the second, behind the same text in both places. Null
+      0.
+    - ``tie_rate`` — share of ties. 0–1; with ``ties=True`` and two equal candidates, anything below 1 is wrong.
+    - ``dark_score`` — mean score of nothing, in points of the scale, and of the text itself beside it.
+    - ``dark_score_drop`` — mean score of the text itself less that of nothing, item by item, in points. Null 0; near 0
+      the judge does not read.
+    - ``score_share`` — share of the probability, or of the answers, that each label has (column ``score``). 0–1.
+    - ``label_mass`` — probability that all labels have together. 0–1.
 
-    ``dark_first_rate`` is the position bias between candidates of which neither is better, where it is largest. With
-    candidates that differ it shows in fewer decisions: `Position` measures those. That an empty or shuffled text is out
-    of the ordinary may change what a judge does, so the kinds of nothing are told apart; where they disagree, take the
-    prior of *identical*, whose prompts are the likest to real ones.
+    ``dark_first_rate`` is the position bias where neither candidate is better, which is where it is largest; with
+    candidates that differ it shows in fewer decisions (`Position`). An empty or shuffled text is out of the ordinary,
+    which may itself change what a judge does, so kinds of nothing are told apart. Where they disagree, take that of
+    *identical*, whose prompts are the most like real ones.
 
     Examples
     --------
@@ -98,11 +92,11 @@ class Vacuum(PairProbe):
     0.8
     """
 
-    name: ClassVar[str] = "vacuum"
-    conditions: ClassVar[tuple[str, ...]] = ("nothing", "template", "scale", "score")
-    columns: ClassVar[tuple[str, ...]] = (*pairs.PAIR, "asked", "nothing", "label_mass")
-    needs: ClassVar[str] = "pairs of two equal candidates, asked by this probe"
-    metrics: ClassVar[tuple[Metric, ...]] = (
+    name = "vacuum"
+    conditions = ("nothing", "template", "scale", "score")
+    columns = (*pairs.PAIR, "asked", "nothing", "label_mass")
+    needs = "pairs of two equal candidates, asked by this probe"
+    metrics = (
         Metric(
             "dark_first_rate",
             "P(A) where both are the same",
@@ -113,11 +107,7 @@ class Vacuum(PairProbe):
             advice="ask every pair in both orders, or take its content-free prior out",
             matters=0.1,
             primary=True,
-            calibration=Calibration(
-                fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
-                planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "position": 0.45},
-                parameters={"nothing": ("identical",), "asks": ("pairs",), "n_candidates": 3},
-            ),
+            calibration=planted({"position": 0.45}, {"nothing": ("identical",), "asks": ("pairs",), "n_candidates": 3}),
             comparison=Comparison("verdicts on pairs of the same", ("nothing",)),
         ),
         Metric("dark_first_logit", "log odds of the first, both the same", "logits", null=0.0),
@@ -169,13 +159,13 @@ class Vacuum(PairProbe):
         return super().read(trial, reply) if trial.opponent_id is not None else read_score(trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield what is said of each kind of nothing: of pairs, then of scores."""
-        for (asked, nothing), found in each_cell(cell.trials, ("asked", "nothing")):
+        """Yield the metrics of each kind of nothing: of pairs, then of scores."""
+        for (asked, nothing), trials in each_cell(cell.trials, ("asked", "nothing")):
             if asked == "pair":
-                at = {"nothing": nothing, "template": found["template"].iloc[0], "scale": "", "score": np.nan}
-                yield Part(_of_pairs(found, str(nothing), cell.resampling), _counts(found), at)
+                at = {"nothing": nothing, "template": trials["template"].iloc[0], "scale": "", "score": np.nan}
+                yield Part(_of_pairs(trials, str(nothing), cell.resampling), trials, at)
             elif asked == "score":
-                yield from self._of_scores(replace(cell, trials=found), cell.trials, str(nothing))
+                yield from self._of_scores(replace(cell, trials=trials), cell.trials, str(nothing))
 
     def _compare(
         self, dataset: Dataset, item: Item, attribute: str, kind: Nothing, both: tuple[str, str]
@@ -184,10 +174,10 @@ class Vacuum(PairProbe):
         context, (one, two) = (item.context_id, item.context), both
         pair = (item.candidate_id, one), (item.candidate_id, two)
         for first, second in (self.names, self.names[::-1]) if kind == "named" else (("", ""),):
-            told = {"asked": "pair", "nothing": kind, "template": self.template, "named_first": first}
+            condition = {"asked": "pair", "nothing": kind, "template": self.template, "named_first": first}
             edits = (first, second) if kind == "named" else () if kind == "identical" else (kind, kind)
             yield from self.ask_pair(
-                dataset, self.template, attribute, context, pair, told, headings=(first, second), edits=edits
+                dataset, self.template, attribute, context, pair, condition, headings=(first, second), edits=edits
             )
 
     def _score(self, dataset: Dataset, item: Item, attribute: str, kind: str, text: str) -> Iterator[Trial]:
@@ -195,69 +185,61 @@ class Vacuum(PairProbe):
         shown, edit = replace(item, text=text), "" if kind == _WHOLE else kind
         question = Question.rate(dataset, shown, [attribute], find_scale(self.scale), edit=edit)
         asking = Asking(self.answer, self.replicates, self.temperature, seed=self.seed)
-        told: dict[str, Scalar] = {"nothing": kind, "named_first": ""}
-        yield from question.trials(asking, {"asked": "score", **told})
+        condition: dict[str, Scalar] = {"nothing": kind, "named_first": ""}
+        yield from question.trials(asking, {"asked": "score", **condition})
         if self.answer == "distribution":
-            yield from question.label_trials({"asked": "label", **told})
+            yield from question.label_trials({"asked": "label", **condition})
 
     def _of_scores(self, cell: Cell, everything: pd.DataFrame, nothing: str) -> Iterator[Part]:
         """Yield mean, drop and distribution of the scores of one kind of nothing."""
         scores, scale = cell.trials, str(cell.trials["scale"].iloc[0])
         at: dict[str, Any] = {"nothing": nothing, "template": "", "scale": scale, "score": np.nan}
         read = usable(scores)
-        mean = Ratio(read["context_id"], read["value"], np.ones(len(read)), missing="undefined: no score was read")
-        yield Part({"dark_score": mean, "label_mass": label_mass(scores)}, _counts(scores), at)
+        mean = mean_of(read, read["value"], missing="undefined: no score was read")
+        yield Part({"dark_score": mean, "label_mass": label_mass(scores)}, scores, at)
         if nothing != _WHOLE and cell.wants("dark_score_drop"):
             both = everything[(everything["asked"] == "score") & everything["nothing"].isin([_WHOLE, nothing])]
             blocks = cell.blocks("nothing", [_WHOLE, nothing], (), both, nothing)
-            drop = blocks[_WHOLE] - blocks[nothing]
-            yield Part({"dark_score_drop": Ratio(blocks["context_id"], drop, np.ones(len(drop)), 0.0)}, blocks, at)
+            yield Part({"dark_score_drop": mean_of(blocks, blocks[_WHOLE] - blocks[nothing], 0.0)}, blocks, at)
         if not cell.wants("score_share"):
             return
         labels = usable(everything[(everything["asked"] == "label") & (everything["nothing"] == nothing)])
         for score in sorted(scale_named(scale).values):
-            given = labels[labels["label"] == score] if len(labels) else read
-            share = given["value"] if len(labels) else (read["value"] == score).astype(float)
-            found = Ratio(given["context_id"], share, np.ones(len(given)), bounds=_UNIT)
-            yield Part({"score_share": found}, _counts(scores), {**at, "score": float(score)})
+            answers = labels[labels["label"] == score] if len(labels) else read
+            share = answers["value"] if len(labels) else (read["value"] == score).astype(float)
+            yield Part(
+                {"score_share": mean_of(answers, share, None, (0.0, 1.0))}, scores, {**at, "score": float(score)}
+            )
 
 
-def _of_pairs(found: pd.DataFrame, nothing: str, resampling: Resampling) -> dict[str, Ratio | partial[Estimate]]:
-    """Return what pairs of the same tell."""
-    read = usable(found)
+def _of_pairs(trials: pd.DataFrame, nothing: str, resampling: Resampling) -> dict[str, Estimable]:
+    """Return the metrics of pairs of the same."""
+    read = usable(trials)
     won = pairs.decisions(read)
-    named = {"name_logit": partial(_name_log_odds, found, resampling)} if nothing == "named" else {}
+    named = {"name_logit": partial(_name_log_odds, trials, resampling)} if nothing == "named" else {}
     return {
         **named,
         "dark_first_rate": pairs.first_position_rate(read["context_id"], won),
-        "dark_first_logit": partial(dark_log_odds, found, resampling),
+        "dark_first_logit": partial(dark_log_odds, trials, resampling),
         "tie_rate": pairs.tie_rate(read["context_id"], won),
-        "label_mass": label_mass(found),
+        "label_mass": label_mass(trials),
     }
 
 
-def _name_log_odds(found: pd.DataFrame, resampling: Resampling) -> Estimate:
+def _name_log_odds(trials: pd.DataFrame, resampling: Resampling) -> Estimate:
     """Return the log odds of the name that is asked first against the other, wherever it stands."""
-    names = found["named_first"].drop_duplicates().tolist()
-    read = usable(found)
+    names = trials["named_first"].drop_duplicates().tolist()
+    read = usable(trials)
     both = read.groupby(["context_id", "candidate_id", "replicate"])["value"].transform("size") == len(names)
     whole = read[both]
     sign, p = np.where(whole["named_first"] == names[0], 1.0, -1.0), whole["value"].to_numpy(float)
     if is_counted(whole):
         verdicts = pd.DataFrame({"context_id": whole["context_id"], "won": p, "first": 1.0, "name": sign})
-        made = logistic_model(verdicts, "won", ["first", "name"], resampling)["name"]
+        logit = logistic_model(verdicts, "won", ["first", "name"], resampling)["name"]
     else:
-        lean = sign * log_odds(p)
         missing = "undefined: no text was judged with both names in both places"
-        made = Ratio(whole["context_id"], lean, np.ones(len(p)), 0.0, missing=missing, inference="t").estimate(
-            resampling
-        )
-    return replace(made, note="; ".join(filter(None, (made.note, " against ".join(map(str, names))))))
-
-
-def _counts(trials: pd.DataFrame) -> tuple[int, int]:
-    entering = int(has_value(trials).sum())
-    return entering, len(trials) - entering
+        logit = mean_of(whole, sign * log_odds(p), 0.0, missing=missing, inference="t").estimate(resampling)
+    return replace(logit, note="; ".join(filter(None, (logit.note, " against ".join(map(str, names))))))
 
 
 def _shown(item: Item, kind: Nothing, seed: int) -> tuple[str, str]:
