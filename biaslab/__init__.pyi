@@ -29,6 +29,7 @@ from .correct import compare as compare, correct as correct, mitigation as mitig
 from .datasets import Dataset as Dataset, load_dataset as load_dataset
 from .judges import load_judge as load_judge
 from .judges.api import ApiJudge as ApiJudge
+from .judges.function import FunctionJudge as FunctionJudge
 from .judges.local import LocalJudge as LocalJudge
 from .judges.panel_of_judges import Panel as Panel
 from .judges.ray_judge import RayJudge as RayJudge

@@ -44,6 +44,7 @@ from .protocols import (
 from .requests import (
     KINDS as KINDS,
     Choice as Choice,
+    Compare as Compare,
     Completion as Completion,
     Likelihood as Likelihood,
     Message as Message,

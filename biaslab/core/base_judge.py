@@ -55,6 +55,9 @@ class BaseJudge:
         Dollars for a million tokens, by some of `PRICES`; empty where they are not known. None: tokens cost nothing.
     limits : mapping of str to float
         What one run may spend at most, by some of `LIMITS`, as `biaslab.Budget` takes them.
+    reads_prompts : bool
+        False of a judge that is shown texts without a prompt: then a probe does so without saying that it departs from
+        its design.
     encodes : bool
         Whether `encode` counts tokens; if not, plans estimate them.
     members : tuple of Judge
@@ -68,6 +71,7 @@ class BaseJudge:
     breadth: int = 0
     prices: Mapping[str, float] | None = None
     limits: Mapping[str, float] = MappingProxyType({})
+    reads_prompts: bool = True
     encodes: bool = False
     members: tuple[Judge, ...] = ()
     asks: tuple[BaseJudge, ...] = ()
@@ -120,7 +124,17 @@ class _Adapted(BaseJudge):
     def __init__(self, judge: Any) -> None:
         self._judge = judge
         self.id, self.kinds, self.check, self.ask = judge.id, judge.kinds, judge.check, judge.ask  # type: ignore[method-assign]
-        for name in ("breadth", "prices", "limits", "members", "of_members", "expand", "encode", "watched"):
+        for name in (
+            "breadth",
+            "prices",
+            "limits",
+            "members",
+            "of_members",
+            "expand",
+            "encode",
+            "watched",
+            "reads_prompts",
+        ):
             if hasattr(judge, name):
                 setattr(self, name, getattr(judge, name))
         self.encodes = hasattr(judge, "encode")

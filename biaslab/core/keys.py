@@ -9,7 +9,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 
 from biaslab.core.errors import InputError
-from biaslab.core.requests import KINDS, Choice, Completion, Likelihood, Request, Score
+from biaslab.core.requests import KINDS, Choice, Compare, Completion, Likelihood, Request, Score
 
 _ESCAPED = bytes({*range(32), *b'"\\\x7f'} - {*b"\n"})  # in ASCII, what JSON does not write as it is
 
@@ -26,6 +26,8 @@ def request_fields(request: Request) -> dict[str, object]:
         return {"text": request.text, "given": request.given}
     if isinstance(request, Score):
         return {name: getattr(request, name) for name in ("text", "source", "reference", "attribute")}
+    if isinstance(request, Compare):
+        return {name: getattr(request, name) for name in ("first", "second", "source", "reference", "attribute")}
     listed: dict[str, object] = {
         "messages": [list(m) for m in request.messages],
         "temperature": request.temperature,
@@ -42,7 +44,7 @@ def request_from_fields(kind: str, fields: Mapping[str, object]) -> Request:
 
     Parameters
     ----------
-    kind : {"choice", "completion", "likelihood", "score"}
+    kind : {"choice", "completion", "likelihood", "score", "compare"}
         Of the request.
     fields : mapping
         Made by `request_fields`, or read from its JSON.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from biaslab.core.errors import JudgeError
-from biaslab.core.requests import Choice, Completion, Likelihood, Request, Score
+from biaslab.core.requests import Choice, Compare, Completion, Likelihood, Request, Score
 from biaslab.core.trials import DECLINED, Reply
 
 _PAIR = "yield request, Reply(…) for each request"
@@ -14,6 +14,7 @@ _REPLIES = {
     Completion: "a Reply with a text",
     Likelihood: "a Reply with logprobs, one natural logarithm a token",
     Score: "a Reply with a score",
+    Compare: "a Reply with a score, the probability that the first wins",
 }
 
 

@@ -1,4 +1,4 @@
-"""What a judge can be asked: four kinds of requests."""
+"""What a judge can be asked: five kinds of requests."""
 
 from __future__ import annotations
 
@@ -192,9 +192,49 @@ class Score:
             raise InputError("text", self.text, "a text of at least one character")
 
 
+@hashed_once
+@dataclass(frozen=True)
+class Compare:
+    """Ask a judge that reads no prompt which of two texts is better: a function, or a reward model.
+
+    Its reply has a ``score``, the probability that the first wins.
+
+    Parameters
+    ----------
+    first, second : str
+        The texts in the order shown; not empty.
+    source : str
+        What they were made from; empty where it is not shown.
+    reference : str
+        What a good one looks like; empty where it is not shown.
+    attribute : str
+        What they are compared on, such as ``"coherence"``; empty for quality as a whole.
+    about : About, optional
+        What is shown; no part of the key, of equality or of the hash.
+
+    Raises
+    ------
+    InputError
+        If a text is empty.
+    """
+
+    kind: ClassVar[str] = "compare"
+    first: str
+    second: str
+    source: str = ""
+    reference: str = ""
+    attribute: str = ""
+    about: About | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("first", "second"):
+            if not isinstance(text := getattr(self, name), str) or not text:
+                raise InputError(name, text, "a text of at least one character")
+
+
 Prompt = Choice | Completion | Likelihood
-Request = Prompt | Score
-KINDS: tuple[type[Request], ...] = (Choice, Completion, Likelihood, Score)
+Request = Prompt | Score | Compare
+KINDS: tuple[type[Request], ...] = (Choice, Completion, Likelihood, Score, Compare)
 
 
 def as_prompt(request: Request) -> Prompt:
@@ -205,8 +245,11 @@ def as_prompt(request: Request) -> Prompt:
     UnsupportedRequestError
         If it is for an evaluator.
     """
-    if isinstance(request, Score):
-        raise UnsupportedRequestError("a language model answers no Score requests; ask an evaluator", request)
+    if isinstance(request, Score | Compare):
+        name = type(request).__name__
+        raise UnsupportedRequestError(
+            f"a language model answers no {name} requests; ask an evaluator or a function", request
+        )
     return request
 
 

@@ -6,6 +6,7 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import pandas as pd
 
@@ -103,6 +104,12 @@ class Dataset:
         )
         index = pd.MultiIndex.from_frame(self.candidates[["context_id", "candidate_id"]])
         return means.reindex(index=index, columns=list(self.attributes))
+
+    @cached_property
+    def rows(self) -> dict[tuple[str, str], dict[str, str]]:
+        """The row of each candidate, by context and candidate."""
+        rows: list[dict[Any, Any]] = self.candidates.to_dict("records")
+        return {(row["context_id"], row["candidate_id"]): row for row in rows}
 
     def head(self, n: int | None) -> Dataset:
         """Return the first ``n`` contexts with all their candidates and scores; everything when ``n`` is None.

@@ -32,6 +32,7 @@ def available() -> dict[str, str]:
         "sampled:<k>:<judge>": "a judge of labels from one of text, by k samples of each answer",
         "panel:<judge>+<judge>": "several judges as one: the mean of their distributions, the majority of their texts",
         "ray:<n>:<judge>": "n replicas of a judge, on this machine or the Ray cluster of RAY_ADDRESS",
+        "python:<module>:<function>": "a function of one's own, such as fn(context, first, second)",
         "evaluator:<folder>": "an evaluator that a judge taught, saved by `biaslab.distill`; answers scores only",
         "recorded:<file>[,column=value…]": "judgements somebody already has: a log that `biaslab audit` reads",
         "atlas:<judge>@<source>[?column=value&…]": "a published judge of the atlas; `biaslab atlas list` has them",
@@ -82,6 +83,10 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     for kind, around in (("sampled:", _sampled), ("panel:", _panel), ("ray:", _on_ray)):
         if name.startswith(kind):
             return around(name, dataset)
+    if name.startswith("python:"):
+        from biaslab.judges.function import load_named
+
+        return load_named(name)
     if ":" in name and name.partition(":")[0] in (announced := _announced()):
         judge: Judge = announced[name.partition(":")[0]].load()(name, dataset)
         return judge

@@ -113,6 +113,7 @@ class Comparative(PairProbe):
     """
 
     name = "comparative"
+    verdicts = True
     cell = ("judge", "dataset", "attribute", "template", "strategy")
     conditions = ("decoding", "debiasing")
     columns = (*_SCORED, "tokens", "label_mass")

@@ -106,6 +106,7 @@ class Position(PairProbe):
     """
 
     name = "position"
+    verdicts = True
     cell = ("judge", "dataset", "attribute", "template")
     conditions = ("human_gap",)
     columns = ("human_gap", *pairs.PAIR, "label_mass")

@@ -184,7 +184,8 @@ class Vacuum(PairProbe):
         """Yield the question for a score, and of an exact distribution the probability of each label."""
         shown, edit = replace(item, text=text), "" if kind == _WHOLE else kind
         question = Question.rate(dataset, shown, [attribute], find_scale(self.scale), edit=edit)
-        asking = Asking(self.answer, self.replicates, self.temperature, seed=self.seed)
+        how: Literal["text", "distribution"] = "text" if self.answer == "text" else "distribution"
+        asking = Asking(how, self.replicates, self.temperature, seed=self.seed)
         condition: dict[str, Scalar] = {"nothing": kind, "named_first": ""}
         yield from question.trials(asking, {"asked": "score", **condition})
         if self.answer == "distribution":

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from biaslab.core import Design, Judge, as_judge
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_study
 from biaslab.core.errors import ModelChangedWarning, NearestDesignWarning, warn
 from biaslab.core.progress import progress_bar
+from biaslab.judges.function import FunctionJudge
 from biaslab.store import Store
 from biaslab.study.collecting.nearest_asked import Asked
 from biaslab.study.collecting.walk import Walk
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 @overload
 def collect(
     probe: Design,
-    judge: Judge,
+    judge: Judge | Callable[..., Any],
     dataset: Dataset,
     store: Store | str | PathLike[str] | None = None,
     progress: bool = True,
@@ -41,7 +43,7 @@ def collect(
 @overload
 def collect(
     probe: Design,
-    judge: Judge,
+    judge: Judge | Callable[..., Any],
     dataset: Dataset,
     store: Store | str | PathLike[str] | None = None,
     progress: bool = True,
@@ -56,7 +58,7 @@ def collect(
 @checked(eager=True)
 def collect(
     probe: Design,
-    judge: Judge,
+    judge: Judge | Callable[..., Any],
     dataset: Dataset,
     store: Store | str | PathLike[str] | None = None,
     progress: bool = True,
@@ -73,8 +75,8 @@ def collect(
         What to ask and how to read it: a `Probe`, or a scorer of `biaslab.scoring`. Where its ``design`` takes a second
         parameter ``trials``, it is called again with the trials so far until it yields nothing. Where it has
         ``keeps_replies`` and that is true, trials have a column ``reply``, the text of each reply, for a later round.
-    judge : Judge
-        Who is asked.
+    judge : Judge or function
+        Who is asked. A function becomes a `biaslab.FunctionJudge`.
     dataset : Dataset
         What is judged.
     store : Store or path, optional
@@ -143,8 +145,10 @@ def collect(
     >>> len(trials)
     480
     """
+    if callable(judge) and not isinstance(judge, type) and not hasattr(judge, "ask"):
+        judge = FunctionJudge(judge)
     require_study(probe, judge, dataset)
-    asked = as_judge(judge)
+    asked = as_judge(cast(Judge, judge))
     next(iter(probe.design(dataset)), None)  # says what is wrong with it before there is a store
     kept = store if store is None or isinstance(store, Store) else Store(store)
     try:
@@ -163,7 +167,7 @@ def collect(
             kept.close()
     if "otherwise" in walk.attrs:
         warn(walk.attrs["otherwise"], NearestDesignWarning)
-    _warn_of_several_models(walk.models, judge.id)
+    _warn_of_several_models(walk.models, asked.id)
     return trials
 
 

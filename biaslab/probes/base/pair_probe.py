@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 
 from biaslab import prompts
-from biaslab.core import About, Choice, Completion, Messages, Reply, Request, Scalar, Status, Trial
+from biaslab.core import About, Choice, Compare, Completion, Messages, Nearest, Reply, Request, Scalar, Status, Trial
 from biaslab.core.checks import require_one_of, require_temperature, require_whole, unknown
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
@@ -23,9 +23,10 @@ from biaslab.prompts.defences import Defence, defend
 from biaslab.prompts.parsing import parse_choice
 from biaslab.prompts.protocols import Protocol
 
-Answer = Literal["distribution", "text"]
+Answer = Literal["distribution", "text", "verdict"]
 _WITHIN_TEXTS: tuple[Defence, ...] = ("none", "quoting")  # defences that put nothing around the whole prompt
 Drawn = TypeVar("Drawn")
+_NO_PROMPT = "direct"  # stands in the column `template` where texts are shown without a prompt
 _LARGE = 709.0  # beyond it, the exponential is no float any more
 
 
@@ -41,9 +42,9 @@ class PairProbe(Probe):
 
     Parameters
     ----------
-    answer : {"distribution", "text"}
+    answer : {"distribution", "text", "verdict"}
         Read the probabilities of the two labels (Liusie et al. 2024, Eq. 3), or generate text and read the label in it
-        (Eqs. 4, 5).
+        (Eqs. 4, 5); or show a judge that reads no prompt the two texts (`biaslab.core.Compare`).
     ties : bool
         Offer "Tie" as a third answer.
     replicates : int
@@ -54,7 +55,14 @@ class PairProbe(Probe):
         Ask with this prompt and read with this parser instead of biaslab's own: see `biaslab.Protocol`. It says, too,
         whether a text or label probabilities are read, at what temperature, and whether ties are offered; its id
         stands in the column ``template``.
+
+    Attributes
+    ----------
+    verdicts : bool
+        Whether the verdict of a judge that reads no prompt will do, since the phenomenon does not lie in the prompt.
     """
+
+    verdicts: ClassVar[bool] = False
 
     answer: Answer = field(default="distribution", kw_only=True)
     ties: bool = field(default=False, kw_only=True)
@@ -65,11 +73,12 @@ class PairProbe(Probe):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._take_protocol()
-        require_one_of("answer", self.answer, ("distribution", "text"))
+        require_one_of("answer", self.answer, get_args(Answer) if self.verdicts else get_args(Answer)[:2])
         require_whole("replicates", self.replicates, 1)
         require_temperature(self.temperature)
-        if self.answer == "distribution" and self.replicates > 1:
-            raise InputError("replicates", self.replicates, '1 where answer is "distribution"', 'choose answer="text"')
+        if self.answer != "text" and self.replicates > 1:
+            allowed = f'1 where answer is "{self.answer}"'
+            raise InputError("replicates", self.replicates, allowed, 'choose answer="text"')
 
     def _take_protocol(self) -> None:
         """Load the protocol where a file is named; ask as it says."""
@@ -86,7 +95,14 @@ class PairProbe(Probe):
 
     def prompts_of(self, templates: Sequence[int]) -> Sequence[int]:
         """Return the templates to ask with: a protocol takes the place of all."""
-        return templates if self.protocol is None else templates[:1]
+        return templates if self.protocol is None and self.answer != "verdict" else templates[:1]
+
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the nearest design: text instead of label probabilities, a verdict instead of text."""
+        if isinstance(refused, Completion) and self.answer == "text" and self.verdicts:
+            settled = {"answer": "verdict", "protocol": None, "replicates": 1}
+            return Nearest(replace(self, **settled), "shows the texts without a prompt")  # type: ignore[arg-type]
+        return super().nearest(refused)
 
     def ask_pair(
         self,
@@ -130,6 +146,9 @@ class PairProbe(Probe):
         (first, shown), (second, shown_second) = pair
         if attribute not in dataset.attributes:
             raise unknown("attribute", attribute, dataset.attributes)
+        if self.answer == "verdict":
+            yield self._show_pair(dataset, attribute, context, pair, condition, edits)
+            return
         if isinstance(self.protocol, Protocol):
             asked = (dataset, attribute, context, pair, condition, headings, note, edits, defence)
             yield from self._ask_protocol(self.protocol, *asked)
@@ -148,6 +167,21 @@ class PairProbe(Probe):
         for replicate in range(self.replicates):
             request = self._request(defended, about, replicate, kept)
             yield Trial(request, context[0], attribute, first, second, replicate, condition, labels)
+
+    def _show_pair(
+        self,
+        dataset: Dataset,
+        attribute: str,
+        context: tuple[str, str],
+        pair: tuple[tuple[str, str], tuple[str, str]],
+        condition: Mapping[str, Scalar],
+        edits: tuple[str, ...],
+    ) -> Trial:
+        """Return the trial of one ordered pair that is shown without a prompt."""
+        (first, text), (second, other) = pair
+        about = About(context[0], (first, second), (text, other), (attribute,), bool(context[1].strip()), edits=edits)
+        request = Compare(text, other, context[1], dataset.rows[context[0], first]["reference"], attribute, about)
+        return Trial(request, context[0], attribute, first, second, 0, {**condition, "template": _NO_PROMPT})
 
     def _ask_protocol(
         self,
@@ -187,6 +221,8 @@ class PairProbe(Probe):
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the probability that the first wins, and the status."""
+        if isinstance(trial.request, Compare):
+            return (math.nan, "refused") if reply.score is None else (reply.score, _status(reply.score))
         return self.protocol.read(reply) if isinstance(self.protocol, Protocol) else read_pair(trial, reply)
 
 
@@ -198,6 +234,10 @@ def read_pair(trial: Trial, reply: Reply) -> tuple[float, Status]:
     if chosen is None and status != "tie":
         return math.nan, status
     return (0.5, "tie") if chosen is None or chosen == 2 else (1.0 - chosen, "ok")
+
+
+def _status(value: float) -> Status:
+    return "tie" if value == 0.5 else "ok"
 
 
 def draw_of(seed: int, context_id: str) -> np.random.Generator:

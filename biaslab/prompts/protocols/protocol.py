@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -318,7 +318,7 @@ class Protocol:
         >>> sorted(shown)
         ['attribute', 'context', 'definition', 'first', 'high', 'low', 'noun', 'reference', 'second']
         """
-        rows = [_rows_of(dataset)[context_id, name] for name in candidates]
+        rows = [dataset.rows[context_id, name] for name in candidates]
         names = ("first", "second") if self.form == "pair" else ("candidate",)
         shown = dict(zip(names, texts or [row["text"] for row in rows], strict=True))
         low, high = dataset.scale
@@ -446,13 +446,6 @@ class Protocol:
             If no verdict means the value.
         """
         return self.reader.write(value)
-
-
-@lru_cache(maxsize=4)
-def _rows_of(dataset: Dataset) -> dict[tuple[str, str], dict[str, str]]:
-    """Return the candidates of a data set by context and name."""
-    rows: list[dict[Any, Any]] = dataset.candidates.to_dict("records")
-    return {(row["context_id"], row["candidate_id"]): row for row in rows}
 
 
 def _points(form: Form, reader: Reader, scale: str | tuple[float, float] | None) -> tuple[float, ...]:

@@ -57,7 +57,8 @@ class Asked:
         found = probe.nearest(error.request) if isinstance(probe, Adaptable) and error.request is not None else None
         if found is None:
             return None
-        self.otherwise.append(f"{found.words} ({_reason(error)})")
+        if self.walk.judge.reads_prompts:
+            self.otherwise.append(f"{found.words} ({_reason(error)})")
         walk, other = self.walk, found.design
         if found.reads is not None:
             read = self.collect(found.reads, _reader(), walk.dataset, walk.kept, not walk.bar.disable)

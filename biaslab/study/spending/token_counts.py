@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import Choice, Completion, Judge, Likelihood, Request, Score, as_judge
+from biaslab.core import Choice, Compare, Completion, Judge, Likelihood, Request, Score, as_judge
 
 #: Characters of one token, where a judge cannot count: the usual rule of thumb for English text.
 CHARACTERS = 4
@@ -166,6 +166,8 @@ def _text(request: Request) -> str:
         return request.given + request.text
     if isinstance(request, Score):
         return request.source + request.text + request.reference
+    if isinstance(request, Compare):
+        return request.source + request.first + request.second + request.reference
     return "".join(message.content for message in request.messages)
 
 

@@ -1,0 +1,320 @@
+"""Any function as a judge: a pipeline, a rule, a model behind code of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import math
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from biaslab.core import BaseJudge, Compare, Completion, Pack, Reply, Request, Score
+from biaslab.core.checks import require_whole
+from biaslab.core.errors import InputError, JudgeError
+
+_PAIR, _ONE, _PROMPT = ("first", "second"), ("candidate",), ("prompt",)
+_SHOWN = ("context", "reference", "attribute")
+_WORDS = {"first": 1.0, "second": 0.0, "tie": 0.5, "a": 1.0, "b": 0.0, "c": 0.5}
+_FIRST_WAIT = 0.5  # seconds before the second attempt; twice as long before each further one
+_ALLOWED = {
+    Compare: '"first", "second" or "tie", the probability that the first wins, a mapping of these names to '
+    "probabilities, or None",
+    Score: "a number on the scale, or None",
+    Completion: "the text of a reply, or None",
+}
+
+
+class FunctionJudge(BaseJudge):
+    """A judge that is a function, plain or async.
+
+    Parameters
+    ----------
+    function : callable
+        What it is asked hangs on its arguments: ``fn(context, first, second)`` compares two texts, ``fn(context,
+        candidate)`` scores one, and ``fn(prompt)`` answers prompts, such as those of a `biaslab.Protocol`. Of these,
+        and of ``reference`` and ``attribute``, it gets by name what it declares.
+    name : str
+        What tables and figures call it; the function's name by default.
+    version : str
+        Of the function. It is part of the id: raise it when the function changes, or stored replies are used.
+    scale : (low, high)
+        Of the numbers that a function of one candidate returns.
+    concurrency : int
+        Calls at a time.
+    retries : int
+        How often a call that raised is made again, after half a second, one, two, …
+    limits : mapping of str to float, optional
+        What one run may ask at most: ``{"requests": 500}``.
+
+    Attributes
+    ----------
+    id : str
+        ``function:NAME@VERSION``, and the scale where it is not 1 to 5.
+
+    Raises
+    ------
+    InputError
+        If the function takes none of these arguments, or needs others.
+
+    Notes
+    -----
+    A function of two texts returns ``"first"``, ``"second"`` or ``"tie"``; the probability that the first wins; or a
+    mapping of these names to probabilities. ``None`` is a refusal. An exception is a failed call and never a verdict:
+    what was answered until then is kept, and the error names the line.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> def longer(first, second):
+    ...     return "first" if len(first) > len(second) else "second"
+    >>> data, probe = bl.load_dataset("graded", limit=8), bl.probes.Position(["coherence"])
+    >>> trials = bl.collect(probe, FunctionJudge(longer), data, progress=False)
+    >>> probe.estimate(trials, ["order_consistency"])["estimate"].item()
+    1.0
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str = "",
+        version: str = "1",
+        *,
+        scale: tuple[float, float] = (1.0, 5.0),
+        concurrency: int = 8,
+        retries: int = 2,
+        limits: Mapping[str, float] | None = None,
+    ) -> None:
+        if not callable(function):
+            raise InputError("function", function, "a function")
+        require_whole("concurrency", concurrency, 1)
+        require_whole("retries", retries, 0)
+        if not scale[0] < scale[1]:
+            raise InputError("scale", scale, "two ends, the lower one first")
+        self.function, self.scale, self.concurrency, self.retries = function, scale, concurrency, retries
+        self._arguments = _arguments_of(function)
+        self.kinds = frozenset({_kind_of(self._arguments, function)})
+        self.reads_prompts = Completion in self.kinds
+        self.limits = dict(limits or {})
+        self.breadth = concurrency
+        ends = "" if tuple(scale) == (1.0, 5.0) else f":{scale[0]:g}-{scale[1]:g}"
+        self.id = f"function:{name or _name_of(function)}@{version}{ends}"
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __repr__(self) -> str:
+        return f"FunctionJudge({self.id!r})"
+
+    def ask(self, requests: Iterable[Request]) -> _Calls:
+        """Answer every request once, each as soon as the function returns."""
+        wanted = list(requests)
+        self.check(wanted)
+        return _Calls(self._answer, wanted, self.concurrency)
+
+    def packs(self, requests: Iterable[Request]) -> _Packs:
+        """Answer as `ask` does, one reply at a time."""
+        return _Packs(self.ask(requests))
+
+    def _answer(self, request: Request) -> Reply:
+        """Call the function, again where it raises, and read what it returns."""
+        arguments = {name: value for name, value in _given(request).items() if name in self._arguments}
+        for attempt in range(self.retries + 1):
+            if attempt:
+                time.sleep(_FIRST_WAIT * 2 ** (attempt - 1))
+            try:
+                return self._read(request, self._called(arguments))
+            except JudgeError:
+                raise
+            except Exception as error:
+                failed = error
+        place = traceback.extract_tb(failed.__traceback__)[-1]
+        what = f"{type(failed).__name__}{f' {self.retries + 1} times' if self.retries else ''}: {failed}"
+        where = f"{place.filename}:{place.lineno}"
+        raise JudgeError(f"{_name_of(self.function)} raised {what} ({where})", request) from failed
+
+    def _called(self, arguments: Mapping[str, str]) -> Any:
+        made = self.function(**arguments)
+        if not inspect.isawaitable(made):
+            return made
+        if self._loop is None:  # one for all calls: clients live in the loop that they were first used in
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="biaslab-function", daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(_awaited(made), self._loop).result()
+
+    def _read(self, request: Request, returned: Any) -> Reply:
+        """Return what the function means as a reply."""
+        if returned is None:
+            return Reply(text="", finish_reason="refusal")
+        if isinstance(request, Completion) and isinstance(returned, str):
+            return Reply(text=returned, finish_reason="stop")
+        score = _preference(returned) if isinstance(request, Compare) else _number(returned)
+        if isinstance(request, Score) and score is not None:
+            low, high = self.scale
+            score = (score - low) / (high - low) if low <= score <= high else None
+        if score is None or isinstance(request, Completion):
+            kind = type(request)
+            on = f"; the scale is {self.scale[0]:g} to {self.scale[1]:g}" if kind is Score else ""
+            name = _name_of(self.function)
+            raise JudgeError(f"{name} returned {_short(returned)}, allowed: {_ALLOWED[kind]}{on}", request)
+        return Reply(score=score)
+
+
+def load_named(name: str) -> FunctionJudge:
+    """Make the judge of a name such as ``"python:my_module:my_function"``.
+
+    Raises
+    ------
+    InputError
+        If there is no such module, or no such function in it.
+    """
+    parts = name.split(":")
+    if len(parts) != 3 or not all(parts):
+        raise InputError("judge", name, "python:module:function, such as python:my_pipeline:judge")
+    try:
+        function = getattr(importlib.import_module(parts[1]), parts[2])
+    except (ImportError, AttributeError) as error:
+        raise InputError("judge", name, f"a function that can be imported ({error})", "see PYTHONPATH") from error
+    return function if isinstance(function, FunctionJudge) else FunctionJudge(function)
+
+
+class _Calls(Iterator[tuple[Request, Reply]]):
+    """Concurrent calls, handed on as they return; stopped or failed, what is under way still comes."""
+
+    def __init__(self, call: Callable[[Request], Reply], requests: Sequence[Request], concurrency: int) -> None:
+        self._call, self._requests = call, iter(requests)
+        self._pool = ThreadPoolExecutor(min(concurrency, max(len(requests), 1)), "biaslab-function")
+        self._done: queue.SimpleQueue[tuple[Request, Reply | BaseException]] = queue.SimpleQueue()
+        self._under_way = 0
+        self._error: BaseException | None = None
+        for _ in range(concurrency):
+            self._send()
+
+    def _send(self) -> None:
+        request = next(self._requests, None) if self._error is None else None
+        if request is not None:
+            self._under_way += 1
+            self._pool.submit(self._run, request)
+
+    def _run(self, request: Request) -> None:
+        try:
+            self._done.put((request, self._call(request)))
+        except BaseException as error:
+            self._done.put((request, error))
+
+    def __next__(self) -> tuple[Request, Reply]:
+        while self._under_way:
+            request, reply = self._done.get()
+            self._under_way -= 1
+            if isinstance(reply, Reply):
+                self._send()
+                return request, reply
+            self._error = self._error or reply
+        self.close()
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        raise StopIteration
+
+    def stop(self) -> Iterator[tuple[Request, Reply]]:
+        """Call no more; yield what still returns."""
+        self._requests = iter(())
+        while self._under_way:
+            request, reply = self._done.get()
+            self._under_way -= 1
+            if isinstance(reply, Reply):
+                yield request, reply
+
+    def close(self) -> None:
+        """Call no more, and drop what is under way."""
+        self._requests = iter(())
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Packs(Iterator[Pack]):
+    """The same replies, one a pack."""
+
+    def __init__(self, calls: _Calls) -> None:
+        self._calls = calls
+        self.stop, self.close = calls.stop, calls.close
+
+    def __next__(self) -> Pack:
+        return (next(self._calls),)
+
+
+def _arguments_of(function: Callable[..., Any]) -> frozenset[str]:
+    """Return the names of the arguments that a function declares; all that are known where it takes any."""
+    known = {*_SHOWN, *_PAIR, *_ONE, *_PROMPT}
+    try:
+        declared = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise InputError("function", function, "one whose arguments can be seen", "write a def around it") from error
+    strange = [
+        each.name
+        for each in declared
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        and each.default is each.empty
+        and (each.name not in known or each.kind is each.POSITIONAL_ONLY)
+    ]
+    if strange:
+        allowed = "first and second, candidate, or prompt; beside them context, reference, attribute"
+        raise InputError("function", f"one that needs the argument {strange[0]}", allowed, "give others a default")
+    return frozenset(each.name for each in declared if each.name in known)
+
+
+def _kind_of(arguments: frozenset[str], function: Callable[..., Any]) -> type:
+    asked = [
+        kind for names, kind in ((_PAIR, Compare), (_ONE, Score), (_PROMPT, Completion)) if set(names) <= arguments
+    ]
+    if len(asked) != 1:
+        raise InputError("function", _name_of(function), "one of the arguments first and second, candidate, or prompt")
+    return asked[0]
+
+
+def _given(request: Request) -> dict[str, str]:
+    """Return by name what a function can be told of a request."""
+    if isinstance(request, Completion):
+        return {"prompt": "\n\n".join(message.content for message in request.messages)}
+    assert isinstance(request, Compare | Score)  # noqa: S101 - `check` has seen to it
+    shown = {"context": request.source, "reference": request.reference, "attribute": request.attribute}
+    if isinstance(request, Compare):
+        return shown | {"first": request.first, "second": request.second}
+    return shown | {"candidate": request.text}
+
+
+def _preference(returned: Any) -> float | None:
+    """Return the probability that the first wins, None where nothing says it."""
+    if isinstance(returned, str):
+        return _WORDS.get(returned.strip().lower())
+    if isinstance(returned, Mapping):
+        shares = {str(name).lower(): _number(share) for name, share in returned.items()}
+        first, second = (_number(shares.get(name)) for name in ("first", "second"))
+        if first is None or second is None or min(first, second) < 0 or first + second <= 0:
+            return None
+        return first / (first + second)
+    value = _number(returned)
+    return value if value is not None and 0 <= value <= 1 else None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value) if not isinstance(value, bool | str) else math.nan
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+async def _awaited(made: Any) -> Any:
+    return await made
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _short(value: object) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:59]}…"
