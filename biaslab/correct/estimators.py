@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from biaslab.correct.sums import Sums
-from biaslab.stats import Estimate, effect_or_why_not, is_rounding, p_by_t, settled, student, undefined
+from biaslab.stats import Estimate, estimate_by_t, is_rounding, undefined
 from biaslab.stats.estimate import unvarying
 
 Floats = NDArray[np.float64]
@@ -78,16 +78,8 @@ class Fitted:
             p_value = math.nan if null is None else 1.0
             found = unvarying(self.value, self.sample, level, known, p_value, null=null)
             return replace(found, n_contexts=self.contexts)
-        return self._by_t(error, level, null, bounds)
-
-    def _by_t(self, error: float, level: float, null: float | None, bounds: tuple[float, float]) -> Estimate:
-        ends = student(self.value, error, self.sample, level)
-        p_value = math.nan if null is None else p_by_t(self.value - null, error, self.sample)
-        low, high, p_value = settled(ends, null, p_value, level)
-        low, high = (float(np.clip(end, *bounds)) for end in (low, high))
-        effect, why_not = effect_or_why_not(error, self.sample)
-        note = "; ".join(filter(None, (self.note, why_not if null is not None else "")))
-        return Estimate(self.value, error, low, high, p_value, effect, self.contexts, self.method, note)
+        found = estimate_by_t(self.value, error, self.sample, level, self.method, null, bounds)
+        return replace(found, n_contexts=self.contexts, note="; ".join(filter(None, (self.note, found.note))))
 
 
 def of_judge(sums: Sums) -> Fitted:

@@ -90,7 +90,7 @@ class Position(PairProbe):
 
     **Inference.** Pairs that do not flip say nothing about the order, and most do not. ``first_position_rate``,
     ``primacy_share`` and ``comparative_accuracy`` therefore have a t test over contexts and its score interval
-    (`biaslab.stats.inversion`); ``first_position_logit`` a t test with its own interval, of counts on a jackknife.
+    (`biaslab.stats.t_inference`); ``first_position_logit`` a t test with its own interval, of counts on a jackknife.
     Everything else: bootstrap intervals and sign-flip tests over contexts; ``method`` says which.
 
     Examples

@@ -25,6 +25,7 @@ from biaslab.stats.correlation_intervals import (
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution
 from biaslab.stats.errors_in_variables import slope_at_equal
 from biaslab.stats.estimate import (
+    ALPHA,
     EXACT,
     WITHOUT_SPREAD,
     Estimate,
@@ -32,16 +33,19 @@ from biaslab.stats.estimate import (
     is_above,
     is_rounding,
     settled,
+    side_of,
+    significant,
     undefined,
     unseen_share,
     without_rounding,
 )
-from biaslab.stats.families import adjust, adjust_families
 from biaslab.stats.frame import (
     FAMILY,
     LEADING,
     MISSING_SHARE,
     TRAILING,
+    adjust,
+    adjust_families,
     choose_metrics,
     corrected,
     estimate_rows,
@@ -58,12 +62,19 @@ from biaslab.stats.power import expected_power
 from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected
 from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
-from biaslab.stats.rejection import ALPHA, side_of, significant
 from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha
 from biaslab.stats.samples import sample_differences, sample_table, sampling_noise, score_spread
 from biaslab.stats.sampling_attenuation import expected_agreement_loss
 from biaslab.stats.scale_use import score_weights
-from biaslab.stats.t_inference import FEWEST, detectable_effect, effect_or_why_not, p_by_t, student, t_test
+from biaslab.stats.t_inference import (
+    FEWEST,
+    detectable_effect,
+    effect_or_why_not,
+    estimate_by_t,
+    p_by_t,
+    student,
+    t_test,
+)
 
 __all__ = [
     "ALPHA",
@@ -112,6 +123,7 @@ __all__ = [
     "each_cell",
     "effect_or_why_not",
     "estimate_alpha",
+    "estimate_by_t",
     "estimate_correlation",
     "estimate_rows",
     "estimates_frame",

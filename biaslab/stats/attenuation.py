@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from biaslab.core.checked import checked
 from biaslab.stats.clusters import grouped
-from biaslab.stats.correlation import Level, context_correlations, paired, rounded
-from biaslab.stats.estimate import Estimate, is_rounding, settled, undefined, without_interval
+from biaslab.stats.correlation import Level, context_correlations, paired, pooled, rounded
+from biaslab.stats.estimate import Estimate, is_rounding, undefined, without_interval
 from biaslab.stats.inference import Resampling
 from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected, rating_error, without_clusters, without_each
-from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
-from biaslab.stats.weighted_correlation import pooled
+from biaslab.stats.t_inference import estimate_by_t
 
 Floats = NDArray[np.float64]
 
@@ -115,8 +114,5 @@ def _by_t(values: Floats, contexts: int, confidence: float) -> Estimate:
     error = float(np.sqrt((contexts - 1) / contexts * np.sum((left_out - left_out.mean()) ** 2)))
     if is_rounding(error, np.abs(left_out).max()):
         return without_interval(value, contexts, "no interval: no variation between contexts")
-    p_value = p_by_t(value, error, contexts)
-    low, high, p_value = settled(student(value, error, contexts, confidence), 0.0, p_value, confidence)
-    effect, note = effect_or_why_not(error, contexts)
     method = "jackknife t over contexts, humans' correlation corrected for attenuation; t test"
-    return Estimate(value, error, low, high, p_value, effect, contexts, method, note)
+    return estimate_by_t(value, error, contexts, confidence, method)

@@ -15,7 +15,7 @@ from biaslab.stats.clusters import grouped
 from biaslab.stats.estimate import Estimate, is_rounding, undefined
 from biaslab.stats.inference import Resampling
 from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected, RatingError, rating_error, without_each
-from biaslab.stats.regression import demeaned, estimate_by_t, identified
+from biaslab.stats.regression import coefficient_by_t, demeaned, identified
 
 Floats = NDArray[np.float64]
 
@@ -103,7 +103,7 @@ def slope_at_equal(
         slope, jackknifed = (
             0.0 if is_rounding(part * reach, size) else float(part) for part in (slopes[0], jackknifed)
         )
-        return estimate_by_t(slope, jackknifed, contexts, resampling.level, method)
+        return coefficient_by_t(slope, jackknifed, contexts, resampling.level, method)
 
     return at
 

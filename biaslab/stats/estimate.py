@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.core.checked import checked
+from biaslab.core.errors import TrialsError
 
 #: How an interval and a test are made: by resampling contexts and flipping their signs, by Student's t, or by the score
 #: test of a rate with the t distribution.
@@ -18,6 +20,8 @@ Inference = Literal["resampling", "t", "score"]
 ROUNDING = 1e-9
 #: A difference of sums of squares below this share of them is rounding.
 ROUNDING_OF_SQUARES = 1e-12
+#: A q-value below this rejects the null.
+ALPHA = 0.05
 #: Noted where nothing but a value was asked for.
 VALUES_ONLY = "no interval: only values were asked for"
 #: How the interval of what does not vary is made: not at all, or exactly.
@@ -247,3 +251,41 @@ def is_above(value: float, other: float, size: float = 0.0) -> bool:
     (False, True, False)
     """
     return value > other and not is_rounding(value - other, max(abs(value), abs(other), size))
+
+
+@checked
+def significant(q: float) -> bool:
+    """Return whether a q-value is below .05 by more than rounding; NaN is not.
+
+    Examples
+    --------
+    >>> significant(0.049), significant(0.05), significant(float("nan"))
+    (True, False, False)
+    """
+    return is_above(ALPHA, q)
+
+
+@checked
+def side_of(row: Mapping[Any, Any], null: float) -> Literal["above", "below"] | None:
+    """Return on which side of the null an estimate and its interval lie, if they do.
+
+    Parameters
+    ----------
+    row : mapping
+        Of an estimates frame: ``estimate``, ``ci_low``, ``ci_high``.
+    null : float
+        Where there is no effect.
+
+    Examples
+    --------
+    >>> row = {"estimate": 0.6, "ci_low": 0.52, "ci_high": 0.7}
+    >>> side_of(row, 0.5), side_of(row, 0.55)
+    ('above', None)
+    """
+    if "ci_low" not in row:
+        raise TrialsError("row", row, "a row of an estimates frame", "such as one of estimates.to_dict('records')")
+    if is_above(row["ci_low"], null) and is_above(row["estimate"], null):
+        return "above"
+    if is_above(null, row["ci_high"]) and is_above(null, row["estimate"]):
+        return "below"
+    return None

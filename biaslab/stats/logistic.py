@@ -13,7 +13,7 @@ from scipy.special import expit
 from biaslab.core.checked import checked
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.inference import Resampling
-from biaslab.stats.regression import estimate_by_t, identified
+from biaslab.stats.regression import coefficient_by_t, identified, jackknife_errors
 
 Floats = NDArray[np.float64]
 _METHOD = "logistic regression, linearised cluster jackknife (CR3), t"
@@ -64,17 +64,17 @@ def logistic_model(
     codes = pd.factorize(resampling.cluster_of(known["context_id"]))[0]
     contexts = int(codes.max(initial=-1)) + 1
     kept, reasons = identified(y, x, list(terms), contexts)
-    found = {name: undefined(reason, contexts) for name, reason in reasons.items()}
-    if kept:
-        b = _fitted(y, x[:, kept])
-        errors = np.full(len(kept), np.nan) if b is None else _jackknife_errors(y, x[:, kept], codes, b)
-        for place, k in enumerate(kept):
-            found[terms[k]] = (
-                undefined(_SEPARATED, contexts)
-                if b is None
-                else estimate_by_t(b[place], errors[place], contexts, resampling.level, _METHOD)
-            )
-    return {name: found[name] for name in terms}
+    x, identifiable = x[:, kept], [terms[k] for k in kept]
+    b = _fitted(y, x) if kept else None
+    if b is None:
+        reasons |= dict.fromkeys(identifiable, _SEPARATED)
+    estimates = {name: undefined(reason, contexts) for name, reason in reasons.items()}
+    if b is not None:
+        p = expit(x @ b)
+        errors = jackknife_errors(x, y - p, codes, p * (1 - p))
+        for name, value, error in zip(identifiable, b, errors, strict=True):
+            estimates[name] = coefficient_by_t(value, error, contexts, resampling.level, _METHOD)
+    return {name: estimates[name] for name in terms}
 
 
 def _fitted(y: Floats, x: Floats) -> Floats | None:
@@ -92,17 +92,3 @@ def _fitted(y: Floats, x: Floats) -> Floats | None:
     b = np.asarray(fit.params, float)
     finite = fit.converged and np.isfinite(b).all() and np.abs(x @ b).max() <= _FAR
     return b if finite else None
-
-
-def _jackknife_errors(y: Floats, x: Floats, codes: NDArray[np.intp], b: Floats) -> Floats:
-    """Return √((G − 1) / G Σ (b₍g₎ − b)²), each b₍g₎ one Newton step away; NaN where one context decides a term."""
-    p, contexts, k = expit(x @ b), int(codes.max()) + 1, x.shape[1]
-    scores, information = np.zeros((contexts, k)), np.zeros((contexts, k, k))
-    np.add.at(scores, codes, x * (y - p)[:, None])
-    np.add.at(information, codes, x[:, :, None] * (x * (p * (1 - p))[:, None])[:, None, :])
-    without = information.sum(axis=0) - information
-    if (np.linalg.cond(without) > 1e12).any():
-        return np.full(k, np.nan)
-    shifts = np.linalg.solve(without, -scores[:, :, None])[:, :, 0]
-    errors: Floats = np.sqrt((contexts - 1) / contexts * np.sum(shifts**2, axis=0))
-    return errors

@@ -27,9 +27,8 @@ from biaslab.stats.estimate import (
     without_interval,
 )
 from biaslab.stats.inference import Resampling, Smooth, bootstrap_interval, in_order
-from biaslab.stats.inversion import Excess, RatioTest
 from biaslab.stats.permutation import sign_flip, swap_test
-from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
+from biaslab.stats.t_inference import Excess, RatioTest, effect_or_why_not, p_by_t, student
 
 Floats = NDArray[np.float64]
 #: With fewer contexts some resamples have next to no spread, and a studentised bootstrap goes astray.
@@ -59,8 +58,8 @@ class Ratio:
         By resampling: bootstrap interval and sign-flip test. By t: `biaslab.stats.t_inference.t_test`, and as interval
         the values that it does not reject. By score, for a rate of items between 0 and 1: the same test at ½, with an
         interval that knows what a rate does near its bounds and where few items are off ½
-        (`biaslab.stats.inversion.RatioTest`). Whichever it is, p is below .05 exactly where a 95 % interval leaves out
-        the null: those of t and score are what their test does not reject, others are `settled`.
+        (`biaslab.stats.t_inference.RatioTest`). Whichever it is, p is below .05 exactly where a 95 % interval leaves
+        out the null: those of t and score are what their test does not reject, others are `settled`.
     margin : float
         What is tested is whether the ratio differs from the null by more than this; the interval is wider by it.
     extremes : tuple of Ratio, optional

@@ -15,6 +15,7 @@ from scipy import stats
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.estimate import ROUNDING, Estimate, is_rounding, undefined, without_interval
+from biaslab.stats.inference import Resampling
 from biaslab.stats.t_inference import effect_or_why_not, student
 
 Floats = NDArray[np.float64]
@@ -81,51 +82,65 @@ def linear_model(
         names = [name for name in names if name != "Intercept"]
         y, x = demeaned(y[:, None], codes)[:, 0], demeaned(x[:, len(x[0]) - len(names) :], codes)
     if clusters:
-        codes = pd.factorize(cluster_names(homes, clusters))[0]
+        codes = pd.factorize(Resampling(clusters=clusters).cluster_of(homes))[0]
     contexts = len(np.unique(codes))
     kept, reasons = identified(y, x, names, contexts)
     found = {name: undefined(reason, contexts) for name, reason in reasons.items()}
     if kept:
         x = x[:, kept]
         b: Floats = np.asarray(np.linalg.lstsq(x, y, rcond=None)[0], float)
-        errors = _jackknife_errors(y, x, codes, b)
+        errors = jackknife_errors(x, y - x @ b, codes)
         reach = np.abs(x).max(axis=0)  # a coefficient times it is in the unit of the outcome, whatever that of x
         b, errors = (np.where(is_rounding(part * reach, np.abs(y).max()), 0.0, part) for part in (b, errors))
         method = f"least squares{' within contexts' if within else ''}, cluster jackknife (CR3), t"
         found |= {
-            names[k]: estimate_by_t(value, error, contexts, level, method)
+            names[k]: coefficient_by_t(value, error, contexts, level, method)
             for k, value, error in zip(kept, b, errors, strict=True)
         }
     return {name: found[name] for name in names}
 
 
-_EXACT = "residuals do not vary: no interval"
+def jackknife_errors(x: Floats, residuals: Floats, codes: NDArray[np.intp], weights: Floats | float = 1.0) -> Floats:
+    """Return cluster-jackknife (CR3) standard errors of coefficients: √((G − 1) / G Σ (b₍g₎ − b)²).
 
+    Each b₍g₎ is one Newton step from b, which is exact for least squares.
 
-def _jackknife_errors(y: Floats, x: Floats, codes: NDArray[np.intp], b: Floats) -> Floats:
-    """Return √((G − 1) / G Σ (b₍g₎ − b)²) from one normal matrix a context (CR3); NaN where one decides a term."""
+    Parameters
+    ----------
+    x : numpy.ndarray, shape (rows, terms)
+        The variables.
+    residuals, weights : numpy.ndarray, shape (rows,)
+        Outcome less what is fitted, and the variance function: 1 for least squares, p (1 − p) for log odds.
+    codes : numpy.ndarray, shape (rows,)
+        Number of the context of each row, from 0.
+
+    Returns
+    -------
+    numpy.ndarray, shape (terms,)
+        All NaN where one context decides a term.
+    """
     contexts, k = int(codes.max()) + 1, x.shape[1]
     scale = np.abs(x).max(axis=0)
     x = x / scale
-    rows, columns = np.triu_indices(k)
     gram = np.zeros((contexts, k, k))
-    for i, j in zip(rows, columns, strict=True):
-        gram[:, i, j] = gram[:, j, i] = np.bincount(codes, x[:, i] * x[:, j], contexts)
-    score = np.column_stack([np.bincount(codes, column * (y - x @ (b * scale)), contexts) for column in x.T])
+    for i, j in zip(*np.triu_indices(k), strict=True):
+        gram[:, i, j] = gram[:, j, i] = np.bincount(codes, weights * x[:, i] * x[:, j], contexts)
+    score = np.column_stack([np.bincount(codes, column * residuals, contexts) for column in x.T])
     without = gram.sum(axis=0) - gram
-    singular = np.linalg.cond(without) > 1e12
-    if singular.any():
+    if (np.linalg.cond(without) > 1e12).any():
         return np.full(k, np.nan)
     shifts = np.linalg.solve(without, -score[:, :, None])[:, :, 0] / scale
     errors: Floats = np.sqrt((contexts - 1) / contexts * np.sum(shifts**2, axis=0))
     return errors
 
 
-def estimate_by_t(value: float, error: float, contexts: int, level: float, method: str) -> Estimate:
+def coefficient_by_t(value: float, error: float, contexts: int, level: float, method: str) -> Estimate:
     """Return a coefficient with the interval and the test against 0 of t, G − 1 degrees of freedom."""
     value, error = float(value), float(error)
     if not error > 0:
-        reason = "no interval: one context decides the term" if math.isnan(error) else _EXACT
+        reason = (
+            "no interval: one context decides the term" if math.isnan(error) else "residuals do not vary: no interval"
+        )
         return replace(without_interval(value, contexts, reason), method=method)
     low, high = student(value, error, contexts, level)
     p_value = 2 * float(stats.t.sf(abs(value) / error, contexts - 1))
@@ -149,11 +164,6 @@ def _read_formula(frame: pd.DataFrame, formula: str, context: str) -> tuple[Floa
     if y.shape[1] != 1:
         raise InputError("formula", formula, "an outcome that is one number a row")
     return y.to_numpy(float)[:, 0], x.to_numpy(float), list(x.columns), known.loc[x.index, context]
-
-
-def cluster_names(contexts: pd.Series, clusters: Mapping[Any, Any]) -> pd.Series:
-    """Return the names of contexts' clusters; a context that is in none is one of its own."""
-    return contexts.map(lambda name: clusters.get(name, name))
 
 
 def demeaned(columns: Floats, codes: NDArray[np.intp]) -> Floats:

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.core.errors import MissingDataWarning, SharedRequestsWarning, TrialsError
 from biaslab.core.progress import progress_bar
 from biaslab.stats.clusters import shared_requests
-from biaslab.stats.estimate import Estimate, is_rounding, settled, undefined, unvarying, without_interval
+from biaslab.stats.estimate import Estimate, is_rounding, undefined, unvarying, without_interval
 from biaslab.stats.frame import LEADING, TRAILING
-from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
+from biaslab.stats.t_inference import estimate_by_t
 
 Floats = NDArray[np.float64]
 Key = tuple[Any, ...]
@@ -76,10 +76,7 @@ class Together:
             if not is_rounding(value, largest):
                 return without_interval(value, self.contexts, "no interval: no variation between contexts")
             return unvarying(0.0, self.contexts, self.level, None, math.nan)
-        ends = student(value, error, self.contexts, self.level)
-        effect, note = effect_or_why_not(error, self.contexts)
-        low, high, p_value = settled(ends, 0.0, p_by_t(value, error, self.contexts), self.level)
-        return Estimate(value, error, low, high, p_value, effect, self.contexts, METHOD, note)
+        return estimate_by_t(value, error, self.contexts, self.level, METHOD)
 
 
 def on_common_contexts(frames: Mapping[str, pd.DataFrame]) -> tuple[list[pd.DataFrame], int]:
