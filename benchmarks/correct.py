@@ -20,17 +20,16 @@ from scipy import stats
 from scipy.special import expit
 
 import biaslab as bl
-from biaslab.correct.estimators import of_humans, of_judge, powered
+from biaslab.correct.estimators import Sums, of_humans, of_judge, powered
 from biaslab.correct.label_plan import choose_contexts
-from biaslab.correct.rogan_gladen import Rates
-from biaslab.correct.sums import Sums
+from biaslab.correct.rogan_gladen import rogan_gladen
 
 CELLS = [(24, 0.25), (24, 0.5), (100, 0.1), (100, 0.25), (100, 0.5), (400, 0.1), (400, 0.25), (400, 0.5)]
 SUPER, THESE = "contexts like these", "these contexts"
 
 
 def sums_of(place, judge, human, at, contexts, likely=None):
-    """Return sums over contexts, as `biaslab.correct.sums.summed` makes them, many times as quick."""
+    """Return sums over contexts, as `biaslab.correct.estimators.summed` makes them, many times as quick."""
     size = np.bincount(place, minlength=contexts)
     judged, scored = (np.column_stack([np.bincount(place, of, contexts), size]).astype(float) for of in (judge, human))
     chance = np.full(len(at), len(at) / contexts) if likely is None else likely
@@ -67,7 +66,7 @@ def coverage(studies):
                 for name in ("human", "ppi"):
                     estimates[f"{name}, these"] = fits[name].estimate(THESE), finite
                 estimates["ppi, verdicts"] = powered(verdicts).estimate(null=None, bounds=(0.0, 1.0)), rate
-                estimates["rogan_gladen"] = Rates(verdicts, both).fit().estimate(), rate
+                estimates["rogan_gladen"] = rogan_gladen(verdicts, both).estimate(), rate
                 for name, (one, truth) in estimates.items():
                     if not np.isnan(one.estimate):
                         found[name].append(one.ci_low <= truth <= one.ci_high)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.correct.estimators import FEWEST_LABELLED, Fitted, fitted, kept, ratio, too_few
-from biaslab.correct.sums import Sums, summed
+from biaslab.correct.estimators import (
+    FEWEST_LABELLED,
+    Fitted,
+    Sums,
+    fitted,
+    kept,
+    ratio,
+    summed,
+    too_few,
+    unfitted,
+)
 from biaslab.stats import is_rounding
 
 Floats = NDArray[np.float64]
@@ -82,9 +91,7 @@ def adjusted(
     if sums.rated < FEWEST_LABELLED:
         return too_few(sums)
     if math.isnan(slope.value):
-        nothing = np.zeros(len(sums.judged))
-        note = "undefined: the labelled part cannot tell what the covariate buys"
-        return replace(fitted(sums, math.nan, nothing, nothing, 0, "none"), note=note)
+        return unfitted(sums, "undefined: the labelled part cannot tell what the covariate buys")
     whole = items[items["covariate"].notna()]
     less = whole.assign(value=whole["value"] - slope.value * whole["covariate"])
     value, everywhere = ratio(summed(less, contexts, None).judged)

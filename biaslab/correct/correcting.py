@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from biaslab.core import Metric, declare_metrics
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError
 from biaslab.correct.adjusted import Slope, adjusted
 from biaslab.correct.contrasts import ESTIMANDS, Contrast, Estimand, contrasts
-from biaslab.correct.declared import NAME
-from biaslab.correct.estimators import Fitted, Target, of_humans, of_judge, powered
+from biaslab.correct.estimators import Fitted, Sums, Target, of_humans, of_judge, powered, summed
 from biaslab.correct.reading import Cell, read_cells
-from biaslab.correct.rogan_gladen import Rates
+from biaslab.correct.rogan_gladen import rogan_gladen
 from biaslab.correct.simultaneous import at_once, ranks
-from biaslab.correct.sums import Sums, summed
 from biaslab.stats import Resampling, estimates_frame
 
 if TYPE_CHECKING:
@@ -28,6 +27,33 @@ if TYPE_CHECKING:
 
 Correction = Literal["judge", "human", "ppi", "rogan_gladen", "regression"]
 CORRECTIONS = get_args(Correction)
+#: What stands in the column ``probe`` of its estimates.
+NAME = "correct"
+METRICS = (
+    Metric("mean_score", "mean score", "points"),
+    Metric(
+        "win_rate",
+        "win rate, a tie counting ½",
+        "share",
+        null=0.5,
+        above="wins more often than it loses",
+        below="loses more often than it wins",
+        primary=True,
+    ),
+    Metric(
+        "score_difference",
+        "difference of mean scores",
+        "points",
+        null=0.0,
+        above="scores more than the other",
+        below="scores less than the other",
+        primary=True,
+    ),
+    Metric("rank", "rank, 1 the best"),
+    Metric("accuracy", "pairs decided as humans do", "share", null=0.5, quality=True),
+    Metric("rank_agreement", "agreement with humans within contexts (Spearman's ρ)", null=0.0, quality=True),
+)
+declare_metrics(NAME, METRICS)
 _TESTED = ("win_rate", "score_difference", "accuracy", "rank_agreement")
 
 
@@ -201,7 +227,7 @@ class _Work:
             return powered(sums, most=np.inf if self.estimand == "agreement" else 1.0)
         if name == "rogan_gladen":
             both = self._summed(items.assign(value=items["value"] * items["human"]))
-            return Rates(sums, both.beside[:, 0]).fit()
+            return rogan_gladen(sums, both.beside[:, 0])
         return adjusted(items, self.cell.items, sums, self.contexts, self.slope(contrast), contrast.reference)
 
     def slope(self, contrast: Contrast) -> Slope:

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.correct.contrasts import Contrast, Estimand, contrasts
-from biaslab.correct.estimators import FEWEST_LABELLED, Target, ratio
+from biaslab.correct.estimators import FEWEST_LABELLED, Sums, Target, ratio, summed
 from biaslab.correct.reading import Cell, pair_items, read_cells
-from biaslab.correct.sums import Sums, summed
 from biaslab.stats import detectable_effect, has_value
 
 if TYPE_CHECKING:

@@ -9,16 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from biaslab.correct.estimators import FEWEST_LABELLED, Fitted, Target, fitted, kept, ratio, too_few
-from biaslab.correct.sums import Sums
+from biaslab.correct.estimators import (
+    FEWEST_LABELLED,
+    Fitted,
+    Sums,
+    Target,
+    fitted,
+    kept,
+    ratio,
+    too_few,
+    unfitted,
+)
 from biaslab.stats import Estimate
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Rates:
-    """What `rogan_gladen` inverts: the rate of verdicts is rate × sensitivity + (1 − rate) × (1 − specificity).
+def rogan_gladen(sums: Sums, both: Floats) -> Fitted:
+    """Estimate the rate that solves: rate of verdicts = rate × sensitivity + (1 − rate) × (1 − specificity).
 
     Parameters
     ----------
@@ -27,32 +35,25 @@ class Rates:
     both : ndarray, shape (labelled,)
         Items of each labelled context that judge and humans say 1 of.
     """
-
-    sums: Sums
-    both: Floats
-
-    def fit(self) -> RoganGladen:
-        """Estimate the rate."""
-        sums, weight = self.sums, self.sums.weight
-        items, true = sums.human[:, 1], sums.human[:, 0]
-        false = items - true
-        if sums.rated < FEWEST_LABELLED:
-            return _undefined(sums, too_few(sums).note)
-        few = min(int((true > 0).sum()), int((false > 0).sum()))
-        if few < FEWEST_LABELLED:
-            why = f"undefined: one of the two labels stands in {few} contexts, and it takes {FEWEST_LABELLED} of each"
-            return _undefined(sums, why)
-        overall, everywhere = ratio(sums.judged)
-        hit, hits = _rate(self.both, true, weight)
-        alarm, alarms = _rate(sums.beside[:, 0] - self.both, false, weight)
-        if not hit > alarm:
-            return _undefined(sums, "undefined: on the labelled part the judge does not tell 1 from 0")
-        value = (overall - alarm) / (hit - alarm)
-        where = (sums.spread(hits), sums.spread(alarms))
-        slack = (_unseen(hit, true), _unseen(alarm, false))
-        parts = -(value * where[0] + (1 - value) * where[1]) / (hit - alarm)
-        own = fitted(sums, value, everywhere / (hit - alarm), parts, sums.rated, "Rogan-Gladen")
-        return RoganGladen(**vars(own), rates=(overall, hit, alarm), parts=(everywhere, *where), slack=slack)
+    weight, true = sums.weight, sums.human[:, 0]
+    false = sums.human[:, 1] - true
+    if sums.rated < FEWEST_LABELLED:
+        return too_few(sums)
+    few = min(int((true > 0).sum()), int((false > 0).sum()))
+    if few < FEWEST_LABELLED:
+        why = f"undefined: one of the two labels stands in {few} contexts, and it takes {FEWEST_LABELLED} of each"
+        return unfitted(sums, why)
+    overall, everywhere = ratio(sums.judged)
+    hit, hits = _rate(both, true, weight)
+    alarm, alarms = _rate(sums.beside[:, 0] - both, false, weight)
+    if not hit > alarm:
+        return unfitted(sums, "undefined: on the labelled part the judge does not tell 1 from 0")
+    value = (overall - alarm) / (hit - alarm)
+    where = (sums.spread(hits), sums.spread(alarms))
+    slack = (_unseen(hit, true), _unseen(alarm, false))
+    parts = -(value * where[0] + (1 - value) * where[1]) / (hit - alarm)
+    own = fitted(sums, value, everywhere / (hit - alarm), parts, sums.rated, "Rogan-Gladen")
+    return RoganGladen(**vars(own), rates=(overall, hit, alarm), parts=(everywhere, *where), slack=slack)
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,6 @@ class RoganGladen(Fitted):
         bounds: tuple[float, float] = (0.0, 1.0),
     ) -> Estimate:
         """Return value, Fieller's interval, and the test of the same statistic."""
-        if math.isnan(self.value):
-            return super().estimate(target, level, null, bounds)
         bounds = (max(bounds[0], 0.0), min(bounds[1], 1.0))
         reach = float(stats.t.ppf((1 + level) / 2, self.sample - 1))
         low, high = self._fieller(reach, target)
@@ -134,8 +133,3 @@ def _unseen(rate: float, of: Floats) -> float:
     items = float(of.sum())
     smooth = (rate * items + 0.5) / (items + 1)
     return 0.0 if 0 < rate < 1 else smooth * (1 - smooth) / (items + 1)
-
-
-def _undefined(sums: Sums, why: str) -> RoganGladen:
-    nothing = np.zeros(len(sums.judged))
-    return RoganGladen(**vars(replace(fitted(sums, math.nan, nothing, nothing, 0, "none"), note=why)))

@@ -11,8 +11,7 @@ from scipy import stats
 
 import biaslab as bl
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.correct.estimators import of_humans, powered, tuned
-from biaslab.correct.sums import summed
+from biaslab.correct.estimators import of_humans, powered, summed, tuned
 from biaslab.stats import LEADING, TRAILING
 
 #: Of ppi-python 0.2.3 (numpy 2.4.6), `ppi_mean_pointestimate(Y, Yhat, Yhat_unlabeled)` and `ppi_mean_ci(…, alpha=0.05)`
