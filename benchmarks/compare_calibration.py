@@ -20,8 +20,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 import biaslab as bl
 from biaslab.calibration.cells import JUDGES, TWO, Cell, _asked, declared_mode
-from biaslab.calibration.judge_pairs import difference_each, weaker
-from biaslab.calibration.population import Population, missing_data_expected, studies
+from biaslab.calibration.population import Population, difference_each, studies, weaker
 from biaslab.judges.modes import AnswerMode
 
 METRICS = ((bl.probes.Position, "first_position_rate"), (bl.probes.Verbosity, "verbosity_slope"))
@@ -115,8 +114,7 @@ def compared_with_the_package(pair: Pair, contexts: int, number: int = 25) -> fl
     seed = (cell.seed, 1)
     [(trials, resampled)] = studies(pair.population, contexts, number, seed)
     probe = cell.kind(**cell.calibration.parameters)
-    with missing_data_expected():
-        found = difference_each(probe, trials, cell.metric.name, bl.Resampling(seed=resampled))
+    found = difference_each(probe, trials, cell.metric.name, bl.Resampling(seed=resampled))
     rngs = [np.random.default_rng([*seed, contexts, k]) for k in range(number)]
     drawn = np.array([rng.integers(len(pair.population.counts), size=contexts) for rng in rngs])
     value, error = pair.jackknifed(drawn)

@@ -11,12 +11,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from statsmodels.stats.proportion import proportion_confint
 
 from biaslab.calibration.generators import Generator, find_generator, generate
-from biaslab.calibration.judge_pairs import difference_each, judged_by_two, weaker
-from biaslab.calibration.population import Population, estimate_each, population_for, studies
+from biaslab.calibration.population import (
+    Population,
+    difference_each,
+    estimate_each,
+    judged_by_two,
+    population_for,
+    studies,
+    weaker,
+)
 from biaslab.core import Calibration, Metric, Probe
 from biaslab.core.errors import InputError, JudgeError, TrialsError
 from biaslab.judges.modes import AnswerMode
@@ -219,53 +225,41 @@ def _truth(cell: Cell, population: Population) -> float:
     return _generated(cell, whole, planted)[1].estimate
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What the studies of one size estimated, one element each."""
-
-    p: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    estimate: NDArray[np.float64]
-    least: NDArray[np.float64]
-    most: NDArray[np.float64]
-
-
 def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Run the studies of one size; yield the row of the test, that of the interval, and that of bounds."""
     started, truth, contexts = time.perf_counter(), where["truth"], where["n_contexts"]
-    found = _studied(probe, cell, population, where)
+    estimates = _studied(probe, cell, population, where)
     test = ("type_i_error", _ALPHA)
     if cell.planted:
         left = population.estimate if where["refusals"] else truth  # those who refuse may be the clearest
         test = ("power", _planned(left - cell.null, population.spread, contexts))
     shared = where | {
         "seconds": time.perf_counter() - started,
-        "bias": float(np.nanmean(found.estimate)) - truth if not np.isnan(found.estimate).all() else np.nan,
+        "bias": float(np.nanmean(estimates["estimate"])) - truth if estimates["estimate"].notna().any() else np.nan,
         "note": "",
     }
     missing = cell.generator not in JUDGES and find_generator(cell.generator).missing > 0
-    covered = (found.low <= truth) & (truth <= found.high)
+    covered = estimates["ci_low"].le(truth) & estimates["ci_high"].ge(truth)
     for (quantity, promised), hits, undefined in (
-        (test, found.p < _ALPHA, np.isnan(found.p)),
-        (("coverage", 1 - _ALPHA), covered, np.isnan(found.low)),
+        (test, estimates["p_value"] < _ALPHA, estimates["p_value"].isna()),
+        (("coverage", 1 - _ALPHA), covered, estimates["ci_low"].isna()),
     ):
         band = (0.0, 1.0) if missing else _band(cell, quantity, promised, contexts)
-        given = ~undefined if quantity == "coverage" else np.ones_like(undefined)
-        yield shared | {"quantity": quantity} | _share(hits[given], int(undefined.sum()), promised, band)
+        judged = hits[~undefined] if quantity == "coverage" else hits
+        yield shared | {"quantity": quantity} | _share(judged, int(undefined.sum()), promised, band)
     if missing:
-        yield shared | {"quantity": "bounds"} | _bounds(found, truth)
+        yield shared | {"quantity": "bounds"} | _bounds(estimates, truth)
 
 
-def _studied(probe: Probe, cell: Cell, population: Population, where: dict[str, Any]) -> _Found:
+def _studied(probe: Probe, cell: Cell, population: Population, where: dict[str, Any]) -> pd.DataFrame:
     name = f"{probe.name} {cell.metric.name} {cell.planted} {where['refusals']}"
     name += "" if cell.declared else f" {cell.mode} {cell.generator}"
     number = cell.refused if where["refusals"] and cell.refused else cell.studies
     drawn = studies(population, where["n_contexts"], number, (cell.seed, zlib.crc32(name.encode())))
-    columns = ("p_value", "ci_low", "ci_high", "estimate", "bound_low", "bound_high")
     estimate = difference_each if cell.generator == TWO else estimate_each
-    found = [estimate(probe, trials, cell.metric.name, Resampling(seed=seed))[[*columns]] for trials, seed in drawn]
-    return _Found(*pd.concat(found).to_numpy(float).T)
+    columns = ["p_value", "ci_low", "ci_high", "estimate", "bound_low", "bound_high"]
+    rows = [estimate(probe, trials, cell.metric.name, Resampling(seed=seed))[columns] for trials, seed in drawn]
+    return pd.concat(rows, ignore_index=True).astype(float)
 
 
 def _planned(effect: float, spread: float, contexts: int) -> float:
@@ -284,15 +278,15 @@ def _band(cell: Cell, quantity: str, promised: float, contexts: int) -> tuple[fl
     return (0.0, 1.0) if np.isnan(promised) else (low, high)
 
 
-def _bounds(found: _Found, truth: float) -> dict[str, Any]:
+def _bounds(estimates: pd.DataFrame, truth: float) -> dict[str, Any]:
     """Return how often worst-case bounds hold the true value, which is always; sampling error is all they lack."""
-    undefined = np.isnan(found.least)
+    undefined = estimates["bound_low"].isna()
     said = {"note": "the estimates have no bounds"} if undefined.all() else {}
-    hits = (found.least <= truth) & (truth <= found.most)
+    hits = estimates["bound_low"].le(truth) & estimates["bound_high"].ge(truth)
     return _share(hits, int(undefined.sum()), 1 - _ALPHA, (1 - _ALPHA - WIDER["bounds"], 1.0)) | said
 
 
-def _share(hits: NDArray[np.bool_], undefined: int, promised: float, band: tuple[float, float]) -> dict[str, Any]:
+def _share(hits: pd.Series, undefined: int, promised: float, band: tuple[float, float]) -> dict[str, Any]:
     """Return a share and whether it keeps its band; where there is no study at all it does not."""
     count, n = int(hits.sum()), len(hits)
     low, high = proportion_confint(count, n, alpha=0.05, method="wilson") if n else (math.nan, math.nan)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core import Calibration, Judge, Probe
-from biaslab.core.errors import InputError, MissingDataWarning, SharedRequestsWarning
+from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
+from biaslab.correct import compare
 from biaslab.stats import Resampling
-from biaslab.stats.together import texts_as_objects
+from biaslab.stats.together import suppressed_data_warnings, texts_as_objects
 from biaslab.study.collect import collect
 
+_PILOT = 200  # contexts from which the spread of a difference is taken
 _TOGETHER = 25  # studies that are estimated in one call, which saves a third of the time
 _ATTRIBUTES = {"coherence": "How well the sentences fit together.", "fluency": "How well each sentence reads."}
 _ANNOTATORS = 3
@@ -200,7 +202,7 @@ def estimate_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling: R
         If the metric has several values: the calibration's parameters should leave one.
     """
     probe = replace(probe, resampling=resampling)  # type: ignore[type-var]
-    with missing_data_expected():
+    with suppressed_data_warnings():
         return one_each(probe.estimate(trials, [metric]), trials, metric, probe)
 
 
@@ -230,10 +232,52 @@ def studies(population: Population, contexts: int, n: int, seed: Sequence[int]) 
         yield population.draw(contexts, rngs), int(rngs[0].integers(2**31))
 
 
-@contextmanager
-def missing_data_expected() -> Iterator[None]:
-    """Keep quiet about refusals and repeated contexts, which are planted."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MissingDataWarning)
-        warnings.simplefilter("ignore", SharedRequestsWarning)
-        yield
+def weaker(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a judge that sees half the quality, and shares all noise with the one of these settings.
+
+    Both then rise and fall together over contexts, and have the same biases; as two models of one family would.
+
+    Examples
+    --------
+    >>> weaker({"noise": 1.0})
+    {'noise': 1.0, 'quality': 0.5}
+    """
+    return {**settings, "quality": settings.get("quality", 1.0) / 2}
+
+
+def judged_by_two(
+    probe: Probe, metric: str, judges: tuple[Judge, Judge], dataset: Dataset, *, planned: bool
+) -> Population:
+    """Let two judges answer the probe's whole design, and take the difference of the metric.
+
+    Parameters
+    ----------
+    probe, metric, dataset
+        What is asked about whom, and what is estimated of it.
+    judges : tuple of Judge
+        The reference, and the other.
+    planned : bool
+        Whether the spread of the difference is needed, from which its power is planned; NaN otherwise.
+    """
+    trials = [collect(probe, judge, dataset, progress=False) for judge in judges]
+    found = [estimate_each(probe, each, metric, Resampling(n=100)).iloc[0] for each in trials]
+    both, spread = pd.concat(trials, ignore_index=True), math.nan
+    if planned:
+        names = both["context_id"].unique()[:_PILOT]
+        pilot = difference_each(probe, both[both["context_id"].isin(names)], metric, Resampling(n=100)).iloc[0]
+        spread = float(pilot["se"]) * math.sqrt(pilot["n_contexts"])
+    return Population.known(both, float(found[1]["estimate"] - found[0]["estimate"]), spread)
+
+
+def difference_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Resampling) -> pd.DataFrame:
+    """Compare the two judges of every data set with `biaslab.compare`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a data set: the difference of the second judge from the first.
+    """
+    probe = replace(probe, resampling=resampling)  # type: ignore[type-var]
+    with suppressed_data_warnings():
+        found = compare(trials, metrics=[metric], probe=probe, progress=False)  # type: ignore[arg-type]
+    return one_each(found[found["role"] == "difference"], trials, f"{metric}_difference", probe)

@@ -13,8 +13,8 @@ from biaslab.core import Comparison, Metric, Trial
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking import pairs
+from biaslab.measures.ranking.missing_data_bounds import missing_data_bounds, note_missing_pairs
 from biaslab.measures.ranking.order_odds import first_position_log_odds, log_odds
-from biaslab.measures.ranking.worst_cases import note_missing_pairs, worst_cases
 from biaslab.probes.base import (
     FAIR,
     LABEL_MASS,
@@ -183,7 +183,7 @@ class Position(PairProbe):
         blocks = pairs.both_orders(cell.trials, cell.what)
         metrics, note = _metrics(blocks, self.resampling), ""
         if blocks.attrs["n_dropped"] and not self.resampling.values_only:
-            for name, bounds in worst_cases(cell.trials).items():
+            for name, bounds in missing_data_bounds(cell.trials).items():
                 if isinstance(ratio := metrics[name], Ratio):
                     metrics[name] = replace(ratio, extremes=bounds)
             note = note_missing_pairs(cell.trials)

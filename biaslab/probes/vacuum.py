@@ -17,7 +17,7 @@ from biaslab.core.errors import InputError
 from biaslab.core.scales import find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking import pairs
-from biaslab.measures.ranking.dark_current import dark_log_odds
+from biaslab.measures.ranking.debiasing import dark_log_odds
 from biaslab.measures.ranking.order_odds import is_counted, log_odds
 from biaslab.measures.scoring.pointwise import Asking, Item, Question, drawn_items, read_score
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, PairProbe, Part, draw_of, label_mass, mean_of, planted

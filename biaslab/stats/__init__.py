@@ -5,15 +5,17 @@ from biaslab.stats.averages import average_over
 from biaslab.stats.blocks import (
     CELL,
     ITEM,
+    clustered,
     each_cell,
     has_value,
     number_items,
     of_items,
+    shared_requests,
     side_by_side,
     usable,
+    warn_shared,
     whole_blocks,
 )
-from biaslab.stats.clusters import clustered, shared_requests, warn_shared
 from biaslab.stats.components import Components, Crossed, Fit, fit_components, spread_of_means
 from biaslab.stats.correlation import Level, Method, context_correlations, paired
 from biaslab.stats.correlation_intervals import (

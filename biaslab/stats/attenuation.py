@@ -9,11 +9,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.checked import checked
-from biaslab.stats.clusters import grouped
 from biaslab.stats.correlation import Level, context_correlations, paired, pooled, rounded
 from biaslab.stats.estimate import Estimate, is_rounding, undefined, without_interval
 from biaslab.stats.inference import Resampling
-from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected, rating_error, without_clusters, without_each
+from biaslab.stats.rating_error import (
+    LEAST_RELIABILITY,
+    Corrected,
+    grouped,
+    rating_error,
+    without_clusters,
+    without_each,
+)
 from biaslab.stats.t_inference import estimate_by_t
 
 Floats = NDArray[np.float64]

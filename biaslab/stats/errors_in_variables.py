@@ -11,10 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.checked import checked
-from biaslab.stats.clusters import grouped
 from biaslab.stats.estimate import Estimate, is_rounding, undefined
 from biaslab.stats.inference import Resampling
-from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected, RatingError, rating_error, without_each
+from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected, RatingError, grouped, rating_error, without_each
 from biaslab.stats.regression import coefficient_by_t, demeaned, identified
 
 Floats = NDArray[np.float64]

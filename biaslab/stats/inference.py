@@ -54,7 +54,7 @@ class Resampling:
         items (slopes, Krippendorff's alpha, pooled and system-level correlations, the use of the scale) weighs items.
     clusters : mapping, optional
         The cluster of contexts that are not independent, by name; every other context is its own. Probes put those
-        together that share requests (`biaslab.stats.clusters.shared_requests`). Clusters do not change an estimate,
+        together that share requests (`biaslab.stats.blocks.shared_requests`). Clusters do not change an estimate,
         only its uncertainty: they are what is resampled, left out and tested.
     values_only : bool
         Rates, means and jackknifed statistics come as values, without interval, test and bounds: of studies that are

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from biaslab.core.errors import TrialsError
 from biaslab.stats.estimate import Estimate, is_rounding
+from biaslab.stats.inference import Resampling
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -123,6 +124,39 @@ def rating_error(
     with np.errstate(divide="ignore", invalid="ignore"):
         error = (raw - true) * every / known
     return RatingError(spread, np.where(is_rounding(error, spread), 0.0, error), True)
+
+
+def grouped(frame: pd.DataFrame, within: bool, resampling: Resampling) -> tuple[pd.DataFrame, NDArray[np.intp] | None]:
+    """Say what is left out whole where contexts are clustered.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row an item, with ``context_id``.
+    within : bool
+        Whether contexts stay what they are, since each has a mean of its own.
+    resampling : Resampling
+        Has the clusters.
+
+    Returns
+    -------
+    tuple of pandas.DataFrame and numpy.ndarray of int, shape (contexts,)
+        Within contexts: the frame, and the number of each context's cluster, contexts in order of appearance, or None
+        where there are no clusters. Else the frame with clusters for contexts, and None.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"context_id": list("aabc")})
+    >>> _, cluster = grouped(frame, True, Resampling(clusters={"b": "a"}))
+    >>> pooled, _ = grouped(frame, False, Resampling(clusters={"b": "a"}))
+    >>> cluster.tolist(), pooled["context_id"].tolist()
+    ([0, 0, 1], ['a', 'a', 'a', 'c'])
+    """
+    if not resampling.clusters:
+        return frame, None
+    if not within:
+        return frame.assign(context_id=resampling.cluster_of(frame["context_id"])), None
+    return frame, pd.factorize(resampling.cluster_of(frame["context_id"].unique()))[0]
 
 
 def without_each(own: Floats) -> Floats:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from biaslab.core.errors import MissingDataWarning, SharedRequestsWarning, TrialsError
 from biaslab.core.progress import progress_bar
-from biaslab.stats.clusters import shared_requests
+from biaslab.stats.blocks import shared_requests
 from biaslab.stats.estimate import Estimate, is_rounding, undefined, unvarying, without_interval
 from biaslab.stats.frame import LEADING, TRAILING
 from biaslab.stats.t_inference import estimate_by_t
@@ -135,6 +136,15 @@ def quickly(probe: Any) -> Any:
     return replace(probe, resampling=replace(given, n=100, method="studentised", values_only=True))
 
 
+@contextmanager
+def suppressed_data_warnings() -> Iterator[None]:
+    """Suppress warnings of missing data and of shared requests, which were given before or are planted."""
+    with warnings.catch_warnings():
+        for kind in (MissingDataWarning, SharedRequestsWarning):
+            warnings.simplefilter("ignore", kind)
+        yield
+
+
 def texts_as_objects(trials: pd.DataFrame) -> pd.DataFrame:
     """Return trials whose rows are chosen and compared more quickly, as is worth it where that is done many times."""
     return trials.astype(dict.fromkeys(trials.columns[trials.dtypes == "str"], object))
@@ -172,9 +182,7 @@ def without_each(
     units = [frame["context_id"].map(lambda name: clusters.get(name, name)) for frame in trials]
     names = list(dict.fromkeys(units[0]))
     found = np.full((len(keys), len(names), len(trials)), math.nan)
-    with warnings.catch_warnings():
-        for kind in (MissingDataWarning, SharedRequestsWarning):  # they were given of all trials together
-            warnings.simplefilter("ignore", kind)
+    with suppressed_data_warnings():  # they were given of all trials together
         for at, name in enumerate(progress_bar(names, desc=bar, unit="context", disable=not bar)):
             for role, (frame, unit) in enumerate(zip(trials, units, strict=True)):
                 rest = rows_by_cell(estimate(frame[unit != name]), columns)

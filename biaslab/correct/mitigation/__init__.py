@@ -18,8 +18,7 @@ Examples
 from biaslab.correct.mitigation.applied import content_free_prior, debiased, length_regression, order_averaging
 from biaslab.correct.mitigation.human_scores import HumanScale, human_scale
 from biaslab.correct.mitigation.measured import Case, as_estimates, remedies
-from biaslab.correct.mitigation.pooling import beside_members, pooled
-from biaslab.correct.mitigation.stacking import learned_weights
+from biaslab.correct.mitigation.panels import beside_members, learned_weights, pooled
 
 __all__ = [
     "Case",

@@ -6,7 +6,7 @@ Whatever is fitted is fitted on other contexts than those it is applied to.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
-from biaslab.correct.mitigation.folds import held_out
 from biaslab.measures.ranking.comparisons import cells, read_trials
-from biaslab.measures.ranking.dark_current import content_free
-from biaslab.measures.ranking.debiasing import DEBIASINGS, Debiasing, debias
+from biaslab.measures.ranking.debiasing import DEBIASINGS, Debiasing, content_free, debias
 from biaslab.stats import CELL, each_cell, require_columns, usable
+from biaslab.stats.regression import demeaned
 
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 #: Trials in, trials out.
 Remedy = Callable[[pd.DataFrame], pd.DataFrame]
 
@@ -211,9 +211,24 @@ def _without_length(cell: pd.DataFrame, folds: int) -> pd.DataFrame:
 
 def _slope(columns: Floats, codes: NDArray[np.intp]) -> float:
     """Return what a doubling of the words buys within contexts at equal human score; 0 where that cannot be told."""
-    codes = np.unique(codes, return_inverse=True)[1]
-    count = np.bincount(codes)
-    means = np.column_stack([np.bincount(codes, column) / count for column in columns.T])
-    y, *x = (columns - means[codes]).T
-    found, _, rank, _ = np.linalg.lstsq(np.column_stack(x), y, rcond=1e-9)
-    return float(found[0]) if rank == len(x) else 0.0
+    y, *x = demeaned(columns, np.unique(codes, return_inverse=True)[1]).T
+    slopes, _, rank, _ = np.linalg.lstsq(np.column_stack(x), y, rcond=1e-9)
+    return float(slopes[0]) if rank == len(x) else 0.0
+
+
+def held_out(context: pd.Series, labelled: Mask, folds: int) -> Iterator[tuple[Mask, Mask]]:
+    """Yield where to fit and where to apply it: labelled contexts are dealt in turn, all others use every label.
+
+    Examples
+    --------
+    >>> context, labelled = pd.Series(["a", "b", "c"]), np.array([True, False, True])
+    >>> [(np.flatnonzero(fit).tolist(), np.flatnonzero(use).tolist()) for fit, use in held_out(context, labelled, 2)]
+    [([0, 2], [1]), ([2], [0]), ([0], [2])]
+    """
+    codes, names = pd.factorize(context)
+    known = np.unique(codes[labelled])
+    fold = np.full(len(names), -1)
+    fold[known] = np.arange(len(known)) % folds
+    for each in np.unique(fold):
+        here = fold[codes] == each
+        yield labelled & ~here, here

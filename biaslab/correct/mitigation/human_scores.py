@@ -17,7 +17,7 @@ from biaslab.core import Metric
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import TrialsError
-from biaslab.correct.mitigation.folds import held_out
+from biaslab.correct.mitigation.applied import held_out
 from biaslab.stats import CELL, Ratio, Resampling, choose_metrics, each_cell, estimates_frame, require_columns
 from biaslab.stats.frame import estimate_rows
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
@@ -14,10 +13,10 @@ from numpy.typing import NDArray
 
 from biaslab.core import Metric
 from biaslab.core.checked import checked
-from biaslab.core.errors import InputError, MissingDataWarning, SharedRequestsWarning
+from biaslab.core.errors import InputError
 from biaslab.correct.mitigation.applied import Remedy
 from biaslab.stats import Estimate, Resampling, Statistic, cluster_statistic, clustered, require_columns, undefined
-from biaslab.stats.together import quickly, texts_as_objects
+from biaslab.stats.together import quickly, suppressed_data_warnings, texts_as_objects
 
 Floats = NDArray[np.float64]
 _COLUMNS = ("judge", "dataset", "attribute", "context_id")
@@ -220,9 +219,7 @@ class _Both:
 
     def _value(self, trials: pd.DataFrame) -> float:
         """Return the probe's own estimate; NaN where it is undefined."""
-        with warnings.catch_warnings():
-            for expected in (MissingDataWarning, SharedRequestsWarning):
-                warnings.simplefilter("ignore", expected)
+        with suppressed_data_warnings():
             found = self.probe.estimate(trials, [self.case.metric])
         for column, wanted in self.case.where.items():
             found = found[found[column] == wanted]

@@ -17,20 +17,20 @@ from biaslab.measures.ranking.adaptive import most_informative
 from biaslab.measures.ranking.bradley_terry import Strengths, fit_bradley_terry, fit_log_odds, maximum_likelihood
 from biaslab.measures.ranking.comparisons import Comparisons, comparisons_of
 from biaslab.measures.ranking.conditionals import Conditionals, fit_conditionals
-from biaslab.measures.ranking.dark_current import content_free, dark_log_odds
 from biaslab.measures.ranking.debiasing import (
     DEBIASINGS,
     Reweighting,
     SwapAverage,
+    content_free,
+    dark_log_odds,
     debias,
     fit_position_term,
     fit_remedy,
     fit_threshold,
     fit_uniform_prior,
 )
-from biaslab.measures.ranking.decoding import DECODINGS, Decoded, decode, rank_intervals, ranks
+from biaslab.measures.ranking.decoding import DECODINGS, Decoded, decode, rank, rank_intervals, ranks
 from biaslab.measures.ranking.likelihood import Ranking, most_likely_ranking
-from biaslab.measures.ranking.ranked import rank
 from biaslab.measures.ranking.remedies import compare_remedies
 from biaslab.measures.ranking.selection import STRATEGIES, select, select_adaptively
 from biaslab.measures.ranking.subsets import agreement_by_budget, self_consistency

@@ -13,9 +13,8 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import require_count, require_some_of
 from biaslab.measures.ranking.comparisons import Comparisons, Floats, cells, read_trials
 from biaslab.measures.ranking.debiasing import DEBIASINGS, Debiasing, Remedy, debias
-from biaslab.measures.ranking.decoding import Decoding, decode
+from biaslab.measures.ranking.decoding import Decoding, decode, human_of
 from biaslab.measures.ranking.measures import MEASURES, Judged, tokens_per_item
-from biaslab.measures.ranking.ranked import human_of
 from biaslab.stats import Estimate, Ratio, Resampling, clustered, estimate_rows, estimates_frame, require_columns
 
 Orders = Literal["both", "one"]

@@ -14,9 +14,8 @@ from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.measures.ranking.comparisons import Bools, Codes, Comparisons, Floats, cells, read_trials, tally
 from biaslab.measures.ranking.debiasing import Debiasing, debias
-from biaslab.measures.ranking.decoding import Decoding, decode
+from biaslab.measures.ranking.decoding import Decoding, decode, human_of
 from biaslab.measures.ranking.measures import spearman_by_context
-from biaslab.measures.ranking.ranked import human_of
 from biaslab.measures.ranking.selection import STRATEGIES, Strategy, select, select_adaptively
 from biaslab.stats import Ratio, Resampling, clustered, estimate_rows, estimates_frame
 

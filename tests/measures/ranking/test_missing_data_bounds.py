@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from biaslab.measures.ranking import pairs
-from biaslab.measures.ranking.worst_cases import note_missing_pairs, worst_cases
+from biaslab.measures.ranking.missing_data_bounds import missing_data_bounds, note_missing_pairs
 from biaslab.probes import find_probe
 from biaslab.stats import Resampling
 
@@ -50,7 +50,7 @@ def test_no_completion_lies_outside_and_some_lie_at_the_ends(values):
     order = [pair for a, b in combinations("xyz", 2) for pair in ((a, b), (b, a))]
     quality = {"x": 0.0, "y": 1.0, "z": 3.0}
     rows = [("c", a, b, quality[a] - quality[b], p) for (a, b), p in zip(order, values, strict=True)]
-    found = worst_cases(trials_of(rows))
+    found = missing_data_bounds(trials_of(rows))
     missing = np.isnan(values)
     reached = {name: [] for name in found}
     for filling in product([0.0, 0.5, 1.0], repeat=int(missing.sum())):

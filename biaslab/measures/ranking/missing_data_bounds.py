@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 _ORDERED = ["context_id", "candidate_id", "opponent_id", "replicate"]
 
 
-def worst_cases(trials: pd.DataFrame) -> dict[str, tuple[Ratio, Ratio]]:
+def missing_data_bounds(trials: pd.DataFrame) -> dict[str, tuple[Ratio, Ratio]]:
     """Return metrics of pairs with every missing judgement at what makes them least, and greatest.
 
     Parameters

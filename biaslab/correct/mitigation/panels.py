@@ -1,0 +1,288 @@
+"""A panel from judgements that there are: trials of several judges in, those of the panel out; and learned weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_whole, shares_of
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.correct.mitigation.applied import held_out
+from biaslab.correct.mitigation.measured import Case, Estimator, remedies
+from biaslab.stats import Resampling, has_value, require_columns
+
+Floats = NDArray[np.float64]
+_NEEDS = ("judge", "context_id", "candidate_id", "opponent_id", "attribute", "value", "status")
+#: Columns of trials that are a judge's and not of what it was asked.
+_SAID = {"judge", "value", "status", "label_mass", "samples", "tokens", "key", "reply", "judge_system"}
+Weights = Literal["learned"] | Sequence[float] | Mapping[str, Sequence[float]]
+_HALF = 1e-9  # nearer to ½ a panel is divided
+
+
+@checked
+def pooled(
+    members: Sequence[pd.DataFrame], weights: Weights | None = None, name: str | None = None, folds: int = 10
+) -> pd.DataFrame:
+    """Make the trials of a panel from those of its members, as `biaslab.Panel` would answer them from labels.
+
+    Parameters
+    ----------
+    members : sequence of pandas.DataFrame
+        Trials of the same design, one frame a judge, at least two. Judgements that one of them lacks are left out.
+    weights : "learned", sequence of float, or mapping of str to sequence of float, optional
+        How much each member counts, at least 0; equally much by default. "learned": `learned_weights`. A mapping has
+        those of each context.
+    name : str, optional
+        Stands as ``judge``.
+    folds : int
+        Parts into which contexts are cut where weights are learned.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The weighted mean of the values of members that can be read: of probabilities, and of verdicts the majority; ½
+        of a pair is a tie. ``tokens`` are those of all members.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two members, one stands twice, or there is not one weight a member.
+    TrialsError
+        If a column is missing, members have no judgement in common, or are samples.
+
+    References
+    ----------
+    Verga et al. 2024, *Replacing Judges with Juries*.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"dataset": "d", "context_id": ["a", "b"], "candidate_id": "x", "opponent_id": "y"})
+    >>> rows = rows.assign(attribute="overall", status="ok", tokens=9)
+    >>> said = [rows.assign(judge=str(n), value=values) for n, values in enumerate(([1.0, 0.0], [1.0, 1.0]))]
+    >>> pooled(said)[["judge", "value", "status", "tokens"]].to_numpy().tolist()
+    [['panel of 2', 1.0, 'ok', 18], ['panel of 2', 0.5, 'tie', 18]]
+    """
+    same = aligned(members)
+    if isinstance(weights, str):
+        if weights != "learned":
+            raise InputError("weights", weights, '"learned", or numbers')
+        weights = learned_weights(members, folds)
+    base, value, read = same[0], values_of(same), np.column_stack([has_value(each) for each in same])
+    share = np.where(read, _shares(weights, base["context_id"], len(members)), 0.0)
+    total = share.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        mean = np.where(total > 0, (share * np.nan_to_num(value)).sum(axis=1) / total, np.nan)
+    even = base["opponent_id"].notna().to_numpy() & (np.abs(mean - 0.5) < _HALF)
+    made = base.assign(
+        judge=name or f"panel of {len(members)}",
+        value=np.where(even, 0.5, mean),
+        status=np.where(total > 0, np.where(even, "tie", "ok"), base["status"]),
+        key=[f"panel:{key}" if key else "" for key in base["key"]] if "key" in base else "",
+    )
+    if all("tokens" in each for each in same):
+        made["tokens"] = sum(each["tokens"].to_numpy() for each in same)
+    if all("label_mass" in each for each in same):
+        mass = np.column_stack([each["label_mass"].to_numpy(float) for each in same])
+        made["label_mass"] = mass.mean(axis=1)
+    return made
+
+
+@checked
+def beside_members(
+    probe: Estimator,
+    metrics: Sequence[str],
+    members: Sequence[pd.DataFrame],
+    panel: pd.DataFrame | Weights | None = None,
+    resampling: Resampling | None = None,
+) -> pd.DataFrame:
+    """Measure the bias and the cost of a panel beside each member's.
+
+    Parameters
+    ----------
+    probe : Probe
+        Whose estimator measures the bias.
+    metrics : sequence of str
+        What of it.
+    members : sequence of pandas.DataFrame
+        Trials of each member.
+    panel : pandas.DataFrame, "learned", or weights, optional
+        Trials of the panel, asked as `biaslab.Panel`; or with which weights to pool those of the members.
+    resampling : Resampling, optional
+        Level of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        That of `remedies`: a row a metric and member, who is ``judge`` and ``before``; the panel is ``remedy`` and
+        ``after``. Intervals are over contexts, and learned weights are learned anew without each of them.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=8)
+    >>> probe = bl.probes.Position(["coherence"], [1])
+    >>> judges = [bl.SimulatedJudge(data, position=size, noise=0.5, seed=n) for n, size in enumerate((1.0, -1.0))]
+    >>> trials = [bl.collect(probe, judge, data, progress=False) for judge in judges]
+    >>> found = beside_members(probe, ["first_position_logit"], trials)
+    >>> found[["before", "after", "tokens_before", "tokens_after"]].round(0).abs().to_numpy().tolist()
+    [[1.0, 0.0, 1.0, 2.0], [1.0, 0.0, 1.0, 2.0]]
+    """
+    made = panel if isinstance(panel, pd.DataFrame) else pooled(members, panel)
+    name = str(made["judge"].iloc[0]) if len(made) else ""
+
+    def anew(before: pd.DataFrame) -> pd.DataFrame:
+        return pooled([each[each["context_id"].isin(set(before["context_id"]))] for each in members], "learned")
+
+    after = anew if isinstance(panel, str) else made
+    shown = f"{name}, learned weights" if isinstance(panel, str) else name
+    return remedies([Case(probe, metric, shown, each, after) for metric in metrics for each in members], resampling)
+
+
+def _shares(weights: Any, contexts: pd.Series, size: int) -> Floats:
+    """Return the weights of members, shape (judgements, members) or (1, members)."""
+    if isinstance(weights, Mapping):
+        absent = sorted(set(contexts.astype(str)) - set(weights))
+        if absent:
+            raise InputError(
+                "weights", f"none of {len(absent)} contexts, such as {absent[0]}", "weights of every context"
+            )
+        known = {name: shares_of(weights[name], size) for name in contexts.astype(str).unique()}
+        return np.array([known[name] for name in contexts.astype(str)])
+    return np.full((1, size), 1 / size) if weights is None else np.array([shares_of(weights, size)])
+
+
+@checked
+def learned_weights(members: Sequence[pd.DataFrame], folds: int = 10) -> dict[str, tuple[float, ...]]:
+    """Learn how much each member of a panel should count, on labelled contexts other than the one it counts in.
+
+    Parameters
+    ----------
+    members : sequence of pandas.DataFrame
+        Trials of the same design with ``human`` scores, or of pairs with ``human_gap``, NaN where nobody labelled.
+    folds : int
+        Parts into which labelled contexts are cut, at least 2. The weights of one are learned on all others, those of
+        unlabelled contexts on all labelled ones.
+
+    Returns
+    -------
+    dict
+        Context → weights, one a member, with sum 1, as `biaslab.Panel` takes them.
+
+    Raises
+    ------
+    InputError
+        As `pooled`.
+    TrialsError
+        If there are no labels, or all of them are in one context.
+
+    Notes
+    -----
+    Stacking: the coefficients, none below 0, of the regression of human scores on those of all members, each less its
+    mean of an attribute; of pairs that of ½, 0 or −½ (whom humans score higher) on p − ½. They are then divided by
+    their sum, and equal where no member helps.
+
+    References
+    ----------
+    Breiman 1996, *Stacked Regressions*, Machine Learning 24.
+
+    Examples
+    --------
+    >>> rows = [(str(c), str(k), float(k)) for c in range(8) for k in range(3)]
+    >>> rows = pd.DataFrame(rows, columns=["context_id", "candidate_id", "human"]).assign(opponent_id=None)
+    >>> rows = rows.assign(dataset="d", attribute="a", status="ok")
+    >>> said = [rows.assign(judge=str(n), value=rows["human"] * (1 - n) + 2) for n in (0, 1)]
+    >>> learned_weights(said, folds=4)["3"]
+    (1.0, 0.0)
+    """
+    require_whole("folds", folds, 2)
+    same = aligned(members)
+    base, values = same[0], values_of(same)
+    label = base[_label_of(base)].to_numpy(float)
+    known = ~np.isnan(label) & np.column_stack([has_value(each) for each in same]).all(axis=1)
+    labelled = base.loc[known, "context_id"].nunique()
+    if labelled < 2:
+        found = "all labels in one context" if labelled else "no label in common"
+        raise TrialsError("human", found, "labels in at least two contexts that all members judged")
+    learned: dict[str, tuple[float, ...]] = {}
+    for others, here in held_out(base["context_id"], known, folds):
+        weights = _stacked(base[others], values[others])
+        learned |= dict.fromkeys(base.loc[here, "context_id"].astype(str), weights)
+    return {str(name): learned[str(name)] for name in base["context_id"].unique()}
+
+
+def _label_of(trials: pd.DataFrame) -> str:
+    """Return the column of what humans say of each judgement."""
+    name = "human_gap" if trials["opponent_id"].notna().all() else "human"
+    require_columns(trials, (name,), "members")
+    return name
+
+
+def _stacked(trials: pd.DataFrame, values: Floats) -> tuple[float, ...]:
+    """Return the weights of least squares, none of them below 0."""
+    size, name = values.shape[1], _label_of(trials)
+    label = trials[name].to_numpy(float)
+    if name == "human_gap":
+        columns, wanted = values - 0.5, np.sign(label) / 2
+    else:
+        both = pd.DataFrame(np.column_stack([values, label]))
+        centred = (both - both.groupby(trials["attribute"].to_numpy()).transform("mean")).to_numpy(float)
+        columns, wanted = centred[:, :-1], centred[:, -1]
+    found = nnls(columns, wanted)[0] if len(trials) else np.zeros(size)
+    total = float(found.sum())
+    return tuple(map(float, found / total)) if total > 0 else (1 / size,) * size
+
+
+def aligned(members: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """Return the trials that all members have, row by row the same judgement.
+
+    Parameters
+    ----------
+    members : sequence of pandas.DataFrame
+        One frame a judge, at least two.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two members, or a frame is not one judge's own.
+    TrialsError
+        If a column is missing, values are shares of samples, or members have no judgement in common.
+    """
+    if isinstance(members, pd.DataFrame) or len(members) < 2:
+        raise InputError("members", type(members).__name__, "trials of at least two judges, one frame each")
+    for each in members:
+        require_columns(each, _NEEDS, "members")
+    names = [str(each["judge"].iloc[0]) if len(set(each["judge"])) == 1 else "" for each in members]
+    if len(set(names)) < len(names) or not all(names):
+        raise InputError("members", names, "trials of different judges, each frame of one")
+    sampled = [
+        name for name, each in zip(names, members, strict=True) if "samples" in each and each["samples"].notna().any()
+    ]
+    if sampled:
+        remedy = "ask them as biaslab.Panel, which pools samples"
+        raise TrialsError(
+            "samples", f"shares of samples of {', '.join(sampled)}", "exact answers or single ones", remedy
+        )
+    shared = [column for column in members[0] if column not in _SAID and all(column in each for each in members)]
+    codes = pd.concat([each[shared] for each in members]).groupby(shared, dropna=False, sort=False).ngroup()
+    parts = np.split(codes.to_numpy(), np.cumsum([len(each) for each in members])[:-1])
+    keyed = [pd.MultiIndex.from_arrays([part, pd.Series(part).groupby(part).cumcount()]) for part in parts]
+    common = keyed[0]
+    for other in keyed[1:]:
+        common = common[common.isin(other)]
+    if not len(common):
+        allowed = f"the same design and data set for {' and '.join(names)}"
+        raise TrialsError("members", "no judgement in common", allowed)
+    return [
+        each.take(index.get_indexer(common)).reset_index(drop=True) for each, index in zip(members, keyed, strict=True)
+    ]
+
+
+def values_of(trials: Sequence[pd.DataFrame]) -> Floats:
+    """Return the values of trials that are aligned, shape (judgements, judges)."""
+    return np.column_stack([each["value"].to_numpy(float) for each in trials])
