@@ -12,14 +12,20 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILT_FROM = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "biaslab", "notebooks")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
 USED = """
+from pathlib import Path
+
+import pandas as pd
+
 import biaslab as bl
-from biaslab.atlas.perplexity import read_kept
+from biaslab.cli import main
 from biaslab.distill.aspects import aspects
 from biaslab.figures.regenerate import list_notebooks
 
 place = bl.__file__
+kept = Path(place).parent / "atlas" / "log_perplexities.parquet"
 assert ".whl" not in place and "site" in place, place
-print(len(list_notebooks()), len(read_kept()), len(aspects()), len(bl.atlas.trials(source="llmbar")))
+assert main(["atlas", "build", "."]) == 2  # the scripts that build it are in the repository alone
+print(len(list_notebooks()), len(pd.read_parquet(kept)), len(aspects()), len(bl.atlas.trials(source="llmbar")))
 """
 
 

@@ -23,18 +23,6 @@ def file_of(name: str, folder: Path = FOLDER) -> Path:
     return folder / f"{name}.parquet"
 
 
-def write_rows(rows: pd.DataFrame, file: Path) -> None:
-    """Write rows, the same bytes for the same rows: texts by their number, no pandas index, no facts."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    texts = {str(name): "category" for name in rows if rows[name].dtype == "str"}
-    shares = dict.fromkeys(PERPLEXITIES, "float32")
-    table = pa.Table.from_pandas(rows.astype(texts | shares), preserve_index=False)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table.replace_schema_metadata(None), file, compression="zstd", compression_level=19)
-
-
 def read_rows(file: Path) -> pd.DataFrame:
     """Read rows as they were written, keys filled in."""
     import pyarrow as pa

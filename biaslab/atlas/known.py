@@ -13,7 +13,7 @@ from biaslab.core.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The file, beside this module; `biaslab.atlas.estimating` writes it.
+#: The file, beside this module; `tools/atlas/estimating.py` writes it.
 FILE = "estimates.csv"
 _WORDS = ("method", "note")  # empty where there is nothing to say
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import sys
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from biaslab.atlas import raw_files, raw_texts
 from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import pandas as pd
 
 
@@ -39,10 +41,6 @@ class Source:
         What of these files is not among the rows.
     how_read : str
         How replies became values.
-    reader : callable
-        Folder of raw data → trials.
-    texts : callable, optional
-        Folder of raw data → the judged texts, ``context_id, candidate_id, text``.
     commit : str
         Of the repository; empty where it is not known.
     """
@@ -56,12 +54,10 @@ class Source:
     files: tuple[str, ...]
     left_out: str
     how_read: str
-    reader: Callable[[Path], pd.DataFrame] = field(repr=False)
-    texts: Callable[[Path], pd.DataFrame] | None = field(default=None, repr=False)
     commit: str = ""
 
     def read(self, folder: str | Path) -> pd.DataFrame:
-        """Read the raw files.
+        """Read the raw files, with a reader of the folder ``tools`` of the repository.
 
         Parameters
         ----------
@@ -76,10 +72,11 @@ class Source:
         Raises
         ------
         InputError
-            If a file is missing.
+            If a file is missing, or biaslab was not installed from a checkout.
         """
         self.require_files(Path(folder))
-        return self.reader(Path(folder))
+        trials: pd.DataFrame = getattr(build_tool("raw_files"), self.name)(Path(folder))
+        return trials
 
     def require_files(self, folder: Path) -> None:
         """Raise `InputError` unless there is a file for each pattern."""
@@ -107,8 +104,6 @@ SOURCES = (
         f"{_LEFT_OUT} What judges wrote before their last round: metrics, references, first rounds.",
         f"{_VERDICT} It is the last round's `winner`; where outputs were scored alone, the scores, 0 to 9. `human_gap` "
         f"is the gold label, 1 where the first shown is the better one. {_UNREAD}",
-        raw_files.llmbar,
-        raw_texts.llmbar,
     ),
     Source(
         "mt_bench",
@@ -120,8 +115,6 @@ SOURCES = (
         files=(f"{_ANALYZER}/MTBench_position_bias*.jsonl.gz", f"{_ANALYZER}/MTBench_repetition*.jsonl.gz"),
         left_out=f"{_LEFT_OUT} Six judgments that say that the call failed.",
         how_read=f"{_VERDICT} It is what stands in double brackets. {_UNREAD} Lengths are known of the repetitions.",
-        reader=raw_files.mt_bench,
-        texts=raw_texts.mt_bench,
     ),
     Source(
         "devbench",
@@ -133,7 +126,6 @@ SOURCES = (
         files=(f"{_ANALYZER}/DevBench_position_bias.jsonl.gz", f"{_ANALYZER}/DevBench_repetition.jsonl.gz"),
         left_out=f"{_LEFT_OUT} The judged texts were not published, so that lengths are not known.",
         how_read=f'{_VERDICT} It is what stands after "Choice:"; no ties were allowed.',
-        reader=raw_files.devbench,
     ),
     Source(
         "null_model",
@@ -146,8 +138,6 @@ SOURCES = (
         _LEFT_OUT,
         "The value is the probability of the first shown, from the log-probabilities of both labels; the order shown "
         "is the one with which the saved preference agrees.",
-        raw_files.null_model,
-        raw_texts.null_model,
     ),
     Source(
         "summeval_experts",
@@ -161,8 +151,6 @@ SOURCES = (
         f"{_LEFT_OUT} The ratings of five crowd workers, and four of the sixteen systems, which the file lacks.",
         "Each expert is a judge; `human` is the mean of the other two. Experts are told apart by their position in the "
         "record: one name need not be one person.",
-        raw_files.summeval_experts,
-        raw_texts.summeval,
     ),
     Source(
         "topical_chat_means",
@@ -174,8 +162,6 @@ SOURCES = (
         ("topical_chat/topical_chat.json.gz",),
         f"{_LEFT_OUT} Single ratings were not published.",
         "The mean of three annotators is one judge.",
-        raw_files.topical_chat_means,
-        raw_texts.topical_chat,
     ),
     Source(
         "pandalm",
@@ -188,8 +174,6 @@ SOURCES = (
         _LEFT_OUT,
         f"{_VERDICT} `human_gap` is the mean preference of the annotators, each of whom is a judge too, then with that "
         f"of the other two. Each pair was shown in one order. {_UNREAD}",
-        raw_files.pandalm,
-        raw_texts.pandalm,
     ),
     Source(
         "prometheus",
@@ -201,8 +185,6 @@ SOURCES = (
         ("recorded/prometheus/vicuna_eval.json.gz",),
         f"{_LEFT_OUT} The rubrics, one an instruction.",
         "The score on the rubric of 1 to 5 that stands with each instruction.",
-        raw_files.prometheus,
-        raw_texts.prometheus,
     ),
     Source(
         "summeval_judges",
@@ -214,8 +196,6 @@ SOURCES = (
         ("recorded/summeval_judges/judge_scores.jsonl.gz", _SUMMEVAL_FILE),
         "Modes that are superseded; rows that stand twice.",
         f"The final score in the reply, a choice of A (worst) to E (best), or stars. {_UNREAD}",
-        raw_files.summeval_judges,
-        raw_texts.summeval,
     ),
     Source(
         "summeval_pairs",
@@ -227,8 +207,6 @@ SOURCES = (
         ("recorded/summeval_judges/h2h_gpt35_both_orders.jsonl.gz", _SUMMEVAL_FILE),
         "",
         f"{_VERDICT} It is the letter of the reply. {_UNREAD}",
-        raw_files.summeval_pairs,
-        raw_texts.summeval,
     ),
     Source(
         "topical_chat_judges",
@@ -240,7 +218,6 @@ SOURCES = (
         ("recorded/closer_look_topical_chat/gpt3.5_*.json.gz",),
         "",
         f"The rating in each sample. {_UNREAD}",
-        raw_files.topical_chat_judges,
     ),
     Source(
         "alpaca_eval",
@@ -252,7 +229,6 @@ SOURCES = (
         ("recorded/alpaca_eval/*_annotations.json.gz",),
         "",
         "The saved preference; the order shown is known where log-probabilities stand beside it.",
-        raw_files.alpaca_eval,
     ),
     Source(
         "self_recognition",
@@ -265,7 +241,6 @@ SOURCES = (
         tuple(f"recorded/self_recognition/{kind}_*.json.gz" for kind in ("pairs", "label", "scores", "summaries")),
         "Llama-2's means under wrong and random names, of which it is not told for which text they are.",
         "The probability of the label where it was saved, the label otherwise; expected scores of the distributions.",
-        raw_files.self_recognition,
     ),
 )
 
@@ -283,7 +258,24 @@ def find_source(name: str) -> Source:
     >>> find_source("mt_bench").licence
     'MIT'
     """
-    found = {source.name: source for source in SOURCES}
-    if name not in found:
-        raise unknown("source", name, list(found))
-    return found[name]
+    by_name = {source.name: source for source in SOURCES}
+    if name not in by_name:
+        raise unknown("source", name, list(by_name))
+    return by_name[name]
+
+
+def build_tool(name: str) -> ModuleType:
+    """Import a module of ``tools/atlas``, which builds the atlas and is in the repository alone.
+
+    Raises
+    ------
+    InputError
+        If biaslab was not installed from a checkout of the repository.
+    """
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "tools" / "atlas").is_dir():
+        remedy = "clone it, and install it with pip install --editable"
+        raise InputError("biaslab", str(root), "a checkout of the repository, which has a folder tools", remedy)
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    return import_module(f"tools.atlas.{name}")

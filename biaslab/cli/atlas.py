@@ -44,22 +44,21 @@ def build(
     """
     if not folder.is_dir():
         raise InputError("folder", str(folder), "a folder that exists")
+    from biaslab.atlas.sources import build_tool
+
     if perplexities:
         _read_texts(folder, source)
     if rows or not (perplexities or estimates):
-        from biaslab.atlas.building import build as build_rows
-
-        for file in build_rows(folder, source):
+        for file in build_tool("building").build(folder, source):
             typer.echo(f"written: {file}")
     if estimates:
-        from biaslab.atlas.estimating import build as build_estimates
-
-        typer.echo(f"written: {build_estimates(folder, source)}")
+        typer.echo(f"written: {build_tool('estimating').build(folder, source)}")
 
 
 def _read_texts(folder: Path, names: list[str] | None) -> None:
     from biaslab import load_judge
-    from biaslab.atlas.perplexity import READER, complete
+    from biaslab.atlas.sources import build_tool
 
-    for done, of in complete(folder, load_judge(READER), names=names):  # type: ignore[arg-type]
+    perplexity = build_tool("perplexity")
+    for done, of in perplexity.complete(folder, load_judge(perplexity.READER), names=names):
         typer.echo(f"{done:,} of {count(of, 'text')}")

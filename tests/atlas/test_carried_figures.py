@@ -5,7 +5,7 @@ from beside_data import EXPERT_ALPHAS, LLMBAR, audit, value
 from krippendorff import alpha
 
 import biaslab as bl
-from biaslab.atlas.raw_texts import by_article
+from tools.atlas.raw_texts import by_article
 
 
 @pytest.mark.parametrize(("judge", "template", "first", "consistent"), LLMBAR)

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 import biaslab as bl
-from biaslab.atlas import building, carried
-from biaslab.atlas.raw_files import JUDGES
+from biaslab.atlas import carried
 from biaslab.atlas.sources import SOURCES
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.log_columns import COLUMNS, trials_of
+from tools.atlas import building
+from tools.atlas.raw_files import JUDGES
 
 CARRIED = [source for source in SOURCES if source.carried]
 LONGEST = 40
@@ -139,10 +140,10 @@ def test_rows_come_back_as_they_were_written(tmp_path_factory, rows):
     made = trials_of(columns | {"candidate_id": "a", "status": "ok"}, index).drop(columns="reply")
     made = made.assign(replicate=0, log_perplexity=np.array(perplexities, float), opponent_log_perplexity=np.nan)
     file = tmp_path_factory.mktemp("rows") / "mine.parquet"
-    carried.write_rows(made, file)
+    building.write_rows(made, file)
     again = carried.read_rows(file)
     assert again.pop("key").tolist() == [f"mine:{row}" for row in range(len(rows))]
     pd.testing.assert_frame_equal(again, made)
     first = file.read_bytes()
-    carried.write_rows(made, file)
+    building.write_rows(made, file)
     assert file.read_bytes() == first

@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 import biaslab as bl
-from biaslab.atlas import estimating
 from biaslab.atlas.sources import find_source
 from biaslab.cli.atlas import app
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.log_columns import trials_of
+from tools.atlas import estimating
 
 QUICK = bl.Resampling(n=100)
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 import biaslab as bl
-from biaslab.atlas import carried, perplexity, raw_texts
-from biaslab.atlas.sources import find_source
+from biaslab.atlas import carried
 from biaslab.core import Likelihood, Reply
 from biaslab.datasets import Dataset
 from biaslab.datasets._files import text_key
+from tools.atlas import perplexity, raw_texts
 
 TEXTS = ["It rained.", "The bridge was closed for ten days.", "x", "A word " * 200, "It rained all day long."]
 SOURCE = ["topical_chat_means"]
@@ -150,7 +150,7 @@ def test_an_audit_of_experts_is_about_familiarity_too():
 @pytest.mark.slow
 def test_the_embedded_model_gives_them_again(shared_data):
     judge, kept = bl.load_judge(perplexity.READER), perplexity.read_kept()
-    texts = sorted(find_source("summeval_experts").texts(shared_data)["text"], key=len)[:4]
+    texts = sorted(raw_texts.summeval(shared_data)["text"], key=len)[:4]
     for request, reply in judge.ask(map(Likelihood, texts)):
         assert kept[text_key(request.text)] == pytest.approx(perplexity.log_perplexity(reply), abs=2e-3)
 

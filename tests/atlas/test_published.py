@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.atlas.raw_files import JUDGES
 from biaslab.core.errors import InputError
+from tools.atlas.raw_files import JUDGES
 
 COUNTS = {
     "liusie2024": dict(zip(map(str, range(1, 12)), [108, 18, 62, 45, 32, 88, 32, 14, 92, 90, 8], strict=True)),

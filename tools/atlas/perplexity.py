@@ -13,13 +13,15 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
+from biaslab.atlas.carried import FOLDER
 from biaslab.atlas.sources import SOURCES, find_source
 from biaslab.core import Judge, Likelihood, Reply
 from biaslab.core.output import replacing
 from biaslab.datasets._files import text_key
+from tools.atlas.raw_texts import TEXTS
 
 #: Where they are kept.
-KEPT = Path(__file__).parent / "log_perplexities.parquet"
+KEPT = FOLDER.parent / "log_perplexities.parquet"
 #: Who reads the texts.
 READER = "smollm2-135m"
 #: Longer texts are cut to as many tokens.
@@ -65,9 +67,9 @@ def texts_of(folder: Path, names: Sequence[str] | None = None) -> dict[str, str]
     """Return every text of the carried sources once: hash → text, those of the source with the shortest ones first."""
     wanted = [find_source(name) for name in names] if names else [source for source in SOURCES if source.carried]
     parts = [
-        {text_key(text): text for text in source.texts(folder)["text"] if text.strip()}
+        {text_key(text): text for text in TEXTS[source.name](folder)["text"] if text.strip()}
         for source in wanted
-        if source.texts is not None
+        if source.name in TEXTS
     ]
     found: dict[str, str] = {}
     for part in sorted(parts, key=lambda part: sum(map(len, part.values())) / max(len(part), 1)):

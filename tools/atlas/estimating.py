@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from biaslab.atlas import carried, known as table
-from biaslab.atlas.perplexity import READER
 from biaslab.atlas.sources import SOURCES, Source, find_source
 from biaslab.core.binned import over_all_items
 from biaslab.core.errors import InputError, MissingDataWarning
@@ -24,9 +23,10 @@ from biaslab.logs.audit import audit
 from biaslab.logs.audit.annotators import audit_humans
 from biaslab.probes.base import paired, scored
 from biaslab.stats import LEADING, TRAILING, Resampling
+from tools.atlas.perplexity import READER
 
 #: The table.
-FILE = Path(__file__).parent / table.FILE
+FILE = carried.FOLDER.parent / table.FILE
 #: Contexts below which nothing is told: the package's intervals are calibrated from eight contexts on.
 FEWEST_CONTEXTS = 8
 _READ = 0.95  # share of judgements with a log-perplexity below which familiarity is not told

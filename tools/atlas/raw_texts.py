@@ -121,3 +121,17 @@ def _frame(rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
     """Return the text of each candidate; candidates that have several texts have none here."""
     texts = pd.DataFrame(rows, columns=[*ITEM, "text"]).drop_duplicates()
     return texts.drop_duplicates(list(ITEM), keep=False, ignore_index=True)
+
+
+#: Source → reader of its texts; of other sources texts are not known, or not needed.
+TEXTS = {
+    "llmbar": llmbar,
+    "mt_bench": mt_bench,
+    "null_model": null_model,
+    "summeval_experts": summeval,
+    "topical_chat_means": topical_chat,
+    "pandalm": pandalm,
+    "prometheus": prometheus,
+    "summeval_judges": summeval,
+    "summeval_pairs": summeval,
+}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from biaslab.atlas.perplexity import LONGEST
 from biaslab.atlas.sources import Source
+from tools.atlas.perplexity import LONGEST
 
 _MIT = """\
 Permission is hereby granted, free of charge, to any person obtaining a copy
@@ -43,7 +43,7 @@ def card(source: Source, rows: pd.DataFrame) -> str:
     source : Source
         Where the rows come from.
     rows : pandas.DataFrame
-        Made by `biaslab.atlas.building.make_rows`.
+        Made by `tools.atlas.building.make_rows`.
     """
     parts = [
         f"# {source.name}\n\n{source.title}.",

@@ -1,4 +1,4 @@
-"""Raw files → carried rows and their data cards: one command makes both again, `biaslab atlas build`."""
+"""Write the carried rows and their data cards from raw files."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from biaslab.atlas import carried, perplexity
-from biaslab.atlas.cards import card
+from biaslab.atlas import carried
 from biaslab.atlas.sources import SOURCES, Source, find_source
 from biaslab.core.errors import InputError
 from biaslab.datasets._files import text_key
+from tools.atlas import perplexity
+from tools.atlas.cards import card
+from tools.atlas.raw_texts import TEXTS
 
 #: Where the data cards are.
-CARDS = Path(__file__).parent / "cards"
+CARDS = carried.FOLDER.parent / "cards"
 _DROPPED = ("reply", "key")
 _ITEM = ["context_id", "candidate_id"]
 
@@ -48,8 +50,8 @@ def make_rows(source: Source, folder: Path, kept: pd.Series | None = None) -> pd
     rows = trials.drop(columns=list(_DROPPED))
     known = pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], []]))
     count = 0
-    if source.texts is not None:
-        texts = source.texts(folder)
+    if source.name in TEXTS:
+        texts = TEXTS[source.name](folder)
         numbers = texts["text"].map(text_key).map(perplexity.read_kept() if kept is None else kept)
         known, count = pd.Series(numbers.to_numpy(float), index=pd.MultiIndex.from_frame(texts[_ITEM])), len(texts)
     for column, who in carried.PERPLEXITIES.items():
@@ -82,8 +84,20 @@ def build(folder: Path, names: Sequence[str] | None = None, target: Path = carri
     for source in wanted:
         rows = make_rows(source, folder)
         file, page = carried.file_of(source.name, target), target.parent / CARDS.name / f"{source.name}.md"
-        carried.write_rows(rows, file)
+        write_rows(rows, file)
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(card(source, rows), encoding="utf-8")
         written += [file, page]
     return written
+
+
+def write_rows(rows: pd.DataFrame, file: Path) -> None:
+    """Write rows, the same bytes for the same rows: strings as categories, no pandas index, no metadata."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    texts = {str(name): "category" for name in rows if rows[name].dtype == "str"}
+    shares = dict.fromkeys(carried.PERPLEXITIES, "float32")
+    table = pa.Table.from_pandas(rows.astype(texts | shares), preserve_index=False)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table.replace_schema_metadata(None), file, compression="zstd", compression_level=19)

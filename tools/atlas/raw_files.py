@@ -1,7 +1,7 @@
-"""Raw files of the sources as trials: their judges by one name, their contexts by one identifier, lengths filled in.
+"""Read the raw files of each source as trials, with one name for each judge and one identifier for each context.
 
-Every reader takes the folder of raw data, laid out as the atlas's sources say, and returns what
-`biaslab.read_judgements` returns, replies included.
+A reader has the name of its source. It takes the folder of raw data, laid out as `biaslab.atlas.sources` says, and
+returns what `biaslab.read_judgements` returns, replies included, with the lengths of texts filled in.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.atlas import raw_texts
-from biaslab.atlas.raw_texts import ANALYZER, ITEM, LLMBAR, NULL, NULL_MODEL, PANDALM, PROMETHEUS, RECORDED
 from biaslab.core.schema import count_words
 from biaslab.datasets._files import read_list, text_key
 from biaslab.datasets.topicalchat import SCALES
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.humans import with_humans
 from biaslab.logs.readers.log_columns import trials_of
+from tools.atlas import raw_texts
+from tools.atlas.raw_texts import ANALYZER, ITEM, LLMBAR, NULL, NULL_MODEL, PANDALM, PROMETHEUS, RECORDED
 
 _COUNTED = ("malformed", "duplicates", "contradictions")
 _PROCESSED = ("FairEval", "LLMEval^2", "MT-Bench")  # of others, processed by the authors of LLMBar
