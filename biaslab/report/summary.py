@@ -10,8 +10,8 @@ import pandas as pd
 from biaslab.core import Metric, find_metric
 from biaslab.core.output import number
 from biaslab.report.before_after import best_remedy
-from biaslab.report.verdicts import findings
-from biaslab.report.wording import evidence, fair, interval, probability, size
+from biaslab.report.verdicts import findings, side_words
+from biaslab.report.wording import evidence, interval, probability, size
 
 _FEW = 4  # cells of agreement that a page has room for
 _TORN = ("contains", "leaves out")  # test and interval disagree: see `biaslab.report.verdicts.Doubt`
@@ -84,8 +84,8 @@ def _verdict(part: pd.DataFrame, shown: pd.DataFrame, metric: Metric, status: st
         aside = f", {slight} of them less than matters" if slight and status == "bias" else ""
         aside = ", less than matters" if status == "slight" else aside
         counts = shown["finding"].value_counts(sort=False)
-        ways = [(getattr(metric, str(way)) or f"is {way} {fair(metric.null)}", n) for way, n in counts.items()]
-        return "; ".join(f"{words} (in {n}{of})" if of else words for words, n in ways) + aside
+        ways = [f"{side_words(metric, str(way))}{of and f' (in {n}{of})'}" for way, n in counts.items()]
+        return "; ".join(ways) + aside
     if status == "untested":
         return _why(part)
     alike = int((part["doubt"] == strongest["doubt"]).sum())

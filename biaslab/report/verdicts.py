@@ -1,4 +1,4 @@
-"""Estimates in words: what is shown, what is not, and what could not have been."""
+"""Verdicts on estimates: what is found, what is excluded, what is inconclusive, and the words for each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from biaslab.core import Metric, find_metric
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.report.comparing import find_peers, judges_of
-from biaslab.report.hedges import hedges
 from biaslab.report.wording import (
     ONE_TEST,
     cell,
@@ -114,7 +113,7 @@ def findings(
         and ``finding``: *above* or *below* the null (q is below .05, and the interval does not contain the null),
         *none* (the interval excludes every shift that matters), *blind* (inconclusive: anything else, see ``doubt``) or
         *untested*; with ``slight`` (found, but the interval excludes every shift that matters), ``hedge`` (what else
-        could explain it, see `biaslab.report.hedges`), ``null``, ``matters``, ``cell`` (the attribute and what else
+        could explain it), ``null``, ``matters``, ``cell`` (the attribute and what else
         tells rows apart), ``standing`` (among the judges of the reference), ``words`` (the verdict) and ``sentence``.
 
     Raises
@@ -150,7 +149,7 @@ def findings(
         finding, doubt = _finding(record, metric.null, size)
         where = cell(record, names[record["judge"], record["probe"], record["metric"]])
         slight = finding in ("above", "below") and _excludes(record, metric.null, size)
-        hedge = "; ".join(hedges(record, metric.null, finding, size))
+        hedge = _hedge(record, metric.null, finding, size)
         told = (record["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
         what = ", ".join(map(str, filter(None, told)))
         among = "" if others is None else _standing(record, finding, others)
@@ -246,8 +245,21 @@ def _words(record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: 
         return f"not tested ({'no test' if metric.null is None else _reason(record, 'no test')})"
     if finding == "none":
         return _nothing(record, metric, size)
-    words = (metric.above if finding == "above" else metric.below) or f"{finding} {fair(metric.null)}"
+    words = side_words(metric, finding)
     return words if not slight or size is None else f"{words}, but {_effect(metric)} of ≥ {written(size)}"
+
+
+def side_words(metric: Metric, side: str) -> str:
+    """Say on which side of the null an estimate lies, in the words that its probe declares.
+
+    Examples
+    --------
+    >>> side_words(Metric("charm", "charm", null=0.5, above="charms"), "above")
+    'charms'
+    >>> side_words(Metric("charm", "charm", null=0.5, above="charms"), "below")
+    'below 0.5'
+    """
+    return (metric.above if side == "above" else metric.below) or f"{side} {fair(metric.null)}"
 
 
 def _nothing(record: Mapping[Any, Any], metric: Metric, size: float | None) -> str:
@@ -286,3 +298,17 @@ def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float 
 def _reason(record: Mapping[Any, Any], otherwise: str) -> str:
     note = record.get("note")
     return note if isinstance(note, str) and note else otherwise
+
+
+def _hedge(record: Mapping[Any, Any], null: float | None, finding: Finding, size: float | None) -> str:
+    """Say what else could explain a verdict: missing data, by the bounds of the estimate; and its own note."""
+    if null is None or finding not in ("above", "below", "none"):
+        return ""
+    low, high = (float(record.get(name, math.nan)) for name in ("bound_low", "bound_high"))
+    hedges = []
+    if finding == "none":
+        if size is not None and (is_above(null - size, low) or is_above(high, null + size)):
+            hedges.append("missing data could hide a shift that matters")
+    elif not np.isnan([low, high]).any() and not (is_above(low, null) if finding == "above" else is_above(null, high)):
+        hedges.append("missing data could explain it")
+    return "; ".join(filter(None, [*hedges, _reason(record, "")]))

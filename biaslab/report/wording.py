@@ -86,14 +86,14 @@ def size(value: float, *others: float | None) -> str:
 
 
 def fair(null: float | None) -> str:
-    """Write a null: with one decimal, and more where it has more.
+    """Write a null with as many decimals as it has.
 
     Examples
     --------
-    >>> fair(0.5), fair(0.0), fair(0.25)
-    ('0.5', '0.0', '0.25')
+    >>> fair(0.5), fair(0.0), fair(0.25), fair(None)
+    ('0.5', '0', '0.25', '–')
     """
-    return number(null, next(d for d in range(1, _MOST + 1) if null is None or round(null, d) == null or d == _MOST))
+    return MISSING if null is None else f"{null:g}".replace("-", "−")
 
 
 def evidence(row: Mapping[Any, Any], null: float | None) -> tuple[str, str]:

@@ -143,8 +143,8 @@ def test_nothing_is_written_as_none_that_is_some(make_row):
 def test_a_verdict_says_what_else_could_explain_it(make_row, changes, hedge):
     frame = pd.DataFrame([make_row(**changes)])
     found = report.findings(frame).iloc[0]
-    assert found["hedge"].removeprefix("what is missing ") == hedge
-    assert found["sentence"].endswith(f"; {found['hedge']}") if hedge else "; what is" not in found["sentence"]
+    assert found["hedge"].removeprefix("missing data ") == hedge
+    assert found["sentence"].endswith(f"; {found['hedge']}") if hedge else "; missing data" not in found["sentence"]
     assert found["cell"] == "coherence"
     assert hedge in report.card(frame).biases["verdict"].iloc[0]
 
@@ -195,5 +195,5 @@ def test_a_null_can_be_given_to_metrics_that_no_probe_declares(biased):
     rows = biased[(biased["metric"] == "first_position_rate") & biased["human_gap"].isna()].head(1)
     rows = rows.assign(metric="some_difference", estimate=0.3, p_value=0.001, q_value=float("nan"))
     assert "not tested" in report.verdicts(rows)[0]
-    assert report.verdicts(rows, null=0.0)[0].endswith("above 0.0")
-    assert report.verdicts(rows, null=1.0)[0].endswith("below 1.0")
+    assert report.verdicts(rows, null=0.0)[0].endswith("above 0")
+    assert report.verdicts(rows, null=1.0)[0].endswith("below 1")

@@ -90,7 +90,7 @@ def check(row, metric, alone):
     where = side(row, null) if is_above(0.05, row["q_value"]) else 0
     shown = {1: "above", -1: "below"}.get(where)
     assert (row["finding"] in ("above", "below")) == bool(where)
-    ways = {"above": metric.above or f"above {null:.1f}", "below": metric.below or f"below {null:.1f}"}
+    ways = {"above": metric.above or f"above {null:g}", "below": metric.below or f"below {null:g}"}
     for way, words in ways.items():
         other = ways["below" if way == "above" else "above"]
         assert (f": {words}" in sentence) == (way == shown) or other.startswith(words)

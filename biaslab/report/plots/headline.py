@@ -14,6 +14,8 @@ from biaslab.core import Metric, find_metric
 from biaslab.core.checked import checked
 from biaslab.core.output import number
 from biaslab.report.plots.naming import named
+from biaslab.report.verdicts import side_words
+from biaslab.report.wording import fair, varying
 from biaslab.stats import LEADING, TRAILING, corrected, side_of, significant
 
 if TYPE_CHECKING:
@@ -94,18 +96,17 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, alone: bool) -> str:
     if metric.null is None:
         return f"{metric.label} {_reach(rows)}"
     ways = Counter(_sides(rows, metric.null))
-    found = [f"{_words(metric, way)}{_of(count, len(rows))}" for way, count in sorted(ways.items()) if way]
-    if found:
+    of = f" of {len(rows)}" if len(rows) > 1 else ""
+    verdicts = [f"{side_words(metric, way)}{of and f' in {n}{of}'}" for way, n in sorted(ways.items()) if way]
+    reach = _reach(rows, plain=True)
+    if verdicts:
         before = "" if alone and (metric.above or metric.below) else f"{metric.label}: "
-        reach = _reach(rows, plain=True)
-        return f"{before}{', '.join(found)}{f': {reach}' if len(rows) == 1 else f' ({reach})'}"
-    contains = "the interval contains" if len(rows) == 1 else "all intervals contain"
-    few = (
-        f"{contains} {metric.null:g}"
-        if _all_contain(rows, metric.null)
-        else f"none of {len(rows)} found after correction"
-    )
-    return f"{metric.label}: {few} ({_reach(rows, plain=True)})"
+        return f"{before}{', '.join(verdicts)}{f' ({reach})' if of else f': {reach}'}"
+    if all(side_of(row, metric.null) is None for row in rows.to_dict("records")):
+        verdict = f"{'all intervals contain' if of else 'the interval contains'} {fair(metric.null)}"
+    else:
+        verdict = f"none of {len(rows)} found after correction"
+    return f"{metric.label}: {verdict} ({reach})"
 
 
 def _sides(rows: pd.DataFrame, null: float) -> list[str]:
@@ -115,18 +116,6 @@ def _sides(rows: pd.DataFrame, null: float) -> list[str]:
         (side_of(row, null) or "") if significant(row["q_value"]) or np.isnan(row["q_value"]) else ""
         for row in tested.to_dict("records")
     ]
-
-
-def _all_contain(rows: pd.DataFrame, null: float) -> bool:
-    return all(side_of(row, null) is None for row in rows.to_dict("records"))
-
-
-def _words(metric: Metric, way: str) -> str:
-    return (metric.above if way == "above" else metric.below) or f"{way} {metric.null:g}"
-
-
-def _of(count: int, total: int) -> str:
-    return "" if total == 1 else f" in {count} of {total}"
 
 
 def _reach(rows: pd.DataFrame, plain: bool = False) -> str:
@@ -150,7 +139,7 @@ def _reach(rows: pd.DataFrame, plain: bool = False) -> str:
 def _differing(rows: pd.DataFrame) -> list[str]:
     drawn = ("drawn_label", "drawn_null")
     fixed = {*LEADING, *TRAILING, *drawn, "source", "repository", "version"} - {"judge", "dataset"}
-    return [name for name in rows.columns if name not in fixed and len(rows[name].drop_duplicates()) > 1]
+    return varying(rows, [name for name in rows.columns if name not in fixed])
 
 
 def _where(row: dict[Any, Any], differ: list[str]) -> str:
