@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from biaslab.figures.precision import describe_precision, measure_precision
-from biaslab.report.wording import templates, version
+from biaslab.report.wording import span, templates, version
 
 #: Studies that stand before all others: recorded judges, whom a reader knows.
 _FIRST = ("atlas", "replications")
@@ -98,6 +98,5 @@ def describe_estimates(path: Path) -> str:
         parts += [", ".join(map(str, names[:3])) + (", …" if len(names) > 3 else "")] if names else []
     contexts: list[float] = list(frame["n_contexts"].dropna()) if "n_contexts" in frame else []
     if contexts:
-        low, high = int(min(contexts)), int(max(contexts))
-        parts.append(f"n = {low:,} contexts" if low == high else f"n = {low:,} to {high:,} contexts")
+        parts.append(f"n = {span(contexts)} contexts")
     return " · ".join(parts)

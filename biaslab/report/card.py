@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from biaslab.core import find_metric, is_primary
+from biaslab.core import find_metric
 from biaslab.core.binned import over_all_items
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import replacing, require_file
-from biaslab.report.summary import STATUS, agreements, sum_up
+from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import ADDED, findings
-from biaslab.report.wording import correction, percent, templates, version
+from biaslab.report.wording import correction, levels, span, templates, version
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,8 +118,6 @@ class Card:
 
     def _facts(self) -> dict[str, Any]:
         contexts = self.cells.loc[self.cells["n_contexts"] > 0, "n_contexts"]
-        contexts = contexts if len(contexts) else pd.Series([0])
-        levels = "/".join(percent(level) for level in self.cells["ci_level"].dropna().unique())
         return {
             "judges": [self._of_judge(name) for name in self.judges],
             "rows": [
@@ -127,10 +125,8 @@ class Card:
             ],
             "status": STATUS,
             "datasets": [str(name) for name in dict.fromkeys(self.cells["dataset"])],
-            "n": f"{contexts.min():,} to {contexts.max():,}"
-            if contexts.min() < contexts.max()
-            else f"{contexts.max():,}",
-            "level": levels,
+            "n": span(contexts) if len(contexts) else "0",
+            "level": levels(self.cells),
             "tests": correction(self.cells),
             "seeds": ", ".join(f"{seed:.0f}" for seed in self.cells["seed"].dropna().unique()),
             "version": version(),
@@ -217,14 +213,13 @@ def card(
     whole[needed] = float("nan")
     whole = over_all_items(whole)
     named = list(zip(whole["metric"], whole["probe"], strict=True))
-    good = [find_metric(*pair).quality for pair in named]
-    kinds = [is_primary(*pair) and not quality for pair, quality in zip(named, good, strict=True)]
-    cells = whole[kinds].reset_index(drop=True)
+    cells = whole[[is_bias(*pair) for pair in named]].reset_index(drop=True)
+    quality = agreements(whole[[find_metric(*pair).quality for pair in named]])
     if cells.empty:
         raise TrialsError("estimates", list(dict.fromkeys(whole["metric"])), "at least one primary metric of a probe")
     cells = findings(cells, matters, reference=reference)
     rows = [sum_up(part, remedies) for _, part in cells.groupby(["judge", "probe", "metric"], sort=False)]
-    return Card(pd.DataFrame(rows), agreements(whole[good]), cells, tuple(unmeasured), tuple(otherwise))
+    return Card(pd.DataFrame(rows), quality, cells, tuple(unmeasured), tuple(otherwise))
 
 
 def _short(row: Mapping[Any, Any], own: pd.DataFrame) -> str:

@@ -16,8 +16,9 @@ from biaslab.report.wording import (
     conditions,
     correction,
     interval,
-    percent,
+    levels,
     probability,
+    span,
     varying,
     version,
 )
@@ -87,43 +88,28 @@ def lay_out(
     several = len(rows["metric"].unique()) > 1
     leading = [*(["metric", "unit"] if several else []), *(name for name in named if name != across)]
     records = rows.to_dict("records")
-    texts = [_leading(record, leading) for record in records]
-    text = _caption(rows, caption, several, stars)
-    if across is not None:
-        return _crossed(records, texts, leading, across, stars, digits, text)
-    body = [_body(record, stars, digits) for record in records]
-    head = ["estimate" if several else metric_of(records[0]).axis, f"{_level(rows)} interval"]
-    shown = ["q" if rows["q_value"].notna().any() else ""] if "q_value" in rows else [""]
-    shown.append("n" if len(varying(rows, ["n_contexts"])) else "")
-    kept = [0, 1, *(2 + index for index, name in enumerate(shown) if name)]
-    columns = [*head, *filter(None, shown)]
-    cells = [[*named_cells, *(line[i] for i in kept)] for named_cells, line in zip(texts, body, strict=True)]
-    numeric = [False] * len(leading) + [True] * len(columns)
-    return Layout([_head(name) for name in leading] + columns, cells, numeric, text)
-
-
-def _crossed(
-    records: list[dict[Any, Any]],
-    texts: list[list[str]],
-    leading: list[str],
-    across: str,
-    stars: bool,
-    digits: int,
-    caption: str,
-) -> Layout:
-    heads = list(dict.fromkeys(condition_text(record[across]) for record in records))
-    places: dict[tuple[str, ...], dict[str, str]] = {}
-    for record, text in zip(records, texts, strict=True):
-        line, head = places.setdefault(tuple(text), {}), condition_text(record[across])
-        if head in line:
-            where = cell(record, [across]) + "; " + ", ".join(text)
+    heads = ("estimate" if several else metric_of(records[0]).axis, f"{_level(rows)} interval")
+    with_q = "q_value" in rows and rows["q_value"].notna().any()
+    with_n = len(rows["n_contexts"].drop_duplicates()) > 1
+    lines: dict[tuple[object, ...], dict[str, str]] = {}
+    for place, record in enumerate(records):
+        texts, estimate = _leading(record, leading), _estimate(record, stars, digits)
+        if across is None:
+            line = lines.setdefault((*texts, place), {})
+            cells = dict(zip(heads, estimate, strict=True))
+            cells |= {"q": probability(record["q_value"])} if with_q else {}
+            cells |= {"n": str(record["n_contexts"])} if with_n else {}
+        else:
+            line = lines.setdefault(tuple(texts), {})
+            cells = {condition_text(record[across]): " ".join(estimate)}
+        if line.keys() & cells.keys():
+            where = f"{cell(record, [across or ''])}; {', '.join(texts)}"
             raise TrialsError("across", across, "a column that tells all rows apart", f"two rows fall on {where}")
-        estimate, bounds, *_ = _body(record, stars, digits)
-        line[head] = f"{estimate} {bounds}"
-    cells = [[*text, *(line.get(head, "") for head in heads)] for text, line in places.items()]
-    return Layout(
-        [_head(name) for name in leading] + heads, cells, [False] * len(leading) + [True] * len(heads), caption
-    )
+        line |= cells
+    columns = list(dict.fromkeys(name for line in lines.values() for name in line))
+    body = [[*map(str, key[: len(leading)]), *(line.get(name, "") for name in columns)] for key, line in lines.items()]
+    numeric = [False] * len(leading) + [True] * len(columns)
+    return Layout([*map(_head, leading), *columns], body, numeric, _caption(rows, caption, several, stars))
 
 
 def _leading(record: dict[Any, Any], columns: list[str]) -> list[str]:
@@ -131,12 +117,11 @@ def _leading(record: dict[Any, Any], columns: list[str]) -> list[str]:
     return [words[name] if name in words else condition_text(record[name]) for name in columns]
 
 
-def _body(record: dict[Any, Any], stars: bool, digits: int) -> list[str]:
+def _estimate(record: dict[Any, Any], stars: bool, digits: int) -> tuple[str, str]:
+    """Write an estimate, with stars if wanted, and its interval."""
     q, p = record.get("q_value", float("nan")), record.get("p_value", float("nan"))
-    tested = q if q == q else p
-    mark = next((sign for bound, sign in _STARS if tested < bound), "") if stars else ""
-    estimate = number(record["estimate"], digits) + mark
-    return [estimate, interval(record["ci_low"], record["ci_high"], digits), probability(q), str(record["n_contexts"])]
+    mark = next((sign for bound, sign in _STARS if (q if q == q else p) < bound), "") if stars else ""
+    return number(record["estimate"], digits) + mark, interval(record["ci_low"], record["ci_high"], digits)
 
 
 def _head(column: str) -> str:
@@ -144,13 +129,11 @@ def _head(column: str) -> str:
 
 
 def _level(rows: pd.DataFrame) -> str:
-    return "/".join(percent(level) for level in rows["ci_level"].dropna().unique()) if "ci_level" in rows else "95 %"
+    return levels(rows) if "ci_level" in rows else "95 %"
 
 
 def _caption(rows: pd.DataFrame, given: str | None, several: bool, stars: bool) -> str:
     """Say what every table has to: of what, whose, on what, n, level, seed, version, and why something is missing."""
-    contexts = rows["n_contexts"].dropna()
-    n = f"{contexts.min():,}" if contexts.min() == contexts.max() else f"{contexts.min():,} to {contexts.max():,}"
     alone = [name for name in conditions(rows) if not varying(rows, [name])]
     what = cell(rows.iloc[0].to_dict(), alone)
     first = "Estimates" if several else metric_of(rows.iloc[0].to_dict()).axis
@@ -158,7 +141,7 @@ def _caption(rows: pd.DataFrame, given: str | None, several: bool, stars: bool) 
         f"{first}{f': {what}' if what else ''}",
         f"Judge: {_one_or_count(rows['judge'], 'judges')}",
         f"Data: {_one_or_count(rows['dataset'], 'data sets')}",
-        f"n = {n} contexts, {_level(rows)} intervals",
+        f"n = {span(rows['n_contexts'].dropna())} contexts, {_level(rows)} intervals",
     ]
     if "q_value" in rows and rows["q_value"].notna().any():
         facts.append(f"q: p corrected over what is shown, {correction(rows)}")

@@ -8,13 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.core import find_metric, is_primary
+from biaslab.core import find_metric
 from biaslab.core.binned import over_all_items
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_count
-from biaslab.report.summary import STATUS, agreements, sum_up
+from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
 from biaslab.report.verdicts import findings
-from biaslab.report.wording import correction, percent
+from biaslab.report.wording import correction, levels
 from biaslab.stats import require_columns
 
 #: What a reader wants to know beside biases, and which rows of it.
@@ -84,7 +84,7 @@ def page(
     require_columns(estimates, _NEEDED, "estimates")
     require_count("width", width, 10)
     whole = over_all_items(estimates) if len(estimates) else estimates
-    tested = whole[[_is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
+    tested = whole[[is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
     cells = findings(tested.reset_index(drop=True), reference=reference) if len(tested) else tested
     lines: list[str] = []
     for judge, own in whole.groupby("judge", sort=False):
@@ -96,10 +96,6 @@ def page(
     if len(cells):
         lines += textwrap.wrap(_legend(cells), width)
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _is_bias(metric: str, probe: str) -> bool:
-    return is_primary(metric, probe) and not find_metric(metric, probe).quality
 
 
 def _head(judge: str, own: pd.DataFrame) -> str:
@@ -159,10 +155,9 @@ def _not_said(whole: pd.DataFrame, not_run: Mapping[str, str], width: int) -> li
 
 
 def _legend(cells: pd.DataFrame) -> str:
-    level = "/".join(percent(level) for level in cells["ci_level"].dropna().unique())
     return (
-        f"{level} intervals over contexts. Biased: q is below .05, over {correction(cells)}, and the interval does not "
-        "contain the fair value. No bias that matters: the interval excludes every shift that matters."
+        f"{levels(cells)} intervals over contexts. Biased: q is below .05, over {correction(cells)}, and the interval "
+        "does not contain the fair value. No bias that matters: the interval excludes every shift that matters."
     )
 
 

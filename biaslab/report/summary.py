@@ -1,4 +1,4 @@
-"""What all cells of one metric say of a judge together."""
+"""Sum up the verdicts on all cells of one metric of a judge, for cards and pages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Metric, find_metric
+from biaslab.core import Metric, find_metric, is_primary
 from biaslab.core.output import number
-from biaslab.report.before_after import best_remedy
 from biaslab.report.verdicts import findings, side_words
-from biaslab.report.wording import evidence, interval, probability, size
+from biaslab.report.wording import evidence, interval, probability, size, with_intervals
+from biaslab.stats import require_columns
 
 _FEW = 4  # cells of agreement that a page has room for
 _TORN = ("contains", "leaves out")  # test and interval disagree: see `biaslab.report.verdicts.Doubt`
@@ -23,6 +23,11 @@ STATUS = {
     "unclear": ("?", "inconclusive"),
     "untested": ("–", "not tested"),
 }
+
+
+def is_bias(metric: str, probe: str) -> bool:
+    """Return whether a card gives a verdict on a metric: it is primary, and none of quality."""
+    return is_primary(metric, probe) and not find_metric(metric, probe).quality
 
 
 def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None) -> dict[str, Any]:
@@ -100,6 +105,53 @@ def _hedges(part: pd.DataFrame, shown: pd.DataFrame) -> str:
 
 def _why(part: pd.DataFrame) -> str:
     return "; ".join(note for note in part["note"].dropna().unique() if note) or "no interval"
+
+
+def best_remedy(cells: pd.DataFrame, remedies: pd.DataFrame) -> str:
+    """Say which remedy helps most with one metric of one judge, and by how much.
+
+    Parameters
+    ----------
+    cells : pandas.DataFrame
+        Rows of `biaslab.report.findings` of one judge and metric.
+    remedies : pandas.DataFrame
+        An estimates frame with a column ``remedy``, such as `biaslab.ranking.compare_remedies` returns. Rows without
+        one, or with "none", are what is compared with; where there are none, the cells are. Differences to another
+        remedy (column ``against``) are left out.
+
+    Returns
+    -------
+    str
+        Empty if no remedy of the metric was measured for this judge. A remedy helps if its estimates lie, on average,
+        nearer to the null than without it.
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing.
+    """
+    require_columns(remedies, ("judge", "metric", "remedy", "estimate", "ci_low", "ci_high"), "remedies")
+    first = cells.iloc[0]
+    own = remedies[(remedies["judge"] == first["judge"]) & (remedies["metric"] == first["metric"])]
+    own = own[own["estimate"].notna()]
+    if "against" in own:  # there the estimate is a difference to no remedy
+        own = own[own["against"].fillna("") == ""]
+    without = own["remedy"].fillna("").isin(["", "none"])
+    tried, untreated = own[~without], own[without]
+    if tried.empty:
+        return ""
+    null = float(first["null"])
+    before = untreated if len(untreated) else cells
+    distance = (tried["estimate"] - null).abs().groupby(tried["remedy"], sort=False).mean()
+    best, nearest = distance.idxmin(), float(distance.min())
+    start = before["estimate"].mean()
+    if not nearest < float((before["estimate"] - null).abs().mean()):
+        return f"none helped of {', '.join(map(str, distance.index))}"
+    rows = tried[tried["remedy"] == best]
+    [after, *several] = with_intervals(rows, 3)
+    if several:
+        after = f"{number(rows['estimate'].mean())} (mean of {len(rows)})"
+    return f"{best}: {number(start)} becomes {after}"
 
 
 def agreements(rows: pd.DataFrame) -> pd.DataFrame:

@@ -184,6 +184,23 @@ def percent(share: float, digits: int = 4) -> str:
     return f"{100 * share:.{digits}g} %"
 
 
+def levels(rows: pd.DataFrame) -> str:
+    """Write the levels of intervals: "95 %", or each of several."""
+    return "/".join(percent(level) for level in rows["ci_level"].dropna().unique())
+
+
+def span(values: Iterable[float]) -> str:
+    """Write the least and the greatest of whole numbers, such as contexts.
+
+    Examples
+    --------
+    >>> span([8, 12, 1000]), span([8, 8])
+    ('8 to 1,000', '8')
+    """
+    low, high = min(values := list(values)), max(values)
+    return f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
+
+
 def tex(text: object) -> str:
     r"""Escape text for LaTeX, so that it is printed and never obeyed; line breaks become blanks.
 

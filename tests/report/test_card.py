@@ -12,7 +12,7 @@ import pytest
 import biaslab as bl
 from biaslab import report
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.report.before_after import best_remedy
+from biaslab.report.summary import best_remedy
 from biaslab.stats import adjust_families
 
 

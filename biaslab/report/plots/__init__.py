@@ -9,11 +9,9 @@ probes declare (`biaslab.core.Metric`).
 from biaslab.report.plots.drawing import against, hollow, intervals
 from biaslab.report.plots.headline import finding
 from biaslab.report.plots.hover import Hover, hover
-from biaslab.report.plots.inherited import inherited
 from biaslab.report.plots.saving import save
-from biaslab.report.plots.side_by_side import facets
+from biaslab.report.plots.side_by_side import compared, facets, inherited
 from biaslab.report.plots.style import MARKERS, PALETTE, STYLE, note, panels, share_legend, styled
-from biaslab.report.plots.two_judges import compared
 
 __all__ = [
     "MARKERS",

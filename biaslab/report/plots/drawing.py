@@ -21,7 +21,8 @@ from biaslab.report.plots.headline import remember_rows
 from biaslab.report.plots.hover import remember
 from biaslab.report.plots.naming import HOLLOW, named, row_name
 from biaslab.report.plots.style import NULL, PUBLISHED, dots, note, panels, share_legend, styled
-from biaslab.stats import LEADING, TRAILING, require_columns
+from biaslab.report.wording import conditions, varying
+from biaslab.stats import require_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,9 +84,10 @@ def intervals(
     >>> ax = intervals(estimates, "first_position_rate", by="attribute", hue="template")  # doctest: +SKIP
     """
     chosen = _rows(over_all_items(estimates), metric)
-    varying = [c for c in _conditions(chosen) if len(chosen[c].unique()) > 1]
-    by = by or (varying[0] if varying else "attribute" if "attribute" in chosen else "judge")
-    hue = hue or ("metric" if len(chosen["metric"].unique()) > 1 else next((c for c in varying if c != by), None))
+    named_by = [name for name in ("judge", "dataset") if name in chosen]
+    differing = varying(chosen, [*named_by, *conditions(chosen)])
+    by = by or (differing[0] if differing else "attribute" if "attribute" in chosen else "judge")
+    hue = hue or ("metric" if len(chosen["metric"].unique()) > 1 else next((c for c in differing if c != by), None))
     hue = hue if hue is not None and len(chosen[hue].unique()) > 1 else None  # what does not vary tells nothing apart
     levels = list(dict.fromkeys(chosen[by]))
     drawn = ax or panels(1, 3.0 + 0.8 * len(levels))[0]
@@ -235,11 +237,6 @@ def _metrics(rows: pd.DataFrame) -> list[Metric]:
     """Return how each metric among the rows is read."""
     probes = rows["probe"] if "probe" in rows else [None] * len(rows)
     return [find_metric(*pair) for pair in dict.fromkeys(zip(rows["metric"], probes, strict=True))]
-
-
-def _conditions(estimates: pd.DataFrame) -> list[str]:
-    fixed = {*LEADING, *TRAILING} - {"judge", "dataset"}
-    return [c for c in ("judge", "dataset", *estimates.columns) if c in estimates and c not in fixed]
 
 
 def _groups(

@@ -1,18 +1,30 @@
-"""Estimates in panels side by side, one for each value of a condition or for each metric."""
+"""Estimates in panels side by side: of several values or metrics, of two judges, of a teacher and a student."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+
+from biaslab.core import find_metric
 from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
-from biaslab.report.plots.drawing import intervals
-from biaslab.report.plots.style import panels, styled
+from biaslab.report.plots.drawing import caption, intervals
+from biaslab.report.plots.headline import remember_rows
+from biaslab.report.plots.naming import named
+from biaslab.report.plots.style import NULL, dots, note, panels, share_legend, styled
+from biaslab.report.wording import varying
+from biaslab.stats import require_columns
+from biaslab.stats.together import condition_names
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
+
+_LONG = 40  # letters of a judge's name
+_WIDE = 30  # letters of a line of a row's label
 
 
 @checked
@@ -71,3 +83,149 @@ def facets(
             more["label"] = labels[value]
         intervals(part, value if column == "metric" else metric, ax=ax, title=titles[value], **more)
     return axes
+
+
+@checked
+@styled
+def compared(estimates: pd.DataFrame, metric: str | None = None, title: str | None = None) -> list[Axes]:
+    """Plot what `biaslab.compare` finds of a metric: the estimates of all, and beside them differences.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        Its frame.
+    metric : str, optional
+        Which metric; the first of the frame by default.
+    title : str, optional
+        Stands above n; by default the data set's name stands before it.
+
+    Returns
+    -------
+    list of matplotlib.axes.Axes
+        Estimates with the null dashed, and differences from the reference with 0 dashed; one row a cell, such as an
+        attribute. The legend is drawn: give `save` one of them, not the list.
+
+    Raises
+    ------
+    TrialsError
+        If the frame has no row of the metric.
+
+    Examples
+    --------
+    >>> left, right = compared(found, "first_position_rate")  # doctest: +SKIP
+    """
+    require_columns(estimates, ["role", "compared", "metric", "probe", "estimate"], "estimates")
+    own = estimates[estimates["role"] != "difference"]
+    metric = metric or str(own["metric"].iloc[0])
+    rows = estimates[estimates["metric"].isin([metric, f"{metric}_difference"])]
+    if rows.empty:
+        raise TrialsError("metric", metric, f"one of {', '.join(dict.fromkeys(own['metric']))}")
+    names = varying(rows, condition_names(rows, "role", "compared"))
+    rows = rows.assign(
+        cell=[", ".join(named(name, row[name]) for name in names) or "all" for row in rows.to_dict("records")],
+        compared=[" − ".join(map(_short, str(text).split(" − "))) for text in rows["compared"]],
+    )
+    shifts = rows["role"] == "difference"
+    shown, apart = rows[~shifts].drop_duplicates(["compared", "cell"]), rows[shifts]
+    marks = max(len(shown), len(apart)) / rows["cell"].nunique()
+    left, right = panels(2, 3.0 + (0.4 + 0.5 * marks) * rows["cell"].nunique(), sharex=False)
+    intervals(shown, metric, by="cell", hue="compared", ax=left, title=title)
+    intervals(apart, f"{metric}_difference", by="cell", hue="compared", ax=right, title="difference")
+    share_legend([left, right] if len(set(apart["compared"])) > 1 else [left])
+    if len(set(rows["cell"])) == 1:  # its name would say nothing
+        left.tick_params(left=False, labelleft=False)
+    left.set_ylabel("")
+    return [left, right]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONG else f"{name[: _LONG - 1]}…"
+
+
+@checked
+@styled
+def inherited(estimates: pd.DataFrame, unit: str = "SD", title: str | None = None) -> list[Axes]:
+    """Plot what `biaslab.distill.bias_inheritance` finds: estimates of both judges, and beside them the shares.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        Its frame, or several below one another. Any ``role`` besides "difference" and "share", such as a control, is
+        drawn beside teacher and student.
+    unit : str
+        Which rows: those that are counted in this unit.
+    title : str, optional
+        Stands above n; by default the data set's name stands before it.
+
+    Returns
+    -------
+    list of matplotlib.axes.Axes
+        Estimates with the null dashed, and shares with none (0) and all of the bias (1) dashed and the verdict in a
+        word. A share that is not defined has no dot.
+
+    Raises
+    ------
+    TrialsError
+        If the frame has no row in this unit.
+
+    Examples
+    --------
+    >>> left, right = inherited(found, "points")  # doctest: +SKIP
+    """
+    require_columns(estimates, ["of", "unit", "role", "verdict", "probe", "attribute", "estimate"], "estimates")
+    rows = estimates[(estimates["unit"] == unit) & (estimates["role"] != "difference")]
+    if rows.empty:
+        raise TrialsError("unit", unit, f"one of {', '.join(dict.fromkeys(estimates['unit']))}")
+    probes, attributes = (len(set(rows[name])) > 1 for name in ("probe", "attribute"))
+    labels = []
+    for of, probe, attribute in rows[["of", "probe", "attribute"]].itertuples(index=False):
+        name = (f"{probe}: " if probes else "") + find_metric(of, probe).label
+        labels.append(textwrap.fill(name + (f", {attribute}" if attributes else ""), _WIDE))
+    levels = list(dict.fromkeys(labels))
+    places = np.array([levels.index(label) for label in labels], float)
+    left, right = panels(2, 3.4 + 1.3 * len(levels), sharex=False)
+    left.get_gridspec().set_width_ratios([1.25, 1])  # type: ignore[union-attr]
+    _estimates(left, rows, places, unit)
+    shares = (rows["role"] == "share").to_numpy()
+    remember_rows(right, _in_words(rows[shares]))
+    _shares(right, rows[shares], places[shares])
+    left.set_yticks(range(len(levels)), levels, parse_math=False)
+    left.set_ylim(len(levels) - 0.5, -0.5)
+    note(left, caption(rows, title))
+    share_legend([left, right])
+    return [left, right]
+
+
+def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> None:
+    roles = [role for role in dict.fromkeys(rows["role"]) if role != "share"]
+    for index, (role, offset) in enumerate(zip(roles, np.linspace(-0.2, 0.2, len(roles)), strict=True)):
+        mine = (rows["role"] == role).to_numpy()
+        dots(ax, rows[mine], places[mine] + offset, index, role)
+    nulls = {find_metric(of, probe).null for of, probe in zip(rows["of"], rows["probe"], strict=True)}
+    if len(nulls) == 1:
+        ax.axvline(float(nulls.pop() or 0.0), **NULL)
+    ax.set_xlabel(f"estimate ({unit})")
+
+
+def _in_words(shares: pd.DataFrame) -> pd.DataFrame:
+    """Say in one sentence what the student has of each bias."""
+    rows = shares[["of", "probe", "verdict"]].itertuples(index=False)
+    told = [f"{verdict} ({find_metric(of, probe).label})" for of, probe, verdict in rows]
+    return shares.assign(finding=f"what the student has of its teacher's bias: {'; '.join(told)}")
+
+
+def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:
+    for value in (0.0, 1.0):
+        ax.axvline(value, **NULL)
+    defined = rows["estimate"].notna().to_numpy()
+    dots(ax, rows[defined], places[defined], 3)
+    ax.set_xlabel("share of the teacher's bias (0: none, 1: all)")
+    ax.margins(x=0.12)
+    for place, verdict, low, high in zip(places, rows["verdict"], rows["ci_low"], rows["ci_high"], strict=True):
+        middle = 0.5 if np.isnan(low) else (low + high) / 2
+        look: dict[str, Any] = {
+            "ha": "center",
+            "fontsize": 7,
+            "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1},
+        }
+        ax.annotate(str(verdict), (middle, place), (0, 7), textcoords="offset points", **look)
