@@ -18,7 +18,7 @@ from biaslab.cli.options import make_probe, name_dataset
 from biaslab.core.written import pairs
 from biaslab.datasets import _name_options, available, wmt
 from biaslab.figures import list_notebooks
-from biaslab.figures.given import read_given
+from biaslab.figures.regenerate import read_given
 from biaslab.probes import available as probes
 
 ROOT = Path(__file__).resolve().parents[1]

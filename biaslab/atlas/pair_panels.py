@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from biaslab.atlas.compared import reference
+from biaslab.atlas.known import estimates
 from biaslab.atlas.panel import Panel, choose, excludes, joined, labelled, largest
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ _ORDER = ("order_consistency", "resampling_consistency")
 
 def first_position() -> Panel:
     """Return P(A) of every recorded judge on whole data sets, asked in the plainest way, from the least on."""
-    rows = largest(_position("first_position_rate"))
+    where = {"probe": "position", "metric": "first_position_rate", "human_gap": None}
+    rows = largest(_of_what(choose(reference(), **where)))
     rows = labelled(rows, "judge", "of_what").sort_values("estimate", kind="stable")
     sure = rows[excludes(rows, _HALF)]
     first, second = (sure["estimate"] > _HALF).sum(), (sure["estimate"] < _HALF).sum()
@@ -32,7 +34,7 @@ def first_position() -> Panel:
 
 def gap() -> Panel:
     """Return P(A) by the gap between the two human scores, where these are graded: GPT-3.5 on SummEval."""
-    rows = choose(_all(), metric="first_position_rate", probe="position", source="summeval_pairs")
+    rows = choose(estimates(), metric="first_position_rate", probe="position", source="summeval_pairs")
     rows = rows[rows["human_gap"].notna()].sort_values(["attribute", "human_gap"], kind="stable")
     told = []
     for attribute, part in rows.groupby("attribute", sort=False):
@@ -63,7 +65,7 @@ def order_beside_noise() -> Panel:
 def prompts() -> Panel:
     """Return P(A) and accuracy of each judge of LLMBar under each of its prompts."""
     names = ["first_position_rate", "comparative_accuracy"]
-    rows = choose(_all(), source="llmbar", dataset="llmbar", probe="position", metric=names, human_gap=None)
+    rows = choose(estimates(), source="llmbar", dataset="llmbar", probe="position", metric=names, human_gap=None)
     table = rows.pivot_table(index=["template", "judge"], columns="metric", values="estimate").dropna()
     everywhere = table.groupby("judge").size() == table.index.get_level_values("template").nunique()
     table = table[everywhere.reindex(table.index.get_level_values("judge")).to_numpy()]  # the same judges in each mean
@@ -97,10 +99,6 @@ def _overlap(one: pd.Series, other: pd.Series) -> bool:
     return bool(one["ci_low"] <= other["ci_high"] and other["ci_low"] <= one["ci_high"])
 
 
-def _position(metric: str) -> pd.DataFrame:
-    return _of_what(choose(reference(), probe="position", metric=metric, human_gap=None))
-
-
 def _of_what(rows: pd.DataFrame) -> pd.DataFrame:
     """Add the attribute, where it was not the whole answer that was judged."""
     return rows.assign(of_what=rows["attribute"].where(rows["attribute"] != "overall"))
@@ -112,9 +110,3 @@ def _of_repetitions(rows: pd.DataFrame) -> pd.DataFrame:
     rows = rows[rows.groupby(cell)["metric"].transform("nunique") == len(_ORDER)]
     worst = rows["estimate"].where(rows["metric"] == _ORDER[0]).groupby([rows["judge"]]).transform("mean")
     return rows.assign(place=worst).sort_values(["place", "metric"], kind="stable").drop(columns="place")
-
-
-def _all() -> pd.DataFrame:
-    from biaslab.atlas.known import estimates
-
-    return estimates()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
 
 from biaslab.atlas.compared import reference
 from biaslab.atlas.known import estimates
 from biaslab.atlas.panel import Panel, choose, joined, labelled
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SUMMEVAL = ("summeval_judges", "summeval_experts")
 _RATED = ("coherence", "consistency")  # the attributes of SummEval that models were asked about
@@ -46,7 +43,7 @@ def reliability() -> Panel:
     """Return α between samples of one request, and between people who rated or compared the same texts."""
     samples = choose(estimates(), probe="consistency", metric="sample_alpha", level="interval")
     people = choose(estimates(), probe="humans", metric="human_alpha", level="interval")
-    rows = _stacked(samples, people)
+    rows = pd.concat([samples, people], ignore_index=True)
     rows = labelled(rows, "judge", "attribute", "configuration")
     middle = people["estimate"].median()
     below = int((samples["ci_high"] < middle).sum())
@@ -133,9 +130,3 @@ def _above(rows: pd.DataFrame) -> int:
 
 def _span(values: pd.Series) -> str:
     return f"{values.min():.2f} to {values.max():.2f}"
-
-
-def _stacked(*parts: pd.DataFrame) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.concat(parts, ignore_index=True)

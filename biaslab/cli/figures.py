@@ -57,7 +57,7 @@ def figures(
     --changed executes what it must: figures are up to date while notebook, parameters, the files that they name,
     biaslab and all that is installed are what they were.
     """
-    from biaslab.figures.costs import cost, describe
+    from biaslab.figures.gallery import cost, describe
     from biaslab.figures.precision import FILE, describe_precision, measure_precision
     from biaslab.figures.regenerate import regenerate
 

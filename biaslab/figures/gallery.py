@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from biaslab.core.output import count
+from biaslab.figures.notebook import Run
 from biaslab.figures.precision import describe_precision, measure_precision
 from biaslab.report.wording import span, templates, version
 
@@ -100,3 +102,28 @@ def describe_estimates(path: Path) -> str:
     if contexts:
         parts.append(f"n = {span(contexts)} contexts")
     return " · ".join(parts)
+
+
+def describe(run: Run) -> str:
+    """Say what one notebook made, and what it cost."""
+    if run.up_to_date:
+        return f"{run.notebook}: {count(len(run.figures), 'figure')}, up to date"
+    lines = [f"{run.notebook}: {count(len(run.figures), 'figure')} in {run.seconds:.0f} s; {cost([run])}"]
+    stems = dict.fromkeys(file.with_suffix("") for file in run.files)
+    for stem in stems:
+        kinds = " ".join(file.suffix for file in run.files if file.with_suffix("") == stem)
+        facts = describe_estimates(stem.with_suffix(".csv")) if ".csv" in kinds else ""
+        lines.append(f"  {stem}  {kinds}{f'  from {facts}' if facts else ''}")
+    if run.ignored:
+        lines.append(f"  without {', '.join(run.ignored)}, which this notebook does not have")
+    return "\n".join(lines)
+
+
+def cost(runs: Sequence[Run]) -> str:
+    """Say how many replies were asked and how many were stored, with their tokens."""
+    asked, stored = sum(run.asked for run in runs), sum(run.stored for run in runs)
+    paid, saved = sum(run.asked_tokens for run in runs), sum(run.stored_tokens for run in runs)
+    return (
+        f"{count(asked, 'judge call')}{f' ({paid:,} tokens)' if paid else ''}, "
+        f"{count(stored, 'reply')} from the store{f' ({saved:,} tokens)' if saved else ''}"
+    )

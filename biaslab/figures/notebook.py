@@ -122,7 +122,7 @@ def changes(source: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
 def execute(task: Task) -> Run | Failure:
     """Execute one notebook; a failure of it is returned, never raised."""
     out, started = Path(task.always["out"]), time.monotonic()
-    files, stored = _files(out), _count(task)
+    files, stored = _files(out), count_replies(task)
     task.target.unlink(missing_ok=True)
     try:
         with tempfile.TemporaryDirectory() as folder, _quietly():
@@ -135,7 +135,7 @@ def execute(task: Task) -> Run | Failure:
         _silence_what_is_left()
         raise
     if task.jobs == 1:
-        counts["asked"] = _count(task) - stored
+        counts["asked"] = count_replies(task) - stored
     written = tuple(file for file, stamp in _files(out).items() if files.get(file) != stamp and _is_own(task, file))
     rows = sum(_n_rows(file) for file in written if file.suffix == ".csv")
     return Run(task.source.stem, written, time.monotonic() - started, **counts, estimates=rows, ignored=ignored)
@@ -221,7 +221,8 @@ def _silence_what_is_left() -> None:
         loop.set_exception_handler(lambda *_: None)
 
 
-def _count(task: Task) -> int:
+def count_replies(task: Task) -> int:
+    """Return how many replies the store of a task has."""
     with Store(task.always["store"]) as store:
         return len(store)
 

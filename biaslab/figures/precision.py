@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,48 +14,12 @@ from biaslab.core.output import count
 
 FILE = "precision.csv"
 _NEEDED = {"probe", "judge", "metric", "estimate", "ci_low", "ci_high"}
+_COLUMNS = ["study", "metric", "matters", "intervals", "narrow", "recorded", "told", "widest", "n_contexts"]
 _EDGE = 1e-9  # of rounding, where an interval is as wide as what matters
 
 
-class Told(NamedTuple):
-    """What a study draws of one primary metric: a row of the table that `measure_precision` returns.
-
-    Attributes
-    ----------
-    study : str
-        Name of the study, which the names of its figures begin with.
-    metric : str
-        A primary metric of its probe.
-    matters : float
-        The smallest distance from the null that matters, as the probe declares it, in the metric's own unit.
-    intervals : int
-        Intervals drawn; one that several figures show counts once. 0 where the metric was estimated and figures show no
-        interval of it, as where it is undefined.
-    narrow : int
-        Those that reach less than ``matters`` to either side, by half of their width.
-    recorded : int
-        Those of recorded judges: somebody's replies, whose number was not ours to choose.
-    told : int
-        Those that are narrow, or of a recorded judge, or both.
-    widest : float
-        Largest half width; of judges that were asked, where there are any. NaN without an interval.
-    n_contexts : int
-        Most contexts of an interval, likewise; 0 where the table does not say.
-    """
-
-    study: str
-    metric: str
-    matters: float
-    intervals: int
-    narrow: int
-    recorded: int
-    told: int
-    widest: float
-    n_contexts: int
-
-
 def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
-    """Hold the primary intervals that figures show against what matters.
+    """Compare the width of the primary intervals that figures show with the smallest effect that matters.
 
     Simulated judges do not count: what was planted in them is known, and their intervals are as narrow as one likes.
 
@@ -69,7 +32,19 @@ def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a study and primary metric, with the columns of `Told`; no row for what estimates no primary metric.
+        One row a study and primary metric; no row for what estimates no primary metric. Columns:
+
+        * ``study`` — its name, with which the names of its figures begin.
+        * ``metric`` — a primary metric of its probe.
+        * ``matters`` — the smallest distance from the null that matters, as the probe declares it, in the metric's
+          unit.
+        * ``intervals`` — how many figures show, the same one counted once; 0 where the metric was estimated and none
+          is shown, such as where it is undefined.
+        * ``narrow`` — of these, whose half width is less than ``matters``.
+        * ``recorded`` — of recorded judges, whose number of replies was not ours to choose.
+        * ``told`` — narrow, or of a recorded judge.
+        * ``widest`` — largest half width: of judges that were asked, where there are any. NaN without an interval.
+        * ``n_contexts`` — most contexts of an interval, likewise; 0 where the table does not say.
 
     Examples
     --------
@@ -89,7 +64,7 @@ def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
             shown = path.with_suffix(".png").exists() & found[["estimate", "ci_low", "ci_high"]].notna().all(axis=1)
             studies.setdefault(path.stem.partition("__")[0], []).append(found.assign(shown=shown))
     rows = [row for study, parts in studies.items() for row in _of_study(study, pd.concat(parts, ignore_index=True))]
-    return pd.DataFrame(rows, columns=list(Told._fields))
+    return pd.DataFrame(rows, columns=_COLUMNS)
 
 
 def write_precision(folder: str | PathLike[str]) -> pd.DataFrame:
@@ -133,7 +108,7 @@ def _primary_rows(path: Path) -> pd.DataFrame:
     return primary
 
 
-def _of_study(study: str, found: pd.DataFrame) -> Iterator[Told]:
+def _of_study(study: str, found: pd.DataFrame) -> Iterator[tuple[object, ...]]:
     """Yield a row a metric; what tells estimates apart is everything that a table says of them."""
     redone = ("p_value", "q_value", "note", "finding")  # which figures may do anew
     alike = [name for name in found.columns if name not in redone]
@@ -144,7 +119,7 @@ def _of_study(study: str, found: pd.DataFrame) -> Iterator[Told]:
         narrow = half < rows["matters"].to_numpy(float) - _EDGE
         asked = ~recorded if (~recorded).any() else recorded
         known = rows.loc[asked, "n_contexts"].dropna() if "n_contexts" in rows else pd.Series(dtype=float)
-        yield Told(
+        yield (
             study,
             str(metric),
             float(every["matters"].iloc[0]),  # one a metric: a study is of one probe and what was audited with it

@@ -16,17 +16,17 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
 
-from biaslab.core.checks import did_you_mean, require_extra, require_whole
+from biaslab.core.checks import did_you_mean, require_extra, require_whole, unknown
 from biaslab.core.errors import InputError, NotebookError
 from biaslab.core.output import count
-from biaslab.core.parameters import bundled, folder_of
-from biaslab.figures.costs import cost
-from biaslab.figures.gallery import Line, write_index
-from biaslab.figures.given import read_given
+from biaslab.core.parameters import PLACES, bundled, folder_of, types_of
+from biaslab.core.written import read
+from biaslab.figures.gallery import Line, cost, write_index
 from biaslab.figures.notebook import Failure, Run, Task, changes, execute, minutes, short_name
 from biaslab.figures.precision import write_precision
 from biaslab.figures.up_to_date import earlier_run, inputs, remember
@@ -135,6 +135,25 @@ def regenerate(
             error.add_note(failure.traceback)
         raise error
     return [result for source in chosen if isinstance(result := results[source.stem], Run)]
+
+
+def read_given(notebooks: Sequence[Path], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters as values: a string is read as the type of the notebook's own value.
+
+    Raises
+    ------
+    InputError
+        If none of the notebooks has a name, or a text is no value of its type.
+    """
+    types: dict[str, Any] = {}
+    for notebook in notebooks if given else ():
+        with suppress(OSError, ValueError, KeyError, SyntaxError):  # a broken one fails when it is executed
+            types = types_of(notebook) | types
+    names = [name for name in types if name not in PLACES]
+    for name in given:
+        if name not in names:
+            raise unknown("parameter", name, names, f"{name} has an option of its own" if name in PLACES else "")
+    return {name: read(name, value, types[name]) if isinstance(value, str) else value for name, value in given.items()}
 
 
 def _task(

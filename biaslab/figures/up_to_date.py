@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from biaslab.core.parameters import defaults, parameters_cell, types_of
-from biaslab.figures.notebook import Run, Task
-from biaslab.store import Store
+from biaslab.figures.notebook import Run, Task, count_replies
 
 _COUNTED = ("seconds", "asked", "stored", "asked_tokens", "stored_tokens", "estimates", "ignored")
 
@@ -52,7 +51,7 @@ def remember(task: Task, run: Run, made_of: str) -> None:
         document = json.loads(task.target.read_text(encoding="utf-8"))
         document["metadata"]["biaslab"] = document["metadata"].get("biaslab", {}) | {
             "made_of": made_of,
-            "replies": _replies(task),
+            "replies": count_replies(task),
             "files": {file.name: _digest(file.read_bytes()) for file in run.files},
             "run": {name: getattr(run, name) for name in _COUNTED},
         }
@@ -80,7 +79,7 @@ def earlier_run(task: Task, made_of: str) -> Run | None:
     try:
         known = json.loads(task.target.read_text(encoding="utf-8"))["metadata"]["biaslab"]
         files = {Path(task.always["out"]) / name: digest for name, digest in known["files"].items()}
-        fresh = made_of and known["made_of"] == made_of and known["replies"] <= _replies(task)
+        fresh = made_of and known["made_of"] == made_of and known["replies"] <= count_replies(task)
         if not fresh or any(_digest(file.read_bytes()) != digest for file, digest in files.items()):
             return None
         run = Run(task.source.stem, tuple(files), **known["run"], up_to_date=True)
@@ -121,11 +120,6 @@ def _package() -> str:
 def _installed() -> list[str]:
     releases = {f"{each.name}=={each.version}" for each in importlib.metadata.distributions()}
     return [sys.version, *sorted(releases)]
-
-
-def _replies(task: Task) -> int:
-    with Store(task.always["store"]) as store:
-        return len(store)
 
 
 def _digest(data: bytes) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from biaslab.figures import up_to_date
-from biaslab.figures.costs import describe
+from biaslab.figures.gallery import describe
 from biaslab.figures.notebook import Run, Task
 from biaslab.figures.up_to_date import earlier_run, inputs, remember
 from biaslab.store import Store
