@@ -75,12 +75,12 @@ def trials(source: str | None = None, judge: str | None = None) -> pd.DataFrame:
     if source is not None and not find_source(source).carried:
         raise InputError("source", source, f"one of {', '.join(carried)}", "of this source estimates alone are carried")
     names = carried if source is None else [source]
-    found = pd.concat([_rows(name) for name in names], ignore_index=True) if len(names) > 1 else _rows(names[0])
+    rows = pd.concat([_rows(name) for name in names], ignore_index=True) if len(names) > 1 else _rows(names[0])
     if judge is not None:
-        chosen = found[found["judge"] == judge]
+        chosen = rows[rows["judge"] == judge]
         if chosen.empty:
-            raise unknown("judge", judge, sorted(found["judge"].unique()))
-        found = chosen
-    found = found.reset_index(drop=True)
-    found.attrs = {"licences": {name: f"{(one := find_source(name)).licence}, {one.notice}" for name in names}}
-    return found
+            raise unknown("judge", judge, sorted(rows["judge"].unique()))
+        rows = chosen
+    rows = rows.reset_index(drop=True)
+    rows.attrs = {"licences": {name: f"{(one := find_source(name)).licence}, {one.notice}" for name in names}}
+    return rows

@@ -51,11 +51,11 @@ def estimates(
     >>> rows.loc[rows["probe"] == "position", ["dataset", "n_contexts"]].values.tolist()
     [['mt_bench', 80], ['mt_bench_repetition', 24]]
     """
-    found = _read()
+    rows = _read()
     for column, wanted in (("source", source), ("judge", judge), ("probe", probe), ("metric", metric)):
         if wanted is not None:
-            found = found[found[column].isin(_known(column, [wanted] if isinstance(wanted, str) else list(wanted)))]
-    return found.reset_index(drop=True)
+            rows = rows[rows[column].isin(_known(column, [wanted] if isinstance(wanted, str) else list(wanted)))]
+    return rows.reset_index(drop=True)
 
 
 def _known(column: str, wanted: list[str]) -> list[str]:
@@ -72,5 +72,5 @@ def _read() -> pd.DataFrame:
     import pandas as pd
 
     with files(__package__).joinpath(FILE).open(encoding="utf-8") as stream:
-        found = pd.read_csv(stream, low_memory=False)
-    return found.fillna(dict.fromkeys(_WORDS, ""))
+        rows = pd.read_csv(stream, low_memory=False)
+    return rows.fillna(dict.fromkeys(_WORDS, ""))

@@ -77,9 +77,9 @@ def _parts(name: str) -> tuple[str, str, dict[str, str]]:
 
 def _require_one_way(name: str, rows: pd.DataFrame) -> None:
     values = {column: sorted(rows[column].unique()) for column in _WAYS}
-    several = {column: [one for one in found if one != _NONE] for column, found in values.items() if len(found) > 1}
+    several = {column: [one for one in ways if one != _NONE] for column, ways in values.items() if len(ways) > 1}
     if several:
-        listed = "; ".join(f"{column}: {', '.join(found)}" for column, found in several.items())
-        column, found = next(iter(several.items()))
+        listed = "; ".join(f"{column}: {', '.join(ways)}" for column, ways in several.items())
+        column, ways = next(iter(several.items()))
         joint = "&" if "?" in name else "?"
-        raise InputError("judge", name, f"one way to ask, of {listed}", f"such as {name}{joint}{column}={found[-1]}")
+        raise InputError("judge", name, f"one way to ask, of {listed}", f"such as {name}{joint}{column}={ways[-1]}")

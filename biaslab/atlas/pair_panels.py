@@ -36,15 +36,15 @@ def gap() -> Panel:
     """Return P(A) by the gap between the two human scores, where these are graded: GPT-3.5 on SummEval."""
     rows = choose(estimates(), metric="first_position_rate", probe="position", source="summeval_pairs")
     rows = rows[rows["human_gap"].notna()].sort_values(["attribute", "human_gap"], kind="stable")
-    told = []
+    ranges = []
     for attribute, part in rows.groupby("attribute", sort=False):
         near, far = part.iloc[0], part.iloc[-1]
-        told.append(
+        ranges.append(
             f"{attribute} from {near['estimate']:.2f} at a gap of {near['human_gap']:.1f} to {far['estimate']:.2f} at "
             f"{far['human_gap']:.1f}{'' if _overlap(near, far) else ', with intervals apart'}"
         )
     [judge] = rows["judge"].unique()
-    return Panel(rows, f"With the gap between the human scores, P(A) of {judge} goes, for {joined(told)}.")
+    return Panel(rows, f"With the gap between the human scores, P(A) of {judge} goes, for {joined(ranges)}.")
 
 
 def order_beside_noise() -> Panel:

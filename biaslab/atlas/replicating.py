@@ -109,8 +109,8 @@ def replications() -> pd.DataFrame:
         _beside(printed[here & (printed["paper"] == paper) & (printed["metric"] == metric)], ours, conditions)
         for (paper, metric), conditions in _OURS.items()
     ]
-    found = pd.concat(parts, ignore_index=True).astype(dict.fromkeys(_COUNTS, "Int64"))
-    return found.assign(why=[_reason(row) for _, row in found.iterrows()])[_SHOWN]
+    rows = pd.concat(parts, ignore_index=True).astype(dict.fromkeys(_COUNTS, "Int64"))
+    return rows.assign(why=[_reason(row) for _, row in rows.iterrows()])[_SHOWN]
 
 
 def _beside(rows: pd.DataFrame, ours: pd.DataFrame, conditions: dict[str, str]) -> pd.DataFrame:
@@ -119,17 +119,17 @@ def _beside(rows: pd.DataFrame, ours: pd.DataFrame, conditions: dict[str, str]) 
     columns = ["metric", "judge", "dataset", *(["attribute"] if rows["attribute"].ne("").all() else [])]
     keys = rows[columns].assign(**{str(name): column for name, column in named.items()}).assign(**conditions)
     whole = ours[[name for name in _PARTS if name not in keys]].isna().all(axis=1)
-    found = keys.merge(ours[whole], on=list(keys), how="left", suffixes=("", " "))
-    if len(found) != len(rows) or found["estimate"].isna().all():
-        what = f"{rows['paper'].iloc[0]}, {rows['metric'].iloc[0]}: {len(rows)} numbers, {len(found)} estimates"
+    joined = keys.merge(ours[whole], on=list(keys), how="left", suffixes=("", " "))
+    if len(joined) != len(rows) or joined["estimate"].isna().all():
+        what = f"{rows['paper'].iloc[0]}, {rows['metric'].iloc[0]}: {len(rows)} numbers, {len(joined)} estimates"
         raise TrialsError("estimates", what, "one estimate a printed number", "build the atlas's estimates again")
-    said = rows[["paper", "table", "row", "column", "printed"]].reset_index(drop=True)
+    place = rows[["paper", "table", "row", "column", "printed"]].reset_index(drop=True)
     unit = np.array([_UNITS.get(name, 1.0) for name in rows["unit"]])
-    digits = np.array([len(text.partition(".")[2]) for text in said["printed"]])
+    digits = np.array([len(text.partition(".")[2]) for text in place["printed"]])
     theirs = rows["value"].to_numpy(float) * unit
     close = np.maximum(0.5 * unit * 10.0**-digits, _ROUNDED) * (1 + 1e-9)
-    equal = np.abs(found["estimate"].to_numpy(float) - theirs) <= close
-    return pd.concat([said, found], axis=1).assign(theirs=theirs, equal=equal)
+    equal = np.abs(joined["estimate"].to_numpy(float) - theirs) <= close
+    return pd.concat([place, joined], axis=1).assign(theirs=theirs, equal=equal)
 
 
 def _reason(row: pd.Series) -> str:

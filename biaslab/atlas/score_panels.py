@@ -32,11 +32,11 @@ def scale() -> Panel:
     """Return how evenly models, and experts, use the five levels of a scale."""
     where = {"probe": "score_distribution", "metric": "scale_use", "scale": _SCALE, "answer": "single"}
     rows = _by_kind(choose(estimates(), **where, source=_SUMMEVAL, attribute=_RATED))
-    told = []
+    spans = []
     for attribute, part in rows.groupby("attribute", sort=False):
         models, people = (_span(one["estimate"]) for one in _kinds(part))
-        told.append(f"of {attribute} by models {models}, by experts {people}")
-    return Panel(rows, f"Of five levels the share in use is, {joined(told)}.")
+        spans.append(f"of {attribute} by models {models}, by experts {people}")
+    return Panel(rows, f"Of five levels the share in use is, {joined(spans)}.")
 
 
 def reliability() -> Panel:
@@ -90,11 +90,11 @@ def own_texts() -> Panel:
     by_naming = rows.pivot_table(index="judge", columns="naming", values="estimate")
     by_naming = by_naming.sort_values(_NAMINGS[0], ascending=False)
     shares = (by_naming[_NAMINGS[0]], 1 - by_naming[_NAMINGS[-1]])
-    told, named = (joined([f"{rate:.3f} ({judge})" for judge, rate in share.dropna().items()]) for share in shares)
+    own, exchanged = (joined([f"{rate:.3f} ({judge})" for judge, rate in share.dropna().items()]) for share in shares)
     return Panel(
         rows,
-        f"A judge's own summary wins against those of four others at a rate of {told}; where names are exchanged, what "
-        f"bears its name wins at {named}.",
+        f"A judge's own summary wins against those of four others at a rate of {own}; where names are exchanged, what "
+        f"bears its name wins at {exchanged}.",
     )
 
 

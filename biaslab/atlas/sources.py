@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
@@ -88,12 +89,14 @@ class Source:
             raise InputError("folder", str(folder), f"a folder with {', '.join(missing)}", remedy)
 
 
-with files(__package__).joinpath("sources.toml").open("rb") as _stream:
-    #: All of them, as ``sources.toml`` beside this module lists them.
-    SOURCES = tuple(
-        Source(**{name: tuple(value) if name == "files" else value for name, value in source.items()})
-        for source in tomllib.load(_stream)["source"]
-    )
+def _read_sources() -> Iterator[Source]:
+    for entry in tomllib.loads(files(__package__).joinpath("sources.toml").read_text(encoding="utf-8"))["source"]:
+        entry["files"] = tuple(entry["files"])
+        yield Source(**entry)
+
+
+#: All of them, as ``sources.toml`` beside this module lists them.
+SOURCES = tuple(_read_sources())
 
 
 def find_source(name: str) -> Source:

@@ -1,4 +1,4 @@
-"""The notebooks that come with biaslab, and copies of them to change."""
+"""Copy the notebooks that come with biaslab, to change them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from biaslab.core.parameters import bundled
 
 
 class Copied(NamedTuple):
-    """What became of each notebook, by its path: ``written``, found the ``same``, or ``kept`` because it differs."""
+    """Paths of notebooks that were ``written``, were the ``same`` already, or ``kept`` because they differ."""
 
     written: tuple[Path, ...]
     same: tuple[Path, ...]

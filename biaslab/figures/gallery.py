@@ -20,7 +20,7 @@ _FIRST = ("atlas", "replications")
 
 @dataclass(frozen=True)
 class Line:
-    """What one notebook of a run did, for reading.
+    """One notebook of a run, for the index.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ def write_index(folder: str | PathLike[str], lines: Sequence[Line] = ()) -> Path
             picture.with_suffix(suffix).name for suffix in (".pdf", ".csv") if picture.with_suffix(suffix).exists()
         ]
         numbers = picture.with_suffix(".csv")
-        told = {"facts": describe_estimates(numbers), "finding": find_sentence(numbers)}
-        studies.setdefault(study, []).append({"name": name, "png": picture.name, "others": others, **told})
+        caption = {"facts": describe_estimates(numbers), "finding": find_sentence(numbers)}
+        studies.setdefault(study, []).append({"name": name, "png": picture.name, "others": others, **caption})
     target = place / "index.html"
     page = templates("biaslab.figures").get_template("index.html.j2")
     table = measure_precision(place)
@@ -82,10 +82,10 @@ def _place(picture: Path) -> tuple[int, str]:
 def find_sentence(path: Path) -> str:
     """Return what the column ``finding`` of a CSV file says, which is one sentence; empty where there is none."""
     try:
-        found = pd.read_csv(path, usecols=["finding"])["finding"].dropna().unique()
+        sentences = pd.read_csv(path, usecols=["finding"])["finding"].dropna().unique()
     except (OSError, ValueError):
         return ""
-    return str(found[0]) if len(found) == 1 else ""
+    return str(sentences[0]) if len(sentences) == 1 else ""
 
 
 def describe_estimates(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""One notebook, executed by papermill in a kernel of its own, with a count of what its judges were asked."""
+"""Execute one notebook with papermill, and count what its judges were asked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 @dataclass(frozen=True)
 class Run:
-    """What one notebook did.
+    """Result of executing a notebook.
 
     Parameters
     ----------
@@ -151,19 +151,19 @@ def _papermill(task: Task, tally: Path) -> tuple[str, ...]:
     """Execute with the parameters that the notebook has; return the names of those it does not have."""
     import papermill
 
-    known, own = types_of(task.source), recorded(task.source)
-    given = {name: value for name, value in (task.wanted | task.always).items() if name in known}
-    if given.get("out") == own.get("out") and not changes(task.source, task.wanted):
-        given.pop("out", None)  # who runs the executed notebook again with other parameters gave none
+    types, own = types_of(task.source), recorded(task.source)
+    parameters = {name: value for name, value in (task.wanted | task.always).items() if name in types}
+    if parameters.get("out") == own.get("out") and not changes(task.source, task.wanted):
+        parameters.pop("out", None)  # who runs the executed notebook again with other parameters gave none
     papermill.execute_notebook(
         _plain(task.source),
         _plain(task.target),
-        parameters=given,
+        parameters=parameters,
         kernel_name="python3",
         progress_bar=task.progress and task.jobs == 1,
         kernel_manager_class=_kernel(tally, task.jobs),
     )
-    return tuple(name for name in task.wanted if name not in known)
+    return tuple(name for name in task.wanted if name not in types)
 
 
 def _plain(path: Path) -> str:
@@ -228,8 +228,8 @@ def count_replies(task: Task) -> int:
 
 
 def _files(folder: Path) -> dict[Path, tuple[int, int]]:
-    found = sorted(file for file in folder.iterdir() if file.is_file())
-    return {file: (file.stat().st_mtime_ns, file.stat().st_size) for file in found}
+    files = sorted(file for file in folder.iterdir() if file.is_file())
+    return {file: (file.stat().st_mtime_ns, file.stat().st_size) for file in files}
 
 
 def _is_own(task: Task, file: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Could a study tell? How wide its intervals are beside the smallest effect that matters."""
+"""Precision of the studies: which intervals are narrower than the smallest effect that matters."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
     """
     studies: dict[str, list[pd.DataFrame]] = {}
     for path in sorted(Path(folder).glob("*__*.csv")):
-        found = _primary_rows(path)
-        if len(found):
-            shown = path.with_suffix(".png").exists() & found[["estimate", "ci_low", "ci_high"]].notna().all(axis=1)
-            studies.setdefault(path.stem.partition("__")[0], []).append(found.assign(shown=shown))
+        primary = _primary_rows(path)
+        if len(primary):
+            shown = path.with_suffix(".png").exists() & primary[["estimate", "ci_low", "ci_high"]].notna().all(axis=1)
+            studies.setdefault(path.stem.partition("__")[0], []).append(primary.assign(shown=shown))
     rows = [row for study, parts in studies.items() for row in _of_study(study, pd.concat(parts, ignore_index=True))]
     return pd.DataFrame(rows, columns=_COLUMNS)
 
@@ -108,27 +108,27 @@ def _primary_rows(path: Path) -> pd.DataFrame:
     return primary
 
 
-def _of_study(study: str, found: pd.DataFrame) -> Iterator[tuple[object, ...]]:
+def _of_study(study: str, primary: pd.DataFrame) -> Iterator[tuple[object, ...]]:
     """Yield a row a metric; what tells estimates apart is everything that a table says of them."""
     redone = ("p_value", "q_value", "note", "finding")  # which figures may do anew
-    alike = [name for name in found.columns if name not in redone]
-    for metric, every in found.groupby("metric", sort=False):
-        rows = every[every["shown"]].drop_duplicates(alike)
+    alike = [name for name in primary.columns if name not in redone]
+    for metric, estimates in primary.groupby("metric", sort=False):
+        rows = estimates[estimates["shown"]].drop_duplicates(alike)
         half = (rows["ci_high"] - rows["ci_low"]).to_numpy(float) / 2
         recorded = np.array([_is_recorded(judge) for judge in rows["judge"].astype(str)], bool)
         narrow = half < rows["matters"].to_numpy(float) - _EDGE
         asked = ~recorded if (~recorded).any() else recorded
-        known = rows.loc[asked, "n_contexts"].dropna() if "n_contexts" in rows else pd.Series(dtype=float)
+        contexts = rows.loc[asked, "n_contexts"].dropna() if "n_contexts" in rows else pd.Series(dtype=float)
         yield (
             study,
             str(metric),
-            float(every["matters"].iloc[0]),  # one a metric: a study is of one probe and what was audited with it
+            float(estimates["matters"].iloc[0]),  # one a metric: a study is of one probe and what was audited with it
             len(rows),
             int(narrow.sum()),
             int(recorded.sum()),
             int((narrow | recorded).sum()),
             round(float(half[asked].max()), 6) if len(rows) else float("nan"),
-            int(known.max()) if len(known) else 0,
+            int(contexts.max()) if len(contexts) else 0,
         )
 
 

@@ -1,4 +1,4 @@
-"""All figures anew: papermill executes ``notebooks/`` into ``papermill_runs/``, and what was asked is counted.
+"""Regenerate all figures: papermill executes ``notebooks/`` into ``papermill_runs/``, and requests are counted.
 
 Examples
 --------
@@ -172,7 +172,7 @@ def _task(
 
 
 def _line(run: Run) -> Line:
-    """Say what a notebook did, for the index."""
+    """Describe a run for the index."""
     tables = sum(file.suffix == ".csv" for file in run.files)
     made = f"{count(len(run.figures), 'figure')} from {count(run.estimates, 'row')} of {count(tables, 'table')}"
     return Line(run.notebook, made, run.seconds, cost([run]))
@@ -192,25 +192,25 @@ def list_notebooks(folder: str | PathLike[str] | None = None) -> list[Path]:
         If there is no such folder, or no notebook in it.
     """
     for place in [Path(folder)] if folder is not None else [Path("notebooks"), bundled()]:
-        found = sorted(place.glob("*.ipynb"))
-        if found:
-            return found
+        notebooks = sorted(place.glob("*.ipynb"))
+        if notebooks:
+            return notebooks
     remedy = "name another, or copy the notebooks there: biaslab notebooks copy FOLDER"
     raise InputError("notebooks", str(folder or "notebooks"), "a folder that holds notebooks (*.ipynb)", remedy)
 
 
-def _choose(found: Sequence[Path], only: Sequence[str] | None) -> list[Path]:
+def _choose(notebooks: Sequence[Path], only: Sequence[str] | None) -> list[Path]:
     if only is None:
-        return list(found)
+        return list(notebooks)
     if isinstance(only, str):
         raise InputError("only", only, "a list of names", f"write [{only!r}]")
-    known = {short_name(path): path for path in found} | {path.stem: path for path in found}
+    by_name = {short_name(path): path for path in notebooks} | {path.stem: path for path in notebooks}
     wanted = [name.removesuffix(".ipynb") for name in only]
     for name in wanted:
-        if name not in known:
-            names = [path.stem for path in found]
-            raise InputError("only", name, f"names among {', '.join(names)}", did_you_mean(name, known))
-    return [path for path in found if path in {known[name] for name in wanted}]
+        if name not in by_name:
+            names = [path.stem for path in notebooks]
+            raise InputError("only", name, f"names among {', '.join(names)}", did_you_mean(name, by_name))
+    return [path for path in notebooks if path in {by_name[name] for name in wanted}]
 
 
 def _check(judge: Any, dataset: Any, path: Any, contexts: Any, jobs: Any) -> None:
@@ -241,11 +241,11 @@ def _results(tasks: Sequence[Task], jobs: int, made_of: Mapping[str, str]) -> It
     """Yield what is up to date, then what the rest does; without `made_of` all are executed."""
     due = []
     for task in tasks:
-        known = earlier_run(task, made_of[task.source.stem]) if made_of else None
-        if known is None:
+        earlier = earlier_run(task, made_of[task.source.stem]) if made_of else None
+        if earlier is None:
             due.append(task)
         else:
-            yield task, known
+            yield task, earlier
     yield from _run_all(due, jobs)
 
 

@@ -1,4 +1,4 @@
-"""Which notebooks need not be executed again: nothing that their figures depend on has changed since they were made."""
+"""Tell which notebooks are up to date: nothing that their figures depend on has changed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ def inputs(task: Task) -> str:
     installed. What the name of a model on a hub or of a server stands for is not part of it.
     """
     try:
-        given = task.wanted | task.always
-        values = defaults(parameters_cell(task.source)) | {n: given[n] for n in types_of(task.source) if n in given}
-        named = [list(_stamps(value)) for name, value in sorted(values.items()) if name not in task.always]
-        document = [task.source.read_text(encoding="utf-8"), values, named, _package(), _installed()]
+        parameters = task.wanted | task.always
+        values = defaults(parameters_cell(task.source)) | {
+            n: parameters[n] for n in types_of(task.source) if n in parameters
+        }
+        files = [list(_stamps(value)) for name, value in sorted(values.items()) if name not in task.always]
+        document = [task.source.read_text(encoding="utf-8"), values, files, _package(), _installed()]
     except (OSError, ValueError, KeyError, SyntaxError):
         return ""
     return _digest(json.dumps(document, sort_keys=True, default=repr).encode())
@@ -77,12 +79,12 @@ def earlier_run(task: Task, made_of: str) -> Run | None:
         had.
     """
     try:
-        known = json.loads(task.target.read_text(encoding="utf-8"))["metadata"]["biaslab"]
-        files = {Path(task.always["out"]) / name: digest for name, digest in known["files"].items()}
-        fresh = made_of and known["made_of"] == made_of and known["replies"] <= count_replies(task)
+        notes = json.loads(task.target.read_text(encoding="utf-8"))["metadata"]["biaslab"]
+        files = {Path(task.always["out"]) / name: digest for name, digest in notes["files"].items()}
+        fresh = made_of and notes["made_of"] == made_of and notes["replies"] <= count_replies(task)
         if not fresh or any(_digest(file.read_bytes()) != digest for file, digest in files.items()):
             return None
-        run = Run(task.source.stem, tuple(files), **known["run"], up_to_date=True)
+        run = Run(task.source.stem, tuple(files), **notes["run"], up_to_date=True)
         return replace(run, ignored=tuple(run.ignored))
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -109,11 +111,11 @@ def _exists(path: Path) -> bool:
 def _package() -> str:
     """Return a digest of biaslab's own files."""
     root = Path(__file__).parents[1]
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in sorted(root.rglob("*")):
         if file.is_file() and file.suffix != ".pyc":
-            found.update(f"{file.relative_to(root)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
-    return found.hexdigest()
+            digest.update(f"{file.relative_to(root)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 @cache

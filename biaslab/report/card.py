@@ -71,9 +71,9 @@ class Card:
         """Draw every estimate as its distance from no bias, in units of the smallest distance that matters."""
         from biaslab.report.card_figure import draw
 
-        told = self._facts()
-        facts = [", ".join(told["datasets"]), f"n = {told['n']} contexts", f"{told['level']} intervals"]
-        return draw(self.biases, self.cells, " · ".join([*facts, f"q over {told['tests']}"]))
+        about = self._facts()
+        facts = [", ".join(about["datasets"]), f"n = {about['n']} contexts", f"{about['level']} intervals"]
+        return draw(self.biases, self.cells, " · ".join([*facts, f"q over {about['tests']}"]))
 
     def save(self, stem: str | PathLike[str], picture: bool = True) -> list[Path]:
         """Write the card as ``.html``, ``.md`` and ``.png``, and its estimates as ``.csv``; return the files.
@@ -134,10 +134,14 @@ class Card:
         }
 
     def _row(self, probe: str, metric: str) -> dict[str, Any]:
-        found = find_metric(metric, probe)
+        declared = find_metric(metric, probe)
         here = self.biases[(self.biases["probe"] == probe) & (self.biases["metric"] == metric)].set_index("judge")
         blocks = here.to_dict("index")
-        return {"probe": probe.replace("_", " "), "label": found.axis, "by_judge": [blocks.get(j) for j in self.judges]}
+        return {
+            "probe": probe.replace("_", " "),
+            "label": declared.axis,
+            "by_judge": [blocks.get(j) for j in self.judges],
+        }
 
     def _of_judge(self, judge: str) -> dict[str, Any]:
         own = self.biases[self.biases["judge"] == judge]

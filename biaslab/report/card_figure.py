@@ -40,14 +40,14 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
     """
     judges = list(dict.fromkeys(cells["judge"]))
     order = {key: place for place, key in enumerate(dict.fromkeys(zip(biases["probe"], biases["metric"], strict=True)))}
-    told = biases.groupby(["probe", "metric"])["status"].transform(lambda found: (found != "untested").any())
-    named = biases if not told.any() else biases[told]
-    keys = zip(named["probe"], named["metric"], named["judge"], strict=True)
+    tested = biases.groupby(["probe", "metric"])["status"].transform(lambda found: (found != "untested").any())
+    shown = biases if not tested.any() else biases[tested]
+    keys = zip(shown["probe"], shown["metric"], shown["judge"], strict=True)
     rows = sorted(keys, key=lambda key: (order[key[:2]], judges.index(key[2])))
     [ax] = panels(1)
     figure: Figure = ax.figure  # type: ignore[assignment]
     figure.set_layout_engine("none")  # the words stand outside the axes, which are not to shrink for them
-    most = max(len(_words(row)) for row in named.to_dict("records"))
+    most = max(len(_words(row)) for row in shown.to_dict("records"))
     figure.set_size_inches(9 / _INCH, (2.6 + max(1.0, _LINE * (most + 0.4)) * len(rows)) / _INCH)
     ax.axvspan(-1, 1, color="0.92", zorder=0, linewidth=0)
     ax.axvline(0, color="0.4", linestyle="--", linewidth=1, zorder=0)
@@ -60,16 +60,16 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
             ax.plot([-0.9, 2.05], [place - 0.5] * 2, transform=ax.get_yaxis_transform(), **line)
         _draw_cells(ax, cells[here], place, index)
         _write(ax, biases[there].iloc[0].to_dict(), place, str(index + 1) if len(judges) > 1 else "", first)
-    left = biases[~told] if told.any() else biases.iloc[:0]
+    left = biases[~tested] if tested.any() else biases.iloc[:0]
     _finish(ax, len(rows), [facts, *_not_tested(left)], judges)
     return ax
 
 
 def _draw_cells(ax: Axes, rows: pd.DataFrame, place: int, index: int) -> None:
-    known = rows[rows[["estimate", "null", "matters"]].notna().all(axis=1) & (rows["finding"] != "untested")]
-    unit, null = known["matters"].to_numpy(float), known["null"].to_numpy(float)
-    x, low, high = ((known[c].to_numpy(float) - null) / unit for c in ("estimate", "ci_low", "ci_high"))
-    y = place + (np.linspace(-0.3, 0.3, len(known)) if len(known) > 1 else np.zeros(len(known)))
+    drawn = rows[rows[["estimate", "null", "matters"]].notna().all(axis=1) & (rows["finding"] != "untested")]
+    unit, null = drawn["matters"].to_numpy(float), drawn["null"].to_numpy(float)
+    x, low, high = ((drawn[c].to_numpy(float) - null) / unit for c in ("estimate", "ci_low", "ci_high"))
+    y = place + (np.linspace(-0.3, 0.3, len(drawn)) if len(drawn) > 1 else np.zeros(len(drawn)))
     look: dict[str, Any] = {"markersize": 3, "linewidth": 0.8, "capsize": 1.2, "linestyle": ""}
     look |= {"marker": MARKERS[index % len(MARKERS)], "color": PALETTE[index % len(PALETTE)]}
     ax.errorbar(x, y, xerr=np.abs(np.array([x - low, high - x])), **look)
@@ -89,11 +89,11 @@ def _write(ax: Axes, row: Mapping[Any, Any], place: int, number: str, first: boo
 
 def _words(row: Mapping[Any, Any]) -> list[str]:
     """Return the lines of a verdict, and the evidence for what is found."""
-    found = row["status"] in ("bias", "slight")
-    among = str(row["standing"]).partition(" (")[0] if found else ""  # how many; what they judged is in the table
-    evidence = [f"{row['estimate']} {row['interval']}, q {row['q']}"] if found else []
-    said = "; ".join(filter(None, (row["verdict"], among)))
-    return [*textwrap.wrap(f"{' '.join(STATUS[row['status']])}: {said}", _WIDTH), *evidence]
+    is_bias = row["status"] in ("bias", "slight")
+    standing = str(row["standing"]).partition(" (")[0] if is_bias else ""  # how many; what they judged is in the table
+    evidence = [f"{row['estimate']} {row['interval']}, q {row['q']}"] if is_bias else []
+    verdict = "; ".join(filter(None, (row["verdict"], standing)))
+    return [*textwrap.wrap(f"{' '.join(STATUS[row['status']])}: {verdict}", _WIDTH), *evidence]
 
 
 def _not_tested(left: pd.DataFrame) -> list[str]:

@@ -1,4 +1,4 @@
-"""A judge among others: whose estimates compare with one of its, and how many of them it exceeds.
+"""Place an estimate among those of other judges: which of them compare with it, and how many it exceeds.
 
 Estimates of different judges compare where their metric declares so (`biaslab.core.Comparison`): they have the same
 probe and metric, the conditions that the metric names are alike, and they are over all items. So verdicts on pairs
@@ -54,7 +54,7 @@ class Peers:
 
     @property
     def label(self) -> str:
-        """How many they are, and what they were asked, for a legend."""
+        """Number of judges and what they were asked, for a legend."""
         return f"{count(len(self.judges), 'recorded judge')} ({self.comparison.of})"
 
     def standing(self, row: Mapping[Any, Any], above: bool) -> str:
@@ -114,18 +114,18 @@ def judges_of(reference: str | pd.DataFrame) -> pd.DataFrame:
     TrialsError
         If a column is missing.
     """
-    given = _named(reference) if isinstance(reference, str) else reference
-    require_columns(given, _NEEDED, "reference")
-    rows = over_all_items(given)
+    estimates = _named(reference) if isinstance(reference, str) else reference
+    require_columns(estimates, _NEEDED, "reference")
+    rows = over_all_items(estimates)
     return rows[rows["estimate"].notna()]
 
 
 def _named(reference: str) -> pd.DataFrame:
-    named = {entry.name: entry for entry in entry_points(group=_REFERENCES)}
-    if reference not in named:
-        raise InputError("reference", reference, f"{' or '.join(map(repr, named))}, or an estimates frame")
-    found: pd.DataFrame = named[reference].load()()
-    return found
+    entries = {entry.name: entry for entry in entry_points(group=_REFERENCES)}
+    if reference not in entries:
+        raise InputError("reference", reference, f"{' or '.join(map(repr, entries))}, or an estimates frame")
+    estimates: pd.DataFrame = entries[reference].load()()
+    return estimates
 
 
 def find_peers(row: Mapping[Any, Any], reference: pd.DataFrame) -> Peers | None:

@@ -1,4 +1,4 @@
-"""What a table of estimates holds, whatever it is written in: heads, rows of text, and the caption."""
+"""Lay out a table of estimates as text: heads, rows and caption, for any output format."""
 
 from __future__ import annotations
 
@@ -132,8 +132,8 @@ def _level(rows: pd.DataFrame) -> str:
     return levels(rows) if "ci_level" in rows else "95 %"
 
 
-def _caption(rows: pd.DataFrame, given: str | None, several: bool, stars: bool) -> str:
-    """Say what every table has to: of what, whose, on what, n, level, seed, version, and why something is missing."""
+def _caption(rows: pd.DataFrame, caption: str | None, several: bool, stars: bool) -> str:
+    """Write the facts of a table: metric, judge, data, n, level, seed, version, and why something is missing."""
     alone = [name for name in conditions(rows) if not varying(rows, [name])]
     what = cell(rows.iloc[0].to_dict(), alone)
     first = "Estimates" if several else metric_of(rows.iloc[0].to_dict()).axis
@@ -151,7 +151,7 @@ def _caption(rows: pd.DataFrame, given: str | None, several: bool, stars: bool) 
     facts += [f"–: {note}" for note in notes if note]
     seeds: list[float] = list(rows["seed"].dropna().unique()) if "seed" in rows else []
     facts.append(f"{''.join(f'Seed {seed:.0f}, ' for seed in seeds)}biaslab {version()}")
-    return ". ".join([*([given.rstrip(". ")] if given else []), *facts]) + "."
+    return ". ".join([*([caption.rstrip(". ")] if caption else []), *facts]) + "."
 
 
 def _one_or_count(names: pd.Series, noun: str) -> str:

@@ -107,18 +107,18 @@ def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.Dat
     ['first_position_rate: inside 0.4 to 0.6: 0.520 [0.470, 0.570]']
     """
     require_columns(estimates, (*LEADING, "estimate", "ci_low", "ci_high"), "estimates")
-    known = list(dict.fromkeys(estimates["metric"]))
+    metrics = list(dict.fromkeys(estimates["metric"]))
     for name in limits:
-        if name not in known:
-            allowed = f"a metric that was estimated: {', '.join(known)}"
-            raise TrialsError("limit", name, allowed, did_you_mean(name, known))
+        if name not in metrics:
+            allowed = f"a metric that was estimated: {', '.join(metrics)}"
+            raise TrialsError("limit", name, allowed, did_you_mean(name, metrics))
     chosen = estimates[estimates["metric"].isin(list(limits))]
-    told = ["judge"] * (len(set(chosen["judge"])) > 1) + varying(chosen, conditions(chosen))
+    columns = ["judge"] * (len(set(chosen["judge"])) > 1) + varying(chosen, conditions(chosen))
     rows = chosen.to_dict("records")
     places = [limits[row["metric"]].place(row["ci_low"], row["ci_high"]) for row in rows]
     sentences = []
     for row, place in zip(rows, places, strict=True):
-        what = ", ".join(filter(None, (row["metric"], cell(row, told))))
+        what = ", ".join(filter(None, (row["metric"], cell(row, columns))))
         where = "too few contexts to tell whether inside" if place == "unclear" else place
         value = f"{number(row['estimate'])} {interval(row['ci_low'], row['ci_high'])}"
         sentences.append(f"{what}: {where} {limits[row['metric']]}: {value}")

@@ -99,8 +99,8 @@ def macro_name(record: dict[Any, Any], columns: Sequence[str]) -> str:
     'SweepCotShiftTemperatureZeroPointFive'
     """
     probe, metric = str(record["probe"]), str(record["metric"])
-    _, found, rest = metric.partition(f"{probe}_")
-    parts = [probe, rest if found else metric]
+    _, separator, rest = metric.partition(f"{probe}_")
+    parts = [probe, rest if separator else metric]
     for column in columns:
         text = condition_text(record[column])
         parts += [text] if column == "attribute" or not text else [column, text]

@@ -1,4 +1,4 @@
-"""An audit on one page of text: a paragraph a judge, and what could not be said, each reason once."""
+"""An audit as a page of text: a paragraph for each judge, then what could not be estimated and why."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _head(judge: str, own: pd.DataFrame) -> str:
 
 
 def _biases(cells: pd.DataFrame, width: int) -> list[str]:
-    """Write what a judge is biased by and what to do, then what was not found, then what is open."""
+    """Write biases with advice, then metrics without a bias that matters, then inconclusive ones."""
     if cells.empty:
         return ["  no bias could be tested"]
     rows = [sum_up(part, None) for _, part in cells.groupby(["probe", "metric"], sort=False)]
@@ -115,29 +115,29 @@ def _biases(cells: pd.DataFrame, width: int) -> list[str]:
             name = f"{str(row['probe']).replace('_', ' ')}, {find_metric(row['metric'], row['probe']).axis}"
             where = f" ({row['strongest']})" if row["n_cells"] > 1 and row["strongest"] else ""
             numbers = f": {row['estimate']} {row['interval']}, q {row['q']}{where}" if row["q"] != "–" else ""
-            said = "; ".join(filter(None, (row["verdict"], row["standing"])))
-            lines += _item(f"{STATUS[status][0]} {words}: {name}{numbers}: {said}", width)
+            verdict = "; ".join(filter(None, (row["verdict"], row["standing"])))
+            lines += _item(f"{STATUS[status][0]} {words}: {name}{numbers}: {verdict}", width)
             lines += _item(f"  → {row['advice']}", width) if row["advice"] else []
     return lines or ["  no bias could be tested"]
 
 
 def _figures(own: pd.DataFrame, chosen: Mapping[tuple[str, str], Mapping[str, str]], width: int) -> list[str]:
-    """Write figures that matter beside biases; a range where there are many cells."""
+    """Write figures other than biases, such as agreement with humans; a range where there are many cells."""
     lines: list[str] = []
     for (probe, metric), where in chosen.items():
         rows = own[(own["probe"] == probe) & (own["metric"] == metric) & own["estimate"].notna()]
         for name, value in where.items():
             rows = rows[rows[name] == value] if name in rows else rows
-        found = agreements(rows.drop(columns=[name for name in where if name in rows])).to_dict("records")
-        if found:
-            cells = ((row["cell"], row["estimate"], row["interval"]) for row in found)
-            said = "; ".join(" ".join(filter(None, cell)) for cell in cells)
-            lines += _item(f"· {find_metric(metric, probe).axis}: {said}", width)
+        agreement = agreements(rows.drop(columns=[name for name in where if name in rows])).to_dict("records")
+        if agreement:
+            cells = ((row["cell"], row["estimate"], row["interval"]) for row in agreement)
+            values = "; ".join(" ".join(filter(None, cell)) for cell in cells)
+            lines += _item(f"· {find_metric(metric, probe).axis}: {values}", width)
     return lines
 
 
 def _not_said(whole: pd.DataFrame, not_run: Mapping[str, str], width: int) -> list[str]:
-    """Write each reason why something is undefined or did not run once, and of what it is one."""
+    """List each reason why something is undefined or did not run, and what it applies to."""
     reasons: dict[str, list[str]] = {}
     for name, why in not_run.items():
         reasons.setdefault(why, []).append(name.replace("_", " "))

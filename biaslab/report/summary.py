@@ -63,11 +63,11 @@ def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None) -> dict[str, Any]:
 
 
 def _status(part: pd.DataFrame) -> str:
-    found = part["finding"]
-    shown = found.isin(["above", "below"])
-    if shown.any():
-        return "bias" if (shown & ~part["slight"].astype(bool)).any() else "slight"
-    return "unclear" if (found == "blind").any() else "none" if (found == "none").any() else "untested"
+    kinds = part["finding"]
+    biased = kinds.isin(["above", "below"])
+    if biased.any():
+        return "bias" if (biased & ~part["slight"].astype(bool)).any() else "slight"
+    return "unclear" if (kinds == "blind").any() else "none" if (kinds == "none").any() else "untested"
 
 
 def _strongest(part: pd.DataFrame, shown: pd.DataFrame) -> pd.Series:
@@ -156,20 +156,20 @@ def best_remedy(cells: pd.DataFrame, remedies: pd.DataFrame) -> str:
 
 def agreements(rows: pd.DataFrame) -> pd.DataFrame:
     """Say how well judges agree with the reference scores: each cell where they are few, else how far they reach."""
-    known = findings(rows[rows["estimate"].notna()]) if len(rows) else rows
-    found = []
-    for (judge, probe, name), part in known.groupby(["judge", "probe", "metric"], sort=False):
+    cells = findings(rows[rows["estimate"].notna()]) if len(rows) else rows
+    lines = []
+    for (judge, probe, name), part in cells.groupby(["judge", "probe", "metric"], sort=False):
         label = find_metric(str(name), str(probe)).axis
         if len(part) > _FEW:
             above = int((part["ci_low"] > part["null"]).sum())
             reach = f"{number(part['estimate'].min())} to {number(part['estimate'].max())}"
             shown = f", shown above chance in {above} of {len(part)} cells"
             reach += shown if part["null"].notna().any() else f" in {len(part)} cells"
-            found.append({"judge": judge, "label": label, "cell": "", "estimate": reach, "interval": ""})
+            lines.append({"judge": judge, "label": label, "cell": "", "estimate": reach, "interval": ""})
             continue
         for row in part.to_dict("records"):
             bounds = interval(row["ci_low"], row["ci_high"])
             chance = " (chance is not ruled out)" if row["ci_low"] <= row["null"] <= row["ci_high"] else ""
             text = {"estimate": number(row["estimate"]), "interval": bounds + chance}
-            found.append({"judge": judge, "label": label, "cell": row["cell"], **text})
-    return pd.DataFrame(found, columns=["judge", "label", "cell", "estimate", "interval"])
+            lines.append({"judge": judge, "label": label, "cell": row["cell"], **text})
+    return pd.DataFrame(lines, columns=["judge", "label", "cell", "estimate", "interval"])

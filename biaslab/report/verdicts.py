@@ -138,8 +138,8 @@ def findings(
     wanted = _sizes(matters or {}, estimates)
     others = None if reference is None else judges_of(reference)
     metrics = [_metric(*named, null) for named in zip(estimates["metric"], estimates["probe"], strict=True)]
-    known = np.array([metric.null is not None for metric in metrics], bool)
-    tested = corrected(estimates, known & estimates["p_value"].notna().to_numpy())
+    has_null = np.array([metric.null is not None for metric in metrics], bool)
+    tested = corrected(estimates, has_null & estimates["p_value"].notna().to_numpy())
     metrics_differ, judges_differ = (len(set(estimates[name])) > 1 for name in ("metric", "judge"))
     over = correction(tested)
     names = _telling_apart(tested)
@@ -150,12 +150,12 @@ def findings(
         where = cell(record, names[record["judge"], record["probe"], record["metric"]])
         slight = finding in ("above", "below") and _excludes(record, metric.null, size)
         hedge = _hedge(record, metric.null, finding, size)
-        told = (record["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
-        what = ", ".join(map(str, filter(None, told)))
+        names_of_row = (record["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
+        what = ", ".join(map(str, filter(None, names_of_row)))
         among = "" if others is None else _standing(record, finding, others)
         words = _blind(record, metric, doubt, size, over) if doubt else _words(record, metric, finding, slight, size)
-        said = "; ".join(filter(None, (f"inconclusive: {words}" if doubt else words, among, hedge)))
-        sentence = f"{what}: {_evidence(record, metric.null, over)}{said}".removeprefix(": ")
+        verdict = "; ".join(filter(None, (f"inconclusive: {words}" if doubt else words, among, hedge)))
+        sentence = f"{what}: {_evidence(record, metric.null, over)}{verdict}".removeprefix(": ")
         where_null, least = (math.nan if value is None else value for value in (metric.null, size))
         rows.append((finding, doubt, slight, hedge, where_null, least, where, among, words, sentence))
     columns = dict(zip(ADDED, zip(*rows, strict=True), strict=True)) if rows else {"sentence": ()}
@@ -171,16 +171,16 @@ def _sizes(matters: Mapping[str, float], estimates: pd.DataFrame) -> dict[str, f
 
 
 def _metric(name: str, probe: str, null: float | None) -> Metric:
-    found = find_metric(name, probe)
-    return found if found.null is not None else replace(found, null=null)
+    metric = find_metric(name, probe)
+    return metric if metric.null is not None else replace(metric, null=null)
 
 
 def _telling_apart(estimates: pd.DataFrame) -> dict[Any, list[str]]:
     """Return the columns that tell the rows of one judge and metric apart, the attribute always among them."""
     names: dict[Any, list[str]] = {}
     for key, part in estimates.groupby(["judge", "probe", "metric"], sort=False):
-        found = conditions(part)
-        names[key] = ["attribute"] * ("attribute" in found) + varying(part, [c for c in found if c != "attribute"])
+        columns = conditions(part)
+        names[key] = ["attribute"] * ("attribute" in columns) + varying(part, [c for c in columns if c != "attribute"])
     return names
 
 
@@ -280,11 +280,11 @@ def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float 
     """Say why an estimate is inconclusive."""
     null = fair(metric.null)
     if doubt == "contains":
-        known = not np.isnan([record["ci_low"], record["ci_high"]]).any()
-        return f"significant, but {f'the interval contains {null}' if known else 'without an interval'}"
+        has_interval = not np.isnan([record["ci_low"], record["ci_high"]]).any()
+        return f"significant, but {f'the interval contains {null}' if has_interval else 'without an interval'}"
     if doubt == "leaves out":
-        many = significant(record["p_value"])
-        why = f"not once corrected over {over}" if many else "the test does not reject it"
+        uncorrected = significant(record["p_value"])
+        why = f"not once corrected over {over}" if uncorrected else "the test does not reject it"
         return f"the interval leaves out {null}, but {why}"
     if doubt == "few":
         contexts = f"no effect in any of {record['n_contexts']:,.0f} contexts"

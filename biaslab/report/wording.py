@@ -1,4 +1,4 @@
-"""How numbers, conditions and text from data are written in LaTeX, Markdown and HTML."""
+"""Write numbers, conditions and text from data for readers, and escape them for LaTeX, Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def version() -> str:
 @cache
 def templates(package: str = "biaslab.report") -> Environment:
     """Return a package's templates: HTML is escaped, LaTeX and Markdown by the filters ``tex`` and ``markdown``."""
-    found = Environment(
+    environment = Environment(
         loader=PackageLoader(package),
         autoescape=select_autoescape(["html.j2"]),
         trim_blocks=True,
@@ -280,5 +280,5 @@ def templates(package: str = "biaslab.report") -> Environment:
         comment_start_string="{##",  # {# may stand in LaTeX
         comment_end_string="##}",
     )
-    found.filters |= {"tex": tex, "markdown": markdown}
-    return found
+    environment.filters |= {"tex": tex, "markdown": markdown}
+    return environment

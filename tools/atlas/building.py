@@ -48,15 +48,18 @@ def make_rows(source: Source, folder: Path, kept: pd.Series | None = None) -> pd
         raise InputError("source", source.name, f"one of {', '.join(s.name for s in SOURCES if s.carried)}")
     trials = source.read(folder)
     rows = trials.drop(columns=list(_DROPPED))
-    known = pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], []]))
+    perplexities = pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], []]))
     count = 0
     if source.name in TEXTS:
         texts = TEXTS[source.name](folder)
         numbers = texts["text"].map(text_key).map(perplexity.read_kept() if kept is None else kept)
-        known, count = pd.Series(numbers.to_numpy(float), index=pd.MultiIndex.from_frame(texts[_ITEM])), len(texts)
+        perplexities, count = (
+            pd.Series(numbers.to_numpy(float), index=pd.MultiIndex.from_frame(texts[_ITEM])),
+            len(texts),
+        )
     for column, who in carried.PERPLEXITIES.items():
-        rows[column] = known.reindex(pd.MultiIndex.from_frame(rows[["context_id", who]])).to_numpy(float)
-    rows.attrs = trials.attrs | {"texts": count, "read": int(known.notna().sum())}
+        rows[column] = perplexities.reindex(pd.MultiIndex.from_frame(rows[["context_id", who]])).to_numpy(float)
+    rows.attrs = trials.attrs | {"texts": count, "read": int(perplexities.notna().sum())}
     return rows
 
 

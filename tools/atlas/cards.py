@@ -65,9 +65,9 @@ def card(source: Source, rows: pd.DataFrame) -> str:
 def _also(rows: pd.DataFrame) -> str:
     """Say how many records were left out, and why."""
     facts = rows.attrs
-    said = [f"{count:,} records: {reason}" for reason, count in facts.get("left_out", {}).items()]
-    said += [f"{facts[name]:,} {name}" for name in ("malformed", "duplicates") if facts.get(name)]
-    return f"\n\nCounted: {'; '.join(said)}." if said else ""
+    counts = [f"{count:,} records: {reason}" for reason, count in facts.get("left_out", {}).items()]
+    counts += [f"{facts[name]:,} {name}" for name in ("malformed", "duplicates") if facts.get(name)]
+    return f"\n\nCounted: {'; '.join(counts)}." if counts else ""
 
 
 def _counts(rows: pd.DataFrame) -> str:

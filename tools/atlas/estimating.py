@@ -108,14 +108,14 @@ def estimate_source(
         of a data set and then with its subsets. Undefined estimates, and those of fewer than `FEWEST_CONTEXTS`
         contexts, are left out.
     """
-    drawn = resampling or Resampling()
-    given = trials.drop(columns=list(carried.PERPLEXITIES), errors="ignore")
-    given = given if perplexities is None else _with_perplexities(given, perplexities)
-    given.attrs = {}
+    draws = resampling or Resampling()
+    rows = trials.drop(columns=list(carried.PERPLEXITIES), errors="ignore")
+    rows = rows if perplexities is None else _with_perplexities(rows, perplexities)
+    rows.attrs = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MissingDataWarning)  # `n_dropped` and the bounds say it in the table
-        parts = [found for _, part in given.groupby(["judge", "dataset"]) for found in _of_judge(part, drawn)]
-        parts += _of_people(given, drawn)
+        parts = [estimates for _, part in rows.groupby(["judge", "dataset"]) for estimates in _of_judge(part, draws)]
+        parts += _of_people(rows, draws)
     whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
     repository = source.repository.removeprefix("github.com/")
     return _tidy(whole.assign(source=source.name, repository=repository, version=version("biaslab")))
@@ -141,8 +141,8 @@ def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataF
     pairs = paired(trials)
     subsets = sorted(set(pairs["subset"].fillna("")) - {""})
     for subset in subsets if len(subsets) > 1 else ():
-        found = over_all_items(audit(pairs[pairs["subset"] == subset], only=["position"], resampling=resampling))
-        yield found[found["metric"].isin(_OF_SUBSETS)].assign(subset=subset)
+        estimates = over_all_items(audit(pairs[pairs["subset"] == subset], only=["position"], resampling=resampling))
+        yield estimates[estimates["metric"].isin(_OF_SUBSETS)].assign(subset=subset)
 
 
 def _of_people(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
@@ -154,9 +154,9 @@ def _of_people(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.Data
 
 
 def _with_perplexities(trials: pd.DataFrame, perplexities: pd.DataFrame) -> pd.DataFrame:
-    known = perplexities.set_index(_TEXT)["log_perplexity"]
-    found = known.reindex(pd.MultiIndex.from_frame(trials[_TEXT])).to_numpy()
-    return trials.assign(log_perplexity=found) if np.mean(~np.isnan(found)) >= _READ else trials
+    by_text = perplexities.set_index(_TEXT)["log_perplexity"]
+    values = by_text.reindex(pd.MultiIndex.from_frame(trials[_TEXT])).to_numpy()
+    return trials.assign(log_perplexity=values) if np.mean(~np.isnan(values)) >= _READ else trials
 
 
 def _by_configuration(estimates: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
@@ -165,22 +165,22 @@ def _by_configuration(estimates: pd.DataFrame, trials: pd.DataFrame) -> pd.DataF
     joined = names["attribute"] + " (" + names["configuration"] + ")"
     attribute, configuration = (dict(zip(joined, names[name], strict=True)) for name in names)
     only = names["configuration"].unique().tolist()
-    found = estimates["attribute"].map(configuration)
+    configurations = estimates["attribute"].map(configuration)
     if len(only) == 1 and only != ["recorded"]:  # the one of a judge who was asked in one way
-        found = found.fillna(only[0])
-    told = estimates.get("configuration")
+        configurations = configurations.fillna(only[0])
+    declared = estimates.get("configuration")
     return estimates.assign(
         attribute=estimates["attribute"].map(lambda name: attribute.get(name, name)),
-        configuration=found if told is None else found.where(found.notna(), told),
+        configuration=configurations if declared is None else configurations.where(configurations.notna(), declared),
         likelihood_judge=np.where(estimates["probe"] == "familiarity", READER, ""),
     )
 
 
 def _tidy(estimates: pd.DataFrame) -> pd.DataFrame:
     """Keep what is defined and rests on enough contexts, in a fixed order of columns, without empty ones."""
-    known = estimates.drop(columns=list(_NEVER_SAID), errors="ignore")
-    known = known[~known["metric"].isin(_NOT_COMPARED)]
-    kept = known[known["estimate"].notna() & (known["n_contexts"] >= FEWEST_CONTEXTS)]
+    rows = estimates.drop(columns=list(_NEVER_SAID), errors="ignore")
+    rows = rows[~rows["metric"].isin(_NOT_COMPARED)]
+    kept = rows[rows["estimate"].notna() & (rows["n_contexts"] >= FEWEST_CONTEXTS)]
     fixed = ("source", *LEADING, *_CONDITIONS, *TRAILING, "repository", "version")
     others = sorted(set(kept.columns) - set(fixed))
     if others:
@@ -188,5 +188,5 @@ def _tidy(estimates: pd.DataFrame) -> pd.DataFrame:
     blank = {name: kept[name].replace("", np.nan) for name in _CONDITIONS if name in kept}
     filled = kept.assign(**blank).dropna(axis="columns", how="all")
     counts: Mapping[str, str] = dict.fromkeys(_COUNTS, "int64")
-    told = [name for name in fixed if name in filled]
-    return filled[told].astype(counts).reset_index(drop=True)
+    columns = [name for name in fixed if name in filled]
+    return filled[columns].astype(counts).reset_index(drop=True)

@@ -71,10 +71,10 @@ def texts_of(folder: Path, names: Sequence[str] | None = None) -> dict[str, str]
         for source in wanted
         if source.name in TEXTS
     ]
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for part in sorted(parts, key=lambda part: sum(map(len, part.values())) / max(len(part), 1)):
-        found |= part
-    return found
+        texts |= part
+    return texts
 
 
 def complete(
@@ -104,8 +104,8 @@ def complete(
     for start in range(0, len(missing), _TOGETHER):
         keys = missing[start : start + _TOGETHER]
         asked = {key: Likelihood(cut(texts[key], lambda text: len(reader.encode(Likelihood(text))[0]))) for key in keys}
-        said = {request: log_perplexity(reply) for request, reply in reader.ask(dict.fromkeys(asked.values()))}
-        kept |= {key: said[request] for key, request in asked.items()}
+        perplexities = {request: log_perplexity(reply) for request, reply in reader.ask(dict.fromkeys(asked.values()))}
+        kept |= {key: perplexities[request] for key, request in asked.items()}
         _keep(kept, file)
         yield sum(key in kept for key in texts), len(texts)
 

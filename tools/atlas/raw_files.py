@@ -107,10 +107,10 @@ def summeval_experts(folder: Path) -> pd.DataFrame:
         written = [" ".join(f"{score:g}" for score in row) for row in others.to_numpy()]
         places = " ".join(str(numbers.columns.get_loc(name)) for name in others)
         items = numbers.index.to_frame(index=False)
-        known = {"judge": judge, "dataset": data.name, "scale": "1-5", "human_scale": "1-5", "status": "ok"}
+        constants = {"judge": judge, "dataset": data.name, "scale": "1-5", "human_scale": "1-5", "status": "ok"}
         rated = {"human": others.mean(axis=1), "ratings": pd.Series(written, dtype="str"), "value": numbers[judge]}
-        given = {name: column.reset_index(drop=True) for name, column in rated.items()}
-        parts.append(trials_of({**items, **known, **given, "annotators": places}, items.index))
+        columns = {name: column.reset_index(drop=True) for name, column in rated.items()}
+        parts.append(trials_of({**items, **constants, **columns, "annotators": places}, items.index))
     return _with_words(_keyed(_stacked(parts), "annotations_1200"), data.candidates).pipe(raw_texts.by_article, data)
 
 
@@ -122,10 +122,10 @@ def topical_chat_means(folder: Path) -> pd.DataFrame:
         for record in records
         for name, score in record["scores"].items()
     ]
-    found = pd.DataFrame(rows, columns=["context_id", "candidate_id", "attribute", "value", "words"])
-    scale = found["attribute"].map({name: f"{low:g}-{high:g}" for name, (low, high) in SCALES.items()})
-    known = {"judge": "annotators' mean", "dataset": "topicalchat", "scale": scale, "status": "ok"}
-    return _keyed(trials_of({**found.astype({"words": float}), **known}, found.index), "topical_chat")
+    frame = pd.DataFrame(rows, columns=["context_id", "candidate_id", "attribute", "value", "words"])
+    scale = frame["attribute"].map({name: f"{low:g}-{high:g}" for name, (low, high) in SCALES.items()})
+    constants = {"judge": "annotators' mean", "dataset": "topicalchat", "scale": scale, "status": "ok"}
+    return _keyed(trials_of({**frame.astype({"words": float}), **constants}, frame.index), "topical_chat")
 
 
 def summeval_judges(folder: Path) -> pd.DataFrame:
@@ -190,10 +190,10 @@ def _annotators(records: list[dict[str, Any]], mapping: dict[str, str]) -> list[
     """Return the verdicts of each annotator of PandaLM, read as a judge's are."""
     parts = []
     for number in (1, 2, 3):
-        said = [{"idx": one["idx"], f"annotator-{number}_result": one[f"annotator{number}"]} for one in records]
+        verdicts = [{"idx": one["idx"], f"annotator-{number}_result": one[f"annotator{number}"]} for one in records]
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "annotators.json"
-            file.write_text(json.dumps(said), encoding="utf-8")
+            file.write_text(json.dumps(verdicts), encoding="utf-8")
             trials = _logs([file], mapping=mapping)
         own = 2 * trials["value"] - 1
         parts.append(trials.assign(human_gap=(3 * trials["human_gap"] - own) / 2))  # of the other two
@@ -208,10 +208,10 @@ def _short(name: str) -> str:
 def _with_words(trials: pd.DataFrame, texts: pd.DataFrame) -> pd.DataFrame:
     """Fill in the lengths of candidate and opponent."""
     words = texts.set_index(list(ITEM))["text"].map(count_words).astype(float)
-    found = {}
+    lengths = {}
     for column, who in (("words", "candidate_id"), ("opponent_words", "opponent_id")):
-        found[column] = words.reindex(pd.MultiIndex.from_frame(trials[["context_id", who]])).to_numpy()
-    return trials.assign(**found)
+        lengths[column] = words.reindex(pd.MultiIndex.from_frame(trials[["context_id", who]])).to_numpy()
+    return trials.assign(**lengths)
 
 
 def _keyed(trials: pd.DataFrame, file: str) -> pd.DataFrame:

@@ -39,10 +39,10 @@ def llmbar(folder: Path) -> pd.DataFrame:
     for document in documents(folder / LLMBAR):
         *_, subset, file = ["", *document.name.split("/")]
         if file == "dataset.json":
-            known: dict[str, dict[str, int]] = {}
+            numbers: dict[str, dict[str, int]] = {}
             for record in json.loads(document.data):
                 key, shown = text_key(record["input"]), [record[name] for name in _OUTPUTS]
-                among = known.setdefault(key, {})
+                among = numbers.setdefault(key, {})
                 number = among.setdefault(text_key(*shown), len(among) + 1)
                 names = [f"{name} ({number})" if number > 1 else name for name in _OUTPUTS]
                 rows += [(f"{subset}/{key}", name, text) for name, text in zip(names, shown, strict=True)]

@@ -1,4 +1,4 @@
-"""Behind a number: the prompts, replies and human scores of single judgements, as cards and as a page."""
+"""The judgements behind a number: prompts, replies and human scores, as cards and as a page."""
 
 from biaslab.report.evidence.cards import Shown
 from biaslab.report.evidence.replay import trials_of_store

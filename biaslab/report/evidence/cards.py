@@ -47,7 +47,7 @@ class Shown:
 
     @property
     def summary(self) -> str:
-        """How many cards these are, out of how many."""
+        """Number of cards, out of how many."""
         shown = len(self.exhibits)
         return count(shown, "card") if shown == self.n_cards else f"{shown:,} of {count(self.n_cards, 'card')}"
 

@@ -47,11 +47,11 @@ def behind(estimates: pd.DataFrame, trials: pd.DataFrame) -> tuple[pd.DataFrame,
         raise TrialsError("estimates", "an empty frame", "at least one row")
     parts, notes = [], dict[str, None]()
     for row in estimates.to_dict("records"):
-        found, unused = _of_row({str(name): value for name, value in row.items()}, trials)
-        if found.empty:
-            told = ", ".join(str(row[name]) for name in (*LEADING, "attribute") if name in row)
-            raise TrialsError("trials", "none behind " + told, "those that the estimates were made of")
-        parts.append(found)
+        cell, unused = _of_row({str(name): value for name, value in row.items()}, trials)
+        if cell.empty:
+            labels = ", ".join(str(row[name]) for name in (*LEADING, "attribute") if name in row)
+            raise TrialsError("trials", "none behind " + labels, "those that the estimates were made of")
+        parts.append(cell)
         if unused:
             notes[f"{' and '.join(unused)} tell no trials apart: shown is the whole cell of {row['metric']}."] = None
     whole = pd.concat(parts)
@@ -59,19 +59,19 @@ def behind(estimates: pd.DataFrame, trials: pd.DataFrame) -> tuple[pd.DataFrame,
 
 
 def _of_row(row: Mapping[str, Any], trials: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    found, unused = _accepted(str(row.get("probe", "")), trials), []
+    cell, unused = _accepted(str(row.get("probe", "")), trials), []
     for name in ("judge", "dataset"):
-        if name in row and name in found:
-            found = found[found[name] == row[name]]
+        if name in row and name in cell:
+            cell = cell[cell[name] == row[name]]
     conditions = [c for c in row if c not in (*LEADING, *TRAILING, *BINS) and not pd.isna(row[c])]
     for name in conditions:
-        if name not in found:
+        if name not in cell:
             unused.append(f"{name} {row[name]}")
             continue
-        found = found[found[name].astype(str) == _written(row[name], found[name])]
+        cell = cell[cell[name].astype(str) == _written(row[name], cell[name])]
     if not pd.isna(row.get("human_gap")):
-        found = _of_bin(found, float(row["human_gap"]))
-    return trials.loc[trials.index.isin(found.index)], unused
+        cell = _of_bin(cell, float(row["human_gap"]))
+    return trials.loc[trials.index.isin(cell.index)], unused
 
 
 def _accepted(probe: str, trials: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Cards of judgements: what was asked, what was said, what was read, what humans think; ready to be laid out."""
+"""Cards of judgements: prompt, reply, reading and human scores, ready to be laid out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Choice, Compare, Completion, Likelihood, Reply, Request
-from biaslab.report.evidence.finding import Found
+from biaslab.report.evidence.finding import Evidence
 from biaslab.report.evidence.grouping import condition_columns
 from biaslab.report.evidence.marking import Segment, marked
 from biaslab.report.evidence.people import Candidate, People
@@ -81,7 +81,7 @@ class Side:
 
     @property
     def status_words(self) -> str:
-        """The status for people."""
+        """The status in words."""
         return STATUS_WORDS.get(self.status, self.status)
 
 
@@ -99,7 +99,7 @@ class Exhibit:
 
     @property
     def outcome_words(self) -> str:
-        """What the card shows, for people."""
+        """The outcome in words."""
         return OUTCOME_WORDS[self.outcome]
 
     @property
@@ -108,14 +108,14 @@ class Exhibit:
         return " ".join(dict.fromkeys(side.status for side in self.sides))
 
 
-def exhibit(card: pd.DataFrame, found: Found, people: People) -> Exhibit:
+def exhibit(card: pd.DataFrame, evidence: Evidence, people: People) -> Exhibit:
     """Lay out the judgements of one card.
 
     Parameters
     ----------
     card : pandas.DataFrame
         Its judgements, with the columns of `biaslab.report.evidence.grouping.grouped`.
-    found : Found
+    evidence : Evidence
         Prompts and replies.
     people : People
         Human scores.
@@ -135,7 +135,7 @@ def exhibit(card: pd.DataFrame, found: Found, people: People) -> Exhibit:
         _conditions(first, [c for c in conditions if c not in differ]),
         str(first["outcome"]),
         _effect(first, pair),
-        tuple(_side(row, found, people, letters, differ) for _, row in chosen.iterrows()),
+        tuple(_side(row, evidence, people, letters, differ) for _, row in chosen.iterrows()),
         len(card) - len(chosen),
         tuple(people.lines(first, letters.values())),
     )
@@ -153,18 +153,18 @@ def _chosen(card: pd.DataFrame) -> pd.DataFrame:
 
 
 def _side(
-    row: pd.Series, found: Found, people: People, letters: Mapping[str, Candidate], differ: Sequence[str]
+    row: pd.Series, evidence: Evidence, people: People, letters: Mapping[str, Candidate], differ: Sequence[str]
 ) -> Side:
     key = str(row.get("key", ""))
-    request, reply = found.requests.get(key), found.replies.get(key)
+    request, reply = evidence.requests.get(key), evidence.replies.get(key)
     names = [str(row["candidate_id"]), str(row.get("opponent_id", ""))]
     shown = tuple(letters[name] for name in names if name in letters)
-    said = reply.text if reply is not None else row.get("reply")
+    text = reply.text if reply is not None else row.get("reply")
     return Side(
         shown,
         _conditions(row, differ),
         tuple(_prompt(request, str(row["context_id"]), shown, people)),
-        said if isinstance(said, str) else None,
+        text if isinstance(text, str) else None,
         tuple(_facts(row, reply)),
         tuple(_bars(row, request, reply, len(shown) > 1)),
         str(row["status"]),

@@ -1,4 +1,4 @@
-"""Where prompts and replies are found: in the store by key, or planned again from the data set."""
+"""Look up prompts and replies of trials: in the store by key, or planned again from the data set."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class Found:
-    """What is behind some trials.
+class Evidence:
+    """Prompts and replies of some trials.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ def find(
     store: Store | str | PathLike[str] | None = None,
     dataset: Dataset | None = None,
     probe: Design | None = None,
-) -> Found:
-    """Find prompts and replies of trials.
+) -> Evidence:
+    """Look up prompts and replies of trials.
 
     Parameters
     ----------
@@ -79,18 +79,22 @@ def find(
     left = set(keys) - set(requests)
     if data is not None and left:
         requests |= _planned(trials[trials["key"].isin(left)], data, probe)
-    found = Found(requests, replies, data)
-    return replace(found, missing=tuple(_missing(trials, keys, store, found)))
+    evidence = Evidence(requests, replies, data)
+    return replace(evidence, missing=tuple(_missing(trials, keys, store, evidence)))
 
 
 def bundled(trials: pd.DataFrame) -> Dataset | None:
     """Return the data set that comes with the package and that trials name; None where they name another."""
-    given = set(trials["dataset"].dropna()) if "dataset" in trials else set()
-    name = str(next(iter(given), ""))
-    if len(given) != 1 or not name.endswith("(constructed)") or name.partition(" ")[0] not in datasets.available():
+    dataset_names = set(trials["dataset"].dropna()) if "dataset" in trials else set()
+    name = str(next(iter(dataset_names), ""))
+    if (
+        len(dataset_names) != 1
+        or not name.endswith("(constructed)")
+        or name.partition(" ")[0] not in datasets.available()
+    ):
         return None
-    found = datasets.load_dataset(name.partition(" ")[0])
-    return found if found.name == name else None
+    dataset = datasets.load_dataset(name.partition(" ")[0])
+    return dataset if dataset.name == name else None
 
 
 def _records(store: Store | str | PathLike[str], keys: Sequence[str]) -> Iterator[Record]:
@@ -121,37 +125,37 @@ def keyed_trials(design: Design, dataset: Dataset, judge_id: str) -> Iterator[tu
 
 def _planned(trials: pd.DataFrame, dataset: Dataset, probe: Design | None) -> dict[str, Request]:
     """Plan the contexts of trials again and return the requests whose keys are theirs."""
-    keys, found = set(trials["key"]), dict[str, Request]()
+    keys, requests = set(trials["key"]), dict[str, Request]()
     part = dataset.of_contexts(trials["context_id"].unique())
     if part.candidates.empty:
-        return found
+        return requests
     probes = trials["probe"] if "probe" in trials else trials["judge"].map(lambda _: "")
     for name, judge in dict.fromkeys(zip(probes, trials["judge"], strict=True)):
         for design in default_designs(str(name)) if probe is None else [probe]:
             planned = keyed_trials(design, part, str(judge))
-            found |= {key: trial.request for key, trial in planned if key in keys}
-    return found
+            requests |= {key: trial.request for key, trial in planned if key in keys}
+    return requests
 
 
 def _missing(
     trials: pd.DataFrame,
     keys: Sequence[str],
     store: object,
-    found: Found,
+    evidence: Evidence,
 ) -> Iterator[str]:
-    """Say in a line each what could not be found, and how to get it."""
+    """Yield a line for each thing that is missing, with the remedy."""
     of = f" of {count(len(keys), 'judgement')}"
-    unasked, unheard = (len(set(keys) - set(known)) for known in (found.requests, found.replies))
+    unasked, unheard = (len(set(keys) - set(known)) for known in (evidence.requests, evidence.replies))
     if not keys:
-        told = "prompts are in no log" if "reply" in trials else "without a column key nothing leads to the prompts"
-        yield f"Prompts are missing: {told}; dataset= shows source and candidates, if it names them alike."
+        reason = "a log has none" if "reply" in trials else "trials have no column key by which to look them up"
+        yield f"Prompts are missing: {reason}; dataset= shows source and candidates, if its identifiers are the same."
     elif store is None and unheard:
         what = "Prompts and replies" if unasked else "Replies"
         yield f'{what} are missing: they are in the store of the study, show(…, store="judgements.sqlite").'
     elif unheard:
         yield f"{unheard}{of} are not in the store {store}: it is that of another study, or they were pruned."
     lacking = set(trials["context_id"])
-    if found.dataset is None and keys and found.requests:
+    if evidence.dataset is None and keys and evidence.requests:
         yield "Candidates are not marked: dataset= tells where they stand in the prompts."
-    elif found.dataset is not None and not lacking & set(found.dataset.candidates["context_id"]):
-        yield f"The data set {found.dataset.name} has none of these contexts: candidates are not marked."
+    elif evidence.dataset is not None and not lacking & set(evidence.dataset.candidates["context_id"]):
+        yield f"The data set {evidence.dataset.name} has none of these contexts: candidates are not marked."

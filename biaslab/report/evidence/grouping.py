@@ -1,4 +1,4 @@
-"""Which judgements belong on one card, both orders of a pair or all scores of one item; and which come first."""
+"""Group judgements into cards, both orders of a pair or all scores of an item, and sort the cards."""
 
 from __future__ import annotations
 
@@ -90,15 +90,15 @@ def grouped(judgements: pd.DataFrame) -> pd.DataFrame:
         swapped = pair & (one > two)
     won = np.where(pair, decisions(judgements), np.nan)
     winner = np.where(np.isnan(won) | (won == 0.5), np.nan, (np.where(swapped, 1 - won, won) > 0.5))
-    found = pd.DataFrame({"card": card, "swapped": swapped, "winner": winner})
+    groups = pd.DataFrame({"card": card, "swapped": swapped, "winner": winner})
     status = judgements["status"].to_numpy()
-    by_card = found.groupby("card")
+    by_card = groups.groupby("card")
     both = by_card["swapped"].transform("nunique") > 1
     flip = (both & (by_card["winner"].transform("nunique") > 1)).to_numpy()
     tied = pd.Series(pair & ((status == "tie") | ((status == "ok") & np.isnan(won)))).groupby(card).transform("any")
     unread = pd.Series(~np.isin(status, ("ok", "tie", NOT_READ))).groupby(card).transform("any")
     outcome = np.select([flip, tied, unread], OUTCOMES[:3], OUTCOMES[3])
-    return found.assign(outcome=outcome, effect=_effects(judgements, found, pair))
+    return groups.assign(outcome=outcome, effect=_effects(judgements, groups, pair))
 
 
 def in_order(groups: pd.DataFrame, sort: str) -> list[int]:
@@ -154,7 +154,7 @@ def _scaled(judgements: pd.DataFrame, values: pd.Series) -> pd.Series:
     """Return scores as shares of their scale, where it is known."""
     if "scale" not in judgements:
         return values
-    known = {name: scale_named(str(name)) for name in judgements["scale"].dropna().unique()}
-    low = judgements["scale"].map({name: scale.low for name, scale in known.items()}).astype(float)
-    high = judgements["scale"].map({name: scale.high for name, scale in known.items()}).astype(float)
+    scales = {name: scale_named(str(name)) for name in judgements["scale"].dropna().unique()}
+    low = judgements["scale"].map({name: scale.low for name, scale in scales.items()}).astype(float)
+    high = judgements["scale"].map({name: scale.high for name, scale in scales.items()}).astype(float)
     return ((values - low) / (high - low)).where(low.notna(), values)

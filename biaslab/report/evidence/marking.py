@@ -1,4 +1,4 @@
-"""Where source and candidates stand in a prompt, found by their texts."""
+"""Find source and candidates in a prompt by their texts."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def _free(prompt: str, text: str, taken: Sequence[tuple[int, int, Part]], after:
     return -1
 
 
-def _cut(prompt: str, taken: Sequence[tuple[int, int, Part]]) -> list[Segment]:
-    found: list[Segment] = []
-    place = 0
-    for start, end, part in taken:
-        found += [Segment("words", prompt[place:start]), Segment(part, prompt[start:end])]
-        place = end
-    found.append(Segment("words", prompt[place:]))
-    return [segment for segment in found if segment.text]
+def _cut(prompt: str, marks: Sequence[tuple[int, int, Part]]) -> list[Segment]:
+    segments: list[Segment] = []
+    start_of_rest = 0
+    for start, end, part in marks:
+        segments += [Segment("words", prompt[start_of_rest:start]), Segment(part, prompt[start:end])]
+        start_of_rest = end
+    segments.append(Segment("words", prompt[start_of_rest:]))
+    return [segment for segment in segments if segment.text]

@@ -1,4 +1,4 @@
-"""What humans think of the candidates, and the texts that were judged."""
+"""Texts and human scores of the candidates on a card."""
 
 from __future__ import annotations
 
@@ -57,23 +57,23 @@ class People:
         return self._sources.get(context, "")
 
     def lines(self, trial: pd.Series, shown: Collection[Candidate]) -> Iterator[str]:
-        """Say what humans gave each candidate of a trial, from the data set or from what the trial carries."""
+        """Write the human scores of each candidate, from the data set or else from the trial."""
         context, attribute = str(trial["context_id"]), str(trial["attribute"])
         carried = {0: trial.get("human"), 1: trial.get("opponent_human")}
-        told = False
+        any_score = False
         for place, one in enumerate(shown):
             scores = self._scores.get((context, one.name, attribute), [])
             mean = carried[place] if carried[place] is not None and not pd.isna(carried[place]) else None
             name = f"{one.letter} {one.name}".strip()
             if scores:
-                told = True
+                any_score = True
                 single = f" ({' '.join(f'{score:g}' for score in scores)})" if len(scores) > 1 else ""
                 yield f"{name}: {sum(scores) / len(scores):.3g}{single}"
             elif mean is not None:
-                told = True
+                any_score = True
                 yield f"{name}: {float(mean):.3g}"
         gap = trial.get("human_gap")
-        if not told and len(shown) > 1 and gap is not None and not pd.isna(gap):
+        if not any_score and len(shown) > 1 and gap is not None and not pd.isna(gap):
             first, second = (one.letter for one in shown)
             higher = "as high as" if gap == 0 else f"{abs(float(gap)):.3g} {'above' if gap > 0 else 'below'}"
             yield f"{first} {higher} {second}"

@@ -1,4 +1,4 @@
-"""A store as trials again: judgements that probes would plan, and what no probe knows as prompt and reply alone."""
+"""Rebuild trials from a store: plan the probes again, and look up their replies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COLUMNS = (
 def trials_of_store(
     store: Store | str | PathLike[str], dataset: Dataset | None = None, probes: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Return the trials of every reply in a store, as far as it is known what was judged.
+    """Return the trials of every reply in a store.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def trials_of_store(
     StoreError
         If the store is missing or cannot be read.
     """
-    known = list(probes or sorted(names(), key=lambda name: name != _FIRST))
-    designs = [design for name in known for design in _required(name)]
+    probe_names = list(probes or sorted(names(), key=lambda name: name != _FIRST))
+    designs = [design for name in probe_names for design in _required(name)]
     if isinstance(store, Store):
         return _trials(store, dataset, designs, everything=not probes)
     with Store(store, create=False) as opened:
@@ -83,7 +83,7 @@ def _trials(store: Store, dataset: Dataset | None, designs: Sequence[Design], ev
 
 
 def _manner(request: Request) -> _Manner:
-    """Return how a request is put, whatever its prompt: its kind, labels, temperature and most tokens."""
+    """Return everything about a request but its prompt: kind, labels, temperature and token limit."""
     return request.kind, *(getattr(request, name, None) for name in ("labels", "temperature", "max_tokens"))
 
 
@@ -96,12 +96,12 @@ def _replayed(store: Store, dataset: Dataset, designs: Sequence[Design], left: _
         for design, manners in planned:
             if manners and manners.isdisjoint(keys.values()):
                 continue
-            known = _Planned(design, dataset, answers, keys)
-            if known.trials:
-                found = collect(known, answers, dataset, progress=False)  # type: ignore[call-overload] # a name of its own
-                for key in found["key"].unique():
+            planned_here = _Planned(design, dataset, answers, keys)
+            if planned_here.trials:
+                trials = collect(planned_here, answers, dataset, progress=False)  # type: ignore[call-overload] # a name of its own
+                for key in trials["key"].unique():
                     del keys[key]
-                yield found
+                yield trials
 
 
 def _manners(design: Design, some: Dataset) -> set[_Manner]:
@@ -113,7 +113,7 @@ def _manners(design: Design, some: Dataset) -> set[_Manner]:
 
 
 class _Answers:
-    """What a store holds of a judge, as a judge that nobody asks."""
+    """A judge that answers from a store alone."""
 
     kinds = frozenset(KINDS)
 
@@ -131,7 +131,7 @@ class _Answers:
 
 
 class _Planned:
-    """A probe that plans only what a store holds of one judge, and no reply twice for different probes."""
+    """A probe limited to the requests whose replies a store has, and that no earlier probe took."""
 
     def __init__(self, design: Design, dataset: Dataset, answers: _Answers, keys: Mapping[str, _Manner]) -> None:
         self.name, self._probe = design.name, design

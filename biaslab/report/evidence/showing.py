@@ -1,4 +1,4 @@
-"""Judgements as cards: what was asked, said and read, the telling ones first."""
+"""Show judgements as cards, the most telling first."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ def show(
     picked = picked.assign(winner=groups["winner"])[groups["card"].isin(kept)]
     place = picked["card"].map({card: place for place, card in enumerate(kept)})
     picked = picked.iloc[place.argsort(kind="stable")]
-    found = find(
+    evidence = find(
         picked, _store_of(judgements if trials is None else trials) if store is None else store, dataset, probe
     )
-    people = People(found.dataset)
+    people = People(evidence.dataset)
     parts = picked.groupby("card", sort=False)
-    exhibits = tuple(exhibit(part.drop(columns="card"), found, people) for _, part in parts)
-    return Shown(exhibits, picked.drop(columns=["card", "winner"]), len(cards), (*notes, *found.missing))
+    exhibits = tuple(exhibit(part.drop(columns="card"), evidence, people) for _, part in parts)
+    return Shown(exhibits, picked.drop(columns=["card", "winner"]), len(cards), (*notes, *evidence.missing))
 
 
 def _store_of(trials: pd.DataFrame) -> Path | None:

@@ -30,24 +30,24 @@ def draw_judges(ax: Axes, rows: pd.DataFrame, places: np.ndarray, reference: str
     reference : {"atlas"} or pandas.DataFrame
         See `biaslab.report.comparing.judges_of`.
     """
-    known = judges_of(reference)
-    found: dict[tuple[object, ...], Peers] = {}
+    judges = judges_of(reference)
+    peers_by_place: dict[tuple[object, ...], Peers] = {}
     for place, row in zip(places.tolist(), rows.to_dict("records"), strict=True):
-        peers = find_peers(row, known)
+        peers = find_peers(row, judges)
         if peers is not None:
             alike = (row[name] for name in peers.comparison.alike)
-            found.setdefault((place, row["metric"], *alike), peers)
-    labels = _labels(list(found.values()))
-    for (place, *_), peers in found.items():
+            peers_by_place.setdefault((place, row["metric"], *alike), peers)
+    labels = _labels(list(peers_by_place.values()))
+    for (place, *_), peers in peers_by_place.items():
         values = peers.judges["estimate"].to_numpy(float)
         label = labels.pop(peers.comparison.of, None)
         ax.plot(values, np.full(len(values), place), markersize=_TALL, label=label, **_LOOK)
 
 
-def _labels(found: list[Peers]) -> dict[str, str]:
+def _labels(groups: list[Peers]) -> dict[str, str]:
     """Say once of each kind of comparison how many judges are drawn, from the fewest in a row to the most."""
     sizes: dict[str, list[int]] = {}
-    for peers in found:
+    for peers in groups:
         sizes.setdefault(peers.comparison.of, []).append(len(peers.judges))
     spans = {of: f"{min(n)} to {max(n)}" if min(n) < max(n) else f"{n[0]}" for of, n in sizes.items()}
     return {of: f"{span} {RECORDED} ({of})" for of, span in spans.items()}

@@ -198,16 +198,16 @@ def hollow(
     if not is_color_like(color):
         raise InputError("color", color, "a colour of matplotlib", "such as '0.35' or 'C0'")
     require_one_of("marker", marker, tuple(MarkerStyle.markers), "such as 'o'")
-    given = pd.Series(dict(values), dtype=float).dropna()
-    upright = len(given) > 0 and all(isinstance(key, int | float | np.number) for key in given.index)
+    published = pd.Series(dict(values), dtype=float).dropna()
+    upright = len(published) > 0 and all(isinstance(key, int | float | np.number) for key in published.index)
     if upright:
-        x, y = np.array(given.index, np.float64) + offset, np.array(given, np.float64)
+        x, y = np.array(published.index, np.float64) + offset, np.array(published, np.float64)
     else:
         rows = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))  # panels hide shared labels
-        given = given[[str(name) in rows for name in given.index]]
-        x = np.array(given, np.float64)
-        y = np.array([rows.index(str(name)) + offset for name in given.index], np.float64)
-    if len(given):
+        published = published[[str(name) in rows for name in published.index]]
+        x = np.array(published, np.float64)
+        y = np.array([rows.index(str(name)) + offset for name in published.index], np.float64)
+    if len(published):
         style: dict[str, Any] = {"marker": marker, "markerfacecolor": "white", "markersize": 4.5, "color": color}
         ax.plot(x, y, linestyle=":" if line and upright else "none", linewidth=1, label=f"{PUBLISHED}{label}", **style)
     return ax
@@ -227,9 +227,9 @@ def _rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.Dat
     wanted = [metric] if isinstance(metric, str) else list(metric or estimates["metric"].head(1))
     chosen = estimates[estimates["metric"].isin(wanted)]
     if chosen.empty:
-        known = list(dict.fromkeys(estimates["metric"]))
-        meant = did_you_mean(wanted[0], known) if wanted else ""
-        raise TrialsError("metric", metric, f"one of {', '.join(known)}", meant)
+        metrics = list(dict.fromkeys(estimates["metric"]))
+        remedy = did_you_mean(wanted[0], metrics) if wanted else ""
+        raise TrialsError("metric", metric, f"one of {', '.join(metrics)}", remedy)
     return chosen.reset_index(drop=True)
 
 

@@ -1,4 +1,4 @@
-"""What a figure tells, in a sentence of the estimates that it shows."""
+"""The headline of a figure: one sentence on the estimates that it shows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DRAWN: WeakKeyDictionary[Axes, list[pd.DataFrame]] = WeakKeyDictionary()
 
 @checked
 def finding(estimates: pd.DataFrame) -> str:
-    """Say in one sentence what the estimates of a figure tell; nothing where they are none.
+    """Sum up the estimates of a figure in one sentence; empty for a frame of no estimates.
 
     Parameters
     ----------
@@ -69,14 +69,14 @@ def finding(estimates: pd.DataFrame) -> str:
 
 
 def remember_rows(ax: Axes, rows: pd.DataFrame, label: str | None = None, null: float | None = None) -> None:
-    """Keep with Axes the estimates drawn in them, and what stands there in place of the one metric's label and null."""
+    """Remember the estimates drawn in Axes, with the label and null drawn in place of the metric's own."""
     label = label if len(rows["metric"].unique()) == 1 else None
-    given = {name: value for name, value in (("drawn_label", label), ("drawn_null", null)) if value is not None}
-    _DRAWN.setdefault(ax, []).append(rows.assign(**given))
+    drawn = {name: value for name, value in (("drawn_label", label), ("drawn_null", null)) if value is not None}
+    _DRAWN.setdefault(ax, []).append(rows.assign(**drawn))
 
 
-def told_by(figure: Figure, estimates: pd.DataFrame) -> str:
-    """Return the finding of what is drawn in a figure; of the estimates beside it where nothing is remembered."""
+def headline_of(figure: Figure, estimates: pd.DataFrame) -> str:
+    """Return the finding on what a figure draws, or on the estimates beside it where nothing is remembered."""
     rows = [part for ax in figure.axes for part in _DRAWN.get(ax, [])]
     if "finding" in estimates or not rows:
         return finding(estimates)
@@ -84,7 +84,7 @@ def told_by(figure: Figure, estimates: pd.DataFrame) -> str:
 
 
 def _read(rows: pd.DataFrame, metric: Metric) -> Metric:
-    """Return how a metric is read in a figure: under the label and beside the null that are drawn."""
+    """Return a metric with the label and the null that the figure draws."""
     label, null = (rows[name].iloc[0] if name in rows else None for name in ("drawn_label", "drawn_null"))
     text = metric.label if label is None or label != label else " ".join(str(label).split())
     text = text.removesuffix(f" ({metric.unit})")
@@ -92,7 +92,7 @@ def _read(rows: pd.DataFrame, metric: Metric) -> Metric:
 
 
 def _of_metric(rows: pd.DataFrame, metric: Metric, alone: bool) -> str:
-    """Say how many of the rows of one metric are found where, else how far they reach."""
+    """Say how many estimates of one metric lie on which side of the null, or else their range."""
     if metric.null is None:
         return f"{metric.label} {_reach(rows)}"
     ways = Counter(_sides(rows, metric.null))
@@ -119,7 +119,7 @@ def _sides(rows: pd.DataFrame, null: float) -> list[str]:
 
 
 def _reach(rows: pd.DataFrame, plain: bool = False) -> str:
-    """Write one estimate with its interval, or the least and the greatest, each with what it is of."""
+    """Write one estimate with its interval, or the range of several, its ends named."""
     ordered = rows.sort_values("estimate", kind="stable")
     ends = [ordered.iloc[0].to_dict(), ordered.iloc[-1].to_dict()]
     largest = max(abs(end["estimate"]) for end in ends)

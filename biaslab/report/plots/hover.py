@@ -1,4 +1,4 @@
-"""What hovering a mark of a figure tells: condition, estimate, interval and n, in SVG that needs no script."""
+"""Tooltips on the marks of a figure: condition, estimate, interval and n, in SVG without a script."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REACH = 9  # points across the place around a mark that answers
 
 @dataclass(frozen=True)
 class _Mark:
-    """Where an estimate and its interval stand, in the units of the axes, and what is told of it."""
+    """Place of an estimate and its interval, in the units of the axes, and its tooltip."""
 
     x: tuple[float, float, float]
     y: tuple[float, float, float]
@@ -43,7 +43,7 @@ _MARKS: WeakKeyDictionary[Artist, list[_Mark]] = WeakKeyDictionary()
 
 @dataclass(frozen=True, eq=False)
 class Hover:
-    """A figure that tells in JupyterLab what each mark is, when the mouse rests on it.
+    """A figure with tooltips, which JupyterLab shows.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Hover:
 
 @checked
 def hover(axes: Axes) -> Hover:
-    """Return the figure of Axes as one that answers to the mouse: condition, estimate, interval and n of each mark.
+    """Return the figure of Axes with a tooltip on each mark: condition, estimate, interval and n.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def hover(axes: Axes) -> Hover:
 
 
 def remember(artist: Artist, rows: pd.DataFrame, places: Sequence[float], vertical: bool) -> None:
-    """Keep what is told of each mark of a drawn line, as long as the line lives."""
+    """Remember the tooltip of each mark of a drawn line, as long as the line lives."""
     marks = []
     for row, place in zip(rows.to_dict("records"), places, strict=True):
         value = float(row["estimate"])
@@ -88,16 +88,16 @@ def remember(artist: Artist, rows: pd.DataFrame, places: Sequence[float], vertic
         along, across = (bounds[0], value, bounds[1]), (float(place),) * 3
         if value == value:  # NaN is not drawn
             x, y = (across, along) if vertical else (along, across)
-            marks.append(_Mark(x, y, told({str(name): each for name, each in row.items()})))
+            marks.append(_Mark(x, y, tooltip({str(name): each for name, each in row.items()})))
     _MARKS[artist] = marks
 
 
-def told(row: Mapping[str, Any]) -> str:
-    """Say in two lines what an estimate is of, and what it is.
+def tooltip(row: Mapping[str, Any]) -> str:
+    """Describe an estimate in two lines: its conditions, then its value.
 
     Examples
     --------
-    >>> print(told({"metric": "first_position_rate", "probe": "position", "judge": "j", "attribute": "fluency",
+    >>> print(tooltip({"metric": "first_position_rate", "probe": "position", "judge": "j", "attribute": "fluency",
     ...             "estimate": 0.5312, "ci_low": 0.49, "ci_high": 0.57, "n_contexts": 24, "n_trials": 960}))
     j, attribute fluency
     P(A), decisions for the first: 0.531 [0.490, 0.570], n = 24 contexts, 960 judgements
@@ -116,7 +116,7 @@ def told(row: Mapping[str, Any]) -> str:
 
 
 def svg_of(figure: Figure) -> str:
-    """Return a figure as SVG, in which each remembered mark has a title that browsers show beside the mouse."""
+    """Return a figure as SVG, where each remembered mark has a title, which browsers show as a tooltip."""
     with _answering(figure) as texts, in_style(**{"svg.hashsalt": "biaslab"}), io.StringIO() as file:
         figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
         written = file.getvalue()
@@ -135,7 +135,7 @@ def svg_of(figure: Figure) -> str:
 
 @contextmanager
 def _answering(figure: Figure) -> Iterator[dict[str, str]]:
-    """Lay places that answer to the mouse, and are not seen, over the marks; yield the text of each by its id."""
+    """Lay invisible targets for the mouse over the marks; yield the tooltip of each by its id."""
     texts: dict[str, str] = {}
     laid: list[Line2D] = []
     for ax in figure.axes:

@@ -1,4 +1,4 @@
-"""How figures name the values of conditions."""
+"""Names for the values of conditions in figures."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from matplotlib.image import imread
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError
-from biaslab.report.plots.headline import told_by
+from biaslab.report.plots.headline import headline_of
 from biaslab.report.plots.hover import svg_of
 from biaslab.report.plots.style import head, in_style, share_legend
 
@@ -37,7 +37,7 @@ def save(
     formats: Sequence[str] = ("png", "pdf"),
     finding: str | None = None,
 ) -> list[Path]:
-    """Write a figure, as PNG and PDF by default, with what it tells, and the estimates it shows as CSV beside it.
+    """Write a figure as PNG and PDF, with its finding as a headline, and the estimates it shows as CSV.
 
     Parameters
     ----------
@@ -76,10 +76,10 @@ def save(
         share_legend(axes)
     first = axes[0] if isinstance(axes, Sequence) else axes
     figure: Figure = first.figure  # type: ignore[assignment]
-    told = told_by(figure, estimates) if finding is None else finding
-    if told:
-        head(figure, told)
-        estimates = estimates.assign(finding=told)
+    headline = headline_of(figure, estimates) if finding is None else finding
+    if headline:
+        head(figure, headline)
+        estimates = estimates.assign(finding=headline)
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in (*formats, "csv")]
     for path in paths[:-1]:
         _write(figure, path)
@@ -91,9 +91,9 @@ def _write(figure: Figure, path: Path) -> None:
     if path.suffix == ".svg":
         path.write_text(svg_of(figure), encoding="utf-8")
         return
-    told = "Software" if path.suffix == ".png" else "CreationDate"  # alike for equal figures
+    changing = "Software" if path.suffix == ".png" else "CreationDate"  # alike for equal figures
     with in_style(), io.BytesIO() as file:
-        figure.savefig(file, format=path.suffix[1:], bbox_inches="tight", metadata={told: None})
+        figure.savefig(file, format=path.suffix[1:], bbox_inches="tight", metadata={changing: None})
         drawn = file.getvalue()
     if path.suffix == ".png" and _shows(path, drawn):
         path.touch()

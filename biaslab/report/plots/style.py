@@ -103,18 +103,18 @@ def panels(columns: int, height: float = 6.0, sharex: bool = True, width: float 
 @styled
 def share_legend(axes: Sequence[Axes]) -> None:
     """Put one legend of what all panels show below them, and the label of the vertical axis on the first one only."""
-    found: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    labels = sorted(found, key=lambda label: (label.startswith(PUBLISHED), RECORDED in label))  # ours first
+            handles.setdefault(label, handle)
+    labels = sorted(handles, key=lambda label: (label.startswith(PUBLISHED), RECORDED in label))  # ours first
     widest = max(map(len, labels), default=0)
     width: float = axes[0].figure.get_figwidth() * _INCH  # type: ignore[union-attr]
     letters = len(axes) * 60 if len(axes) > 1 else 50 * width / 8
     columns = max(1, min(len(labels), int(letters / (widest + 6))))
-    if found:
+    if handles:
         axes[0].figure.legend(
-            [found[label] for label in labels], labels, loc="outside lower center", frameon=False, ncols=columns
+            [handles[label] for label in labels], labels, loc="outside lower center", frameon=False, ncols=columns
         )
     for ax in axes[1:]:
         ax.set_ylabel("")

@@ -203,7 +203,7 @@ def test_recorded_logs_show_their_replies(tmp_path):
     shown = bl.show(bl.read_judgements(file))
     [card] = shown.exhibits
     assert (card.outcome, [side.reply for side in card.sides]) == ("flip", ["Good. [[A]]", "Fine. [[A]]"])
-    assert shown.missing[0].startswith("Prompts are missing: prompts are in no log")
+    assert shown.missing[0].startswith("Prompts are missing: a log has none")
     estimates = bl.audit(bl.read_judgements(file), only=["position"])
     assert len(bl.show(estimates.iloc[[0]], bl.read_judgements(file)).trials) == 2
 
