@@ -45,7 +45,7 @@ class Card:
     unmeasured : tuple of tuple of str
         Judge, probe and the reason why it was not measured.
     otherwise : tuple of tuple of str
-        Judge, probe and what was asked otherwise than it was planned, and why.
+        Judge, probe and what was asked differently than planned, and why.
     """
 
     biases: pd.DataFrame
@@ -181,7 +181,7 @@ def card(
     unmeasured : sequence of tuple of str
         Judge, probe and reason of what could not be measured, to be said on the card.
     otherwise : sequence of tuple of str
-        Judge, probe and what was asked otherwise than planned (``trials.attrs["otherwise"]``), to be said too.
+        Judge, probe and what was asked differently than planned (``trials.attrs["otherwise"]``), to be said too.
     reference : {"atlas"}, pandas.DataFrame or None
         Say of each bias where the judge stands among the recorded judges of the atlas, or of another estimates frame,
         that compare with it (see `biaslab.report.comparing`); None says nothing.

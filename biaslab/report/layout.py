@@ -41,11 +41,6 @@ class Layout:
     numeric: list[bool]
     caption: str
 
-    @property
-    def alignment(self) -> str:
-        """The columns for a LaTeX tabular."""
-        return "".join("r" if right else "l" for right in self.numeric)
-
 
 def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.DataFrame:
     """Return the rows of the metrics, without those of single bins, and q-values over the tests among them.

@@ -13,8 +13,7 @@ import numpy as np
 from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.core.output import number
-from biaslab.report.wording import cell, conditions, interval, varying
+from biaslab.report.wording import cell, conditions, varying, with_interval
 from biaslab.stats import LEADING, is_above, require_columns
 
 if TYPE_CHECKING:
@@ -120,8 +119,7 @@ def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.Dat
     for row, place in zip(rows, places, strict=True):
         what = ", ".join(filter(None, (row["metric"], cell(row, columns))))
         where = "too few contexts to tell whether inside" if place == "unclear" else place
-        value = f"{number(row['estimate'])} {interval(row['ci_low'], row['ci_high'])}"
-        sentences.append(f"{what}: {where} {limits[row['metric']]}: {value}")
+        sentences.append(f"{what}: {where} {limits[row['metric']]}: {with_interval(row)}")
     return chosen.assign(place=places, sentence=sentences)
 
 

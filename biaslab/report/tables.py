@@ -70,7 +70,7 @@ def to_latex(
     if label is not None and (not label or set(label) - set(_LABEL)):
         raise InputError("label", label, "letters, digits and : - _ .")
     layout = lay_out(estimates, metric, across, stars, digits, caption)
-    return _render("table.tex.j2", layout, label=label, alignment=layout.alignment)
+    return _render("table.tex.j2", layout, label=label)
 
 
 @checked
@@ -143,5 +143,4 @@ def write(estimates: pd.DataFrame, path: str | PathLike[str], **options: Any) ->
 
 
 def _render(template: str, layout: Layout, **more: Any) -> str:
-    facts = {"header": layout.header, "rows": layout.rows, "numeric": layout.numeric, "caption": layout.caption}
-    return templates().get_template(template).render(**facts, version=version(), **more)
+    return templates().get_template(template).render(**vars(layout), version=version(), **more)

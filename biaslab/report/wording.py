@@ -27,7 +27,7 @@ _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi - pi rho - sigma tau upsilon phi chi psi "
     "omega"
 )
-_TEX = {
+_TEX = str.maketrans({
     "\\": r"\textbackslash{}",
     "{": r"\{",
     "}": r"\}",
@@ -52,7 +52,8 @@ _TEX = {
     "…": r"\ldots{}",
     "·": r"$\cdot$",
     "\N{NO-BREAK SPACE}": "~",
-} | {chr(945 + i): rf"$\{name}$" for i, name in enumerate(_GREEK.split()) if name != "-"}
+    **{chr(945 + i): rf"$\{name}$" for i, name in enumerate(_GREEK.split()) if name != "-"},
+})  # fmt: skip
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|&~$])")
 
 
@@ -128,6 +129,18 @@ def check_digits(digits: int) -> None:
         raise InputError("digits", digits, "a whole number from 0 to 12")
 
 
+def with_interval(row: Mapping[Any, Any], digits: int = 3) -> str:
+    """Write an estimate with its interval, or alone where there is none.
+
+    Examples
+    --------
+    >>> with_interval({"estimate": 0.4712, "ci_low": 0.43, "ci_high": 0.51}, 2)
+    '0.47 [0.43, 0.51]'
+    """
+    bounds = interval(row["ci_low"], row["ci_high"], digits)
+    return number(row["estimate"], digits) + (f" {bounds}" if bounds != MISSING else "")
+
+
 @checked
 def with_intervals(estimates: pd.DataFrame, digits: int = 2) -> list[str]:
     """Write each estimate of a frame with its interval, an en dash where there is none.
@@ -139,11 +152,7 @@ def with_intervals(estimates: pd.DataFrame, digits: int = 2) -> list[str]:
     ['0.47 [0.43, 0.51]', '–']
     """
     check_digits(digits)
-    rows = zip(estimates["estimate"], estimates["ci_low"], estimates["ci_high"], strict=True)
-    return [
-        f"{number(value, digits)} {interval(low, high, digits)}".removesuffix(f" {MISSING}")
-        for value, low, high in rows
-    ]
+    return [with_interval(row, digits) for row in estimates[["estimate", "ci_low", "ci_high"]].to_dict("records")]
 
 
 def probability(value: float) -> str:
@@ -211,7 +220,7 @@ def tex(text: object) -> str:
     >>> print(tex("50 % of α_1 & {x}"))
     50 \% of $\alpha$\_1 \& \{x\}
     """
-    return "".join(_TEX.get(letter, letter) for letter in " ".join(str(text).split()))
+    return " ".join(str(text).split()).translate(_TEX)
 
 
 def markdown(text: object) -> str:

@@ -146,9 +146,9 @@ def test_the_card_and_the_page_say_it_too(make_row, others):
     assert card.biases["standing"].tolist() == [wanted]
     assert wanted in card.to_html()
     assert "Among others: more so than 5 of 6 recorded judges" in card.to_markdown()
-    assert "Recorded judges count once each" in card.to_markdown()
+    assert "Each recorded judge counts once" in card.to_markdown()
     assert "more so than 5 of 6" in " ".join(text.get_text() for text in card.plot().texts).replace("\n", " ")
-    assert "Recorded judges" not in report.card(frame, reference=None).to_markdown()
+    assert "recorded judge" not in report.card(frame, reference=None).to_markdown()
     assert wanted in " ".join(report.page(frame, reference=others).split())
 
 

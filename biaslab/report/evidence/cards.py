@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +18,8 @@ from biaslab.report.evidence.marking import Segment
 
 _LONGEST = 20_000  # characters of one text that are laid out
 _FOLDED = 400  # a source of more characters is folded
-_UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_PICTURES = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n\r"} | {0x7F: "␡"}
+_PICTURES |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 _FILTERS = ("probe", "judge", "dataset", "attribute")
 
 
@@ -101,7 +101,7 @@ def visible(text: object) -> str:
     >>> visible("a\x00b")
     'a␀b'
     """
-    written = _UNSEEN.sub(lambda found: _picture(ord(found[0])), str(text).replace("\r\n", "\n"))
+    written = str(text).replace("\r\n", "\n").translate(_PICTURES)
     left_out = len(written) - _LONGEST
     return written if left_out <= 0 else f"{written[:_LONGEST]} … ({left_out:,} more characters)"
 
@@ -109,12 +109,6 @@ def visible(text: object) -> str:
 def is_folded(segment: Segment) -> bool:
     """Say whether a segment is a source so long that it hides the candidates."""
     return segment.part == "source" and len(segment.text) > _FOLDED
-
-
-def _picture(code: int) -> str:
-    if code >= 0xD800:
-        return f"\\u{code:04x}"
-    return "␡" if code == 0x7F else chr(0x2400 + code)
 
 
 def _different(values: Iterable[str]) -> list[str]:

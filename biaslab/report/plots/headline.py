@@ -15,7 +15,7 @@ from biaslab.core.checked import checked
 from biaslab.core.output import number
 from biaslab.report.plots.naming import named
 from biaslab.report.verdicts import side_words
-from biaslab.report.wording import fair, varying
+from biaslab.report.wording import fair, varying, with_interval
 from biaslab.stats import LEADING, TRAILING, corrected, side_of, significant
 
 if TYPE_CHECKING:
@@ -121,19 +121,18 @@ def _sides(rows: pd.DataFrame, null: float) -> list[str]:
 def _reach(rows: pd.DataFrame, plain: bool = False) -> str:
     """Write one estimate with its interval, or the range of several, its ends named."""
     ordered = rows.sort_values("estimate", kind="stable")
-    ends = [ordered.iloc[0].to_dict(), ordered.iloc[-1].to_dict()]
-    largest = max(abs(end["estimate"]) for end in ends)
+    least, most = ordered.iloc[0].to_dict(), ordered.iloc[-1].to_dict()
+    largest = max(abs(least["estimate"]), abs(most["estimate"]))
     digits = 0 if largest >= 100 else 3 if 0 < largest < 0.1 else 2
     if len(rows) == 1:
-        value, low, high = (number(ends[0][name], digits) for name in ("estimate", "ci_low", "ci_high"))
-        return value if np.isnan(ends[0]["ci_low"]) else f"{value} [{low}, {high}]"
-    low, high = (number(end["estimate"], digits) for end in ends)
+        return with_interval(least, digits)
+    low, high = (number(row["estimate"], digits) for row in (least, most))
     if low == high:
         return f"{low} in {'both' if len(rows) == 2 else f'all {len(rows)}'}"
     if plain:
         return f"{low} to {high}"
     differ = _differing(rows)
-    return f"from {low}{_where(ends[0], differ)} to {high}{_where(ends[1], differ)}"
+    return f"from {low}{_where(least, differ)} to {high}{_where(most, differ)}"
 
 
 def _differing(rows: pd.DataFrame) -> list[str]:

@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 from biaslab.core import find_metric
 from biaslab.core.checked import checked
 from biaslab.report.plots.style import in_style
+from biaslab.report.wording import with_interval
 from biaslab.stats import LEADING, TRAILING
 
 if TYPE_CHECKING:
@@ -107,8 +108,7 @@ def tooltip(row: Mapping[str, Any]) -> str:
                   if name not in fixed and not pd.isna(value)]  # fmt: skip
     whose = [str(row[name]) for name in ("judge", "dataset") if name in row]
     metric = find_metric(str(row["metric"]), row.get("probe"))
-    facts = [f"{row['estimate']:.3f}" + (f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" if _bounded(row) else "")]
-    facts.append(f"n = {row['n_contexts']:,} contexts")
+    facts = [with_interval(row), f"n = {row['n_contexts']:,} contexts"]
     facts += [f"{row['n_trials']:,} judgements"] if "n_trials" in row else []
     q = row.get("q_value")
     facts += [f"q {q:.3f}" if q >= 0.001 else "q < .001"] if q is not None and not pd.isna(q) else []
@@ -152,10 +152,6 @@ def _answering(figure: Figure) -> Iterator[dict[str, str]]:
     finally:
         for over in laid:
             over.remove()
-
-
-def _bounded(row: Mapping[str, Any]) -> bool:
-    return not (pd.isna(row["ci_low"]) or pd.isna(row["ci_high"]))
 
 
 def _short(value: object) -> str:

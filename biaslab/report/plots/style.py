@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -64,13 +63,7 @@ def in_style(**more: Any) -> Iterator[None]:
 @checked
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
     """Draw what a function draws in biaslab's style."""
-
-    @functools.wraps(draw)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        with in_style():
-            return draw(*args, **kwargs)
-
-    return wrapped
+    return in_style()(draw)
 
 
 @checked
