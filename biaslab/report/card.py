@@ -1,4 +1,4 @@
-"""The bias card of a judge: can I trust it, for what, and what should I do? One page, one judge or several."""
+"""The bias card: on one page, which biases a judge has, what it is good for, and which settings to use."""
 
 from __future__ import annotations
 
@@ -166,25 +166,25 @@ def card(
     otherwise: Sequence[tuple[str, str, str]] = (),
     reference: str | pd.DataFrame | None = "atlas",
 ) -> Card:
-    """Put the estimates of several probes, of one judge or several, on one page.
+    """Make the bias card of one judge or several from the estimates of several probes.
 
     Parameters
     ----------
     estimates : pandas.DataFrame or sequence of them
-        Estimates frames. Primary metrics become verdicts, metrics of quality say what the judge is good for, everything
-        else is left out. q-values are computed anew, over exactly the tests on the card: see `biaslab.stats.corrected`.
+        Estimates frames. Primary metrics get verdicts, and metrics of quality show what the judge is good for; other
+        metrics are left out. q-values are computed anew over the tests on the card: see `biaslab.stats.corrected`.
     remedies : pandas.DataFrame, optional
-        An estimates frame with a column ``remedy``: what the same metrics are after a remedy, "none" or empty where
-        nothing was done. Only a remedy that brings an estimate nearer to the null is shown.
+        Estimates of the same metrics with a column ``remedy``, "none" or empty for the baseline. Only a remedy that
+        brings an estimate nearer to the null is shown.
     matters : mapping of str to float, optional
         See `biaslab.report.verdicts`.
     unmeasured : sequence of tuple of str
-        Judge, probe and reason of what could not be measured, to be said on the card.
+        Judge, probe and reason of what could not be measured, to be listed on the card.
     otherwise : sequence of tuple of str
-        Judge, probe and what was asked differently than planned (``trials.attrs["otherwise"]``), to be said too.
+        Judge, probe and what was asked differently than planned (``trials.attrs["otherwise"]``), to be listed too.
     reference : {"atlas"}, pandas.DataFrame or None
-        Say of each bias where the judge stands among the recorded judges of the atlas, or of another estimates frame,
-        that compare with it (see `biaslab.report.comparing`); None says nothing.
+        Compare each bias with those of the atlas's recorded judges, or of another estimates frame (see
+        `biaslab.report.comparing`); None for no comparison.
 
     Returns
     -------

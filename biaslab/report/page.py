@@ -41,25 +41,25 @@ def page(
     width: int = 100,
     reference: str | pd.DataFrame | None = "atlas",
 ) -> str:
-    r"""Sum up what was estimated of one judge or several, for reading.
+    r"""Write an audit as a page of text.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        Such as `biaslab.audit` returns: estimates of several probes, of one judge or several.
+        Estimates of several probes, of one judge or several, such as `biaslab.audit` returns.
     not_run : mapping of str to str, optional
-        Why something could not be estimated at all; by default what ``estimates.attrs["not_run"]`` says.
+        Why something could not be estimated at all; ``estimates.attrs["not_run"]`` by default.
     width : int
-        Letters of a line.
+        Characters per line.
     reference : {"atlas"}, pandas.DataFrame or None
         Judges to compare with: see `biaslab.report.card`.
 
     Returns
     -------
     str
-        A paragraph a judge: what it is biased by, how much, how sure, and what to do; the figures that matter beside
-        biases, such as agreement with humans, with intervals; then what is undefined or could not run, each reason
-        once. q-values are over the tests of all primary metrics on the page (see `biaslab.stats.corrected`).
+        A paragraph for each judge: its biases with their size, test and advice, then other figures that matter, such as
+        agreement with humans, with intervals. Last, what is undefined or could not run, each reason once. q-values are
+        over the tests of all primary metrics on the page (see `biaslab.stats.corrected`).
 
     Raises
     ------

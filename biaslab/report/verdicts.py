@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from biaslab.core import Metric, find_metric
 from biaslab.core.checked import checked
@@ -36,16 +37,13 @@ from biaslab.stats import (
     unseen_share,
 )
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 Finding = Literal["above", "below", "none", "blind", "untested"]
-#: Why something is inconclusive: test and interval disagree, in either way; there is no interval; the interval reaches
-#: as far as what matters; no context differs, but they are too few to say that of others.
+#: Why a finding is inconclusive: the test is significant, but the interval contains the null; the reverse; there is no
+#: interval; the interval contains shifts that matter; no context has an effect, but there are too few of them.
 Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few"]
 #: The columns that `findings` adds.
 ADDED = ("finding", "doubt", "slight", "hedge", "null", "matters", "cell", "standing", "words", "sentence")
-#: Where a metric has no bounds and no context shows an effect: the share of contexts below which one may go unseen.
+#: Share of contexts that may have an effect although none was seen to, where a metric without bounds does not vary.
 RARE = 0.1
 _NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "ci_level", "p_value", "mde", "n_contexts")
 
@@ -57,27 +55,27 @@ def verdicts(
     null: float | None = None,
     reference: str | pd.DataFrame | None = None,
 ) -> list[str]:
-    """Say each estimate in one sentence, in the words that its probe declares.
+    """Write a verdict on each estimate: one sentence, in the words that its probe declares.
 
-    q-values are computed anew, over the tests of exactly these rows, and each sentence says over how many. So give all
-    rows that are read together, and choose rows by what they are about, never by what they show.
+    **Multiple testing.** q-values are computed anew over the tests of exactly these rows, and each sentence says over
+    how many. So pass all rows that are read together, and select rows by condition, never by result.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
         The estimates frame, or rows of several.
     matters : mapping of str to float, optional
-        By metric: the smallest distance from the null that matters, in place of the one that the probe declares.
+        Smallest distance from the null that matters, by metric; replaces the one that the probe declares.
     null : float, optional
-        Null of metrics for which no probe declares one: 0 for differences.
+        Null of metrics for which no probe declares one, such as 0 for differences.
     reference : {"atlas"} or pandas.DataFrame, optional
-        Say where each estimate stands among the judges of the atlas, or of another estimates frame, that compare with
-        it: see `biaslab.report.comparing`. Nothing is said where they are fewer than five.
+        Compare each estimate with those of the atlas's judges, or of another estimates frame, if at least five are
+        comparable: see `biaslab.report.comparing`.
 
     Returns
     -------
     list of str
-        One sentence a row; it names the judge where there are several.
+        One sentence per row; it names the judge where there are several.
 
     Examples
     --------
@@ -99,7 +97,7 @@ def findings(
     null: float | None = None,
     reference: str | pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Say of each estimate what it shows.
+    """Classify each estimate as above the null, below it, no bias that matters, or inconclusive.
 
     Parameters
     ----------
@@ -109,26 +107,33 @@ def findings(
     Returns
     -------
     pandas.DataFrame
-        The estimates with ``q_value`` over the rows here that have a test and a null (see `biaslab.stats.corrected`)
-        and ``finding``: *above* or *below* the null (q is below .05, and the interval does not contain the null),
-        *none* (the interval excludes every shift that matters), *blind* (inconclusive: anything else, see ``doubt``) or
-        *untested*; with ``slight`` (found, but the interval excludes every shift that matters), ``hedge`` (what else
-        could explain it), ``null``, ``matters``, ``cell`` (the attribute and what else
-        tells rows apart), ``standing`` (among the judges of the reference), ``words`` (the verdict) and ``sentence``.
+        The estimates, with ``q_value`` over the rows that have a test and a null (see `biaslab.stats.corrected`), and:
+
+        * ``finding`` — *above* or *below* the null (q is below .05, and the interval does not contain the null), *none*
+          (the interval excludes every shift that matters), *blind* (inconclusive) or *untested*.
+        * ``doubt`` — why it is inconclusive.
+        * ``slight`` — above or below, but the interval excludes every shift that matters.
+        * ``hedge`` — what else could explain the finding.
+        * ``null``, ``matters`` — fair value, and the smallest distance from it that matters.
+        * ``cell`` — the attribute, and the conditions that vary.
+        * ``standing`` — comparison with the judges of the reference.
+        * ``words``, ``sentence`` — the verdict, alone and with the numbers.
 
     Raises
     ------
     InputError
-        If a smallest effect is not above 0, or of a metric that the frame does not hold; or the reference is unknown.
+        If a smallest effect is not above 0 or its metric is not in the frame, or the reference is unknown.
     TrialsError
         If a column is missing.
 
     Notes
     -----
     *None* is a test of equivalence (Schuirmann 1987): a 95 % interval inside ± what matters excludes a shift of that
-    size at 2.5 %. Where nothing varies between contexts, the interval is exact if the metric has bounds: contexts that
-    differ may be a share of up to 1 − (α/2)^(1/G) of which none was seen. Without bounds, or a size that matters, that
-    share has to be below `RARE`, as it is from 36 contexts on.
+    size at 2.5 %.
+
+    **No variation between contexts.** G contexts without an effect leave room for a share of up to 1 − (α/2)^(1/G) of
+    contexts with one. If the metric has bounds, the interval allows for that. Otherwise, or where no size is declared
+    to matter, *none* takes a share below `RARE`, which 36 contexts give.
 
     References
     ----------
@@ -156,10 +161,9 @@ def findings(
         words = _blind(record, metric, doubt, size, over) if doubt else _words(record, metric, finding, slight, size)
         verdict = "; ".join(filter(None, (f"inconclusive: {words}" if doubt else words, among, hedge)))
         sentence = f"{what}: {_evidence(record, metric.null, over)}{verdict}".removeprefix(": ")
-        where_null, least = (math.nan if value is None else value for value in (metric.null, size))
-        rows.append((finding, doubt, slight, hedge, where_null, least, where, among, words, sentence))
-    columns = dict(zip(ADDED, zip(*rows, strict=True), strict=True)) if rows else {"sentence": ()}
-    return tested.assign(**{name: list(values) for name, values in columns.items()})
+        numbers = (math.nan if value is None else value for value in (metric.null, size))
+        rows.append((finding, doubt, slight, hedge, *numbers, where, among, words, sentence))
+    return tested.assign(**pd.DataFrame(rows, columns=list(ADDED), index=tested.index))
 
 
 def _sizes(matters: Mapping[str, float], estimates: pd.DataFrame) -> dict[str, float]:
