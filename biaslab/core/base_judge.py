@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
@@ -81,13 +82,8 @@ class BaseJudge:
         require_kinds(self, requests)
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
-        """Answer every request once, in any order, each as soon as it is known; may be `Stoppable`."""
-        packs = self.packs(requests)
-        try:
-            for pack in packs:
-                yield from pack
-        finally:
-            packs.close()
+        """Answer every request once, in any order, each as soon as it is known; `Stoppable` if the packs are."""
+        return _OneByOne(self.packs(requests))
 
     def packs(self, requests: Iterable[Request]) -> Closable[Pack]:
         """Answer as `ask` does, replies that arrive together in one pack, which a store keeps in one step."""
@@ -149,6 +145,31 @@ class _Adapted(BaseJudge):
 
     def __repr__(self) -> str:
         return repr(self._judge)
+
+
+class _OneByOne(Iterator[tuple[Request, Reply]]):
+    """The replies of packs one by one, which stop and close as the packs do."""
+
+    def __init__(self, packs: Closable[Pack]) -> None:
+        self._packs = packs
+        self._ready: deque[tuple[Request, Reply]] = deque()
+        if isinstance(packs, Stoppable):
+            self.stop = self._stop
+
+    def __next__(self) -> tuple[Request, Reply]:
+        if not self._ready:
+            self._ready.extend(next(self._packs))
+        return self._ready.popleft()
+
+    def _stop(self) -> Iterator[tuple[Request, Reply]]:
+        """Begin nothing new, and yield what was answered, the last pack again."""
+        self._ready.clear()
+        return self._packs.stop()  # type: ignore[attr-defined, no-any-return]
+
+    def close(self) -> None:
+        """Begin nothing new, and drop what was answered."""
+        self._ready.clear()
+        self._packs.close()
 
 
 class _PacksOfOne(Iterator[Pack]):

@@ -19,7 +19,7 @@ from typing import Any
 from biaslab.core.parameters import defaults, differing, parameters_cell, recorded, types_of
 from biaslab.core.project import PROJECT
 from biaslab.store import Store
-from biaslab.store.tally import PROCESS, Tally
+from biaslab.store.stored import PROCESS, Tally
 
 _IMAGES = {".png", ".pdf", ".svg"}
 _TALLY = "BIASLAB_TALLY"  # in a kernel's environment: the file into which it writes what was asked

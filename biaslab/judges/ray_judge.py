@@ -18,7 +18,7 @@ from biaslab.judges import ray_cluster
 from biaslab.judges.context_blocks import blocks_of, breadth_of_blocks
 from biaslab.judges.judge_file import named_judges
 from biaslab.judges.replica import Description, Recipe, Replica
-from biaslab.judges.replies_of_replicas import WAITING, Answers, Packs
+from biaslab.judges.replies_of_replicas import WAITING, Packs
 
 if TYPE_CHECKING:
     from biaslab.core.schema import Dataset
@@ -116,12 +116,8 @@ class RayJudge(BaseJudge):
             for _ in pool.map(lambda actor, block: actor.check.remote(block), blocks_of(wanted, self.replicas)):
                 pass
 
-    def ask(self, requests: Iterable[Request]) -> Answers:
-        """Answer every request once, in any order, those of a block together."""
-        return Answers(self.packs(requests))
-
     def packs(self, requests: Iterable[Request]) -> Packs:
-        """Answer as `ask` does, the replies of a block as one pack: a store keeps them in one step; see `Packs`."""
+        """Answer every request once, in any order, the replies of a block as one pack; see `Packs`."""
         wanted = list(dict.fromkeys(requests))
         require_kinds(self, wanted)
         return Packs(self._all(), blocks_of(wanted, self.replicas), self.id)

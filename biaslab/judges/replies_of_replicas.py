@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from uuid import uuid4
@@ -95,26 +94,3 @@ class Packs(Iterator[list[tuple[Request, Reply]]]):
         block = self._sent.pop(answered.number)
         self._error = self._error or answered.error
         return [(block[place], reply) for place, reply in answered.replies]
-
-
-class Answers(Iterator[tuple[Request, Reply]]):
-    """The same replies one by one; made by `RayJudge.ask`."""
-
-    def __init__(self, packs: Packs) -> None:
-        self._packs = packs
-        self._ready: deque[tuple[Request, Reply]] = deque()
-
-    def __next__(self) -> tuple[Request, Reply]:
-        if not self._ready:
-            self._ready.extend(next(self._packs))
-        return self._ready.popleft()
-
-    def stop(self) -> Iterator[tuple[Request, Reply]]:
-        """Begin nothing new and yield what was answered, the last pack again; nothing is raised."""
-        self._ready.clear()
-        return self._packs.stop()
-
-    def close(self) -> None:
-        """Begin nothing new, and drop what was answered."""
-        self._ready.clear()
-        self._packs.close()

@@ -25,11 +25,19 @@ from biaslab.core import Judge, Reply, Request, Usage, as_judge, request_json, r
 from biaslab.core.checked import checked
 from biaslab.core.errors import CorruptStoreError, InputError, StoreError
 from biaslab.core.many import uncollected
-from biaslab.store.codec import as_moment, as_read, moment_to_text, reply_from_json, reply_to_json
+from biaslab.store.codec import (
+    READ,
+    Record,
+    as_moment,
+    as_read,
+    moment_to_text,
+    record_of,
+    reply_from_json,
+    reply_to_json,
+)
 from biaslab.store.export import export_rows, summarise
 from biaslab.store.file import Row, StoreFile, Value
 from biaslab.store.migrations import COLUMNS
-from biaslab.store.records import READ, Record, record_of
 from biaslab.store.stored import StoredJudge
 
 if TYPE_CHECKING:

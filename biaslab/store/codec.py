@@ -14,13 +14,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
-from biaslab.core import Reply, Usage, canonical_json
+from biaslab.core import Reply, Request, Usage, canonical_json, request_from_fields
 from biaslab.core.errors import InputError
 
 _DECODED = json.JSONDecoder().raw_decode
+#: What is read of a stored reply, in the order of `record_of`.
+READ = ("key", "judge", "kind", "created", "request", "reply", "prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 def reply_to_json(reply: Reply) -> str:
@@ -105,6 +108,48 @@ def as_read(reply: Reply, text: str) -> Reply:
     levels = reply.logprobs
     plain = type(levels) is tuple and reply == Reply(levels, usage=reply.usage) and _are_plain(levels)
     return reply if plain else reply_from_json(text, reply.usage)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One stored reply with its request.
+
+    Parameters
+    ----------
+    key : str
+        The content address, as in the column ``key`` of trials.
+    judge : str
+        The judge's id.
+    created : str
+        When it was stored, ISO 8601 in UTC.
+    request : Request
+        What was asked; without ``about``, which is not stored.
+    reply : Reply
+        What the judge said.
+    """
+
+    key: str
+    judge: str
+    created: str
+    request: Request
+    reply: Reply
+
+
+def record_of(row: Sequence[object]) -> Record:
+    """Return the record of a row of the columns `READ`.
+
+    Raises
+    ------
+    InputError
+        If request or reply is damaged.
+    """
+    key, judge, kind, created, request, reply = map(str, row[:6])
+    try:
+        fields = json.loads(request)
+    except ValueError as error:
+        raise InputError("request", request, "the JSON that a store writes") from error
+    usage = Usage(*(int(str(tokens)) for tokens in row[6:9]))
+    return Record(key, judge, created, request_from_fields(kind, fields), reply_from_json(reply, usage))
 
 
 def as_moment(moment: str | date) -> datetime:

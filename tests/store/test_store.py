@@ -12,7 +12,7 @@ from biaslab.core import Choice, Completion, Judge, Likelihood, Reply, Request, 
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.store import Store
 from biaslab.store.codec import reply_from_json
-from biaslab.store.tally import PROCESS, Tally
+from biaslab.store.stored import PROCESS, Tally
 
 INF = float("inf")
 

@@ -13,7 +13,7 @@ from biaslab.core import Design, Reply, Request, Trial, request_key
 from biaslab.core.output import count
 from biaslab.probes import find_probe, names
 from biaslab.store import Store
-from biaslab.store.records import Record
+from biaslab.store.codec import Record
 
 if TYPE_CHECKING:
     import pandas as pd
