@@ -90,7 +90,7 @@ class BaseJudge:
         return _PacksOfOne(self, self.ask(requests))
 
     def expand(self, request: Request) -> Sequence[Request]:
-        """Return what the judges in ``asks`` are asked for a request."""
+        """Return the requests that the judges in ``asks`` are asked for one request."""
         return [request]
 
     def of_members(self, members: Sequence[Judge]) -> Judge:

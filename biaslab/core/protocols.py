@@ -1,4 +1,4 @@
-"""What a judge is and what a probe is."""
+"""Protocols: `Judge`, `Design` and `Probe`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Judge(Protocol):
 
     @property
     def id(self) -> str:
-        """What pins every reply."""
+        """Pins every reply."""
 
     @property
     def kinds(self) -> frozenset[type]:
@@ -47,7 +47,7 @@ class Judge(Protocol):
 
 @runtime_checkable
 class Design(Protocol):
-    """What `biaslab.collect` needs: judgements to ask, and how to read a reply. Probes are such, and scorers. Pure.
+    """A plan of judgements and how to read their replies, as `biaslab.collect` takes it: probes and scorers. Pure.
 
     A design in rounds has `design` take a second parameter ``trials``, the trials so far: `biaslab.collect` calls it
     again with them until it yields nothing. One that goes on with what a judge wrote says so by a true attribute
@@ -69,7 +69,7 @@ class Design(Protocol):
 
 
 def is_sequential(design: Design) -> bool:
-    """Say whether a design has rounds: whether its ``design`` takes the trials so far."""
+    """Tell whether a design has rounds, so that its ``design`` takes the trials so far."""
     return "trials" in signature(design.design).parameters
 
 

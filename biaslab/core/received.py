@@ -1,4 +1,4 @@
-"""What a judge's `ask` yields, looked at where it arrives: somebody else's class may yield anything."""
+"""Check what a judge's `ask` yields: a class of a user's own may yield anything."""
 
 from __future__ import annotations
 

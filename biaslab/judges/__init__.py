@@ -1,4 +1,4 @@
-"""Judges: whoever answers requests, behind one method."""
+"""Judges: answer requests, behind one method."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _planted_defaults() -> dict[str, float | bool | str]:
 
 
 def _planted(text: str) -> dict[str, Any]:
-    """Return what a name plants; ``edits.NAME=POINTS`` is what a candidate gains by an edit."""
+    """Read planted values from a name; ``edits.NAME=POINTS`` are the points that an edit adds."""
     defaults = _planted_defaults()
     values: dict[str, Any] = {}
     for part in filter(None, text.split(",")):

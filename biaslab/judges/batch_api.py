@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from biaslab.core import Choice, Completion, Message, Reply, Request, request_fields, request_key
 from biaslab.core.errors import InputError, JudgeError, UnsupportedRequestError
@@ -29,7 +29,7 @@ from biaslab.judges.api import ApiJudge, faults
 from biaslab.judges.api.wire import CHAT, Wire, check, declined, prefix_order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from biaslab.store import Store
 
 #: Limits of OpenAI's Batch API: requests and bytes of one file.
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
@@ -37,19 +37,9 @@ _TOGETHER = 500  # replies that are stored in one step
 _FORM = "lines that `biaslab batch export` writes"
 
 
-class Keeps(Protocol):
-    """What keeps replies: a `biaslab.Store`."""
-
-    def get(self, keys: Iterable[str]) -> Mapping[str, Reply]:
-        """Return the replies among these keys."""
-
-    def put_all(self, answers: Iterable[tuple[Request, Reply]], judge_id: str) -> list[Reply]:
-        """Keep replies in one step."""
-
-
 @dataclass(frozen=True)
 class Exported:
-    """What was written: the files to submit, beside them a file of keys, and how many requests there are."""
+    """An export: the files to submit (a file of keys lies beside them) and the number of requests."""
 
     files: tuple[Path, ...]
     requests: int
@@ -57,7 +47,7 @@ class Exported:
 
 @dataclass
 class Imported:
-    """What was found in files of results.
+    """Counts of an import.
 
     Attributes
     ----------
@@ -124,7 +114,7 @@ def export_batch(
     return Exported(tuple(names), len(wanted))
 
 
-def import_results(path: str | PathLike[str], results: Sequence[str | PathLike[str]], store: Keeps) -> Imported:
+def import_results(path: str | PathLike[str], results: Sequence[str | PathLike[str]], store: Store) -> Imported:
     """Put the replies of finished batches into a store.
 
     Partial and repeated files do no harm: lines are matched by key, in any order, the first reply to a request counts,
@@ -145,36 +135,36 @@ def import_results(path: str | PathLike[str], results: Sequence[str | PathLike[s
         If a file is not what it should be.
     """
     head, wanted = read_keys(path)
-    judge_id, wire, found = str(head["judge"]), Wire("", ""), Imported()
+    judge_id, wire, imported = str(head["judge"]), Wire("", ""), Imported()
     before, answered, fresh = set(store.get(wanted)), set[str](), list[tuple[Request, Reply]]()
     for line in _result_lines(results):
         key = str(line.get("custom_id")) if line is not None else ""
         if line is None:
-            found.failed["a line that is no JSON object, such as one cut short"] += 1
+            imported.failed["a line that is no JSON object, such as one cut short"] += 1
         elif key not in wanted:
-            found.unknown += 1
+            imported.unknown += 1
         elif key in answered:
-            found.repeated += 1
+            imported.repeated += 1
         else:
             reply = _reply(wire, wanted[key], line)
             if isinstance(reply, str):
-                found.failed[reply] += 1
+                imported.failed[reply] += 1
                 continue
             answered.add(key)
             if key not in before:
                 fresh.append((wanted[key], reply))
-                found.stored += 1
+                imported.stored += 1
             if len(fresh) == _TOGETHER:
                 store.put_all(fresh, judge_id)
                 fresh.clear()
     store.put_all(fresh, judge_id)
-    found.present = len(before & answered)
-    found.open = len(wanted) - len(before | answered)
-    return found
+    imported.present = len(before & answered)
+    imported.open = len(wanted) - len(before | answered)
+    return imported
 
 
 def keys_of(path: str | PathLike[str]) -> Path:
-    """Return where the requests of an export are listed."""
+    """Return the path of the file that lists the requests of an export."""
     return Path(path).expanduser().with_suffix(".keys.jsonl")
 
 
@@ -247,10 +237,10 @@ def _result_lines(results: Sequence[str | PathLike[str]]) -> Iterator[dict[str, 
 
 def _object(line: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _reply(wire: Wire, request: Request, line: dict[str, Any]) -> Reply | str:

@@ -88,12 +88,12 @@ class Distributions:
         rows = torch.tensor(positions, dtype=torch.long, device=self.logits.device)
         chosen = ids.indicator(self.logits)
         # a plain sum of products instead of a matrix product: TF32 and its like never enter
-        found = (self.weights[rows] * chosen).sum(-1).log() + self.top[rows, 0]
-        lost = found.isinf()  # underflow: all of them together are below 1e-38 of the likeliest token
+        levels = (self.weights[rows] * chosen).sum(-1).log() + self.top[rows, 0]
+        lost = levels.isinf()  # underflow: all of them together are below 1e-38 of the likeliest token
         if lost.is_cuda or bool(lost.any()):  # a GPU is not waited for
             exact = self.logits[rows].masked_fill(chosen == 0, -torch.inf).logsumexp(-1)
-            found = torch.where(lost, exact, found)
-        return (found - self.total[rows]).clamp(max=0)
+            levels = torch.where(lost, exact, levels)
+        return (levels - self.total[rows]).clamp(max=0)
 
 
 class BatchScorer:
@@ -164,7 +164,7 @@ class BatchScorer:
         options = {"logits_to_keep": longest - first} if self._keeps_logits else {}
         logits = self.model(input_ids=ids, use_cache=False, **options).logits
         first = longest - logits.shape[1]
-        return [_read(found, row, row.start - 1 - first) for found, row in zip(logits, rows, strict=True)]
+        return [_read(row_logits, row, row.start - 1 - first) for row_logits, row in zip(logits, rows, strict=True)]
 
     @torch.inference_mode()
     def _score_encoder_decoder(self, rows: Sequence[Scored]) -> list[list[float]]:
@@ -177,7 +177,7 @@ class BatchScorer:
             decoder_input_ids=padded([(*self.opening, *row.ids[row.start :]) for row in rows], self.device),
             use_cache=False,
         ).logits
-        return [_read(found, row, len(self.opening) - 1) for found, row in zip(logits, rows, strict=True)]
+        return [_read(row_logits, row, len(self.opening) - 1) for row_logits, row in zip(logits, rows, strict=True)]
 
 
 def _read(logits: torch.Tensor, row: Scored, position: int) -> list[float]:
@@ -241,7 +241,7 @@ def halving(
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error says that memory ran out, on a GPU or on the CPU."""
+    """Tell whether an error means that memory ran out, on a GPU or the CPU."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     text = str(error)

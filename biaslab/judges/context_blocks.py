@@ -44,16 +44,16 @@ def blocks_of(requests: Iterable[Request], replicas: int) -> list[list[Request]]
 
 
 def breadth_of_blocks(replicas: int) -> int:
-    """Return how many requests make some sixteen blocks a replica, so that replicas wait for few of them at the end."""
+    """Return the number of requests that makes about 16 blocks a replica, so that little idles at the end."""
     return 2 * _EACH * _FEW * replicas
 
 
 def _by_context(requests: Iterable[Request]) -> list[list[Request]]:
-    found: dict[object, list[Request]] = {}
+    contexts: dict[object, list[Request]] = {}
     for place, request in enumerate(dict.fromkeys(requests)):
         key = place if request.about is None else request.about.context_id
-        found.setdefault(key, []).append(request)
-    return list(found.values())
+        contexts.setdefault(key, []).append(request)
+    return list(contexts.values())
 
 
 def _joined(contexts: Sequence[list[Request]], enough: int) -> Iterator[list[Request]]:

@@ -62,12 +62,12 @@ class Encoder:
 
     @cached_property
     def prefix(self) -> tuple[int, ...]:
-        """What the tokenizer puts before a plain text, such as a beginning-of-sequence token; often nothing."""
+        """Tokens that the tokenizer puts before a plain text, such as a beginning-of-sequence token; often none."""
         return self._around[0]
 
     @cached_property
     def suffix(self) -> tuple[int, ...]:
-        """What the tokenizer puts after a plain text, which encoders want to see; often nothing."""
+        """Tokens that the tokenizer puts after a plain text, which encoders expect; often none."""
         return self._around[1]
 
     @cached_property
@@ -150,14 +150,14 @@ class Encoder:
             raise JudgeError(f"the model's chat template refuses this conversation: {error}") from error
         if answered is not turns:
             text += turns[-1]["content"]
-        found = _PLACEHOLDER.split(text)
-        slots = tuple((int(found[i + 1]), not found[i], not found[i + 2]) for i in range(1, len(found), 4))
+        parts = _PLACEHOLDER.split(text)
+        slots = tuple((int(parts[i + 1]), not parts[i], not parts[i + 2]) for i in range(1, len(parts), 4))
         if [slot[0] for slot in slots] != list(range(len(roles))):
             raise JudgeError(
                 f"the model's chat template drops, repeats or moves a message of the roles {', '.join(roles)}; "
                 "choose another prompt"
             )
-        return _Layout(tuple(found[::4]), slots)
+        return _Layout(tuple(parts[::4]), slots)
 
     def _encode(self, pieces: list[str]) -> list[int]:
         """Encode template and content pieces in turn: even indices are the template's, odd ones are data."""
@@ -166,8 +166,8 @@ class Encoder:
         ids = self._ids(text[: ends[0]])
         for start, end in zip(cuts, ends[1:], strict=True):
             ids += self._go_on(text[start:end])
-        found = Counter(i for i in ids if i in self.special_ids)
-        if found != self._count_special(tuple(pieces[::2])):
+        special = Counter(i for i in ids if i in self.special_ids)
+        if special != self._count_special(tuple(pieces[::2])):
             raise JudgeError("text from the data would be encoded as a special token; remove it from the data")
         return ids
 

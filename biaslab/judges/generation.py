@@ -146,7 +146,7 @@ class Generator:
         return [_until(row[begin:], self.terminators) for row in output.tolist()]
 
     def _inputs(self, prompts: Sequence[tuple[int, ...]], of: torch.Tensor) -> tuple[dict[str, Any], int]:
-        """Return what `generate` takes, each prompt computed once, and where the generated text begins."""
+        """Return the arguments of `generate`, each prompt computed once, and where the generated text begins."""
         device = input_device(self.model)
         if self.model.config.is_encoder_decoder:
             states, mask = encode_prompts(self.model, prompts)
@@ -177,7 +177,7 @@ class Generator:
         return not getattr(self.model, "_is_stateful", False) and {"position_ids", "past_key_values"} <= set(takes)
 
     def _shared(self, prompts: Sequence[tuple[int, ...]]) -> int:
-        """Return how many first tokens all prompts share, if that is worth a pass of its own.
+        """Return the number of first tokens that all prompts share, 0 unless they are worth a pass of their own.
 
         A sliding window counts the filled places behind the shared tokens too, so such models do not share.
         """

@@ -97,7 +97,7 @@ def make_named(name: str, table: Mapping[str, Any], load: Callable[[str], Judge]
 
 
 def described(table: Mapping[str, Any]) -> str:
-    """Say in a few words what a table names, for a list."""
+    """Describe the judge of a table in a few words, for a list."""
     if "judge" in table:
         return f"{table['judge']}, in {SETTINGS}"
     return f"{table.get('model')} at {str(table.get('address') or 'OpenAI').rpartition('@')[2]}, in {SETTINGS}"

@@ -175,15 +175,15 @@ class LocalJudge(BaseJudge):
         from biaslab.judges.memory import window_tokens
 
         window: dict[Request, list[Scored]] = {}
-        held, most = 0, window_tokens()
+        tokens, most = 0, window_tokens()
         for request in requests:
             require_kinds(self, [request])
             if request not in window:
                 window[request] = self._encode(request)
-                held += sum(len(s.ids) for s in window[request])
-            if held >= most:
+                tokens += sum(len(s.ids) for s in window[request])
+            if tokens >= most:
                 yield window
-                window, held = {}, 0
+                window, tokens = {}, 0
         if window:
             yield window
 
@@ -209,7 +209,7 @@ class LocalJudge(BaseJudge):
 
     @cached_property
     def _opening(self) -> tuple[int, ...]:
-        """What an encoder–decoder model's decoder reads first; nothing for a causal model."""
+        """First tokens of an encoder–decoder model's decoder; empty for a causal model."""
         from biaslab.judges.batches import decoder_start
 
         model = self._loaded[0]
@@ -299,16 +299,16 @@ class LocalJudge(BaseJudge):
     def _score(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[list[tuple[Request, Reply]]]:
         """Score the sequences of all requests together; a request is answered when its last one is."""
         parts = [(request, at) for request, sequences in encoded.items() for at in range(len(sequences))]
-        found: dict[Request, dict[int, list[float]]] = {}
+        scores: dict[Request, dict[int, list[float]]] = {}
         with _naming_index([request for request, _ in parts]):
             for pack in self._scorer.packs([s for sequences in encoded.values() for s in sequences]):
                 for index, values in pack:
                     request, at = parts[index]
-                    found.setdefault(request, {})[at] = values
+                    scores.setdefault(request, {})[at] = values
                 met = dict.fromkeys(parts[index][0] for index, _ in pack)
-                done = [request for request in met if len(found[request]) == len(encoded[request])]
+                done = [request for request in met if len(scores[request]) == len(encoded[request])]
                 if done:
-                    yield [(request, _scored_reply(request, found.pop(request), encoded[request])) for request in done]
+                    yield [(request, _scored_reply(request, scores.pop(request), encoded[request])) for request in done]
 
     def _complete(self, prompts: Mapping[Completion, tuple[int, ...]]) -> Iterator[list[tuple[Request, Reply]]]:
         from biaslab.judges.generation import Prompted

@@ -1,4 +1,4 @@
-"""How much may be computed at once: sizes that follow the memory that is free when a model has been loaded."""
+"""Sizes of batches and windows, from the memory that is free once a model is loaded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_LOGITS = 1 << 27
 
 
 def free_bytes(device: str | torch.device) -> int:
-    """Return how many bytes are free on a device now.
+    """Return the free bytes of a device.
 
     Examples
     --------
@@ -34,12 +34,12 @@ def free_bytes(device: str | torch.device) -> int:
 
 
 def _usable(model: Any, free: int | None) -> int:
-    """Return what one pass may fill; of several devices, each of which has its turn, on the fullest one."""
+    """Return the bytes that one pass may fill; of several devices, on the fullest one."""
     return (min(map(free_bytes, computing_devices(model))) if free is None else free) // _SHARE
 
 
 def batch_tokens(model: Any, free: int | None = None) -> int:
-    """Return how many tokens one forward pass may have, padding included, at most 4,096.
+    """Return the most tokens of one forward pass, padding included: 4,096 or fewer.
 
     Parameters
     ----------
@@ -58,17 +58,17 @@ def batch_tokens(model: Any, free: int | None = None) -> int:
 
 
 def pack_tokens(model: Any, batch: int) -> int:
-    """Return how many tokens a pack of the prefix tree may have, given what a batch may have."""
+    """Return the most tokens of a pack of the prefix tree, from those of a batch."""
     return min(batch, _PACK.get(input_device(model).type, _CPU_PACK))
 
 
 def most_logits(model: Any, free: int | None = None) -> int:
-    """Return how many logits (positions × vocabulary) one pass may read: three float32 copies of them."""
+    """Return the most logits (positions × vocabulary) that one pass may read: three float32 copies of them."""
     return max(1, min(_MOST_LOGITS, _usable(model, free) // 12))
 
 
 def cached_tokens(model: Any, free: int | None = None) -> int:
-    """Return how many tokens' keys and values may be kept while text is generated, all rows together."""
+    """Return the most tokens whose keys and values may be cached during generation, all rows together."""
     config = model.config.get_text_config()
     heads = int(getattr(config, "num_attention_heads", None) or 1)
     kept = int(getattr(config, "num_key_value_heads", None) or heads)
@@ -77,7 +77,7 @@ def cached_tokens(model: Any, free: int | None = None) -> int:
 
 
 def window_tokens(free: int | None = None) -> int:
-    """Return how many tokens of requests may wait together; sharing is found among them.
+    """Return the most tokens of a window of requests, among which beginnings are shared.
 
     Examples
     --------

@@ -41,7 +41,7 @@ WHEELS = {
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Where a model lies.
+    """The location of a model.
 
     Parameters
     ----------
@@ -140,14 +140,14 @@ def hub_commit(model: str, file: str, revision: str | None) -> str:
         if not isinstance(try_to_load_from_cache(model, file, revision=pinned), str):
             url = hf_hub_url(model, file, revision=pinned)
             get_hf_file_metadata(url, timeout=_PATIENCE)  # asks once, where a download asks six times
-        found = cached_file(model, file, revision=pinned)
+        path = cached_file(model, file, revision=pinned)
     except Exception as error:  # whatever the hub's client and its transport raise
         reason = first_line(error)
         raise ModelLoadError(
             f"the model {model!r} is neither a local folder or file nor found on the hub: {reason}; check the name, "
             f"the network or the local cache, or write api:{model} for a model behind a server"
         ) from error
-    return extract_commit_hash(found, None) or pinned
+    return extract_commit_hash(path, None) or pinned
 
 
 def _embedded_file(model: str = EMBEDDED) -> Path:

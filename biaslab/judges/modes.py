@@ -45,8 +45,8 @@ class AnswerMode:
     @property
     def k(self) -> int | None:
         """Samples of each request; None where the answer is exact."""
-        found = _SAMPLED.fullmatch(self.name)
-        return int(found[1]) if found else 1 if self.name == "text" else None
+        match = _SAMPLED.fullmatch(self.name)
+        return int(match[1]) if match else 1 if self.name == "text" else None
 
     def asked(self, probe: Any, judge: Judge) -> tuple[Any, Judge]:
         """Return the probe, and the judge, such that the answers are of this mode.

@@ -110,7 +110,7 @@ class Panel(BaseJudge):
             raise InputError("judges", able, "members who answer the same kind of requests, other than Likelihood")
 
     def _told(self) -> str:
-        """Return what of an id stands for the weights; nothing where they are equal."""
+        """Return the part of the id that pins the weights; empty where they are equal."""
         if self._by_context:
             described = repr((self._weights, sorted(self._by_context.items())))
             return f"[by context {hashlib.sha256(described.encode()).hexdigest()[:8]}]"
@@ -142,15 +142,15 @@ class Panel(BaseJudge):
     def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
         """Ask one member after the other; replies come in the packs of the last one."""
         asked = list(dict.fromkeys(requests))
-        said: dict[Request, list[Reply]] = {request: [] for request in asked}
+        replies: dict[Request, list[Reply]] = {request: [] for request in asked}
         for place, judge in enumerate(self.asks, start=1):
             with closing(judge.packs(asked)) as packs:
                 for pack in packs:
                     for request, reply in pack:
-                        said[request].append(reply)
+                        replies[request].append(reply)
                     if place == len(self.members):
                         yield [
-                            (request, combine(request, said.pop(request), self._weights_of(request)))
+                            (request, combine(request, replies.pop(request), self._weights_of(request)))
                             for request, _ in pack
                         ]
 

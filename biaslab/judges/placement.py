@@ -1,4 +1,4 @@
-"""Where a model lies: on one device, or spread over several, over main memory and over the disk by accelerate.
+"""Place a model: on one device, or spread by accelerate over several, over main memory and the disk.
 
 accelerate hooks every part of a model that is spread: inputs are moved to the part's own device, weights that were put
 aside are fetched for each pass, and what the whole model returns comes back to where its inputs were. Each layer caches
@@ -102,7 +102,7 @@ def choose_dtype(dtype: str | None, device: str) -> str:
 
 
 def is_spread(model: Any) -> bool:
-    """Say whether accelerate moves what goes through a model, so that its parts may lie on several devices."""
+    """Tell whether accelerate has spread a model, so that its parts may lie on several devices."""
     return hasattr(model, "_hf_hook")
 
 
@@ -111,8 +111,8 @@ def input_device(model: Any) -> torch.device:
     import torch
 
     where = getattr(getattr(model, "_hf_hook", None), "execution_device", None)
-    found = torch.device(where) if where is not None else model.device
-    return torch.device("cpu") if found.type == "meta" else found
+    device = torch.device(where) if where is not None else model.device
+    return torch.device("cpu") if device.type == "meta" else device
 
 
 def computing_devices(model: Any) -> list[torch.device]:

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from biaslab.core.errors import OutOfMemoryError
 from biaslab.judges.batches import Scored, is_out_of_memory
 from biaslab.judges.placement import input_device, is_spread
-from biaslab.judges.tree_pack import Found, Pack
+from biaslab.judges.tree_pack import Pack, Readout
 
 Scores = tuple[int, list[float]]
 
 
-_Read = tuple[Found, int] | None  # of a token of the cached prefix: where its log-probability is found, if it is read
+_Read = tuple[Readout, int] | None  # of a token of the cached prefix: where its log-probability is found, if it is read
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _Launched:
 
     row: int
     before: list[_Read]
-    found: Found
+    readout: Readout
     nodes: list[int]
     last: int
 
@@ -85,7 +85,7 @@ class TreeScorer:
 
     def forward(
         self, pack: Pack, cache: Any, before: torch.Tensor | None, keep_last: bool
-    ) -> tuple[Found, torch.Tensor | None]:
+    ) -> tuple[Readout, torch.Tensor | None]:
         """Compute a pack on top of the cache, which grows by it.
 
         Parameters
@@ -132,7 +132,7 @@ class TreeScorer:
         return pinned.to(self.device, non_blocking=True)
 
     def _places(self, nodes: list[int]) -> torch.Tensor | list[int]:
-        """Return what indexes hidden states; numbers where the model is spread: the last layer may be elsewhere."""
+        """Return an index into hidden states; a list where the model is spread: its last layer may be elsewhere."""
         return nodes if is_spread(self.model) else self._send(nodes)
 
     def _mask(self, prefix: int, depths: torch.Tensor, ends: torch.Tensor) -> Any:
@@ -221,8 +221,8 @@ class _Walk:
         for at, token in enumerate(self.rows[low].ids[depth:end], start=depth):
             pack.add(token, at - depth - 1, at)
         pack.scored = dict.fromkeys(range(max(first_scored - depth, 0), end - depth))
-        found, after = self.scorer.forward(pack, self.cache, self._logits_at(depth), keep_last=True)
-        self.prefix_read += [(found, node) if node in pack.scored else None for node in range(end - depth)]
+        readout, after = self.scorer.forward(pack, self.cache, self._logits_at(depth), keep_last=True)
+        self.prefix_read += [(readout, node) if node in pack.scored else None for node in range(end - depth)]
         if after is not None:
             self.after.append((end, after))
 
@@ -238,12 +238,12 @@ class _Walk:
             if sequence.terminators:
                 pack.ends[path[-1] if path else -1, sequence.terminators] = None
             paths.append(list(path))
-        found, _ = self.scorer.forward(pack, self.cache, self._logits_at(depth), keep_last=False)
+        readout, _ = self.scorer.forward(pack, self.cache, self._logits_at(depth), keep_last=False)
         return [
             _Launched(
                 index,
                 self.prefix_read[self.rows[index].start : depth],
-                found,
+                readout,
                 nodes[max(0, self.rows[index].start - depth) :],
                 nodes[-1] if nodes else -1,
             )
@@ -252,11 +252,11 @@ class _Walk:
 
     def _collect(self, launched: _Launched) -> Scores:
         """Put together what was read of one sequence, waiting for its pack."""
-        values = [found.values[node] for found, node in filter(None, launched.before)]
-        values += [launched.found.values[node] for node in launched.nodes]
+        values = [readout.values[node] for readout, node in filter(None, launched.before)]
+        values += [launched.readout.values[node] for node in launched.nodes]
         terminators = self.rows[launched.row].terminators
         if terminators:
-            values.append(launched.found.values[launched.last, terminators])
+            values.append(launched.readout.values[launched.last, terminators])
         return self.order[launched.row], values
 
     def _logits_at(self, depth: int) -> torch.Tensor | None:

@@ -58,7 +58,7 @@ def leave(user: object) -> None:
 
 
 def is_ours() -> bool:
-    """Say whether this process belongs to a cluster that it started itself."""
+    """Tell whether this process started the cluster that it belongs to."""
     import ray
 
     return ray.is_initialized() and _started["node"] == _node()
@@ -71,14 +71,14 @@ def _node() -> str:
 
 
 def total(resource: str) -> float:
-    """Return how much of a resource, ``"CPU"`` or ``"GPU"``, all machines of the cluster have together."""
+    """Return the cluster's total of a resource, ``"CPU"`` or ``"GPU"``."""
     import ray
 
     return float(ray.cluster_resources().get(resource, 0))
 
 
 def outcomes(references: Sequence[Any], seconds: float) -> list[Any]:
-    """Return what some calls give, as far as they are done in time, in order.
+    """Return, in order, the results of the calls that are done in time.
 
     Raises
     ------

@@ -95,12 +95,12 @@ class RayJudge(BaseJudge):
             ray_cluster.join(self)
             self.gpus = _gpus_of(judge, gpus, replicas)
             self._actors = [self._start()]
-            told = self._descriptions()[0]
+            description = self._descriptions()[0]
         except BaseException:
             self.close()
             raise
-        self.id, self.kinds, self.prices, self.limits = told.id, told.kinds, told.prices, told.limits
-        self.encodes, self.breadth = told.encodes, breadth_of_blocks(replicas)
+        self.id, self.kinds, self.prices, self.limits, self.encodes = description
+        self.breadth = breadth_of_blocks(replicas)
 
     def __repr__(self) -> str:
         return f"RayJudge({self.id!r}, replicas={self.replicas}, gpus={self.gpus:g})"
@@ -145,7 +145,7 @@ class RayJudge(BaseJudge):
         if not self._complete:
             ray_cluster.join(self)
             self._actors += [self._start() for _ in range(self.replicas - len(self._actors))]
-            ids = {told.id for told in self._descriptions()} | {self.id}
+            ids = {each.id for each in self._descriptions()} | {self.id}
             if len(ids) > 1:
                 same = "give all replicas the same model and the same kind of processor"
                 raise JudgeError(f"replicas are different judges, {' and '.join(sorted(ids))}; {same}")
@@ -165,20 +165,22 @@ class RayJudge(BaseJudge):
         return actor.remote(self._recipe, self._dataset, str(Path.cwd()), self._environment())
 
     def _environment(self) -> dict[str, str]:
-        """Return what a replica's libraries read: its share of the cores, and that it has no GPU, where it has none."""
+        """Return environment variables of a replica: its share of the cores, and no GPU where it has none."""
         cores = max(1, int(ray_cluster.total("CPU") // self.replicas))
         threads = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(cores)}
         return threads if self.gpus else {**threads, "CUDA_VISIBLE_DEVICES": ""}
 
     def _descriptions(self) -> list[Description]:
-        """Return what replicas tell of themselves, when all are there."""
-        told: list[Description] = ray_cluster.outcomes([each.describe.remote() for each in self._actors], _SECONDS)
-        if len(told) < len(self._actors):
+        """Wait for all replicas, and return their descriptions."""
+        descriptions: list[Description] = ray_cluster.outcomes(
+            [each.describe.remote() for each in self._actors], _SECONDS
+        )
+        if len(descriptions) < len(self._actors):
             has = " and ".join(f"{ray_cluster.total(each):g} {each}s" for each in ("GPU", "CPU"))
-            words = f"{len(self._actors) - len(told)} of {len(self._actors)} replicas could not be started"
+            words = f"{len(self._actors) - len(descriptions)} of {len(self._actors)} replicas could not be started"
             remedy = "ask for fewer, or free what others hold: judge.close() does"
             raise JudgeError(f"{words} within {_SECONDS:.0f} seconds on a cluster of {has}; {remedy}")
-        return told
+        return descriptions
 
 
 def _require_recipe(judge: object) -> None:
@@ -214,7 +216,7 @@ def _gpus_of(judge: Recipe, gpus: float | None, replicas: int) -> float:
 
 
 def _runs_here(name: str) -> bool:
-    """Say whether a name is that of a model that a replica itself runs."""
+    """Tell whether a name is that of a model that a replica itself runs."""
     table = named_judges().get(name)
     if table is not None:
         return "judge" in table and _runs_here(str(table["judge"]))

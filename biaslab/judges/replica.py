@@ -1,4 +1,4 @@
-"""What runs in each process of a cluster: one judge, which is asked blocks of requests."""
+"""A replica: one judge in a process of a cluster, which is asked blocks of requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Recipe = str | Callable[[], Judge]
 
 
 class Description(NamedTuple):
-    """What is told of a judge that is elsewhere: its own attributes, and whether it counts tokens."""
+    """Attributes of a judge in another process."""
 
     id: str
     kinds: frozenset[type]
@@ -30,7 +30,7 @@ class Description(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What became of a block.
+    """The outcome of a block.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Replica:
         return adapted
 
     def describe(self) -> Description:
-        """Return what the judge says of itself; errors of making it are raised here."""
+        """Return the judge's attributes; errors of making it are raised here."""
         judge = self._judge
         prices = None if judge.prices is None else dict(judge.prices)
         return Description(judge.id, judge.kinds, prices, dict(judge.limits), judge.encodes)
@@ -146,7 +146,7 @@ class Replica:
 
 
 def _let_go(answers: Iterator[tuple[Request, Reply]]) -> list[tuple[Request, Reply]]:
-    """Return what is still on its way, and paid for."""
+    """Return the replies that are still on their way, and paid for."""
     late = list(answers.stop()) if isinstance(answers, Stoppable) else []
     if isinstance(answers, Closable):
         answers.close()

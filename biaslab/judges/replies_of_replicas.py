@@ -1,4 +1,4 @@
-"""What replicas answer, as it comes back to the process that asks."""
+"""The replies of replicas, block by block, in the process that asks."""
 
 from __future__ import annotations
 

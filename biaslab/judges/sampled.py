@@ -134,7 +134,7 @@ class Sampled(BaseJudge):
         return count(request, replies) if isinstance(request, Choice) else replies[0]
 
     def expand(self, request: Request) -> list[Request]:
-        """Return what the judge of text is asked for a request."""
+        """Return the samples that are asked for a request."""
         if not isinstance(request, Choice):
             return [request]
         length = self.max_tokens or math.ceil(max(map(len, request.labels)) / _CHARACTERS) + _SPARE

@@ -49,7 +49,7 @@ def choose_scorer(
 
 
 def _unfit(model: Any) -> str:
-    """Say why a model's configuration rules the tree out; nothing if it does not."""
+    """Return why a model's configuration rules the tree out; empty if it does not."""
     config = model.config.get_text_config()
     missing = [name for name in _NEEDED if name not in inspect.signature(model.forward).parameters]
     if missing:
@@ -61,15 +61,15 @@ def _unfit(model: Any) -> str:
 
 
 def _self_check(tree: TreeScorer, plain: BatchScorer) -> str:
-    """Say how the tree disagrees with plain batches on three short sequences; nothing if it does not."""
+    """Return how the tree disagrees with plain batches on three short sequences; empty if it does not."""
     ids = tuple(i % tree.vocabulary for i in range(5, 21))
     samples = [Scored(ids, 9), Scored(ids[:12] + ids[:6], 9), Scored(ids[:12] + ids[3:9] + ids[:2], 9)]
-    wanted = dict(plain.score(samples))
+    expected = dict(plain.score(samples))
     try:
-        found = dict(tree.score(samples))
+        scores = dict(tree.score(samples))
     except (TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
         return f"{type(error).__name__}: {error}"
-    worst = max(abs(a - b) for i in wanted for a, b in zip(found[i], wanted[i], strict=True))
+    worst = max(abs(a - b) for i in expected for a, b in zip(scores[i], expected[i], strict=True))
     tolerance = 1e-3 if tree.model.dtype == torch.float32 else 0.5
     tree.computed = 0
     return "" if worst <= tolerance else f"log-probabilities differ by {worst:.2g}"

@@ -1,4 +1,4 @@
-"""What one forward pass of the prefix tree computes, and what is brought back of it."""
+"""The tokens of one forward pass of the prefix tree, and the log-probabilities read from it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Pack:
         """Tokens after which a distribution is read, ascending; -1 is the end of the cached prefix."""
         return sorted({self.parents[n] for n in self.scored} | {node for node, _ in self.ends})
 
-    def read(self, nodes: Sequence[int], logits: torch.Tensor) -> Found:
+    def read(self, nodes: Sequence[int], logits: torch.Tensor) -> Readout:
         """Start bringing back all that is read, given the logits after some tokens, shape (nodes, vocabulary)."""
         seen, at = Distributions(logits), {node: i for i, node in enumerate(nodes)}
         places: list[_Place] = list(self.scored)
@@ -55,11 +55,11 @@ class Pack:
         for terminators, ending in asked.items():
             parts.append(seen.any_of([at[n] for n in ending], terminators))
             places += [(node, terminators) for node in ending]
-        return Found(places, torch.cat(parts))
+        return Readout(places, torch.cat(parts))
 
 
-class Found:
-    """What one pack yields, brought back from the device in one piece and waited for only when it is used."""
+class Readout:
+    """The log-probabilities of one pack, copied from the device in one piece and waited for on first use."""
 
     def __init__(self, places: Sequence[_Place], values: torch.Tensor) -> None:
         self._places, self._done = places, None

@@ -102,11 +102,11 @@ class Vocabulary:
 
     @cached_property
     def _starting_with(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
+        indices: dict[int, list[int]] = {}
         for index, surface in enumerate(self._surfaces):
             if surface:
-                found.setdefault(surface[0], []).append(index)
-        return found
+                indices.setdefault(surface[0], []).append(index)
+        return indices
 
     def _tokens_of(self, text: str) -> list[str]:
         ids = self.tokenizer(text, add_special_tokens=False).input_ids

@@ -1,4 +1,4 @@
-"""What a panel says: the mean of its members' distributions over labels, the majority of their texts."""
+"""Combine the replies of a panel: the mean of distributions over labels, the majority of texts."""
 
 from __future__ import annotations
 
@@ -107,28 +107,28 @@ def _majority(about: About | None, replies: Sequence[Reply], share: NDArray[np.f
     votes: dict[Hashable, float] = {}
     first: dict[Hashable, Reply] = {}
     for reply, weight in zip(replies, share, strict=True):
-        said = _read(about, reply)
-        if said is not None and weight > 0:
-            votes[said] = votes.get(said, 0.0) + float(weight)
-            first.setdefault(said, reply)
+        verdict = _read(about, reply)
+        if verdict is not None and weight > 0:
+            votes[verdict] = votes.get(verdict, 0.0) + float(weight)
+            first.setdefault(verdict, reply)
     if not votes:  # nobody can be read
         return Reply(text=replies[0].text or "", finish_reason=replies[0].finish_reason)
-    most = [said for said, count in votes.items() if count >= max(votes.values()) - _CLOSE]
-    if len(most) == 1:
-        return Reply(text=first[most[0]].text, finish_reason=first[most[0]].finish_reason)
-    return Reply(text=_undecided(about, most), finish_reason="stop")
+    leading = [verdict for verdict, count in votes.items() if count >= max(votes.values()) - _CLOSE]
+    if len(leading) == 1:
+        return Reply(text=first[leading[0]].text, finish_reason=first[leading[0]].finish_reason)
+    return Reply(text=_undecided(about, leading), finish_reason="stop")
 
 
-def _undecided(about: About | None, most: Sequence[Hashable]) -> str:
-    """Say that several have as many votes: a tie of a pair, the mean of scores."""
+def _undecided(about: About | None, verdicts: Sequence[Hashable]) -> str:
+    """Return the text for equal votes: a tie of a pair, the mean of scores."""
     if about is not None and about.labels:
         return about.labels[2] if len(about.labels) > 2 else "Tie"
-    numbers = [said for said in most if isinstance(said, float)]
-    return f"{np.mean(numbers):.12g}" if len(numbers) == len(most) else DIVIDED
+    numbers = [verdict for verdict in verdicts if isinstance(verdict, float)]
+    return f"{np.mean(numbers):.12g}" if len(numbers) == len(verdicts) else DIVIDED
 
 
 def _read(about: About | None, reply: Reply) -> Hashable | None:
-    """Return what a text says, as far as what it is about tells how to read it; None where it cannot be read."""
+    """Read the verdict of a text in the form that its request asked for; None where it cannot be read."""
     if reply.finish_reason in DECLINED or not (reply.text or "").strip():
         return None
     text = str(reply.text).strip()

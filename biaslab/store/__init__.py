@@ -113,8 +113,8 @@ class Store:
         """Return the different requests to which neither this judge nor, of a panel, every member is known to reply."""
         judge_id, different = judge.id, list(dict.fromkeys(requests))
         keys = [request_key(request, judge_id) for request in different]
-        found = self.known(keys)
-        left = [request for request, key in zip(different, keys, strict=True) if key not in found]
+        stored = self.known(keys)
+        left = [request for request, key in zip(different, keys, strict=True) if key not in stored]
         members = as_judge(judge).members
         if not left or not members:
             return left
@@ -129,12 +129,12 @@ class Store:
         CorruptStoreError
             If a stored reply cannot be read.
         """
-        found: dict[str, Reply] = {}
+        replies: dict[str, Reply] = {}
         for chunk in _chunks(keys):
             with uncollected():
                 rows, _ = self._file.run(_FIND, (json.dumps(chunk),))
-                found.update(self._replies(cast("list[tuple[str, str, int, int, int]]", rows)))
-        return found
+                replies.update(self._replies(cast("list[tuple[str, str, int, int, int]]", rows)))
+        return replies
 
     def _replies(self, rows: list[tuple[str, str, int, int, int]]) -> Iterator[tuple[str, Reply]]:
         for key, text, prompt, cached, completion in rows:
@@ -146,10 +146,10 @@ class Store:
 
     def known(self, keys: Iterable[str]) -> set[str]:
         """Return those of these keys whose replies are stored; the replies are not read."""
-        found: set[str] = set()
+        stored: set[str] = set()
         for chunk in _chunks(keys):
-            found.update(str(row[0]) for row in self._file.run(_KNOWN, (json.dumps(chunk),))[0])
-        return found
+            stored.update(str(row[0]) for row in self._file.run(_KNOWN, (json.dumps(chunk),))[0])
+        return stored
 
     def records(self, keys: Iterable[str] | None = None) -> Iterator[Record]:
         """Yield the stored replies with their requests, those of some keys or all in the order they came, in chunks.
@@ -215,13 +215,13 @@ class Store:
         StoreError
             If the disk is full or the file cannot be written; nothing is stored.
         """
-        given, origin = list(answers), (moment_to_text(datetime.now(UTC)), _VERSION)
+        pairs, origin = list(answers), (moment_to_text(datetime.now(UTC)), _VERSION)
         with uncollected():
-            rows = [_row(request, judge_id, reply, origin) for request, reply in given]
+            rows = [_row(request, judge_id, reply, origin) for request, reply in pairs]
         if not rows or self._file.write(_KEEP, rows) == len(rows):
-            return [as_read(reply, row[-1]) for row, (_, reply) in zip(rows, given, strict=True)]
-        found = self.get(row[0] for row in rows)
-        return [found.get(row[0], reply) for row, (_, reply) in zip(rows, given, strict=True)]
+            return [as_read(reply, row[-1]) for row, (_, reply) in zip(rows, pairs, strict=True)]
+        stored = self.get(row[0] for row in rows)
+        return [stored.get(row[0], reply) for row, (_, reply) in zip(rows, pairs, strict=True)]
 
     def info(self) -> pd.DataFrame:
         """Summarise what is stored.
@@ -323,8 +323,8 @@ def _row(request: Request, judge_id: str, reply: Reply, origin: tuple[str, str])
     """Return the values of `COLUMNS`."""
     usage, key = reply.usage, request_key(request, judge_id)
     tokens = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
-    said = (request_json(request), reply_to_json(reply))
-    return cast("tuple[str, ...]", (key, judge_id, request.kind, *tokens, *origin, *said))
+    documents = (request_json(request), reply_to_json(reply))
+    return cast("tuple[str, ...]", (key, judge_id, request.kind, *tokens, *origin, *documents))
 
 
 def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""How replies and times are written: canonical, plain ASCII, and exact.
+"""Write and read stored replies and times: canonical, plain ASCII, and exact.
 
 Examples
 --------
@@ -27,7 +27,7 @@ READ = ("key", "judge", "kind", "created", "request", "reply", "prompt_tokens", 
 
 
 def reply_to_json(reply: Reply) -> str:
-    """Write what a judge said as JSON; the usage is left out, since it is a cost and not an answer.
+    """Write a reply as JSON, without its usage, which is a cost and not an answer.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
 
 
 def as_read(reply: Reply, text: str) -> Reply:
-    """Return what `reply_from_json` makes of the JSON of a reply: the reply itself where nothing is lost on the way."""
+    """Return a reply as `reply_from_json` reads it back: the reply itself where nothing is lost."""
     levels = reply.logprobs
     plain = type(levels) is tuple and reply == Reply(levels, usage=reply.usage) and _are_plain(levels)
     return reply if plain else reply_from_json(text, reply.usage)
@@ -176,7 +176,7 @@ def moment_to_text(moment: datetime) -> str:
 
 
 def _are_plain(levels: Sequence[Any]) -> bool:
-    """Say whether numbers are floats that JSON writes as Python does."""
+    """Tell whether numbers are floats that JSON writes as Python does."""
     return {*map(type, levels)} <= {float} and all(map(math.isfinite, levels))
 
 

@@ -1,4 +1,4 @@
-"""What a store shows of itself: a summary of its replies, and all of them as Parquet, CSV or JSON lines."""
+"""Summarise a store's replies, and export them as Parquet, CSV or JSON lines."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _OTHER = (
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merged store holds.
+    """Counts of a merged store.
 
     Attributes
     ----------

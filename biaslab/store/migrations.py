@@ -108,7 +108,7 @@ def connect(path: Path, options: str) -> sqlite3.Connection:
 
 
 def log_of(path: Path) -> Path:
-    """Return where SQLite keeps the write-ahead log of a store."""
+    """Return the path of a store's write-ahead log."""
     return path.with_name(path.name + "-wal")
 
 
@@ -159,7 +159,7 @@ def _recognise(path: Path) -> None:
 
 
 def _find_fault(path: Path) -> str:
-    """Return what is wrong with the pages, or nothing.
+    """Return the fault of the pages; empty where they are sound.
 
     Without a log nobody has the file open, so that it can be read as if it could not change, and no file
     appears beside it. With a log, left by a killed process or in use by a living one, it is read together

@@ -1,4 +1,4 @@
-"""A judge with a memory: it asks another judge only what a store does not know yet."""
+"""A judge with a memory: it asks another judge only requests that the store has no reply to."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Tally:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What is asked and stored, by name."""
+        """The four counts, by name."""
         names = ("asked", "stored", "asked_tokens", "stored_tokens")
         return {name: getattr(self, name) for name in names}
 
@@ -148,13 +148,13 @@ class StoredJudge(BaseJudge):
         """
         waiting: dict[str, list[Request]] = {}
         for chunk in self._look_up(requests):
-            found = [(request, reply) for _, request, reply in chunk if reply is not None]
+            stored = [(request, reply) for _, request, reply in chunk if reply is not None]
             for key, request, reply in chunk:
                 if reply is None:
                     waiting.setdefault(key, []).append(request)
-            if found:
-                self._count([reply for _, reply in found], asked=False)
-                yield found
+            if stored:
+                self._count([reply for _, reply in stored], asked=False)
+                yield stored
         if not waiting:
             return
         known = self._known_of_members([copies[0] for copies in waiting.values()])
@@ -183,19 +183,19 @@ class StoredJudge(BaseJudge):
                 stranger = request
                 break
             fresh[key] = request, reply
-        found: list[tuple[Request, Reply]] = []
+        answers: list[tuple[Request, Reply]] = []
         new: list[Reply] = []
         old: list[Reply] = []
         for key, reply in zip(fresh, self._keep(list(fresh.values()), judge_id), strict=True):
             copies = waiting.pop(key)
-            found += [(copy, reply) for copy in copies]
+            answers += [(copy, reply) for copy in copies]
             (old if key in known else new).append(reply)
             old += [reply] * (len(copies) - 1)
         self._count(new, asked=True)
         self._count(old, asked=False)
         if stranger is not None:
             raise JudgeError(f"the judge {judge_id!r} answered twice, or what it was not asked", stranger)
-        return found
+        return answers
 
     def _let_go(self, answers: Closable[Pack], waiting: Mapping[str, object]) -> None:
         """Keep what a judge still hands on when it is stopped, and let it go; nothing is raised."""
@@ -238,8 +238,8 @@ class StoredJudge(BaseJudge):
         while chunk := list(islice(remaining, _CHUNK)):
             with uncollected():
                 keys = [request_key(request, judge_id) for request in chunk]
-                found = self.store.get(keys)
-                looked_up = [(key, request, found.get(key)) for key, request in zip(keys, chunk, strict=True)]
+                replies = self.store.get(keys)
+                looked_up = [(key, request, replies.get(key)) for key, request in zip(keys, chunk, strict=True)]
             yield looked_up
 
     def __repr__(self) -> str:

@@ -232,7 +232,7 @@ class ApiJudge(BaseJudge):
 
     @contextlib.contextmanager
     def watched(self, tell: Callable[[str], None]) -> Iterator[None]:
-        """Tell of every retry, in a few words, until the context is left; the words come from another thread."""
+        """Report every retry, in a few words, until the context is left; called from another thread."""
         before, self._tell = self._tell, tell
         try:
             yield
@@ -280,7 +280,7 @@ class ApiJudge(BaseJudge):
         return reply
 
     def _retried(self, why: str) -> None:
-        """Tell whoever watches how often was asked again so far, and why now."""
+        """Report the number of retries so far, and the reason of this one."""
         self._tell(f"{count(self.faults.total(), 'retry')}, now since {why}")
 
     def _note(self, reply: Reply) -> None:

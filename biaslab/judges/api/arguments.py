@@ -20,7 +20,7 @@ PREFILLS: Mapping[str, Mapping[str, Any]] = {
 
 def settings(wire: Wire, fingerprint: str | None, exact: bool = True) -> str:
     """Write the settings that replies depend on and that are not at their defaults, as canonical JSON."""
-    found = {
+    values = {
         "exact": None if exact else False,
         "fingerprint": fingerprint,
         "likelihood": wire.likelihood if wire.likelihood != "echo" else None,
@@ -28,9 +28,9 @@ def settings(wire: Wire, fingerprint: str | None, exact: bool = True) -> str:
         "prefill": None if wire.prefill is None else dict(wire.prefill),
         "top_logprobs": wire.top_logprobs if wire.top_logprobs != Wire.top_logprobs else None,
     }
-    given = {name: value for name, value in found.items() if value is not None}
+    changed = {name: value for name, value in values.items() if value is not None}
     try:
-        return f":{canonical_json(given)}" if given else ""
+        return f":{canonical_json(changed)}" if changed else ""
     except (TypeError, ValueError):
         raise InputError("parameters", wire.parameters, "fields that JSON can write") from None
 
@@ -46,14 +46,14 @@ def check_settings(model: str, likelihood: str, top_logprobs: int, most: int, ti
         raise InputError("timeout", timeout, "seconds above 0")
 
 
-def check_spending(name: str, given: Mapping[str, float], known: Sequence[str]) -> None:
+def check_spending(name: str, amounts: Mapping[str, float], known: Sequence[str]) -> None:
     """Raise `InputError` unless prices or limits are numbers by names that are known."""
-    for key, value in given.items():
+    for key, value in amounts.items():
         if key not in known:
             raise InputError(name, key, f"some of {', '.join(known)}", did_you_mean(key, known))
         if not 0 <= value < math.inf or (name == "limits" and not value):
             raise InputError(
                 f"{name}.{key}", value, "a number above 0" if name == "limits" else "a number of at least 0"
             )
-    if name == "prices" and given and "input" not in given:
-        raise InputError(name, sorted(given), "dollars for a million tokens of input, and others if wanted")
+    if name == "prices" and amounts and "input" not in amounts:
+        raise InputError(name, sorted(amounts), "dollars for a million tokens of input, and others if wanted")

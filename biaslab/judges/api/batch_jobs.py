@@ -85,15 +85,15 @@ class BatchJobs:
 
     def fetch(self) -> list[Path]:
         """Download the results there are, also those of batches that expired, and return the files."""
-        found = []
+        files = []
         for job in self.update():
             for name in job.results:
                 target = self.path.with_name(f"{self.path.stem}.{job.batch}.{name}.results.jsonl")
                 if not target.exists():
                     content = self._call(lambda client, name=name: client.files.content(name).content)  # type: ignore[misc]
                     write_whole(target, [self._key.hide_in(content).decode("utf-8", "replace")])
-                found.append(target)
-        return found
+                files.append(target)
+        return files
 
     def jobs(self) -> list[Job]:
         """Return the batches that were submitted, as they were last seen.

@@ -1,4 +1,4 @@
-"""One request on its way to one server: what is sent, what comes back, and what it means if nothing does."""
+"""Send one request to one server, and turn whatever goes wrong into a `Fault` or a `JudgeError`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONNECT = 30.0  # seconds that a connection may take to a server that has answe
 
 
 class Owner(Protocol):
-    """The judge that sends: how patient it is, and its count of what it sent."""
+    """The judge that sends: its patience, and the number of requests sent."""
 
     timeout: float
     patience: Patience
@@ -28,7 +28,7 @@ class Owner(Protocol):
 
 
 class Connection:
-    """What one request has to say to one server.
+    """Sends the messages of one request to one server.
 
     Parameters
     ----------
@@ -60,26 +60,26 @@ class Connection:
         return await self._ask(path, json.dumps(body, ensure_ascii=False).encode())
 
     async def models(self) -> Any:
-        """Return what the server says that it serves, None if it does not say.
+        """Return the server's list of models, None if it gives none.
 
         Raises
         ------
         Fault
             If the server cannot be reached.
         """
-        status, _, said = await self._send("/models", None)
+        status, _, body = await self._send("/models", None)
         with contextlib.suppress(faults.NoAnswer):
-            return _parse(said) if status < 400 else None
+            return _parse(body) if status < 400 else None
 
     async def _ask(self, path: str, content: bytes) -> Any:
         key = self._endpoint.key
-        status, headers, said = await self._send(path, content)
+        status, headers, body = await self._send(path, content)
         if status == 401 and key.can_refresh():
             await asyncio.to_thread(key.header, refresh=True)
-            status, headers, said = await self._send(path, content)
+            status, headers, body = await self._send(path, content)
         if status >= 400:
-            raise faults.of_status(status, key.hide(said.decode("utf-8", "replace")), headers, self._request)
-        document = _parse(said)
+            raise faults.of_status(status, key.hide(body.decode("utf-8", "replace")), headers, self._request)
+        document = _parse(body)
         wait = faults.rate_limit_wait(headers)
         if wait is not None:
             self._endpoint.pace.pause(asyncio.get_running_loop().time(), wait)

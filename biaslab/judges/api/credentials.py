@@ -1,4 +1,4 @@
-"""Where a server is and what opens it: the key is read when it is needed, and shown to nobody else."""
+"""Addresses and keys of servers: a key is read when it is needed, and never shown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SPECIAL = re.compile(r"\bsk-[\w-]{8,}")
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server is.
+    """The address of a server.
 
     Parameters
     ----------
@@ -113,41 +113,41 @@ class Key:
         """
         if self._header is not None and not refresh:
             return self._header
-        found = self._read()
-        if found:
-            self._secrets.add(found)
-            self._header = f"Bearer {found}"
+        key = self._read()
+        if key:
+            self._secrets.add(key)
+            self._header = f"Bearer {key}"
         return self._header
 
     def can_refresh(self) -> bool:
-        """Say whether asking again may give another key."""
+        """Tell whether asking again may give another key."""
         return callable(self._source)
 
     def _read(self) -> str:
         if callable(self._source):
             try:
-                found = self._source()
+                key = self._source()
             except Exception as error:  # whatever it says may hold the key
                 raise ServerError(f"the function that returns the API key failed: {type(error).__name__}") from None
-            if not isinstance(found, str) or not found.strip():
+            if not isinstance(key, str) or not key.strip():
                 raise ServerError("the function that returns the API key gave no text; let it return the key")
-            return found.strip()
+            return key.strip()
         official = self._address.url == OPENAI
         name = self._source or ("OPENAI_API_KEY" if official else "BIASLAB_API_KEY")
-        found = os.environ.get(name, "").strip()
-        if not found and (self._source or official):
+        key = os.environ.get(name, "").strip()
+        if not key and (self._source or official):
             raise ServerError(f"the environment variable {name} holds no API key; set it, or give api_key a function")
-        return found
+        return key
 
     def hide(self, text: str) -> str:
-        """Return a text without the key."""
+        """Remove the key from a text."""
         for secret in self._secrets:
             if len(secret) >= _SHORT:
                 text = text.replace(secret, HIDDEN)
         return _SPECIAL.sub(HIDDEN, text)
 
     def hide_in(self, body: bytes) -> bytes:
-        """Return what a server sent without the key, which a careless one echoes."""
+        """Remove the key from a response, which a careless server may echo."""
         for secret in self._secrets:
             if len(secret) >= _SHORT and (raw := secret.encode()) in body:
                 body = body.replace(raw, HIDDEN.encode())

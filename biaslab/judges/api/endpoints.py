@@ -1,10 +1,9 @@
-"""The servers behind one judge: whom the next request goes to, and who is left out while others answer."""
+"""The servers behind one judge: choose one for each request, and leave out those that do not answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any
 
 from biaslab.core import Request
 from biaslab.core.errors import InputError, ServerError
@@ -55,7 +54,7 @@ class Endpoint:
 
     @property
     def room(self) -> int:
-        """How many more requests it takes now."""
+        """Requests that it can take now."""
         return int(self.pace.limit) - self.in_flight
 
     def replied(self, sent: float, now: float) -> None:
@@ -89,9 +88,6 @@ class Endpoints:
     def __init__(self, members: Sequence[Endpoint]) -> None:
         self.members = tuple(members)
 
-    def __iter__(self) -> Any:
-        return iter(self.members)
-
     @property
     def most(self) -> int:
         """Requests in flight at most, at all of them."""
@@ -102,7 +98,7 @@ class Endpoints:
         return min(each.pace.until for each in self._living(now))
 
     def limit(self, now: float) -> int:
-        """Return how many requests may be in flight."""
+        """Return the number of requests that may be in flight."""
         return sum(int(each.pace.limit) for each in self._living(now) if each.pace.until <= now)
 
     def choose(self, now: float, avoided: Endpoint | None = None) -> Endpoint:
@@ -123,7 +119,7 @@ class Endpoints:
         return chosen
 
     def failed(self, endpoint: Endpoint, fault: Fault, sent: float, now: float) -> bool:
-        """Take note of a fault, and say whether the request is just asked elsewhere, as the endpoint is not there."""
+        """Record a fault; return whether the request is simply sent elsewhere because the endpoint is down."""
         if fault.busy:
             endpoint.pace.refused(sent, now, fault.wait)
         if not fault.unreached:
@@ -151,12 +147,12 @@ class Endpoints:
         ServerError
             If it does not have the model, or another endpoint has another one by that name.
         """
-        endpoint.is_asked, found = True, _models(document)
-        if found and model not in found:
-            has = ", ".join(sorted(found))
+        endpoint.is_asked, models = True, _models(document)
+        if models and model not in models:
+            has = ", ".join(sorted(models))
             words = f"{endpoint.url} serves {has}, not {model}; give addresses of servers that all serve the model"
             raise ServerError(words, request)
-        endpoint.serves = found.get(model)
+        endpoint.serves = models.get(model)
         for one, other in combinations([each for each in self.members if each.serves], 2):
             if one.serves != other.serves:
                 words = f"{model} is {one.serves} at {one.url} and {other.serves} at {other.url}"
@@ -181,21 +177,21 @@ def addresses_of(base_url: str | Sequence[str] | None) -> list[Address]:
     """
     if base_url is None:
         return [Address.of(None)]
-    given = base_url.split(",") if isinstance(base_url, str) else list(base_url)
-    empty = [at for at, url in enumerate(given, 1) if not isinstance(url, str) or not url.strip()]
-    if empty or not given:
-        value = f"address {empty[0]} of {len(given)} is empty" if len(given) > 1 else ""
+    urls = base_url.split(",") if isinstance(base_url, str) else list(base_url)
+    empty = [at for at, url in enumerate(urls, 1) if not isinstance(url, str) or not url.strip()]
+    if empty or not urls:
+        value = f"address {empty[0]} of {len(urls)} is empty" if len(urls) > 1 else ""
         allowed = "http(s)://host[:port]/path, with commas between several"
         raise InputError("base_url", value, allowed, "leave out what is empty")
-    found = [Address.of(url.strip()) for url in given]
-    for one, other in combinations(found, 2):
+    addresses = [Address.of(url.strip()) for url in urls]
+    for one, other in combinations(addresses, 2):
         if one.url == other.url:
             raise InputError("base_url", one.url, "addresses that differ", "give each server once")
-    return found
+    return addresses
 
 
 def _models(document: object) -> Mapping[str, str]:
-    """Return what a list of models says: names, each with the last part of what is loaded under it."""
+    """Return the names in a list of models, each with the last part of the path that is loaded under it."""
     rows = document.get("data") if isinstance(document, dict) else None
     named = [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)] if rows else []
     return {row["id"]: str(row.get("root") or row["id"]).rstrip("/").rpartition("/")[2] for row in named}

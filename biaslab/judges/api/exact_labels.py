@@ -31,7 +31,7 @@ _BY_ID = "token_id:"  # what vLLM writes before the id
 
 
 class _First(NamedTuple):
-    """What the chat route says of the first place of an answer."""
+    """The first place of an answer, from the chat route."""
 
     prompt: Path
     levels: dict[int, float]
@@ -91,10 +91,7 @@ class ExactLabels:
                 return None
             first = await self._first(request, trie, post)
             gap, cost = await self._self_check(first, trie, post)
-        except JudgeError:
-            self.is_able = False
-            return None
-        except NoAnswer:
+        except (JudgeError, NoAnswer):
             self.is_able = False
             return None
         except Fault as fault:
@@ -115,7 +112,7 @@ class ExactLabels:
         return Reply(logprobs=reply.logprobs, unseen=reply.unseen, model=reply.model, usage=reply.usage + cost)
 
     async def _self_check(self, first: _First, trie: LabelTrie, post: Post) -> tuple[float, Usage]:
-        """Return how far log-probabilities differ when a prompt and its beginning are asked in both orders."""
+        """Return the largest difference of log-probabilities between both orders of a prompt and its beginning."""
         tokens = trie.branchings[()][:MOST_NAMED]
         half = first.prompt[: max(len(first.prompt) // 2, 1)]
         one, spent = await self._behind([first.prompt, half], tokens, post)
@@ -130,8 +127,8 @@ class ExactLabels:
         inner = [prefix for prefix in trie.branchings if prefix]
         if inner:
             tokens = tuple(dict.fromkeys(token for prefix in inner for token in trie.branchings[prefix]))
-            found, spent = await self._behind([(*first.prompt, *prefix) for prefix in inner], tokens, post)
-            levels |= dict(zip(inner, found, strict=True))
+            behind, spent = await self._behind([(*first.prompt, *prefix) for prefix in inner], tokens, post)
+            levels |= dict(zip(inner, behind, strict=True))
             usage += spent
         return Reply(logprobs=trie.logprobs(levels), unseen=0.0, model=first.model, usage=usage)
 
@@ -161,11 +158,11 @@ class ExactLabels:
         body |= {"prompt": [list(prompt) for prompt in prompts], "max_tokens": 1, "n": 1, "logprobs": 1}
         parts = _parts(tokens)
         documents = await asyncio.gather(*(post(PLAIN, {**body, **_naming(part)}) for part in parts))
-        found: list[dict[int, float]] = [{} for _ in prompts]
+        by_prompt: list[dict[int, float]] = [{} for _ in prompts]
         for part, document in zip(parts, documents, strict=True):
             for at, levels in enumerate(_read_plain(document, len(prompts))):
-                found[at] |= _wanted(levels, part)
-        return found, Usage.total([usage_of(document.get("usage")) for document in documents])
+                by_prompt[at] |= _wanted(levels, part)
+        return by_prompt, Usage.total([usage_of(document.get("usage")) for document in documents])
 
     async def _trie(self, labels: tuple[str, ...], post: Post) -> LabelTrie | None:
         """Return the labels' tokens, written as they are and behind a space; None if these do not tell them apart."""
@@ -223,8 +220,8 @@ def _read_chat(document: Any) -> tuple[dict[int, float], Path]:
 
 def _read_plain(document: Any, count: int) -> list[dict[int, float]]:
     with _reading():
-        found = {choice["index"]: choice["logprobs"]["top_logprobs"][0] for choice in document["choices"]}
-        return [{_id_of(name): _level(level) for name, level in found[at].items()} for at in range(count)]
+        places = {choice["index"]: choice["logprobs"]["top_logprobs"][0] for choice in document["choices"]}
+        return [{_id_of(name): _level(level) for name, level in places[at].items()} for at in range(count)]
 
 
 def _wanted(levels: Mapping[int, float], tokens: Iterable[int]) -> dict[int, float]:

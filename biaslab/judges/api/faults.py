@@ -1,4 +1,4 @@
-"""What can go wrong between a judge and a server, told apart: what is asked again, what ends a run."""
+"""Classify what goes wrong between a judge and a server: what is retried, and what ends a run."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Fault(Exception):  # noqa: N818 - not raised to users
 
 
 class NoAnswer(Fault):
-    """What came is no answer, although the server says that it is one."""
+    """A response that claims success but holds no answer."""
 
 
 class Filtered(Exception):  # noqa: N818 - an answer, not an error
@@ -80,7 +80,7 @@ class Filtered(Exception):  # noqa: N818 - an answer, not an error
 
 
 def of_connection(error: BaseException, url: str) -> Fault:
-    """Tell what broke on the way; the SDK calls some lost connections a time-out, so the first cause counts."""
+    """Classify a lost connection by its first cause: the SDK calls some of them a time-out."""
     first, unreached = error, False
     while first.__cause__ is not None or (first.__context__ is not None and not first.__suppress_context__):
         unreached |= type(first).__name__ in _UNCONNECTED
@@ -96,7 +96,7 @@ def of_connection(error: BaseException, url: str) -> Fault:
 
 
 def of_status(status: int, body: str, headers: Mapping[str, str], request: Request) -> Exception:
-    """Turn a status of 400 or more into what it means: a `Fault`, `Filtered`, or the `JudgeError` that ends the run.
+    """Classify a status of 400 or more: a `Fault`, `Filtered`, or the `JudgeError` that ends the run.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
 
 
 def without_probabilities(request: Request, said: str = "") -> UnsupportedRequestError:
-    """Say that a server gives no log-probabilities, and what to do."""
+    """Return the error for a server that gives no log-probabilities, with the remedy."""
     why = f" ({said})" if said else ""
     if isinstance(request, Choice):
         words = (
@@ -141,18 +141,18 @@ def without_probabilities(request: Request, said: str = "") -> UnsupportedReques
 
 def message_of(body: str, limit: int = 300) -> str:
     """Return the message of an error body, on one line: OpenAI's form, FastAPI's, or the beginning of a text."""
-    found: Any = body
+    document: Any = body
     with contextlib.suppress(ValueError):
-        found = json.loads(body)
+        document = json.loads(body)
     for name in ("error", "message", "detail"):
-        if isinstance(found, dict):
-            found = found.get(name) or found
-    text = " ".join((found if isinstance(found, str) else json.dumps(found)).split())
+        if isinstance(document, dict):
+            document = document.get(name) or document
+    text = " ".join((document if isinstance(document, str) else json.dumps(document)).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds a server wants to be left alone, None if it does not say.
+    """Return the seconds after which the server allows a retry, None if it does not say.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def rate_limit_wait(headers: Mapping[str, str]) -> float | None:
-    """Return in how many seconds a rate limit that is used up starts again, None if none is.
+    """Return the seconds until an exhausted rate limit is reset, None if none is exhausted.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From the likeliest tokens that a server shows to the probability of each label, and to what it did not show.
+"""Probabilities of labels from the likeliest tokens that a server shows, and the mass that it does not show.
 
 A `LocalJudge` scores every label; a server shows its 20 likeliest tokens at each place of one greedy answer. So the
 label's probability is summed over the shown tokens that begin the answer with it, whatever their white space, and a
@@ -20,7 +20,7 @@ class Place(NamedTuple):
 
 
 class LabelMass(NamedTuple):
-    """What an answer says about labels.
+    """The probabilities of labels in one answer.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ def read_labels(labels: Sequence[str], places: Sequence[Place]) -> LabelMass:
 
 
 def goes_on(label: str, text: str) -> bool:
-    """Say whether a text that follows a label goes on with it, as "0" does with "1", or "5" behind "1."."""
+    """Tell whether the text after a label continues it, as "0" continues "1", or ".5" does."""
     if not text or not label[-1:].isalnum():
         return False
     return text[0].isalnum() or (label[-1].isdigit() and len(text) > 1 and text[0] in ".," and text[1].isdigit())

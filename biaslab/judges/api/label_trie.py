@@ -59,11 +59,11 @@ class LabelTrie:
     @cached_property
     def branchings(self) -> dict[Path, tuple[int, ...]]:
         """Every beginning of a label that goes on, with the tokens that follow; the empty one first."""
-        found: dict[Path, dict[int, None]] = {(): {}}
+        following: dict[Path, dict[int, None]] = {(): {}}
         for path in self._all():
             for at, token in enumerate(path):
-                found.setdefault(path[:at], {})[token] = None
-        return {prefix: tuple(tokens) for prefix, tokens in sorted(found.items(), key=lambda pair: len(pair[0]))}
+                following.setdefault(path[:at], {})[token] = None
+        return {prefix: tuple(tokens) for prefix, tokens in sorted(following.items(), key=lambda pair: len(pair[0]))}
 
     def logprobs(self, levels: Mapping[Path, Mapping[int, float]]) -> tuple[float, ...]:
         """Return the log-probability of each label.

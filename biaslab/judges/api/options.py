@@ -1,4 +1,4 @@
-"""Judges behind servers by name: what stands in an address, or in a table of ``biaslab.toml``, as typed options."""
+"""Judges behind servers by name: read typed options from an address or a table of ``biaslab.toml``."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
     >>> split_address("qwen3@http://localhost:8000/v1?prefill=vllm&temperature=0&patience.reach=2")
     ('qwen3', 'http://localhost:8000/v1', {'prefill': 'vllm', 'temperature': '0', 'patience': {'reach': '2'}})
     """
-    where, mark, said = name.partition("?")
+    where, mark, query = name.partition("?")
     model, _, rest = where.partition("@http")
-    pairs = parse_qsl(said, keep_blank_values=True)
-    if mark and (not pairs or len(pairs) < said.strip("&").count("&") + 1 or not all(value for _, value in pairs)):
+    pairs = parse_qsl(query, keep_blank_values=True)
+    if mark and (not pairs or len(pairs) < query.strip("&").count("&") + 1 or not all(value for _, value in pairs)):
         raise InputError("judge", f"api:{model}…?…", "api:model@address?name=value&name=value, such as ?prefill=vllm")
     options: dict[str, Any] = {}
     for option, value in pairs:
@@ -145,7 +145,7 @@ def _read(name: str, kind: str, value: Any) -> Any:
 
 
 def _value(value: Any) -> Any:
-    """Return what a text says: a number, a truth value, nothing, a JSON document; else the text itself."""
+    """Read a text as a number, a truth value, None or a JSON document; else return the text itself."""
     if not isinstance(value, str):
         return value
     if value.lower() in ("none", "null"):

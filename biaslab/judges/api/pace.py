@@ -1,4 +1,4 @@
-"""How many requests are in flight: as many as the server takes.
+"""Control how many requests are in flight: as many as the server takes.
 
 The number grows by one a reply until the server shows that it is asked too much, then by one a round trip, and is
 halved when the server says so or no longer answers in time: additive increase, multiplicative decrease (Chiu and Jain

@@ -29,7 +29,7 @@ class Loop:
         self._thread.start()
 
     def is_alive(self) -> bool:
-        """Say whether the thread runs; after a fork it does not."""
+        """Tell whether the thread runs; after a fork it does not."""
         return self._thread.is_alive()
 
     def call(self, function: Callable[..., object], *arguments: object) -> None:
@@ -64,7 +64,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a request is tried.
+    """How often and how long a request is retried.
 
     Attributes
     ----------
@@ -171,10 +171,10 @@ class Answers(Iterator[tuple[Request, Reply]]):
         while self._held < min(len(self._ready), most or len(self._ready)):
             self._news.get()  # each reply has its own
             self._held += 1
-        found = [self._ready[at] for at in range(self._held)]
-        for _, reply in found:
+        answers = [self._ready[at] for at in range(self._held)]
+        for _, reply in answers:
             self._taking(reply)
-        return found
+        return answers
 
     def stop(self) -> Iterator[tuple[Request, Reply]]:
         """Send no more; yield what is on its way as it arrives, for it is paid for.

@@ -1,4 +1,4 @@
-"""How requests are written for an OpenAI-compatible server, and how its answers are read."""
+"""Write requests for an OpenAI-compatible server, and read its answers."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ class Wire:
             raise Fault("the server sent no JSON object")
         choices = document.get("choices")
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-            said = document.get("error")
-            raise Fault(f"the server sent no choices{f': {json.dumps(said)[:200]}' if said else ''}")
+            error = document.get("error")
+            raise Fault(f"the server sent no choices{f': {json.dumps(error)[:200]}' if error else ''}")
         request = as_prompt(request)
         common: dict[str, Any] = {"usage": usage_of(document.get("usage")), "model": model_of(document)}
         try:
@@ -119,31 +119,31 @@ class Wire:
             return Reply(text=text or "", finish_reason=reason, **common)
         if reason in ("content_filter", "refusal"):
             return declined(request, reason, common["usage"], common["model"])
-        found = choice.get("logprobs")
-        if not isinstance(found, dict) or not found.get("content"):
+        logprobs = choice.get("logprobs")
+        if not isinstance(logprobs, dict) or not logprobs.get("content"):
             if text == "" or seen:
                 raise Fault("the server sent no log-probabilities this time")
             raise without_probabilities(request)
-        if any(_is_lost(entry, self.top_logprobs) for entry in found["content"]):
+        if any(_is_lost(entry, self.top_logprobs) for entry in logprobs["content"]):
             raise Fault(
                 "the server lost the likeliest tokens of an answer, as vLLM may where other requests name theirs"
             )
-        mass = read_labels(request.labels, [_place(entry) for entry in found["content"]])
+        mass = read_labels(request.labels, [_place(entry) for entry in logprobs["content"]])
         return Reply(logprobs=mass.logprobs, unseen=mass.unseen, bounded=mass.bounded, **common)
 
     def _likelihood(self, request: Likelihood, choice: dict[str, Any], seen: bool) -> tuple[float, ...]:
         offsets: Sequence[int] | None = None
         if self.likelihood == "echo":
-            found = choice.get("logprobs")
-            if isinstance(found, dict):
-                pairs = list(zip(found["tokens"], found["token_logprobs"], strict=True))
-                offsets = found.get("text_offset")
+            logprobs = choice.get("logprobs")
+            if isinstance(logprobs, dict):
+                pairs = list(zip(logprobs["tokens"], logprobs["token_logprobs"], strict=True))
+                offsets = logprobs.get("text_offset")
         else:
-            found = choice.get("prompt_logprobs")
-            if isinstance(found, list):
-                entries = [next(iter(entry.values())) if entry else None for entry in found]
+            logprobs = choice.get("prompt_logprobs")
+            if isinstance(logprobs, list):
+                entries = [next(iter(entry.values())) if entry else None for entry in logprobs]
                 pairs = [(e["decoded_token"], e["logprob"]) if e else ("", None) for e in entries]
-        if not found:
+        if not logprobs:
             if seen:
                 raise Fault("the server sent no log-probabilities this time")
             raise without_probabilities(request)
@@ -201,7 +201,7 @@ def declined(request: Request, reason: str, usage: Usage | None = None, model: s
 
 
 def tokens_of(labels: Sequence[str]) -> int:
-    """Return how many tokens of an answer are needed to tell labels apart: 1 where each is one token.
+    """Return the number of tokens that an answer needs to tell labels apart: 1 where each is one token.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def seed_of(request: Completion) -> int:
 
 
 def prefix_order(request: Request) -> tuple[str, str]:
-    """Return what requests are sorted by, so that those with a common beginning go out together."""
+    """Return the sort key that brings requests with a common beginning together."""
     request = as_prompt(request)
     if isinstance(request, Likelihood):
         return PLAIN, request.given + request.text
@@ -255,7 +255,7 @@ def _place(entry: dict[str, Any]) -> Place:
 
 
 def _is_lost(entry: dict[str, Any], asked: int) -> bool:
-    """Say whether too few tokens are shown, and one that cannot be: vLLM fills up so what another request left."""
+    """Tell whether top tokens were lost: vLLM then shows too few, among them one of probability 0."""
     shown = entry.get("top_logprobs") or ()
     return len(shown) < asked and any(other["logprob"] <= IMPOSSIBLE for other in shown)
 
@@ -273,17 +273,17 @@ def level_of(value: float) -> float:
     return min(float(value), 0.0)
 
 
-def usage_of(found: object) -> Usage:
-    """Return what a server says that an answer cost; nothing where it says nothing."""
-    if not isinstance(found, dict):
+def usage_of(reported: object) -> Usage:
+    """Return the token counts that a server reports; zeros where it reports none."""
+    if not isinstance(reported, dict):
         return Usage()
-    details = found.get("prompt_tokens_details")
+    details = reported.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    counts = (found.get("prompt_tokens"), cached, found.get("completion_tokens"))
+    counts = (reported.get("prompt_tokens"), cached, reported.get("completion_tokens"))
     return Usage(*(count if isinstance(count, int) and count >= 0 else 0 for count in counts))
 
 
 def model_of(document: dict[str, Any]) -> str | None:
-    """Return what a server says that it runs: name and fingerprint."""
+    """Return the model that a server reports: name and fingerprint."""
     names = [document.get(name) for name in ("model", "system_fingerprint")]
     return " ".join(name for name in names if isinstance(name, str) and name) or None

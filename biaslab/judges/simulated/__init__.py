@@ -116,7 +116,7 @@ class SimulatedJudge(Planted, BaseJudge):
             yield pack
 
     def truth(self, metric: str, trials: pd.DataFrame, temperature: float | None = None) -> float:
-        """Return what a metric of pair trials is expected to be.
+        """Return the expected value of a metric of pair trials.
 
         Noise, also that of the contexts, is integrated out; refusals count as they do in the metric.
 
@@ -145,19 +145,19 @@ class SimulatedJudge(Planted, BaseJudge):
 
     @cached_property
     def known(self) -> Knowledge:
-        """What the judge knows of the data set; judges of one data set share it."""
+        """Texts and human scores of the data set; judges of one data set share them."""
         return knowledge_of(self.dataset)
 
     @cached_property
     def questions(self) -> Questions:
-        """What requests ask of it."""
+        """Reads the questions of requests."""
         return Questions(self.known)
 
     @cached_property
     def mean_log_perplexity(self) -> float:
         """The log perplexity that is neither familiar nor unfamiliar."""
-        given = self.log_perplexity
-        return math.fsum(given.values()) / len(given) if given else LOG_PERPLEXITY.mean
+        planted = self.log_perplexity
+        return math.fsum(planted.values()) / len(planted) if planted else LOG_PERPLEXITY.mean
 
     def template_shift(self, template: str) -> float:
         """Return the shift that all requests with one variant of the prompt share, in points."""

@@ -23,7 +23,7 @@ _REASONS = "Every sentence was weighed for what is asked."
 
 
 def utility(judge: SimulatedJudge, shown: Shown, attribute: str, source: bool) -> float:
-    """Return what a candidate is worth to the judge, in points above the middle of the human scale."""
+    """Return a candidate's utility, in points above the middle of the human scale."""
     known = judge.known
     low, high = known.scale
     seen = judge.quality if source else judge.quality * (1 - judge.source_reliance)
@@ -40,7 +40,7 @@ def utility(judge: SimulatedJudge, shown: Shown, attribute: str, source: bool) -
 
 
 def own_mean(judge: SimulatedJudge, asked: ScoreQuestion, attribute: str) -> float:
-    """Return where a score centres without noise and without a score before it, on the unit scale."""
+    """Return the centre of a score without noise and without a score before it, on the unit scale."""
     low, high = judge.known.scale
     worth = utility(judge, asked.shown, attribute, asked.source) + judge.template_shift(asked.template)
     mean = 0.5 + worth / (high - low)
@@ -49,9 +49,9 @@ def own_mean(judge: SimulatedJudge, asked: ScoreQuestion, attribute: str) -> flo
 
 def log_perplexity(judge: SimulatedJudge, text: str) -> float:
     """Return the log perplexity that is planted in a text."""
-    given = judge.log_perplexity
-    found = given.get(text) if given else None
-    return judge.known.log_perplexity(text) if found is None else found
+    planted = judge.log_perplexity
+    value = planted.get(text) if planted else None
+    return judge.known.log_perplexity(text) if value is None else value
 
 
 def label_logits(judge: SimulatedJudge, asked: ScoreQuestion, mean: NDArray[np.float64] | float) -> NDArray[np.float64]:

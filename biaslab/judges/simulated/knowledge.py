@@ -1,4 +1,4 @@
-"""What a simulated judge knows of a data set: which texts there are, whose they are and how humans scored them."""
+"""A simulated judge's knowledge of a data set: its texts, their authors and human scores; and its random numbers."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def doublings(text: str) -> float:
 
 
 def knowledge_of(dataset: Dataset) -> Knowledge:
-    """Return what is known of a data set, made once for as long as the data set lives."""
+    """Return the knowledge of a data set, made once for as long as the data set lives."""
     if dataset not in _KNOWN:
         _KNOWN[dataset] = Knowledge(dataset)
     return _KNOWN[dataset]

@@ -1,4 +1,4 @@
-"""What metrics of a simulated judge's answers are expected to be, with its noise integrated out."""
+"""Expected values of pair metrics of a simulated judge, with its noise integrated out."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ PAIR_METRICS: dict[str, Callable[[Outcomes], float]] = {
 
 
 def _counted_logit(outcomes: Outcomes) -> float:
-    """Return what Mantel and Haenszel's estimator tends to; NaN where no pair follows one of the orders."""
+    """Return the limit of Mantel and Haenszel's estimator; NaN where no pair follows one of the orders."""
     up, down = (math.fsum(both * outcomes.present) for both in (outcomes.both_first, outcomes.both_second))
     return math.log(up / down) / 2 if up > 0 and down > 0 else math.nan
 
@@ -131,7 +131,7 @@ def _decide(judge: SimulatedJudge, lead: Array, temperature: float | None) -> tu
 
 
 def _win_rates(judge: SimulatedJudge, mean: Array, temperature: float | None) -> tuple[Array, Array]:
-    """Return how often the first and the second of a pair win, with the noise of prompts integrated out."""
+    """Return the win rates of the first and the second of a pair, with the noise of prompts integrated out."""
     if not temperature:
         return ndtr((mean - judge.ties) / judge.noise), ndtr((-mean - judge.ties) / judge.noise)
     shifts, weights = normal_rule(judge.noise / temperature, smooth=judge.ties == 0)

@@ -1,4 +1,4 @@
-"""What a request asks of a simulated judge, as its `about` says and the data set completes."""
+"""The question that a request asks a simulated judge, read from its `about` and the data set."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PairQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ScoreQuestion:
-    """How good one candidate is, on one attribute or on several in one output.
+    """Score one candidate, on one attribute or on several in one output.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Questions:
         self.known, self.rated = known, rated
 
     def of(self, request: Choice | Completion) -> Question:
-        """Return what a request asks.
+        """Return the question of a request.
 
         Raises
         ------

@@ -138,11 +138,11 @@ class TrialsFile:
         start = 0
         with self._opened() as file:
             for group in range(self._groups):
-                found = _numbers_of(file.read_row_group(group, ["key"]).column(0))
-                if found is None:
+                part = _numbers_of(file.read_row_group(group, ["key"]).column(0))
+                if part is None:
                     return self.to_pandas(["key"])["key"]
-                numbers[start : start + len(found)] = found
-                start += len(found)
+                numbers[start : start + len(part)] = part
+                start += len(part)
         return numbers
 
     def _opened(self, repeated: Sequence[str] = ()) -> pq.ParquetFile:

@@ -57,7 +57,7 @@ class Columns:
     def __init__(
         self, kinds: Mapping[str, set[type]], replies: bool = False, first: Sequence[str] | None = None
     ) -> None:
-        conditions = {name: _type_of(found) for name, found in kinds.items() if name not in _LEADING}
+        conditions = {name: _type_of(types) for name, types in kinds.items() if name not in _LEADING}
         self.types: dict[str, pa.DataType | None] = dict.fromkeys(_LEADING, REPEATED)
         self.types |= {name: kind for name, kind in conditions.items() if first is None or name in first}
         self.types |= _TRAILING
@@ -76,7 +76,7 @@ class Columns:
         kept = {name: kind for name, kind in self.types.items() if kind is not None}
         return pa.schema([(name, pa.string() if kind == REPEATED else kind) for name, kind in kept.items()])
 
-    def pack(self, given: Mapping[str, Sequence[Any]], rows: int) -> Part:
+    def pack(self, columns: Mapping[str, Sequence[Any]], rows: int) -> Part:
         """Put some rows into columns.
 
         Parameters
@@ -88,7 +88,7 @@ class Columns:
         """
         arrays, loose = {}, {}
         for name, kind in self.types.items():
-            values = given[name]
+            values = columns[name]
             constant = len(values) == 1 and rows != 1
             if kind is None:
                 loose[name] = list(values) * (rows if constant else 1)
@@ -114,17 +114,17 @@ def spelled_out(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(spelled))
 
 
-def _type_of(found: Iterable[type]) -> pa.DataType | None:
+def _type_of(types: Iterable[type]) -> pa.DataType | None:
     """Return the type of a column with values of these types; None where no type takes all."""
-    found = {_NUMPY.get(np.dtype(each).kind, each) if issubclass(each, np.generic) else each for each in found}
-    if not found:
+    types = {_NUMPY.get(np.dtype(each).kind, each) if issubclass(each, np.generic) else each for each in types}
+    if not types:
         return pa.null()
-    if all(issubclass(each, str) for each in found):
+    if all(issubclass(each, str) for each in types):
         return REPEATED
-    if any(issubclass(each, str | bool) for each in found) and len(found) > 1:
+    if any(issubclass(each, str | bool) for each in types) and len(types) > 1:
         return None
-    fitting = (kind for base, kind in _NUMBERS if all(issubclass(each, base) for each in found))
-    numbers = all(issubclass(each, int | float) for each in found)
+    fitting = (kind for base, kind in _NUMBERS if all(issubclass(each, base) for each in types))
+    numbers = all(issubclass(each, int | float) for each in types)
     return next(fitting, pa.float64() if numbers else None)
 
 

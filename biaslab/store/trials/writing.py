@@ -23,7 +23,7 @@ _STUDY = ("probe", "judge", "dataset")
 def require_target(
     out: str | os.PathLike[str], columns: Columns, study: Mapping[str, str], grows: bool = False
 ) -> Path:
-    """Return where trials are to be written, unless something else lies there.
+    """Return the path that trials are written to, unless something else lies there.
 
     Parameters
     ----------
