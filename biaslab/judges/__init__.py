@@ -152,7 +152,7 @@ def _refuse_unknown_kind(name: str) -> None:
 def _load_other(name: str, dataset: Dataset | None, names: Sequence[str]) -> Judge:
     """Make the judge that a table of the file names, which is none of the file's own names."""
     if name.split(":")[-1] in names:
-        raise InputError("judge", name, "the name of a judge that is none of this file's")
+        raise InputError("judge", name, "a judge that is not itself named in this file")
     return load_judge(name, dataset)
 
 

@@ -103,13 +103,13 @@ class Panel(BaseJudge):
         elif weights is not None:
             self._weights = shares_of(weights, size)
         self.weights = weights
-        self.id = f"panel{self._told()}:{'+'.join(judge.id for judge in self.members)}"
+        self.id = f"panel{self._weights_in_id()}:{'+'.join(judge.id for judge in self.members)}"
         self.kinds = frozenset.intersection(*(judge.kinds for judge in self.members)) - {Likelihood}
         if not self.kinds:
             able = "; ".join(f"{one.id}: {', '.join(sorted(k.__name__ for k in one.kinds))}" for one in self.members)
             raise InputError("judges", able, "members who answer the same kind of requests, other than Likelihood")
 
-    def _told(self) -> str:
+    def _weights_in_id(self) -> str:
         """Return the part of the id that pins the weights; empty where they are equal."""
         if self._by_context:
             described = repr((self._weights, sorted(self._by_context.items())))
@@ -165,7 +165,7 @@ def _members(judges: Sequence[Judge]) -> tuple[Judge, ...]:
     names = [judge.id for judge in judges]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError("judges", twice, "different judges", "one that counts twice is a matter of weights")
+        raise InputError("judges", twice, "different judges", "to count one twice, use weights")
     return tuple(judges)
 
 

@@ -103,9 +103,9 @@ def as_raised() -> Iterator[None]:
         cause = error.cause
         raise cause from (None if isinstance(cause, BiaslabError) else error)
     except ray.exceptions.RayError as error:
-        again = "what is answered is kept, if a store was given: run again; Ray's logs say why it ended"
+        again = "run again: answered requests are kept if a store was given; Ray's logs say why it died"
         words = str(error).strip().partition("\n")[0]
-        raise JudgeError(f"a replica was lost, again and again ({words}); {again}") from error
+        raise JudgeError(f"a replica died repeatedly ({words}); {again}") from error
 
 
 def _start() -> None:

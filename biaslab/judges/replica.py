@@ -84,7 +84,7 @@ class Replica:
             raise InputError("judge", judge, "a function that returns a judge")
         adapted = as_judge(judge)
         if adapted.asks:
-            words = "a judge that asks no other one; those stand around it, so that each is stored under its own id"
+            words = "a judge that asks no other; wrap it in the one that does, so that each is stored under its own id"
             remedy = "write bl.Panel([bl.RayJudge(…), …]) or bl.Sampled(bl.RayJudge(…), k)"
             raise InputError("judge", judge.id, words, remedy)
         return adapted

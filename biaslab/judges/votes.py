@@ -95,8 +95,8 @@ def _samples(request: Choice, replies: Sequence[Reply], share: NDArray[np.float6
     if len(set(known)) > 1 or np.ptp(share) > _CLOSE:
         said = ", ".join("exact" if each is None else f"{each} samples" for each in known)
         raise JudgeError(
-            f"members of the panel gave {said}, which make no count of samples together; sample each member equally "
-            "often and with equal weights",
+            f"members of the panel gave {said}, which cannot be pooled; sample each member equally often, "
+            "with equal weights",
             request,
         )
     return sum(each or 0 for each in known)

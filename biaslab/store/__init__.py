@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from importlib import metadata
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
@@ -35,7 +35,7 @@ from biaslab.store.codec import (
     reply_from_json,
     reply_to_json,
 )
-from biaslab.store.export import export_rows, summarise
+from biaslab.store.export import export_rows, pages, summarise
 from biaslab.store.file import Row, StoreFile, Value
 from biaslab.store.migrations import COLUMNS
 from biaslab.store.stored import StoredJudge
@@ -48,7 +48,7 @@ _CHUNK = 2000  # keys in one query, which go in as one JSON list; SQLite looks t
 _KEYS = "key IN (SELECT value FROM json_each(?))"
 _FIND = f"SELECT key, reply, prompt_tokens, cached_tokens, completion_tokens FROM replies WHERE {_KEYS}"  # noqa: S608
 _KNOWN = f"SELECT key FROM replies WHERE {_KEYS}"  # noqa: S608
-_RECORDS = f"SELECT position, {', '.join(READ)} FROM replies WHERE"  # noqa: S608
+_RECORDS = f"SELECT {', '.join(READ)} FROM replies WHERE {_KEYS}"  # noqa: S608
 _KEEP = f"INSERT OR IGNORE INTO replies ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 
 
@@ -141,8 +141,7 @@ class Store:
             try:
                 yield key, reply_from_json(text, Usage(prompt, cached, completion))
             except InputError as error:
-                message = f"{self.path} holds a damaged reply, key {key}; restore a copy, or delete that row"
-                raise CorruptStoreError(message, self.path) from error
+                raise self._damaged(key) from error
 
     def known(self, keys: Iterable[str]) -> set[str]:
         """Return those of these keys whose replies are stored; the replies are not read."""
@@ -164,22 +163,18 @@ class Store:
         CorruptStoreError
             If a stored request or reply cannot be read.
         """
-        for row in self._rows() if keys is None else self._rows_of(keys):
+        for row in chain.from_iterable(pages(self._file, READ) if keys is None else self._rows_of(keys)):
             try:
-                yield record_of(row[1:])
+                yield record_of(row)
             except InputError as error:
-                message = f"{self.path} holds a damaged reply, key {row[1]}; restore a copy, or delete that row"
-                raise CorruptStoreError(message, self.path) from error
+                raise self._damaged(row[0]) from error
 
-    def _rows(self) -> Iterator[Row]:
-        after: Value = 0
-        while rows := self._file.run(f"{_RECORDS} position > ? ORDER BY position LIMIT {_CHUNK}", (after,))[0]:
-            yield from rows
-            after = rows[-1][0]
+    def _rows_of(self, keys: Iterable[str]) -> Iterator[list[Row]]:
+        return (self._file.run(_RECORDS, (json.dumps(chunk),))[0] for chunk in _chunks(keys))
 
-    def _rows_of(self, keys: Iterable[str]) -> Iterator[Row]:
-        for chunk in _chunks(keys):
-            yield from self._file.run(f"{_RECORDS} {_KEYS}", (json.dumps(chunk),))[0]
+    def _damaged(self, key: Value) -> CorruptStoreError:
+        message = f"{self.path} holds a damaged reply, key {key}; restore a copy, or delete that row"
+        return CorruptStoreError(message, self.path)
 
     def put(self, request: Request, judge_id: str, reply: Reply) -> Reply:
         """Keep a reply, durably, and return the one that is stored: the first, if another process was faster.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -52,7 +52,7 @@ def export_rows(file: StoreFile, path: Path) -> int:
         count = 0
         require_file("path", path)
         with replacing(path) as partial, writer(partial) as write:
-            for rows in _chunks(file):
+            for rows in pages(file, COLUMNS):
                 write(rows)
                 count += len(rows)
         return count
@@ -61,9 +61,10 @@ def export_rows(file: StoreFile, path: Path) -> int:
         raise StoreError(f"{path} cannot be written ({error}); {remedy}", path) from error
 
 
-def _chunks(file: StoreFile) -> Iterator[list[Row]]:
-    columns = f"position, {', '.join(COLUMNS)}"
-    select = f"SELECT {columns} FROM replies WHERE position > ? ORDER BY position LIMIT {_CHUNK}"  # noqa: S608
+def pages(file: StoreFile, columns: Sequence[str]) -> Iterator[list[Row]]:
+    """Yield columns of all replies in the order they came, some thousand rows at a time."""
+    listed = f"position, {', '.join(columns)}"
+    select = f"SELECT {listed} FROM replies WHERE position > ? ORDER BY position LIMIT {_CHUNK}"  # noqa: S608
     rows, _ = file.run(select, (0,))
     while rows:
         yield [row[1:] for row in rows]

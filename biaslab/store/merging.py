@@ -134,10 +134,10 @@ def _reading(connection: sqlite3.Connection, source: Path) -> Iterator[None]:
         finally:
             connection.execute("DETACH given")
     except sqlite3.Error as error:
-        kept = "nothing was made, and the stores are as they were; free some space or restore a copy"
+        kept = "nothing was written, and the stores are unchanged; free some space or restore a copy"
         raise StoreError(f"{source} could not be merged ({error}); {kept}", source) from error
 
 
 def _refused(others: int, key: str, source: Path) -> str:
-    words = f"{source} holds other replies than the stores before it to {others:,} requests, such as key {key}"
-    return f"{words}; nothing was made; to keep those of the store named first: --first-wins"
+    words = f"{source} answers {others:,} requests differently from the stores before it, such as key {key}"
+    return f"{words}; nothing was written; keep the replies of the store named first with --first-wins"

@@ -346,7 +346,7 @@ def test_a_changed_model_is_warned_of_kept_and_can_be_pinned(judge_of, graded, t
         judge = judge_of(server, max_concurrency=1)
         with pytest.warns(ModelChangedWarning) as caught:
             bl.collect(probe, judge, data, store=tmp_path / "s", progress=False)
-        assert "now runs 'judge fp_two', before it ran 'judge fp_one'" in str(caught[0].message)
+        assert "now runs 'judge fp_two'; before, it ran 'judge fp_one'" in str(caught[0].message)
         with pytest.warns(ModelChangedWarning, match=r"20 from 'judge fp_two', 10 from 'judge fp_one'"):
             bl.collect(probe, judge, data, store=tmp_path / "s", progress=False)
         pinned = judge_of(server, fingerprint="fp_one")

@@ -159,7 +159,7 @@ def test_a_judge_with_a_key_is_not_pickled(monkeypatch):
     monkeypatch.setenv("BIASLAB_API_KEY", KEY)
     judge = ApiJudge("judge", "http://h/v1")
     judge.check([])
-    with pytest.raises(TypeError, match="not pickled"):
+    with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(judge)
 
 

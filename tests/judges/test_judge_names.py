@@ -152,7 +152,7 @@ def test_the_key_of_a_file_is_the_name_of_a_variable(monkeypatch):
         ("[judges.a]\nmodel = 'm'\nsamples = 0", "judges.a.samples is 0, allowed: a whole number"),
         ("[judges.a]\nmodel = 'm'\naddress = 'localhost'", "http://"),
         ("[judges.a]\njudge = 'simulated'\nprefill = 'vllm'", "judge and samples alone"),
-        ("[judges.a]\njudge = 'sampled:3:a'", "none of this file's"),
+        ("[judges.a]\njudge = 'sampled:3:a'", "not itself named in this file"),
     ],
 )
 def test_a_wrong_file_says_where_and_what(text, words):

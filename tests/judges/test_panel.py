@@ -84,7 +84,7 @@ def test_samples_are_pooled_only_where_they_make_a_count():
     assert (np.exp(pooled.logprobs) * 8).tolist() == pytest.approx([6, 1])
     assert pooled.samples == 8
     for others, options in (((shares(0.5, 0.5),), {}), ((shares(1, 0, samples=4),), {"weights": [2, 1]})):
-        with pytest.raises(JudgeError, match="no count of samples together"):
+        with pytest.raises(JudgeError, match="cannot be pooled"):
             told(QUESTION, shares(0.5, 0.5, samples=4), *others, **options)
 
 

@@ -275,7 +275,7 @@ class ApiJudge(BaseJudge):
             self.faults[str(error)] += 1
             raise
         if self.fingerprint is not None and self.fingerprint not in (reply.model or "").split():
-            words = f"the server runs {reply.model or 'what it does not name'}, not {self.fingerprint}"
+            words = f"the server runs {reply.model or 'an unnamed model'}, not {self.fingerprint}"
             raise ServerError(f"{words}; ask it for that model, or make a judge with another fingerprint", request)
         return reply
 
@@ -293,5 +293,7 @@ class ApiJudge(BaseJudge):
             return
         self._models.append(reply.model)
         if len(self._models) > 1:
-            words = f"{self.id} now runs {reply.model!r}, before it ran {self._models[-2]!r}; pin one with fingerprint="
+            words = (
+                f"{self.id} now runs {reply.model!r}; before, it ran {self._models[-2]!r}; pin one with fingerprint="
+            )
             warn(words, ModelChangedWarning)

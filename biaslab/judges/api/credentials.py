@@ -101,7 +101,7 @@ class Key:
         return f"Key({HIDDEN})"
 
     def __getstate__(self) -> object:
-        raise TypeError("an API key is not pickled; make the judge again where it is needed")
+        raise TypeError("an API key cannot be pickled; make the judge in the process that needs it")
 
     def header(self, refresh: bool = False) -> str | None:
         """Return the ``Authorization`` header, None for a server that needs none; ask for the key again if wanted.

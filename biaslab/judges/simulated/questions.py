@@ -130,7 +130,7 @@ class Questions:
         for one, attribute in product(shown, about.attributes) if self.rated else ():
             if attribute not in self.known.scores or math.isnan(self.known.score(one, attribute)):
                 what = f"context {one.context_id!r}, candidate {one.candidate_id!r} on {attribute}"
-                raise JudgeError(f"nobody rated {what}, so the simulated judge cannot either")
+                raise JudgeError(f"nobody rated {what}, so the simulated judge has no score for it")
         if len(shown) == 2:
             return PairQuestion(digest, *shown, about.attributes[0], source, about.labels, about.template)
         scale = scale_named(about.scale)
