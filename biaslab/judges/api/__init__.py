@@ -37,7 +37,7 @@ from biaslab.judges.api.connection import Connection, open_client, shut
 from biaslab.judges.api.credentials import OPENAI, Key
 from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
-from biaslab.judges.api.runner import Answers, Bursts, Loop, Patience
+from biaslab.judges.api.runner import Answers, Loop, Patience
 from biaslab.judges.api.wire import Wire, check, declined, prefix_order
 
 if TYPE_CHECKING:
@@ -206,8 +206,8 @@ class ApiJudge(BaseJudge):
                 raise UnsupportedRequestError(self._lacking[type(request)], request)
             check(self.wire, request)
 
-    def ask(self, requests: Iterable[Request]) -> Answers:
-        """Answer every request once, in any order, each as soon as it is known; see `Answers`.
+    def packs(self, requests: Iterable[Request]) -> Answers:
+        """Answer every request once, in any order, all replies that have arrived in one pack; see `Answers`.
 
         Raises
         ------
@@ -225,10 +225,6 @@ class ApiJudge(BaseJudge):
         loop, client = self._connect()
         attempt = partial(self._attempt, client)
         return Answers(loop, attempt, self._endpoints, self.patience, wanted, self._proven, self._note, self._retried)
-
-    def packs(self, requests: Iterable[Request]) -> Bursts:
-        """Answer as `ask` does, all replies that have arrived at a time: a store keeps them in one step."""
-        return Bursts(self.ask(requests))
 
     @contextlib.contextmanager
     def watched(self, tell: Callable[[str], None]) -> Iterator[None]:

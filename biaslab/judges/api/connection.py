@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from biaslab.core import Request
@@ -92,9 +94,7 @@ class Connection:
         """
         import openai
 
-        from biaslab.judges.api.transport import http
-
-        endpoint, owner = self._endpoint, self._owner
+        http, endpoint, owner = _http(), self._endpoint, self._owner
         url = path if "://" in path else endpoint.url + path
         connect = _CONNECT if endpoint.is_reached and not endpoint.out_until else owner.patience.reach
         options: Any = {"headers": {"Authorization": endpoint.key.header() or openai.Omit()}, "max_retries": 0}
@@ -120,8 +120,7 @@ def open_client(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
     """Open a client of the SDK on its aiohttp transport; certificates are checked, retries are ours."""
     import openai
 
-    from biaslab.judges.api.transport import http
-
+    http = _http()
     limits = http.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=30.0)
     client = openai.DefaultAioHttpClient(limits=limits, timeout=http.Timeout(timeout, connect=min(timeout, _CONNECT)))
     return openai.AsyncOpenAI(api_key="see-header", base_url=url, max_retries=0, http_client=client)
@@ -133,6 +132,14 @@ def shut(loop: Loop, client: openai.AsyncOpenAI) -> None:
         with contextlib.suppress(TimeoutError, RuntimeError):
             loop.wait(client.close(), 5)
         loop.close()
+
+
+@cache
+def _http() -> Any:
+    """Return the package that the SDK speaks HTTP through."""
+    import openai
+
+    return import_module("httpx2" if int(openai.__version__.partition(".")[0]) >= 3 else "httpx")
 
 
 def _parse(body: bytes) -> object:

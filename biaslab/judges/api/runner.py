@@ -99,8 +99,8 @@ class _Item:
         self.avoided: Endpoint | None = None  # where it failed last
 
 
-class Answers(Iterator[tuple[Request, Reply]]):
-    """The replies to some requests, as they come; made by `ApiJudge.ask`.
+class Answers(Iterator[list[tuple[Request, Reply]]]):
+    """The replies to some requests, in packs of all that have arrived; made by `ApiJudge.packs`.
 
     Requests go out while they are taken: at most twice the number in flight waits to be taken. When one request fails
     for good, or as often as is allowed while no other is answered either, no more is sent, what is on its way is handed
@@ -136,23 +136,8 @@ class Answers(Iterator[tuple[Request, Reply]]):
         self._left: list[JudgeError] = []
         loop.call(self._fill)
 
-    def __next__(self) -> tuple[Request, Reply]:
-        return self._take(1)[0]
-
-    def burst(self) -> list[tuple[Request, Reply]]:
-        """Return all replies that have arrived by now, after waiting for one where there is none.
-
-        Raises
-        ------
-        StopIteration
-            If there is no other reply.
-        JudgeError
-            What ended the run.
-        """
-        return self._take(None)
-
-    def _take(self, most: int | None) -> list[tuple[Request, Reply]]:
-        """Hand on replies, which stay here until the next ones are asked for."""
+    def __next__(self) -> list[tuple[Request, Reply]]:
+        """Return all replies that have arrived by now, after waiting for one; they stay here until the next call."""
         for _ in range(self._held):
             self._ready.popleft()
         self._taken += self._held
@@ -168,7 +153,7 @@ class Answers(Iterator[tuple[Request, Reply]]):
                 raise self._error
             raise StopIteration
         self._held = 1
-        while self._held < min(len(self._ready), most or len(self._ready)):
+        while self._held < len(self._ready):
             self._news.get()  # each reply has its own
             self._held += 1
         answers = [self._ready[at] for at in range(self._held)]
@@ -320,17 +305,6 @@ class Answers(Iterator[tuple[Request, Reply]]):
     def _wake_at(self, moment: float) -> None:
         if self._wake is None or self._wake.cancelled() or self._wake.when() < self._loop.loop.time():
             self._wake = self._loop.loop.call_at(moment, self._fill)
-
-
-class Bursts(Iterator[list[tuple[Request, Reply]]]):
-    """The same replies in packs of all that have arrived; made by `ApiJudge.packs`."""
-
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
-        self.stop, self.close = answers.stop, answers.close
-
-    def __next__(self) -> list[tuple[Request, Reply]]:
-        return self._answers.burst()
 
 
 def _left_out(errors: Sequence[JudgeError]) -> JudgeError | None:
