@@ -141,7 +141,7 @@ def _require_name(name: object) -> None:
 
 
 def _refuse_unknown_kind(name: str) -> None:
-    """Raise `InputError` for a name whose beginning, before a colon, is no kind of judge, nor part of a path."""
+    """Raise `InputError` for a name that begins with an unknown kind and a colon, and is no path."""
     kind, colon, rest = name.partition(":")
     kinds = sorted({way.partition(":")[0].partition("[")[0] for way in available() if ":" in way})
     close = did_you_mean(kind, [*kinds, "smollm2-135m"])
@@ -150,7 +150,7 @@ def _refuse_unknown_kind(name: str) -> None:
 
 
 def _load_other(name: str, dataset: Dataset | None, names: Sequence[str]) -> Judge:
-    """Make the judge that a table of the file names, which is none of the file's own names."""
+    """Make the judge that a table names; it must not be another table of the file."""
     if name.split(":")[-1] in names:
         raise InputError("judge", name, "a judge that is not itself named in this file")
     return load_judge(name, dataset)

@@ -1,4 +1,4 @@
-"""Requests as files for the Batch API of OpenAI, at half the price, and for ``vllm run-batch`` on a cluster.
+"""Write requests as files for OpenAI's Batch API, at half the price, or ``vllm run-batch``, and import the results.
 
 Examples
 --------
@@ -77,7 +77,7 @@ def export_batch(
     most_requests: int = MOST_REQUESTS,
     most_bytes: int = MOST_BYTES,
 ) -> Exported:
-    """Write requests as batch files, and beside them which request each line is.
+    """Write requests as batch files, and a file of keys that tells which line is which request.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def read_keys(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Requ
 
 
 def write_whole(path: Path, lines: Iterable[str]) -> None:
-    """Write a file so that it is there as a whole or not at all."""
+    """Write a file as a whole or not at all."""
     with replacing(path) as partial, partial.open("w", encoding="utf-8") as stream:
         stream.writelines(lines)
 
@@ -244,7 +244,7 @@ def _object(line: str) -> dict[str, Any] | None:
 
 
 def _reply(wire: Wire, request: Request, line: dict[str, Any]) -> Reply | str:
-    """Return the reply of a line, or what it says instead."""
+    """Return the reply of a line, or its error message."""
     response = line.get("response")
     if not isinstance(response, dict):
         return faults.message_of(json.dumps(line.get("error") or "no response"))

@@ -1,4 +1,4 @@
-"""Requests in blocks of whole contexts, so that whoever answers a block shares the beginnings of its prompts."""
+"""Cut requests into blocks of whole contexts, whose prompts share their beginnings."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _by_context(requests: Iterable[Request]) -> list[list[Request]]:
 
 
 def _joined(contexts: Sequence[list[Request]], enough: int) -> Iterator[list[Request]]:
-    """Put contexts together until they have enough requests, and cut what is too large."""
+    """Join contexts until a block has enough requests, and cut blocks that are too large."""
     block: list[Request] = []
     for context in contexts:
         if block and len(context) > LARGEST:

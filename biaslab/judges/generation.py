@@ -191,7 +191,7 @@ class Generator:
         return common if common >= _WORTH_SHARING else 0
 
     def _read_once(self, ids: torch.Tensor, mask: torch.Tensor, shared: int) -> Any:
-        """Return the cache of the prompts, or None where the model keeps something else than keys and values."""
+        """Return the cache of the prompts, or None where the model caches something other than keys and values."""
         if not self._keeps_keys_and_values:
             return None
         cache = None
@@ -221,7 +221,7 @@ class Generator:
 
     @contextlib.contextmanager
     def _plain_settings(self) -> Iterator[None]:
-        """Keep the model's own generation settings (beams, penalties, forced tokens) out of what is not set."""
+        """Switch off the model's own generation settings (beams, penalties, forced tokens)."""
         kept = self.model.generation_config
         self.model.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
         try:

@@ -47,7 +47,7 @@ def load_model(source: ModelSource, dtype: str, device: str, device_map: DeviceM
 
 
 def load_headless(source: ModelSource, dtype: str = "float32", device: str = "cpu", safe: bool = False) -> Any:
-    """Load a model for its hidden states, without what predicts tokens, and its tokenizer, remote code off.
+    """Load a model for its hidden states, without the language-model head, and its tokenizer, remote code off.
 
     Parameters
     ----------

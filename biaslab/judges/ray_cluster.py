@@ -22,7 +22,7 @@ _users: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def join(user: object) -> None:
-    """See to it that this process belongs to a cluster; one that it belongs to already is taken as it is.
+    """Join a cluster, unless this process belongs to one already.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def outcomes(references: Sequence[Any], seconds: float) -> list[Any]:
 
 @contextmanager
 def as_raised() -> Iterator[None]:
-    """Raise errors of a replica as they are, without what Ray puts around them, and its own ones as a `JudgeError`."""
+    """Raise errors of a replica without Ray's wrapper, and Ray's own errors as a `JudgeError`."""
     import ray
 
     try:
@@ -129,7 +129,7 @@ def _connect(address: str) -> None:
 
 
 def _knock(host: str, port: int) -> None:
-    """Raise an `OSError` unless what Ray is behind, a server of gRPC, answers; Ray itself tries for minutes."""
+    """Raise an `OSError` unless Ray's gRPC server answers within seconds; Ray itself tries for minutes."""
     with socket.create_connection((host, port), timeout=_REACH) as line, line.makefile("rb") as answers:
         if os.environ.get("RAY_USE_TLS", "0") == "0":
             line.sendall(_PREFACE)
@@ -147,7 +147,7 @@ def _refused(explain: Callable[[str], JudgeError]) -> Iterator[None]:
 
 @contextmanager
 def _environment(settings: dict[str, str]) -> Iterator[None]:
-    """Set environment variables that are not set, for what is started meanwhile."""
+    """Set environment variables that are not set, until the context is left."""
     added = {name: value for name, value in settings.items() if name not in os.environ}
     os.environ.update(added)
     try:

@@ -1,4 +1,4 @@
-"""`RayJudge`: one judge in many processes, on the processors of one machine or of many, by Ray."""
+"""`RayJudge`: one judge in many processes, on one machine or many, by Ray."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Replica:
         self._stopped.add(run)
 
     def answer(self, run: str, number: int, judge_id: str, requests: Sequence[Request]) -> Answered:
-        """Answer a block as far as possible: what was answered before an error is returned beside it.
+        """Answer a block as far as possible; replies before an error are returned with it.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ def _let_go(answers: Iterator[tuple[Request, Reply]]) -> list[tuple[Request, Rep
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an error that can be sent; one that is not raised on purpose tells where it was raised."""
+    """Return an error that can be pickled; an unexpected one carries its traceback as a note."""
     if not isinstance(error, BiaslabError):
         error.add_note("".join(traceback.format_exception(error)))
     try:

@@ -1,4 +1,4 @@
-"""`Sampled`: a judge of labels made from a judge of text, by asking often and counting (Liusie et al. 2024, Eq. 5)."""
+"""`Sampled`: label probabilities from a judge that writes text, by counting samples (Liusie et al. 2024, Eq. 5)."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Sampled(BaseJudge):
 
 
 def count(request: Choice, replies: Sequence[Reply]) -> Reply:
-    """Turn samples into the reply to a `Choice`: log of the share of each label (Eq. 5), tokens added up."""
+    """Turn samples into the reply to a `Choice`: log of each label's share (Eq. 5), with the tokens of all samples."""
     counts = [0] * len(request.labels)
     for reply in replies:
         chosen, _ = (None, None) if reply.finish_reason in DECLINED else parse_choice(reply.text, request.labels)

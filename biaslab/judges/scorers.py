@@ -20,7 +20,7 @@ _NEEDED = ("position_ids", "attention_mask", "past_key_values", "logits_to_keep"
 def choose_scorer(
     model: Any, max_batch_tokens: int | None = None, opening: tuple[int, ...] = ()
 ) -> TreeScorer | BatchScorer:
-    """Return the prefix tree where the architecture takes it, padded batches where not, and say so once.
+    """Return the prefix tree where the architecture takes it, else padded batches, and log that once.
 
     The configuration decides, and a short self-check against plain batches confirms: whatever reads more than the
     attention mask allows gives other numbers and is found out.

@@ -45,7 +45,7 @@ class Pack:
         return sorted({self.parents[n] for n in self.scored} | {node for node, _ in self.ends})
 
     def read(self, nodes: Sequence[int], logits: torch.Tensor) -> Readout:
-        """Start bringing back all that is read, given the logits after some tokens, shape (nodes, vocabulary)."""
+        """Start copying the log-probabilities to the host, from logits of shape (nodes, vocabulary)."""
         seen, at = Distributions(logits), {node: i for i, node in enumerate(nodes)}
         places: list[_Place] = list(self.scored)
         parts = [seen.tokens([at[self.parents[n]] for n in self.scored], [self.tokens[n] for n in self.scored])]

@@ -88,7 +88,7 @@ def _logprobs(request: Choice, reply: Reply) -> tuple[float, ...]:
 
 
 def _samples(request: Choice, replies: Sequence[Reply], share: NDArray[np.float64]) -> int | None:
-    """Return of how many samples the shares of all members together are, None where they are exact."""
+    """Return the number of samples behind all members' shares, None where they are exact."""
     known = [reply.samples for reply in replies]
     if all(each is None for each in known):
         return None
@@ -103,7 +103,7 @@ def _samples(request: Choice, replies: Sequence[Reply], share: NDArray[np.float6
 
 
 def _majority(about: About | None, replies: Sequence[Reply], share: NDArray[np.float64]) -> Reply:
-    """Return the text of the first member who says what most say; a tie is said."""
+    """Return the first text with the majority's verdict; equal votes are a tie."""
     votes: dict[Hashable, float] = {}
     first: dict[Hashable, Reply] = {}
     for reply, weight in zip(replies, share, strict=True):

@@ -1,4 +1,4 @@
-"""Every reply of every judge, kept in one file, so that nothing is asked twice and nothing answered is lost.
+"""Keep every reply of every judge in one file, so that nothing is asked twice and no reply is lost.
 
 Examples
 --------
@@ -54,7 +54,7 @@ _KEEP = f"INSERT OR IGNORE INTO replies ({', '.join(COLUMNS)}) VALUES ({', '.joi
 
 @checked(eager=True)
 class Store:
-    """Replies by the content of their request and the judge's id, in one SQLite file.
+    """Replies in one SQLite file, addressed by the content of their request and the judge's id.
 
     Several processes and threads may use one file at once. A reply is on the disk before it is handed on. The
     file must lie on a local disk: SQLite's write-ahead log does not work on network file systems.
@@ -95,7 +95,7 @@ class Store:
             raise StoreError(f"{path} cannot be followed ({error}); {remedy}", self.path) from error
 
     def wrap(self, judge: Judge) -> StoredJudge:
-        """Return a judge that asks the given one only what this store does not know.
+        """Return the judge with a memory: it is asked only requests without a stored reply.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class Store:
         return StoredJudge(self, judge)
 
     def missing(self, judge: Judge, requests: Iterable[Request]) -> list[Request]:
-        """Return the different requests to which neither this judge nor, of a panel, every member is known to reply."""
+        """Return the different requests without a stored reply of this judge or, of a panel, of every member."""
         judge_id, different = judge.id, list(dict.fromkeys(requests))
         keys = [request_key(request, judge_id) for request in different]
         stored = self.known(keys)
@@ -144,7 +144,7 @@ class Store:
                 raise self._damaged(key) from error
 
     def known(self, keys: Iterable[str]) -> set[str]:
-        """Return those of these keys whose replies are stored; the replies are not read."""
+        """Return the keys whose replies are stored, without reading the replies."""
         stored: set[str] = set()
         for chunk in _chunks(keys):
             stored.update(str(row[0]) for row in self._file.run(_KNOWN, (json.dumps(chunk),))[0])
@@ -189,7 +189,7 @@ class Store:
         return self.put_all([(request, reply)], judge_id)[0]
 
     def put_all(self, answers: Iterable[tuple[Request, Reply]], judge_id: str) -> list[Reply]:
-        """Keep replies that came together, all in one step; see `put`.
+        """Keep several replies in one step; see `put`.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class Store:
         return [stored.get(row[0], reply) for row, (_, reply) in zip(rows, pairs, strict=True)]
 
     def info(self) -> pd.DataFrame:
-        """Summarise what is stored.
+        """Summarise the stored replies.
 
         Returns
         -------
@@ -256,7 +256,7 @@ class Store:
         return export_rows(self._file, Path(path).expanduser())
 
     def prune(self, judge: str | None = None, older_than: str | date | None = None, dry_run: bool = False) -> int:
-        """Delete replies of a judge, or from before a moment, or both at once; shrink the file.
+        """Delete replies of a judge, from before a moment, or both; then shrink the file.
 
         Parameters
         ----------

@@ -112,7 +112,7 @@ def as_read(reply: Reply, text: str) -> Reply:
 
 @dataclass(frozen=True)
 class Record:
-    """One stored reply with its request.
+    """One stored judgement: the request as it was asked and the reply as it came.
 
     Parameters
     ----------

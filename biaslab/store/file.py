@@ -51,7 +51,7 @@ class StoreFile:
         _LIVE.add(self)
 
     def run(self, statement: str, values: Sequence[Value] = ()) -> tuple[list[Row], int]:
-        """Run one statement as one transaction, durable on return; give its rows and how many it changed.
+        """Run one statement as one transaction, durable on return; return its rows and the number changed.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class StoreFile:
                 raise explain(error, self.path, connection) from error
 
     def write(self, statement: str, rows: Sequence[Sequence[Value]]) -> int:
-        """Run one statement for each row, all as one transaction, durable on return; give how many rows changed.
+        """Run one statement for each row, all as one transaction, durable on return; return the number of changed rows.
 
         Raises
         ------

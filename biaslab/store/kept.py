@@ -1,4 +1,4 @@
-"""Tables that took long to compute, kept beside the store: a second run reads them."""
+"""Cache tables that took long to compute beside the store, so that a second run reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several stores as one, such as those of drivers that each asked a part of a study."""
+"""Merge several stores into one, such as those of drivers that each asked a part of a study."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Merged:
 def merge_stores(
     out: str | os.PathLike[str], stores: Sequence[str | os.PathLike[str]], first_wins: bool = False
 ) -> Merged:
-    """Write a new store that holds the replies of several; these are only read.
+    """Write a new store with the replies of several, which are only read.
 
     Replies stand in the order of the stores, and of each store in the order they came. A key that several stores hold
     is kept once. The new store is there as a whole or not at all.
@@ -125,7 +125,7 @@ def _fill(path: Path, sources: Sequence[Path], first_wins: bool) -> Merged:
 
 @contextlib.contextmanager
 def _reading(connection: sqlite3.Connection, source: Path) -> Iterator[None]:
-    """Attach a store as ``given``, read only; one that nobody has open is read as if it could not change."""
+    """Attach a store as ``given``, read only; as immutable where no process has it open."""
     options = "mode=ro" if log_of(source).exists() else "immutable=1"
     try:
         connection.execute("ATTACH ? AS given", (f"{source.as_uri()}?{options}",))

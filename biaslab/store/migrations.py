@@ -46,7 +46,7 @@ _RESCUE = "restore a copy of it, or move it away and start a new store; `sqlite3
 
 
 def prepare(path: Path, create: bool) -> None:
-    """See to it that a sound store lies at the path.
+    """Create or check the store at a path.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def log_of(path: Path) -> Path:
 
 
 def explain(error: sqlite3.Error, path: Path, connection: sqlite3.Connection | None = None) -> StoreError:
-    """Turn an error of SQLite into the store error that says what is kept and what to do."""
+    """Return the store error for an error of SQLite: it says what is kept and what to do."""
     code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF  # the low byte; the others only refine it
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
         kept = "every reply stored so far is kept"

@@ -22,7 +22,7 @@ _RESERVED = 4 * 2**20  # bytes: more than the replies that a judge has on their 
 
 @dataclass
 class Tally:
-    """Replies and their tokens, read and written: those that a judge gave now, and those that were stored.
+    """Counts of replies and their tokens: given by the judge now, or stored before.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Tally:
         return {name: getattr(self, name) for name in names}
 
     def count(self, replies: Collection[Reply], asked: bool) -> None:
-        """Count replies, which the judge gave now or not."""
+        """Count replies, given by the judge now (``asked``) or stored."""
         usage = Usage.total([reply.usage for reply in replies])
         if asked:
             self.asked, self.asked_tokens = self.asked + len(replies), self.asked_tokens + usage.tokens
@@ -106,7 +106,7 @@ class StoredJudge(BaseJudge):
 
     @property
     def hits(self) -> int:
-        """Requests answered so far without the judge: from the store, or as a repetition of another request."""
+        """Requests answered so far from the store, or as repetitions of another request."""
         return self.tally.stored
 
     @property
@@ -115,7 +115,7 @@ class StoredJudge(BaseJudge):
         return self.tally.asked
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Let the judge check the requests that are not stored; if all are, the judge is left alone.
+        """Let the judge check the requests that are not stored, if there are any.
 
         Raises
         ------
@@ -198,7 +198,7 @@ class StoredJudge(BaseJudge):
         return answers
 
     def _let_go(self, answers: Closable[Pack], waiting: Mapping[str, object]) -> None:
-        """Keep what a judge still hands on when it is stopped, and let it go; nothing is raised."""
+        """Stop the judge, and keep the replies that still arrive; nothing is raised."""
         try:
             for request, reply in answers.stop() if isinstance(answers, Stoppable) else ():
                 if request_key(request, self.judge.id) in waiting:
@@ -214,7 +214,7 @@ class StoredJudge(BaseJudge):
             tally.count(replies, asked)
 
     def _keep(self, pack: Pack, judge_id: str) -> list[Reply]:
-        """Keep a pack in one step; where one of its replies is no reply, those before it."""
+        """Keep a pack in one step; if one of its replies is invalid, keep those before it."""
         if len(pack) > 1:
             with contextlib.suppress(InputError):  # then nothing is stored, and the one that is to blame gets named
                 return self.store.put_all(pack, judge_id)
@@ -227,7 +227,7 @@ class StoredJudge(BaseJudge):
         return kept
 
     def _known_of_members(self, requests: Sequence[Request]) -> set[str]:
-        """Return the keys of requests that every member of a panel has answered: its reply costs nothing."""
+        """Return the keys of requests that every member of a panel has answered, whose replies cost nothing."""
         if not self.judge.members:
             return set()
         missing = {request for member in self.judge.members for request in self.store.missing(member, requests)}
@@ -247,7 +247,7 @@ class StoredJudge(BaseJudge):
 
 
 class Reserve:
-    """A file beside a store that is given up when the disk is full, and always when the judge was asked.
+    """Disk space reserved beside a store for replies under way, so that a full disk loses none of them.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ class Reserve:
         self.path, self._file = path, path.with_name(f".{path.name}.reserve")
 
     def take(self) -> None:
-        """Take the room.
+        """Reserve the space.
 
         Raises
         ------
@@ -277,6 +277,6 @@ class Reserve:
             ) from None
 
     def release(self) -> None:
-        """Give the room back."""
+        """Release the space."""
         with contextlib.suppress(OSError):
             self._file.unlink(missing_ok=True)

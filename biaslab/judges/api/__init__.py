@@ -194,10 +194,7 @@ class ApiJudge(BaseJudge):
         return f"ApiJudge({self.id!r})"
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Raise a `JudgeError` if a request cannot be written for the server, or is of a kind that it refused before.
-
-        So it does if the key is missing.
-        """
+        """Raise a `JudgeError` if a request cannot be sent, its kind was refused before, or the key is missing."""
         for endpoint in self._endpoints.members:
             endpoint.key.header()
         for request in requests:
@@ -280,7 +277,7 @@ class ApiJudge(BaseJudge):
         self._tell(f"{count(self.faults.total(), 'retry')}, now since {why}")
 
     def _note(self, reply: Reply) -> None:
-        """Warn if the server runs something else than it did, or does not give labels as exactly as it says."""
+        """Warn if the server's model changed, or its label probabilities are not exact."""
         for endpoint in self._endpoints.members:
             words, endpoint.exact.warning = endpoint.exact.warning, ""
             if words:

@@ -1,4 +1,4 @@
-"""The arguments of `ApiJudge`: what is allowed, and which of them enter its id."""
+"""Check the arguments of `ApiJudge`, and write those that enter its id."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def settings(wire: Wire, fingerprint: str | None, exact: bool = True) -> str:
 
 
 def check_settings(model: str, likelihood: str, top_logprobs: int, most: int, timeout: float) -> None:
-    """Raise `InputError` if one of the arguments is not what is allowed."""
+    """Raise `InputError` if an argument is not allowed."""
     if not isinstance(model, str) or not model.strip():
         raise InputError("model", model, "the name of a model")
     require_one_of("likelihood", likelihood, ("echo", "prompt_logprobs"))

@@ -1,4 +1,4 @@
-"""Batches on OpenAI's servers: submitted once, looked at, fetched."""
+"""Submit batches to OpenAI's servers, check their state and fetch their results."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Connection:
         return document
 
     async def _send(self, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
-        """Send a body, or ask what is there; return status, headers and what came, or raise a `Fault` if nothing did.
+        """Send a body, or a GET without one; return status, headers and body, or raise a `Fault` if nothing came.
 
         Nothing is raised inside an ``except``: an error of the SDK holds the request with its headers, and so the key.
         """

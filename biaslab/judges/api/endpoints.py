@@ -16,7 +16,7 @@ _FIRST_REST, _LONGEST_REST = 1.0, 60.0  # seconds for which an endpoint that nob
 
 
 class Endpoint:
-    """One server: its address and key, how many requests are in flight there, and what is known of it.
+    """One server: its address and key, the requests in flight there, and its state.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class Endpoints:
         return any(now >= each.out_until for each in self.members)
 
     def note_models(self, endpoint: Endpoint, document: object, model: str, request: Request) -> None:
-        """Note what an endpoint says that it serves.
+        """Record the model that an endpoint serves.
 
         Parameters
         ----------

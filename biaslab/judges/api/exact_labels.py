@@ -1,4 +1,4 @@
-"""Exact probabilities of labels from a server that gives those of tokens one names, whatever their rank: vLLM.
+"""Exact label probabilities from a server that returns those of named tokens, whatever their rank: vLLM.
 
 A request names the tokens that labels begin with and gets their log-probabilities in the answer's first place. What
 follows of labels of several tokens is asked with the prompt's token ids and the label's beginning behind them, which
@@ -84,7 +84,7 @@ class ExactLabels:
         return await self._walk(trie, await self._first(request, trie, post), post)
 
     async def _first_use(self, request: Choice, post: Post) -> Reply | None:
-        """Find out by one request; one that cannot be answered at all is left to the old way, which says why."""
+        """Find out by one request whether the server can; where it cannot, top tokens are used instead."""
         try:
             trie = await self._trie(request.labels, post)
             if trie is None:
@@ -196,7 +196,7 @@ class ExactLabels:
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """Turn what a wrong shape of an answer raises into a `NoAnswer`."""
+    """Raise `NoAnswer` for an answer of the wrong shape."""
     try:
         yield
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:

@@ -102,7 +102,7 @@ def goes_on(label: str, text: str) -> bool:
 
 
 def _completed(labels: Sequence[str], written: str, text: str) -> int | None:
-    """Return which label the last token completed: the longest that the text begins with and does not go on with."""
+    """Return the index of the label that the last token completed: the longest that the text begins with and ends."""
     fitting = [
         i
         for i, label in enumerate(labels)

@@ -1,4 +1,4 @@
-"""Labels as paths of tokens in a trie: what is asked of a server at each branching, and their exact probabilities."""
+"""Labels as paths of tokens in a trie: the tokens to ask for at each branching, and exact label probabilities."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _require_known(where: str, names: Iterable[str], known: tuple[str, ...]) -> 
 
 
 def _read(name: str, kind: str, value: Any) -> Any:
-    """Return a value as what an option has to be."""
+    """Convert a value to the type of an option."""
     if isinstance(value, Mapping) and kind.endswith("fields"):
         return dict(value)
     if kind.startswith("text") and isinstance(value, str):

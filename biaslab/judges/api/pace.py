@@ -13,7 +13,7 @@ _STEP, _GAIN = 1.5, 1.1  # 1.5 times as many in flight must bring 1.1 times the 
 
 
 class Pace:
-    """The number of requests that may be in flight, and until when the server wants to be left alone.
+    """The number of requests that may be in flight, and the moment until which none is sent.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One event loop in a thread of its own, and the runs of requests on it: synchronous outside, concurrent inside."""
+"""An event loop in a thread of its own that sends many requests at once: synchronous outside, concurrent inside."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         self._fill()
 
     def _ask_elsewhere(self, item: _Item, fault: Fault) -> None:
-        """Put a request back that nobody took, first of all."""
+        """Put back a request that no server took, before all others."""
         if not self._ending:
             item.attempts -= 1
             self._pending.appendleft(item)

@@ -1,4 +1,4 @@
-"""`SimulatedJudge`: a judge with planted, known biases, the calibration weight of the instrument."""
+"""`SimulatedJudge`: a judge with planted, known biases, to calibrate the instrument."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["GARBAGE", "REFUSAL", "Planted", "SimulatedJudge"]
 @checked(eager=True)
 @dataclass(frozen=True)
 class SimulatedJudge(Planted, BaseJudge):
-    """A judge that knows the human scores of a data set and distorts them as it is told.
+    """A judge that knows the human scores of a data set and distorts them by planted biases.
 
     A candidate with human score s has the utility ``u = quality × (s − m) + familiarity × (log perplexity − mean) +
     verbosity × (log2 words − mean) + self_preference``, in points; m is the middle of the human scale, and the last

@@ -1,4 +1,4 @@
-"""From a question to a reply: planted utilities, a distribution over labels, and text drawn from it."""
+"""Answer questions: planted utilities, a distribution over labels, and text drawn from it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def label_logits(judge: SimulatedJudge, asked: ScoreQuestion, mean: NDArray[np.f
 
 
 def answer(judge: SimulatedJudge, request: Choice | Completion | Likelihood, asked: Question | None) -> Reply:
-    """Answer a request that was read."""
+    """Answer a request whose question was read."""
     if isinstance(request, Likelihood):
         return _likelihood(judge, request.text)
     if isinstance(asked, PairQuestion):

@@ -67,7 +67,7 @@ class Knowledge:
         return hashlib.sha256(repr(known).encode()).hexdigest()[:8]
 
     def shown(self, about: About) -> tuple[Shown, ...]:
-        """Return the candidates as shown; those that no prompt can tell apart, since their texts are alike, are one.
+        """Return the candidates as shown; those with equal texts, which no prompt tells apart, count as one.
 
         Raises
         ------
@@ -115,7 +115,7 @@ _KNOWN: WeakKeyDictionary[Dataset, Knowledge] = WeakKeyDictionary()
 
 
 def digest_of(*parts: object) -> bytes:
-    """Return 32 bytes that stand for some strings and numbers; different parts, different bytes."""
+    """Return a 32-byte digest of some strings and numbers."""
     return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).digest()
 
 

@@ -26,7 +26,7 @@ _COARSEST, _FINEST = 0.25, 0.002
 
 
 class Outcomes(NamedTuple):
-    """Probabilities of what becomes of pairs; each of shape (pairs,).
+    """Probabilities of the outcomes of pairs, each of shape (pairs,).
 
     ``first`` and ``second`` won as shown, the rest of 1 is a tie; both orders: the first won in both, the second in
     both, or the same candidate (or none) in both. ``mean`` are expected log odds, 0 for a tie, ``gap`` the human score
@@ -142,7 +142,7 @@ def _win_rates(judge: SimulatedJudge, mean: Array, temperature: float | None) ->
 
 
 def _decide_without_noise(judge: SimulatedJudge, first: Array, second: Array, greedy: bool) -> tuple[Array, ...]:
-    """Count exactly: which shifts of a context let the first, nobody or the second win is a matter of intervals."""
+    """Decide without noise of prompts: exact, from the intervals of context shifts in which each outcome occurs."""
     ends = np.array([-math.inf, -judge.ties, judge.ties, math.inf])
 
     def chance(one: int, two: int) -> Array:

@@ -1,4 +1,4 @@
-"""The biases that a simulated judge can be given, each neutral by default, and the utility they add up to."""
+"""The biases that can be planted in a simulated judge, each neutral by default."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHARES = ("source_reliance", "refusal", "garbage")
 @checked
 @dataclass(frozen=True, kw_only=True)
 class Planted:
-    """Everything that is planted, in units of one *point*: of the human scale, and of log odds in a pair.
+    """The planted biases, in *points*: of the human scale, and of log odds in a pair.
 
     Parameters
     ----------

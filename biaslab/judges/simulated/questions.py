@@ -80,7 +80,7 @@ Question = PairQuestion | ScoreQuestion
 
 
 class Questions:
-    """Completes what requests are about with what is known of one data set, once for all judges of it.
+    """Completes the `about` of requests from one data set, once for all judges of it.
 
     Parameters
     ----------

@@ -107,7 +107,7 @@ class TrialsFile:
         return frame.head(n)
 
     def compact(self) -> pd.DataFrame:
-        """Read all columns for estimates: text that repeats as categories, ``key`` as a number of 64 bits of it."""
+        """Read all columns for estimates: repeated text as categories, ``key`` as its first 64 bits."""
         rest = [name for name in self.columns if name not in ("key", "reply")]
         frame = self.to_pandas(rest, categorical=True)
         return frame.assign(key=self._keys()) if "key" in self.columns else frame
@@ -131,7 +131,7 @@ class TrialsFile:
         return f"<p>{title}</p>{self.head().to_html(index=False)}"
 
     def _keys(self) -> Any:
-        """Return the first 16 digits of each key as a number; the keys themselves where they are something else."""
+        """Return the first 16 digits of each key as a number; the keys themselves if one is not hexadecimal."""
         import numpy as np
 
         numbers = np.empty(len(self), np.uint64)
@@ -157,12 +157,12 @@ class TrialsFile:
 
 
 def opened(trials: pd.DataFrame | TrialsFile | str | PathLike[str]) -> pd.DataFrame | TrialsFile:
-    """Return trials that may be given as the path of their file."""
+    """Open trials that are given as the path of their file."""
     return TrialsFile(trials) if isinstance(trials, str | PathLike) else trials
 
 
 def spelled(part: pd.DataFrame) -> pd.DataFrame:
-    """Return some trials with text in place of categories, as they are in memory."""
+    """Return trials with categories turned back into text."""
     named = [str(name) for name in part if str(part[name].dtype) == "category"]
     return part.assign(**{name: _text_of(part[name]) for name in named}) if named else part
 
@@ -178,7 +178,7 @@ def attrs_of(attrs: Mapping[str, Any]) -> dict[bytes, bytes]:
 
 
 def _numbers_of(keys: Any) -> Any:
-    """Return a number for each key of 64 hexadecimal digits, its first 16; None where one is something else."""
+    """Return the first 16 of each key's 64 hexadecimal digits as a number; None if one key is not such."""
     import numpy as np
 
     parts = []

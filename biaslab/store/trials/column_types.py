@@ -1,4 +1,4 @@
-"""Trials in columns: how each is kept, and how columns become a frame."""
+"""Types of the columns of trials, and a frame from columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Part: TypeAlias = tuple[pa.Table, dict[str, list[Any]]]
 
 
 class Columns:
-    """The columns of trials and their types, which the first walk through a design finds.
+    """The columns of trials and their types, found on the first pass through a design.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Columns:
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of a file: text that repeats is text there."""
+        """The schema of a file, where repeated text is plain text."""
         kept = {name: kind for name, kind in self.types.items() if kind is not None}
         return pa.schema([(name, pa.string() if kind == REPEATED else kind) for name, kind in kept.items()])
 
@@ -109,7 +109,7 @@ class Columns:
 
 
 def spelled_out(table: pa.Table) -> pa.Table:
-    """Return a table with text in place of numbers that stand for text."""
+    """Return a table with dictionary-encoded text decoded."""
     spelled = [pa.field(each.name, pa.string()) if pa.types.is_dictionary(each.type) else each for each in table.schema]
     return table.cast(pa.schema(spelled))
 

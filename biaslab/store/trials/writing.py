@@ -1,4 +1,4 @@
-"""Trials written to a Parquet file as they come: the file is there as a whole or not at all."""
+"""Write trials to a Parquet file as they come; the file appears as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ class TrialsWriter:
         self._rows = 0
 
     def write(self, part: Part) -> None:
-        """Take some rows."""
+        """Add some rows."""
         self._waiting.append(part[0])
         self._rows += len(part[0])
         if self._rows >= _ROWS:
             self._flush()
 
     def close(self, attrs: Mapping[str, Any]) -> None:
-        """Write the rest, and what is told of the trials."""
+        """Write the remaining rows, and the ``attrs`` of the trials."""
         self._flush()
         self._writer.add_key_value_metadata(attrs_of(attrs))
         self._writer.close()
