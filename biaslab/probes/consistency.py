@@ -5,35 +5,50 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Any, ClassVar, get_args
+from functools import partial
+from itertools import chain, product
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Calibration, Choice, Comparison, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import Choice, Comparison, Metric, Reply, Scalar, Status, Trial
 from biaslab.core.checks import require_some_of, require_whole
-from biaslab.core.scales import SCALES, find_scale
+from biaslab.core.scales import SCALES, find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score, single_ratings
-from biaslab.probes._agreeing import between, unit_scores, within
-from biaslab.probes._answers import sample_count
-from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Part, Probe, draw_score, random_number, scored
-from biaslab.stats import CELL, ITEM, Measurement, undefined
+from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, label_mass, planted
+from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
+from biaslab.probes.base.logs import scored
+from biaslab.probes.base.score_probe import draw_score, random_number
+from biaslab.stats import (
+    CELL,
+    ITEM,
+    Estimate,
+    Measurement,
+    alpha_difference,
+    estimate_alpha,
+    number_items,
+    of_items,
+    undefined,
+    usable,
+)
 
 _ONE: dict[str, Any] = {"attributes": ("coherence",), "scales": ("1-5",), "levels": ("interval",)}
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "context_noise": 0.3}
 _SAMPLES = Comparison("samples of one request", ("level", "answer"))
 _READ = ("configuration", "scale", "ratings", "replicate", "value", "status", "label_mass")
 _HOTTER = 'undefined: samples at temperature 1 were counted, which say nothing of another one: choose answer="text"'
+_NO_SAMPLE = "undefined: no score that can be read"
+_UNIT = ("candidate_id", "unit")
 _MANY_CONTEXTS = 3000  # above, ordinal alpha, whose time grows with the square of the contexts, takes too long
 
 
 @dataclass(frozen=True)
 class Consistency(Probe):
-    """Draw several samples of each score, ask in several ways, and compare with how well human annotators agree.
+    """Self-consistency: agreement between samples, and between ways to ask, beside that between human annotators.
 
-    Its further parameters are those of `biaslab.probes.base.Probe`.
+    Every score is sampled several times and asked for in several ways. Further parameters: `biaslab.probes.base.Probe`.
 
     Parameters
     ----------
@@ -62,29 +77,27 @@ class Consistency(Probe):
     Notes
     -----
     A trial is a sample, valued with its score, in one ``configuration``: a scale, or the reference scale with " joint"
-    after it. With ``answer="distribution"`` samples are drawn by inverting the distribution at a random number that
-    depends on the seed, the request and the replicate, and an attribute of a joint output stands first in it; with
-    text, in the data set's order, after what was said of the others. A judge that counts k samples (`biaslab.Sampled`)
-    gives these, in random order and none twice; other temperatures than theirs it does not give.
+    after it. With ``answer="distribution"``, samples are drawn by inverting the distribution at a random number that
+    depends on the seed, the request and the replicate, and an attribute of a joint output stands first in it. With text
+    it stands in the data set's order, after what was said of the others. A judge that counts k samples
+    (`biaslab.Sampled`) gives these, in random order and none twice, at their own temperature only.
 
-    Estimates are Krippendorff's alpha at a ``level`` (1: perfect agreement, 0: chance). Scores of different scales are
-    put on the unit scale. ``configuration`` is one configuration or "A vs B":
+    Estimates are Krippendorff's α at a ``level`` of measurement (1: perfect agreement, 0: chance), one for each judge ×
+    data set × attribute × answer. Scores of different scales are put on the unit scale. ``configuration`` is one
+    configuration or "A vs B":
 
-    ``sample_alpha`` (-1 to 1)
-        Between samples of one request.
-    ``human_alpha`` (-1 to 1; reference)
-        Between the human annotators of the same items. Undefined where a data set has one annotator.
-    ``alpha_gap`` (primary; -2 to 2, null 0; reference)
-        ``sample_alpha`` minus ``human_alpha``. Below 0: the judge agrees less with itself than annotators with one
-        another (Table 4).
-    ``configuration_alpha`` (-1 to 1; reference against another)
-        Between one sample of either configuration (App. E).
-    ``configuration_gap`` (primary; -2 to 2, null 0; reference against another)
-        That minus its noise floor, alpha between two samples of one configuration, with the chance disagreement of
-        both together: what changing the question costs beyond resampling. Below 0: it matters how one asks. Two
-        scales round differently, which alone moves it, so it is tested only where both are the same scale.
-    ``label_mass`` (0 to 1)
-        Probability that all labels have together.
+    - ``sample_alpha`` — α between samples of one request. −1 to 1.
+    - ``human_alpha`` — α between the human annotators of the same items (reference). −1 to 1; undefined where a data
+      set has one annotator.
+    - ``alpha_gap`` — ``sample_alpha`` minus ``human_alpha`` (reference). −2 to 2, null 0; below: the judge agrees less
+      with itself than annotators with one another. Primary. Table 4.
+    - ``configuration_alpha`` — α between one sample of either configuration (reference against another). −1 to 1. App.
+      E.
+    - ``configuration_gap`` — ``configuration_alpha`` minus its noise floor, α between two samples of one configuration
+      with the chance disagreement of both together: what changing the question costs beyond resampling. −2 to 2, null
+      0; below: it matters how one asks. Primary. Two scales round differently, which alone moves it, so it is tested
+      only where both are the same scale.
+    - ``label_mass`` — probability that all labels have together. 0–1.
 
     Examples
     --------
@@ -97,12 +110,12 @@ class Consistency(Probe):
     [['1-5', 0.9], ['1-5 joint', 0.8]]
     """
 
-    name: ClassVar[str] = "consistency"
-    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "answer")
-    conditions: ClassVar[tuple[str, ...]] = ("configuration", "level")
-    columns: ClassVar[tuple[str, ...]] = (*ITEM, *_READ)
-    needs: ClassVar[str] = "scores on a scale"
-    metrics: ClassVar[tuple[Metric, ...]] = (
+    name = "consistency"
+    cell = ("judge", "dataset", "attribute", "answer")
+    conditions = ("configuration", "level")
+    columns = (*ITEM, *_READ)
+    needs = "scores on a scale"
+    metrics = (
         Metric("sample_alpha", "between samples", "Krippendorff's α", null=0.0, comparison=_SAMPLES),
         Metric("human_alpha", "between annotators", "Krippendorff's α", null=0.0),
         Metric(
@@ -115,10 +128,10 @@ class Consistency(Probe):
             advice=("", "average several samples, or read the label distribution"),
             matters=0.1,
             primary=True,
-            calibration=Calibration(
+            calibration=planted(
+                {"sharpness": 4.0},
+                _ONE | {"replicates": 3, "joint": False},
                 fair=_FAIR | {"sharpness": 5.12},
-                planted=_FAIR | {"sharpness": 4.0},
-                parameters=_ONE | {"replicates": 3, "joint": False},
                 attributes=2,
             ),
         ),
@@ -133,11 +146,8 @@ class Consistency(Probe):
             advice=("", "fix one way to ask, and report it"),
             matters=0.1,
             primary=True,
-            calibration=Calibration(
-                fair=_FAIR | {"sharpness": 4.0},
-                planted=_FAIR | {"sharpness": 4.0, "noise": 0.6},
-                parameters=_ONE | {"replicates": 4},
-                attributes=2,
+            calibration=planted(
+                {"noise": 0.6}, _ONE | {"replicates": 4}, fair=_FAIR | {"sharpness": 4.0}, attributes=2
             ),
         ),
         LABEL_MASS,
@@ -186,16 +196,6 @@ class Consistency(Probe):
         use = f"consistency, seed {self.seed}, sample {trial.replicate}"
         return draw_score(trial, reply, self.temperature, use)
 
-    def _counted(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return one of the samples that a judge counted, drawn without replacement; none where all are drawn."""
-        scores, k = np.array(find_scale(str(trial.condition["scale"])).values), int(reply.samples or 0)
-        counts = np.rint(np.exp(reply.logprobs or ()) * k).astype(int)
-        order = np.random.default_rng(random_number(trial.request, f"consistency, seed {self.seed}")).permutation(k)
-        given = np.repeat(scores, counts)
-        if self.temperature != 1 or trial.replicate >= k or order[trial.replicate] >= len(given):
-            return math.nan, "refused"
-        return float(given[order[trial.replicate]]), "ok"
-
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each configuration, then those of the reference against each other one."""
         k = sample_count(cell.trials)
@@ -206,19 +206,51 @@ class Consistency(Probe):
             yield replace(part, metrics=dict.fromkeys(part.metrics, undefined(why))) if why else part
 
     def _parts(self, cell: Cell) -> Iterator[Part]:
-        names, scores = cell.trials["configuration"].unique(), unit_scores(cell.trials)
+        names, scores = cell.trials["configuration"].unique(), _unit_scores(cell.trials)
         for name in names:
             is_reference = name == names[0]
             if cell.wants("sample_alpha", "label_mass") or (is_reference and cell.wants("human_alpha", "alpha_gap")):
-                yield from within(cell, scores, name, self.levels, is_reference)
+                yield from self._within(cell, scores, name, is_reference)
         for name in names[1:] if cell.wants("configuration_alpha", "configuration_gap") else ():
-            yield from between(cell, scores, names[0], name, self.levels)
+            yield from self._between(cell, scores, names[0], name)
+
+    def _within(self, cell: Cell, scores: pd.DataFrame, name: str, is_reference: bool) -> Iterator[Part]:
+        """Yield α between the samples of one configuration, of the reference beside that between annotators."""
+        items = _items(cell, [name])
+        samples = of_items(scores[scores["configuration"] == name], items)
+        samples = samples.rename(columns={"configuration": "unit", "replicate": "annotator"})
+        few = _too_few(samples, "unit")
+        human = _ratings(cell.trials, items) if is_reference and cell.wants("human_alpha", "alpha_gap") else None
+        for level in self.levels:
+            metrics: dict[str, Estimable] = {"sample_alpha": few or _alpha(cell, level, samples)}
+            if human is not None:
+                metrics["human_alpha"] = _alpha(cell, level, human)
+                metrics["alpha_gap"] = few or _alpha_gap(cell, level, samples, human)
+            yield Part(metrics, items, {"configuration": name, "level": level})
+        mass = label_mass(cell.trials[cell.trials["configuration"] == name])
+        yield Part({"label_mass": mass}, items, {"configuration": name, "level": ""})
+
+    def _between(self, cell: Cell, scores: pd.DataFrame, reference: str, name: str) -> Iterator[Part]:
+        """Yield α between one sample of either configuration, and that less α between two samples of one."""
+        names = [reference, name]
+        items = _items(cell, names)
+        samples = of_items(scores[scores["configuration"].isin(names)], items)
+        across = samples.rename(columns={"replicate": "unit", "configuration": "annotator"})
+        floor = samples.rename(columns={"configuration": "unit", "replicate": "annotator"})
+        few = _too_few(samples, "configuration")
+        one_scale = len({*cell.trials.loc[cell.trials["configuration"].isin(names), "scale"]}) == 1
+        for level in self.levels:
+            metrics: dict[str, Estimable] = {
+                "configuration_alpha": _alpha(cell, level, across),
+                "configuration_gap": few or _alpha_gap(cell, level, across, floor, one_scale),
+            }
+            yield Part(metrics, items, {"configuration": f"{reference} vs {name}", "level": level})
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Take scores with repetitions, several configurations or several annotators."""
         scores = scored(trials)
         if scores.empty:
-            return Accepted(scores, f"needs {self.needs}")
+            return self.accepted(scores)
         ways = scores.groupby(list(CELL))[["replicate", "configuration"]].nunique()
         if not (ways > 1).any(axis=None) and not scores["ratings"].str.contains(" ", regex=False).any():
             why = "needs repetitions of a judgement, several configurations, or scores of several annotators"
@@ -244,3 +276,55 @@ class Consistency(Probe):
                 yield trial
             else:
                 yield from (replace(trial, replicate=k) for k in range(self.replicates))
+
+    def _counted(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return one of the samples that a judge counted, drawn without replacement; none where all are drawn."""
+        scores, k = np.array(find_scale(str(trial.condition["scale"])).values), int(reply.samples or 0)
+        counts = np.rint(np.exp(reply.logprobs or ()) * k).astype(int)
+        order = np.random.default_rng(random_number(trial.request, f"consistency, seed {self.seed}")).permutation(k)
+        given = np.repeat(scores, counts)
+        if self.temperature != 1 or trial.replicate >= k or order[trial.replicate] >= len(given):
+            return math.nan, "refused"
+        return float(given[order[trial.replicate]]), "ok"
+
+
+def _unit_scores(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return usable samples: ``context_id, candidate_id, configuration, replicate``, ``score`` on the unit scale."""
+    read = usable(trials)
+    score = read["value"].to_numpy(float).copy()
+    for name, at in read.groupby("scale", sort=False).indices.items():
+        score[at] = scale_named(str(name)).unit(score[at])  # type: ignore[arg-type]
+    return read[[*ITEM, "configuration", "replicate"]].assign(score=score)
+
+
+def _too_few(samples: pd.DataFrame, configuration: str) -> Estimate | None:
+    """Return why samples of one request cannot be compared, if there is but one of each, or none."""
+    if samples.duplicated([*ITEM, configuration]).any():
+        return None
+    return undefined(ONE_SAMPLE if len(samples) else _NO_SAMPLE, samples["context_id"].nunique())
+
+
+def _items(cell: Cell, names: Sequence[str]) -> pd.DataFrame:
+    """Return the items that have samples in all of some configurations."""
+    return cell.blocks("configuration", names, keep=(), of=" and ".join(names))[list(ITEM)]
+
+
+def _ratings(trials: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores of the items' annotators, who count as exchangeable."""
+    rated = of_items(trials.iloc[number_items(trials)[1]], items)
+    scores = [text.split() if isinstance(text, str) else [] for text in rated["ratings"]]
+    counts = [len(of_item) for of_item in scores]
+    annotator = [number for count in counts for number in range(count)]
+    rated = rated[list(ITEM)].iloc[np.repeat(np.arange(len(rated)), counts)].reset_index(drop=True)
+    return rated.assign(score=np.array([*chain(*scores)], float), unit="", annotator=annotator)
+
+
+def _alpha(cell: Cell, level: Measurement, scores: pd.DataFrame) -> Estimable:
+    return partial(estimate_alpha, scores, cell.resampling, level, _UNIT)
+
+
+def _alpha_gap(
+    cell: Cell, level: Measurement, first: pd.DataFrame, second: pd.DataFrame, tested: bool = True
+) -> Estimable:
+    null = 0.0 if tested else None
+    return partial(alpha_difference, first, second, cell.resampling, level, _UNIT, null=null, inference="t")

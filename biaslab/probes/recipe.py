@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
-from biaslab.core import Calibration, Metric, Reply, Status, Trial
+from biaslab.core import Metric, Reply, Status, Trial
 from biaslab.core.checks import require_some_of
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.g_eval import GEval
 from biaslab.measures.scoring.pointwise import Answer
 from biaslab.measures.scoring.rating import Rating
-from biaslab.probes._answer_metrics import parse_rate, token_count
-from biaslab.probes._losses import Losses
-from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass
+from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted
+from biaslab.probes.base.answers import parse_rate, token_count
+from biaslab.probes.base.losses import Losses
 from biaslab.stats import ITEM, Level, Method, estimate_correlation
 
 Rival = Literal["rate_explain", "g_eval"]
@@ -28,9 +28,11 @@ _COEFFICIENTS: tuple[Method, ...] = ("spearman", "kendall")
 
 @dataclass(frozen=True)
 class Recipe(Probe):
-    """Score every candidate by the recipe and in older ways, and see whether the recipe agrees better with humans.
+    """Gain of the recipe of Stureborg et al. (2024) over older ways to score, in agreement with humans.
 
-    Its further parameters are those of `biaslab.probes.base.Probe`.
+    The recipe (Table 6): a scale of 1-10, no reasons (chain of thought), temperature 0, the source kept for every
+    attribute, one attribute a request. The paper compares it on RoSE with GPT-4-Turbo. Further parameters:
+    `biaslab.probes.base.Probe`.
 
     Parameters
     ----------
@@ -62,36 +64,29 @@ class Recipe(Probe):
 
     Notes
     -----
-    The recipe is that of Table 6: a scale of 1-10, no reasons (chain of thought) and temperature 0, the source kept for
-    every attribute, one attribute a request. The paper compares it on RoSE with GPT-4-Turbo. Rate-explain is exact as a
-    distribution too, for reasons that come later cannot move the rating.
-
-    A trial's ``value`` is a score on its ``scale``; ``scorer`` says whose. Estimates, one a judge × data set ×
-    attribute × answer, are over the candidates that have a score by every scorer; others drop out and are counted in
+    A trial's ``value`` is a score on its ``scale``; ``scorer`` says whose. There is one estimate for each judge × data
+    set × attribute × answer, over the candidates that have a score by every scorer; others drop out and are counted in
     ``n_dropped``. By ``level`` and ``coefficient``:
 
-    ``recipe_gain`` (primary; −2 to 2, null 0)
-        Correlation with humans of the recipe minus that of the scorer in ``against``. Above 0: the recipe helps. With
-        ``answer="text"`` the other's is that of its expected scores, the means of infinitely many samples: the noise of
-        few is no fault of the way it asks. Two samples or more say how large it is
-        (`biaslab.stats.expected_agreement_loss`); with one, and where a judge counts samples instead of reading the
-        distribution (`biaslab.Sampled`), it is undefined.
-    ``agreement`` (−1 to 1)
-        The correlations themselves (column ``scorer``).
+    - ``recipe_gain`` — correlation of the recipe with humans minus that of the scorer in ``against``. −2 to 2, null 0;
+      above: the recipe helps. Primary. With ``answer="text"`` the other's is that of its expected scores, the means of
+      infinitely many samples, because the noise of few is no fault of the way it asks. Two samples or more say how
+      large that noise is (`biaslab.stats.expected_agreement_loss`); with one, and where a judge counts samples instead
+      of reading the distribution (`biaslab.Sampled`), the gain is undefined.
+    - ``agreement`` — the correlations themselves (column ``scorer``). −1 to 1.
 
     By ``scorer``, over everything that was asked:
 
-    ``parse_rate`` (0–1)
-        Share of answers from which a score was read.
-    ``label_mass`` (0–1; distributions)
-        Probability that all labels of the scale have together: where it is low the judge would rather say something
-        else than a score.
-    ``tokens``
-        Tokens read and written for one candidate and attribute, all samples together.
+    - ``parse_rate`` — share of answers from which a score was read. 0–1.
+    - ``label_mass`` — probability that all labels of the scale have together, of distributions. 0–1; low: the judge
+      would rather say something else than a score.
+    - ``tokens`` — tokens read and written for one candidate and attribute, all samples together.
 
-    ``recipe_gain`` at the level of contexts has a t test and a t interval (`biaslab.stats.agreement_loss`); everything
-    else has bootstrap or jackknife intervals and sign-flip tests over contexts. ``method`` says which. A context in
+    Rate-explain is exact as a distribution too, because reasons that come later cannot move the rating. A context in
     which one scorer gives all candidates the same score says nothing of the gain.
+
+    **Inference.** ``recipe_gain`` within contexts: t test and t interval (`biaslab.stats.agreement_loss`). Everything
+    else: bootstrap or jackknife intervals and sign-flip tests over contexts; ``method`` says which.
 
     Examples
     --------
@@ -103,13 +98,13 @@ class Recipe(Probe):
     ['recipe', 'g_eval']
     """
 
-    name: ClassVar[str] = "recipe"
-    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "answer")
-    conditions: ClassVar[tuple[str, ...]] = ("scorer", "against", "level", "coefficient")
-    columns: ClassVar[tuple[str, ...]] = (
+    name = "recipe"
+    cell = ("judge", "dataset", "attribute", "answer")
+    conditions = ("scorer", "against", "level", "coefficient")
+    columns = (
         *ITEM, "scorer", "human", "replicate", "value", "status", "tokens", "label_mass",
     )  # fmt: skip
-    metrics: ClassVar[tuple[Metric, ...]] = (
+    metrics = (
         Metric(
             "recipe_gain",
             "recipe minus what it is compared with",
@@ -123,9 +118,9 @@ class Recipe(Probe):
             ),
             matters=0.1,
             primary=True,
-            calibration=Calibration(  # without quality nothing is lost; with it a coarse scale ties what differs
+            calibration=planted(  # without quality nothing is lost; with it a coarse scale ties what differs
+                {"quality": 0.5, "noise": 0.0},
                 fair={"quality": 0.0, "noise": 0.5, "sharpness": 8.0},
-                planted={"quality": 0.5, "noise": 0.0, "sharpness": 8.0},
                 parameters={
                     "against": ("rate_explain",),
                     "scale": "1-5",
@@ -166,7 +161,7 @@ class Recipe(Probe):
         """Who scores, by name: the recipe, and what it is compared with."""
         n = self.samples if self.answer == "text" else 1
         answer, low, seed = self.answer, self.rival_scale, self.seed
-        made: dict[str, Rating | GEval] = {
+        scorers: dict[str, Rating | GEval] = {
             _RECIPE: Rating(self.attributes, self.scale, answer=answer, temperature=0.0, seed=seed, steps=self.steps),
             "rate_explain": Rating(
                 self.attributes, low, "after", answer=answer, replicates=n, temperature=1.0, seed=seed
@@ -175,7 +170,7 @@ class Recipe(Probe):
                 self.attributes, low, self.rival_steps, answer=answer, replicates=n, temperature=1.0, seed=seed
             ),
         }
-        return {name: scorer for name, scorer in made.items() if name in (_RECIPE, *self.against)}
+        return {name: scorer for name, scorer in scorers.items() if name in (_RECIPE, *self.against)}
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the scores of every candidate and attribute by every scorer."""
@@ -209,5 +204,5 @@ class Recipe(Probe):
                 gain = losses.loss(cell, (_RECIPE, rival), level, coefficient)
                 yield Part({"recipe_gain": gain}, blocks, at | {"against": rival})
             for scorer in self._scorers:
-                found = partial(estimate_correlation, blocks, scorer, "human", *options)
-                yield Part({"agreement": found}, blocks, at | {"scorer": scorer})
+                agreement = partial(estimate_correlation, blocks, scorer, "human", *options)
+                yield Part({"agreement": agreement}, blocks, at | {"scorer": scorer})

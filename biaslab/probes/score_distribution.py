@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.core import Calibration, Comparison, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import Comparison, Metric, Reply, Scalar, Status, Trial
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.scales import SCALES, find_scale, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Answer, Asking, Question, drawn_items, read_score, single_ratings
-from biaslab.probes._answers import COLUMNS, Answers, name_seed
-from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, by_configuration, label_mass, scored
+from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, label_mass, planted
+from biaslab.probes.base.answers import COLUMNS, Answers, name_seed
+from biaslab.probes.base.logs import by_configuration, scored
 from biaslab.stats import DISTRIBUTION, ITEM, Agreement, Resampling, describe_distribution, score_weights, undefined
 
 _COUNTED = "undefined: {} samples at temperature 1 do not show it: ask a judge that gives distributions"
@@ -28,9 +28,9 @@ _FAIR: dict[str, Scalar] = {"quality": 0.6, "noise": 0.5, "context_noise": 0.3}
 
 @dataclass(frozen=True)
 class ScoreDistribution(Probe):
-    """Ask for scores on several scales, and see which scores are given and what they are worth.
+    """Distribution of scores: heaping at round numbers, unused scale, ties, and what averaging samples gains.
 
-    Its further parameters are those of `biaslab.probes.base.Probe`.
+    Every candidate is scored on several scales. Further parameters: `biaslab.probes.base.Probe`.
 
     Parameters
     ----------
@@ -57,40 +57,35 @@ class ScoreDistribution(Probe):
     With ``answer="distribution"`` there is one trial a label (column ``label``), all from one reply; its ``value`` is
     the probability of that label. With ``answer="text"`` there is one trial a sample; its ``value`` is the score.
 
-    Estimates come one a judge × data set × attribute × ``scale`` × ``answer``, which is *single* (one sample at
-    temperature 1, or at that of the texts: exactly, from the label distribution), *greedy* (the likeliest label),
-    *mean of N* samples, *expected* (the expected score of the distribution, what infinitely many samples would
-    average to) or *humans* (single ratings, where all are whole numbers). What *single* and *expected* differ in is
-    an artefact of decoding. Where a judge counts k samples instead of reading the distribution (`biaslab.Sampled`),
-    they are taken as k texts: no mean is of more than k, and what is *greedy* or *expected* is undefined.
+    There is one estimate for each judge × data set × attribute × ``scale`` × ``answer``, which is *single* (one sample
+    at temperature 1, or at that of the texts: exactly, from the label distribution), *greedy* (the likeliest label),
+    *mean of N* samples, *expected* (the expected score of the distribution, the limit of the mean of samples) or
+    *humans* (single ratings, where all are whole numbers). What *single* and *expected* differ in is an artefact of
+    decoding. Where a judge counts k samples instead of reading the distribution (`biaslab.Sampled`), they are taken as
+    k texts: no mean is of more than k, and *greedy* and *expected* are undefined.
 
-    ``round_number_excess_10``, ``round_number_excess_5`` (primary; 0 to 10 or 5, null 1; *single*, *greedy*, *humans*)
-        Whipple's index of heaping at multiples of 10 or 5 (`biaslab.stats.heaping`): how many times more often they are
-        given than the scores around them. Above 1: a liking for round numbers. Undefined where fewer than three
-        multiples fit into the scale with the scores around them, as on 1-10. If the scores of all texts
-        lie in one narrow peak on a round number, that looks the same: only where ``pooled_sd`` is at least 8 points is
-        it ruled out. A smooth distribution cut off by the end of the scale may lie up to .023 from 1, which exact
-        distributions show and samples are too few to show; of exact ones a departure of more than .03 is tested, and
-        the interval is that much wider at either end.
-    ``myers_index`` (0–.9)
-        Share of scores whose last digit would have to change to make all last digits equally frequent. Not tested:
-        a fair judge's is above 0 where scores are few (the note says by how much).
-    ``scale_use`` (0–1)
-        exp(entropy) of all scores together over the number of levels: the share of the levels that, used evenly, would
-        have the same entropy.
-    ``range_used`` (0–1)
-        Distance between the 1st and the 99th percentile of all scores, as a share of the scale.
-    ``pooled_sd``
-        Standard deviation of all scores together, in points of the scale.
-    ``tie_rate`` (0–1; also *mean of N* and *expected*)
-        Share of pairs of candidates of one context with equal scores.
-    ``agreement`` (-1 to 1; all but *humans*)
-        Kendall's τ-b with the mean human score within contexts, averaged over contexts, and over the randomness of
-        the samples (32 draws, or the replicates). Table 2 of the paper.
-    ``agreement_gain`` (null 0; *greedy*, *mean of N*, *expected*)
-        ``agreement`` less that of *single*, on the same contexts. Above 0: a single sample hides what the judge knows.
-    ``label_mass`` (0–1; *single*)
-        Probability that all labels have together; low: the judge would rather say something else.
+    - ``round_number_excess_10``, ``round_number_excess_5`` — Whipple's index of heaping (`biaslab.stats.heaping`): how
+      many times more often multiples of 10 or 5 are given than the scores around them. 0 to 10 or 5, null 1; above: a
+      preference for round numbers. Primary; *single*, *greedy*, *humans*. Undefined where fewer than three multiples
+      fit into the scale with the scores around them, as on 1-10.
+    - ``myers_index`` — share of scores whose last digit would have to change to make all last digits equally frequent.
+      0–.9. Not tested: a fair judge's is above 0 where scores are few (the note says by how much).
+    - ``scale_use`` — exp(entropy) of all scores together over the number of levels: the share of the levels that, used
+      evenly, would have the same entropy. 0–1.
+    - ``range_used`` — distance between the 1st and the 99th percentile of all scores, as a share of the scale. 0–1.
+    - ``pooled_sd`` — standard deviation of all scores together, in points of the scale.
+    - ``tie_rate`` — share of pairs of candidates of one context with equal scores. 0–1; also *mean of N*, *expected*.
+    - ``agreement`` — Kendall's τ-b with the mean human score within contexts, averaged over contexts and over the
+      randomness of the samples (32 draws, or the replicates). −1 to 1; all but *humans*. Table 2.
+    - ``agreement_gain`` — ``agreement`` less that of *single*, on the same contexts. Null 0; above: a single sample
+      hides what the judge knows. *greedy*, *mean of N*, *expected*.
+    - ``label_mass`` — probability that all labels have together. 0–1; *single*; low: the judge would rather say
+      something else.
+
+    **Heaping or a narrow peak.** Scores of all texts in one narrow peak on a round number look like heaping; only where
+    ``pooled_sd`` is at least 8 points is that ruled out. A smooth distribution cut off by the end of the scale may lie
+    up to .023 from 1, which exact distributions show and samples are too few to show. Of exact ones, a departure of
+    more than .03 is tested, and the interval is that much wider at either end.
 
     Examples
     --------
@@ -103,11 +98,11 @@ class ScoreDistribution(Probe):
     True
     """
 
-    name: ClassVar[str] = "score_distribution"
-    conditions: ClassVar[tuple[str, ...]] = ("scale", "answer")
-    columns: ClassVar[tuple[str, ...]] = (*COLUMNS, "scale", "human_scale", "ratings", "label_mass")
-    needs: ClassVar[str] = "single scores on a scale"
-    metrics: ClassVar[tuple[Metric, ...]] = (
+    name = "score_distribution"
+    conditions = ("scale", "answer")
+    columns = (*COLUMNS, "scale", "human_scale", "ratings", "label_mass")
+    needs = "single scores on a scale"
+    metrics = (
         *(
             Metric(
                 f"round_number_excess_{base}",
@@ -119,10 +114,10 @@ class ScoreDistribution(Probe):
                 advice="take the mean of the label distribution or of several samples, not one score of a fine scale",
                 matters=0.25,  # demography calls data from 125 % on rough (United Nations, Demographic Yearbook)
                 primary=True,
-                calibration=Calibration(
+                calibration=planted(
+                    {"heaping": 0.45},
+                    {"scales": ("1-100",), "answer": "text", "samples": 5},
                     fair=_FAIR,
-                    planted={**_FAIR, "heaping": 0.45},
-                    parameters={"scales": ("1-100",), "answer": "text", "samples": 5},
                     conservative=("exact",),  # the null has a margin
                 ),
                 comparison=_ALIKE,
@@ -180,12 +175,12 @@ class ScoreDistribution(Probe):
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each scale and kind of answer, then those of single human ratings."""
         for scale, trials in cell.trials.groupby("scale", sort=False):
-            given, where = Answers.of(trials, scale_named(str(scale))), {**cell.where, "scale": scale}
-            given.warn(cell, f"scale {scale}")
-            found = self._of_answers(cell, given, name_seed(self.seed, where))
-            found["single"]["label_mass"] = label_mass(trials.drop_duplicates(list(ITEM)))
-            for answer, metrics in found.items():
-                yield Part(metrics, given.counts, {"scale": scale, "answer": answer})
+            answers, where = Answers.of(trials, scale_named(str(scale))), {**cell.where, "scale": scale}
+            answers.warn(cell, f"scale {scale}")
+            kinds = self._of_answers(cell, answers, name_seed(self.seed, where))
+            kinds["single"]["label_mass"] = label_mass(trials.drop_duplicates(list(ITEM)))
+            for answer, metrics in kinds.items():
+                yield Part(metrics, answers.counts, {"scale": scale, "answer": answer})
         yield from self._of_humans(cell)
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
@@ -193,36 +188,31 @@ class ScoreDistribution(Probe):
         scores = scored(trials)
         scores = scores[scores["answer"] == "text"]
         if scores.empty:
-            return Accepted(scores, f"needs {self.needs}")
-        found = by_configuration(scores)
-        decimal = found["ratings"].str.contains(".", regex=False)
-        return Accepted(found.assign(ratings=found["ratings"].where(~decimal, "")))
+            return self.accepted(scores)
+        decimal = scores["ratings"].str.contains(".", regex=False)
+        return Accepted(by_configuration(scores.assign(ratings=scores["ratings"].where(~decimal, ""))))
 
-    def _of_answers(self, cell: Cell, given: Answers, seed: tuple[int, int]) -> dict[str, dict[str, Estimable]]:
+    def _of_answers(self, cell: Cell, answers: Answers, seed: tuple[int, int]) -> dict[str, dict[str, Estimable]]:
         """Return the metrics of each kind of answer on one scale."""
-        scale, shape, exact = given.scale, cell.wants(*DISTRIBUTION), given.chances is not None
-        levels, margin = scale.values, _SMOOTH if exact else 0.0  # noqa: PD011
-        single = describe_distribution(given.context, given.weights, levels, shape, self.resampling, 1.0, margin)
-        found: dict[str, dict[str, Estimable]] = {"single": {**single}}
+        exact, wanted = answers.chances is not None, cell.wants(*DISTRIBUTION)
+        kinds: dict[str, dict[str, Estimable]] = {"single": _shape(answers, wanted, self.resampling, tested=True)}
         drawn: dict[str, NDArray[np.float64]] = {}
         if exact:
-            likeliest = given.at_temperature(0)
-            greedy = describe_distribution(given.context, likeliest.weights, levels, shape, self.resampling, None)
-            found["greedy"] = {**greedy}
-            drawn = {"greedy": likeliest.expected[None], "expected": given.expected[None]}
+            likeliest = answers.at_temperature(0)
+            kinds["greedy"] = _shape(likeliest, wanted, self.resampling, tested=False)
+            drawn = {"greedy": likeliest.expected[None], "expected": answers.expected[None]}
         if cell.wants("agreement", "agreement_gain", "tie_rate"):
-            alone = given.agreement(given.means(1, seed))
-            found["single"]["agreement"] = alone.ratio()
-            n = self.samples if given.samples is None else min(self.samples, given.most)
+            alone = answers.agreement(answers.means(1, seed))
+            kinds["single"]["agreement"] = alone.ratio()
+            n = self.samples if answers.samples is None else min(self.samples, answers.most)
             if n > 1:
-                drawn[f"mean of {n}"] = given.means(n, seed)
-            for answer, scores in drawn.items():
-                gains = _gains(given.agreement(scores), alone, self.resampling)
-                found[answer] = gains | found.get(answer, {})
-        if given.counted and given.samples is not None:
-            why = undefined(_COUNTED.format(len(given.samples)))
-            found |= {answer: dict.fromkeys(("agreement", "agreement_gain"), why) for answer in ("greedy", "expected")}
-        return found
+                drawn[f"mean of {n}"] = answers.means(n, seed)
+            for kind, scores in drawn.items():
+                kinds[kind] = _gains(answers.agreement(scores), alone, self.resampling) | kinds.get(kind, {})
+        if answers.counted and answers.samples is not None:
+            why = undefined(_COUNTED.format(len(answers.samples)))
+            kinds |= {kind: dict.fromkeys(("agreement", "agreement_gain"), why) for kind in ("greedy", "expected")}
+        return kinds
 
     def _of_humans(self, cell: Cell) -> Iterator[Part]:
         """Yield what single human ratings give; nothing where they are not whole numbers."""
@@ -232,16 +222,23 @@ class ScoreDistribution(Probe):
             return
         low, high = (int(end) for end in items["human_scale"].iloc[0].split("-"))
         scale = whole_numbers(low, high)
-        given = [np.array(ratings.split(), float) for ratings in items["ratings"]]
-        weights = np.array([score_weights(one, scale.values).mean(axis=0) for one in given])
+        ratings = [np.array(scores.split(), float) for scores in items["ratings"]]
+        weights = np.array([score_weights(scores, scale.values).mean(axis=0) for scores in ratings])
         shape = cell.wants(*DISTRIBUTION)
-        found = describe_distribution(items["context_id"], weights, scale.values, shape, self.resampling, None)
-        known: dict[str, Estimable] = {metric: estimate for metric, estimate in found.items() if estimate.n_contexts}
-        yield Part(known, (sum(map(len, given)), 0), {"scale": scale.name, "answer": "humans"})
+        estimates = describe_distribution(items["context_id"], weights, scale.values, shape, self.resampling, None)
+        metrics: dict[str, Estimable] = {name: estimate for name, estimate in estimates.items() if estimate.n_contexts}
+        yield Part(metrics, (sum(map(len, ratings)), 0), {"scale": scale.name, "answer": "humans"})
+
+
+def _shape(answers: Answers, wanted: Sequence[str], resampling: Resampling, tested: bool) -> dict[str, Estimable]:
+    """Describe how often each level is given."""
+    levels, null = answers.scale.values, 1.0 if tested else None  # noqa: PD011
+    margin = _SMOOTH if tested and answers.chances is not None else 0.0
+    return {**describe_distribution(answers.context, answers.weights, levels, wanted, resampling, null, margin)}
 
 
 def _gains(agreement: Agreement, alone: Agreement, resampling: Resampling) -> dict[str, Estimable]:
-    """Return agreement, what it has over that of single answers, and ties."""
+    """Return agreement, its gain over that of single answers, and ties."""
     return {
         "tie_rate": agreement.tie_ratio(),
         "agreement": agreement.ratio(),

@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
-from typing import ClassVar
 
-import numpy as np
 import pandas as pd
 
-from biaslab.core import Calibration, Metric, Nearest, Request, Trial, reading_text
+from biaslab.core import Metric, Nearest, Request, Trial, reading_text
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Question, items
-from biaslab.probes._losses import Losses
-from biaslab.probes.base import Cell, Estimable, Part, ScoreProbe
-from biaslab.stats import (
-    Level,
-    Method,
-    Ratio,
-    Resampling,
-    estimate_correlation,
-    sample_differences,
-)
+from biaslab.probes.base import Cell, Estimable, Part, ScoreProbe, mean_of, planted
+from biaslab.probes.base.losses import Losses
+from biaslab.stats import Level, Method, Ratio, estimate_correlation, sample_differences
 
 _SOURCES: tuple[str, str] = ("with", "without")
 _LEVELS: tuple[Level, ...] = ("context", "dataset")
 _COEFFICIENTS: tuple[Method, ...] = ("spearman", "kendall")
+_MISSING = "undefined: no item has a score with and without the source"
 
 
 @dataclass(frozen=True)
 class Source(ScoreProbe):
-    """Score with and without the source document, and see what agreement with humans and scores lose.
+    """Sensitivity to the source document: the agreement with humans that is lost without it.
 
-    Its further parameters are those of `biaslab.probes.base.ScoreProbe`.
+    Every candidate is scored with and without its source. Further parameters: `biaslab.probes.base.ScoreProbe`.
 
     Parameters
     ----------
@@ -55,42 +47,39 @@ class Source(ScoreProbe):
 
     Notes
     -----
-    A trial's ``value`` is the score on the scale: the expected one of a distribution. Estimates, one a judge × data set
-    × attribute × scale × answer, are over the items that have a score with and without the source; others drop out and
-    are counted in ``n_dropped``. By ``level`` and ``coefficient``:
+    A trial's ``value`` is the score on the scale: the expected one of a distribution. There is one estimate for each
+    judge × data set × attribute × scale × answer, over the items that have a score with and without the source; others
+    drop out and are counted in ``n_dropped``. By ``level`` and ``coefficient``:
 
-    ``agreement_loss`` (primary; −2 to 2, null 0)
-        Correlation with humans with the source, minus that without. Above 0: the source helps. Table 5 prints the
-        opposite sign.
-    ``relative_loss`` (at most 2, no null)
-        The same as a share of the agreement with the source. Undefined unless the interval of that lies above 0.
-
-    Of texts sampled at a temperature above 0 both are of the judge's expected scores, the means of infinitely many
-    samples: noise lowers agreement, and without the source a judge may merely be less sure. Two samples a request or
-    more say how much (`biaslab.stats.expected_agreement_loss`; the note has the reliabilities); with one, and where a
-    judge counts samples instead of reading the distribution (`biaslab.Sampled`), both are undefined.
-
-    ``agreement`` (−1 to 1)
-        The correlations themselves, of the scores as they are (column ``source``: "with", "without").
+    - ``agreement_loss`` — correlation with humans with the source, minus that without. −2 to 2, null 0; above: the
+      source helps. Primary. Table 5 of Stureborg et al. (2024) prints the opposite sign.
+    - ``relative_loss`` — the same as a share of the agreement with the source. At most 2, no null; undefined unless the
+      interval of that agreement lies above 0.
+    - ``agreement`` — the two correlations themselves (column ``source``: "with", "without"). −1 to 1.
 
     In points of the scale:
 
-    ``source_shift`` (null 0)
-        Score with the source minus without, paired by item. Attributes of the text alone, such as fluency, should not
-        move. Where scores are missing, ``bound_low`` and ``bound_high`` hold whatever they would have been.
-    ``sample_difference`` (at least 0)
-        With text: mean absolute difference between a sample with and one without the source, of the same item.
-    ``resampling_difference`` (at least 0)
-        Its noise floor: the same between two samples of one request. Undefined with one replicate.
-    ``mean_score``
-        Mean score with and without (column ``source``).
+    - ``source_shift`` — score with the source minus without, paired by item. Null 0. Attributes of the text alone, such
+      as fluency, should not move. Where scores are missing, ``bound_low`` and ``bound_high`` hold whatever they would
+      have been.
+    - ``sample_difference`` — mean absolute difference between a sample with and one without the source, of the same
+      item. At least 0; with text only.
+    - ``resampling_difference`` — its noise floor: the same between two samples of one request. At least 0; undefined
+      with one replicate.
+    - ``mean_score`` — mean score with and without (column ``source``).
 
-    The loss of agreement is primary and not the shift of the mean: a judge that needs the source to tell good from bad
-    scores the good lower and the bad higher without it, and the mean stays where it is. Its four values of an
-    attribute, two levels by two coefficients, are nearly copies of each other, which leaves q-values as they are.
+    **Sampling noise.** Noise lowers agreement, and without the source a judge may merely be less sure. Of texts sampled
+    at a temperature above 0, both losses are therefore those of expected scores, the means of infinitely many samples
+    (`biaslab.stats.expected_agreement_loss`; the note has the reliabilities). That takes two samples a request or more;
+    with one, and where a judge counts samples instead of reading the distribution (`biaslab.Sampled`), both are
+    undefined.
 
-    ``agreement_loss`` at the level of contexts has a t test and a t interval (`biaslab.stats.agreement_loss`);
-    everything else has bootstrap or jackknife intervals and sign-flip tests over contexts. ``method`` says which.
+    **Why the loss is primary, and not the shift.** A judge that needs the source to tell good from bad scores the good
+    lower and the bad higher without it, and the mean stays where it is. The four losses of an attribute, two levels by
+    two coefficients, are nearly copies of each other, which leaves q-values as they are.
+
+    **Inference.** ``agreement_loss`` within contexts: t test and t interval (`biaslab.stats.agreement_loss`);
+    everything else: bootstrap or jackknife intervals and sign-flip tests over contexts; ``method`` says which.
 
     Examples
     --------
@@ -103,12 +92,12 @@ class Source(ScoreProbe):
     True
     """
 
-    name: ClassVar[str] = "source"
-    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "scale", "answer")
-    conditions: ClassVar[tuple[str, ...]] = ("level", "coefficient", "source")
-    columns: ClassVar[tuple[str, ...]] = (*ScoreProbe.columns, "source", "replicate")
-    needs: ClassVar[str] = "scores with and without the source in the prompt"
-    metrics: ClassVar[tuple[Metric, ...]] = (
+    name = "source"
+    cell = ("judge", "dataset", "attribute", "scale", "answer")
+    conditions = ("level", "coefficient", "source")
+    columns = (*ScoreProbe.columns, "source", "replicate")
+    needs = "scores with and without the source in the prompt"
+    metrics = (
         Metric(
             "agreement_loss",
             "agreement lost without the source",
@@ -119,11 +108,7 @@ class Source(ScoreProbe):
             advice=("show the source", "leave the source out"),
             matters=0.1,
             primary=True,
-            calibration=Calibration(
-                fair={"quality": 1.0, "noise": 1.0, "context_noise": 0.5},
-                planted={"quality": 1.0, "noise": 1.0, "context_noise": 0.5, "source_reliance": 0.8},
-                parameters={"levels": ("context",), "coefficients": ("kendall",)},
-            ),
+            calibration=planted({"source_reliance": 0.8}, {"levels": ("context",), "coefficients": ("kendall",)}),
         ),
         Metric("relative_loss", "agreement lost, of that with the source", "share", null=0.0),
         Metric(
@@ -173,48 +158,38 @@ class Source(ScoreProbe):
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield agreements and what is lost of them by level and coefficient, and what is in points."""
-        blocks = cell.blocks("source", _SOURCES)
-        found = Losses.of(
-            cell, blocks, "source", _SOURCES if self.temperature else (), "replicates=2 or more (5 is better)"
-        )
+        blocks, scale = cell.blocks("source", _SOURCES), find_scale(str(cell.where["scale"]))
+        sampled = _SOURCES if self.temperature else ()
+        losses = Losses.of(cell, blocks, "source", sampled, "replicates=2 or more (5 is better)")
         for level, coefficient in product(self.levels, self.coefficients):
             where = {"level": level, "coefficient": coefficient}
-            options: tuple[str, Resampling, Level, Method] = ("human", self.resampling, level, coefficient)
-            losses = {
-                "agreement_loss": found.loss(cell, _SOURCES, level, coefficient),
-                "relative_loss": found.loss(cell, _SOURCES, level, coefficient, relative=True),
+            lost = {
+                "agreement_loss": losses.loss(cell, _SOURCES, level, coefficient),
+                "relative_loss": losses.loss(cell, _SOURCES, level, coefficient, relative=True),
             }
-            yield Part(losses, blocks, where)
+            yield Part(lost, blocks, where)
             for source in _SOURCES:
-                agreement = {"agreement": partial(estimate_correlation, blocks, source, *options)}
+                options = (source, "human", self.resampling, level, coefficient)
+                agreement = {"agreement": partial(estimate_correlation, blocks, *options)}
                 yield Part(agreement, blocks, where | {"source": source})
-        yield Part(_shifts(blocks, cell), blocks, note=cell.note_missing(blocks, "source", _SOURCES))
+        shift = cell.bounded(partial(_shift, scale=scale), blocks, "source", _SOURCES, (scale.low, scale.high))
+        differences = {"source_shift": shift, **_sample_differences(cell)}
+        yield Part(differences, blocks, note=cell.note_missing(blocks, "source", _SOURCES))
         for source in _SOURCES:
-            yield Part({"mean_score": _mean(blocks, blocks[source], _scale(cell))}, blocks, {"source": source})
+            mean = mean_of(blocks, blocks[source], None, (scale.low, scale.high), _MISSING)
+            yield Part({"mean_score": mean}, blocks, {"source": source})
 
 
-def _shifts(blocks: pd.DataFrame, cell: Cell) -> Mapping[str, Estimable]:
-    """Return the shift of the score, and how far samples lie apart."""
+def _shift(blocks: pd.DataFrame, scale: Scale) -> Ratio:
+    """Return the mean score with the source minus that without."""
+    width = scale.high - scale.low
+    return mean_of(blocks, blocks["with"] - blocks["without"], 0.0, (-width, width), _MISSING)
+
+
+def _sample_differences(cell: Cell) -> dict[str, Estimable]:
+    """Return how far samples lie apart, with and without the source, and of one request."""
     nothing = Ratio([], [], [], missing="undefined: answers are distributions, from which nothing is sampled")
     both = (nothing, nothing)
     if cell.where["answer"] == "text" and cell.wants("sample_difference", "resampling_difference"):
         both = sample_differences(cell.trials, "source", _SOURCES)
-    scale = _scale(cell)
-
-    def mean_shift(blocks: pd.DataFrame) -> Ratio:
-        return _mean(blocks, blocks["with"] - blocks["without"], scale, shift=True)
-
-    shift = cell.bounded(mean_shift, blocks, "source", _SOURCES, (scale.low, scale.high))
-    return {"source_shift": shift, "sample_difference": both[0], "resampling_difference": both[1]}
-
-
-def _scale(cell: Cell) -> Scale:
-    return find_scale(str(cell.where["scale"]))
-
-
-def _mean(blocks: pd.DataFrame, values: pd.Series, scale: Scale, shift: bool = False) -> Ratio:
-    """Say what an item adds to a mean score, or to a mean shift of scores."""
-    missing = "undefined: no item has a score with and without the source"
-    width = scale.high - scale.low
-    bounds = (-width, width) if shift else (scale.low, scale.high)
-    return Ratio(blocks["context_id"], values, np.ones(len(values)), 0.0 if shift else None, bounds, missing)
+    return dict(zip(("sample_difference", "resampling_difference"), both, strict=True))

@@ -17,10 +17,9 @@ from biaslab.core.errors import InputError
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score
-from biaslab.probes._answer_metrics import answer_alpha, parse_rate, token_count
-from biaslab.probes._answers import COLUMNS, Answers, name_seed, sample_count
 from biaslab.probes._second_step import STEP, answered, ask_again, first_step, open_by_item, rows_of
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, draw_score, label_mass
+from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
 from biaslab.stats import ITEM, Ratio, undefined
 
 _PLAIN, _COT = "no CoT", "CoT"

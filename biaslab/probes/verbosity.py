@@ -13,19 +13,9 @@ import pandas as pd
 from biaslab.core import Comparison, Metric, Trial
 from biaslab.core.checks import require_one_of
 from biaslab.core.schema import Dataset, count_words
-from biaslab.probes.base import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    FeatureProbe,
-    Part,
-    ScoreProbe,
-    by_configuration,
-    label_mass,
-    planted,
-    rated,
-    rating_columns,
-)
+from biaslab.probes.base import LABEL_MASS, Accepted, Cell, FeatureProbe, Part, ScoreProbe, label_mass, planted
+from biaslab.probes.base.feature_probe import rating_columns
+from biaslab.probes.base.logs import by_configuration, rated
 
 _ADVICE = "compare scores only of texts that are alike in length, or adjust for it"
 

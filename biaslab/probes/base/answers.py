@@ -1,4 +1,4 @@
-"""All answers to one question, item by item: exact label distributions, or samples, whether texts or counted."""
+"""Answers to one question, item by item: exact label distributions, or samples; their agreement, parse rate, cost."""
 
 from __future__ import annotations
 
@@ -13,14 +13,34 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.scales import Scale
-from biaslab.probes.base import Cell
-from biaslab.stats import ITEM, Agreement, agreement_within, draw_means, number_items, tempered, usable, warn_missing
+from biaslab.probes.base.cell import Cell, mean_of
+from biaslab.stats import (
+    ITEM,
+    Agreement,
+    Estimate,
+    Ratio,
+    Resampling,
+    agreement_within,
+    cluster_statistic,
+    draw_means,
+    estimate_alpha,
+    in_order,
+    number_items,
+    sum_by_context,
+    tempered,
+    undefined,
+    usable,
+    warn_missing,
+)
 
 Floats = NDArray[np.float64]
 #: Columns of trials that `Answers.of` reads, besides ``label``, ``label_mass`` and ``samples`` of label distributions.
 COLUMNS = (*ITEM, "human", "replicate", "value", "status")
 _DRAWS = 32  # of each sampled answer: the error they add is small beside that of the contexts
 _SAME = 1e-9
+_TINY = 1e-12
+#: Why nothing can be said of how samples differ.
+ONE_SAMPLE = "undefined: one sample of each answer, and its noise shows from two on: ask for at least 2"
 
 
 @dataclass(frozen=True)
@@ -55,24 +75,24 @@ class Answers:
     def of(cls, trials: pd.DataFrame, scale: Scale) -> Answers:
         """Arrange the trials of one cell: those of labels, which have a ``label``, or those of texts."""
         trials = trials.sort_values(list(ITEM), kind="stable")
-        found = usable(trials)
-        codes, first = number_items(found)
-        kept = found.iloc[first][[*ITEM, "human"]].reset_index(drop=True)
-        value = found["value"].to_numpy(float)
+        read = usable(trials)
+        codes, first = number_items(read)
+        items = read.iloc[first][[*ITEM, "human"]].reset_index(drop=True)
+        value = read["value"].to_numpy(float)
         if "label" in trials.columns and trials["label"].notna().any():
             levels = len(scale.values)
-            chances = np.zeros((len(kept), levels))
+            chances = np.zeros((len(items), levels))
             k = sample_count(trials)
-            shares = value * found["label_mass"].to_numpy(float) * k if k else value
-            chances[codes, np.searchsorted(scale.values, found["label"].to_numpy(float) - _SAME)] = shares
+            shares = value * read["label_mass"].to_numpy(float) * k if k else value
+            chances[codes, np.searchsorted(scale.values, read["label"].to_numpy(float) - _SAME)] = shares
             if k:
                 samples = _listed(np.rint(chances).astype(int), np.array(scale.values), k)
                 planned = k * (len(trials) // levels)
-                return cls(scale, kept, None, samples, planned, int(np.isfinite(samples).sum()), counted=True)
-            return cls(scale, kept, chances, None, len(trials) // levels, len(found) // levels)
-        samples = np.full((int(trials["replicate"].max()) + 1, len(kept)), np.nan)
-        samples[found["replicate"].to_numpy(np.intp), codes] = value
-        return cls(scale, kept, None, samples, len(trials), len(found))
+                return cls(scale, items, None, samples, planned, int(np.isfinite(samples).sum()), counted=True)
+            return cls(scale, items, chances, None, len(trials) // levels, len(read) // levels)
+        samples = np.full((int(trials["replicate"].max()) + 1, len(items)), np.nan)
+        samples[read["replicate"].to_numpy(np.intp), codes] = value
+        return cls(scale, items, None, samples, len(trials), len(read))
 
     @property
     def context(self) -> pd.Series:
@@ -160,8 +180,58 @@ class Answers:
 
 def sample_count(trials: pd.DataFrame) -> int:
     """Return how many samples label shares rest on, the most where judges differ; 0 where none are samples."""
-    given = trials["samples"].dropna() if "samples" in trials else ()
-    return int(max(given, default=0))
+    counts = trials["samples"].dropna() if "samples" in trials else ()
+    return int(max(counts, default=0))
+
+
+def answer_alpha(answers: Answers, resampling: Resampling, greedy: bool = False) -> Estimate:
+    """Estimate Krippendorff's interval alpha between samples of the same question.
+
+    Of exact distributions it is what infinitely many samples tend to: 1 less the mean variance within items over the
+    variance of all scores together. Greedy samples are equal, so that one was asked; their 1 has no uncertainty.
+    """
+    if not greedy:
+        return _alpha(answers, resampling)
+    alpha, note = _alpha(answers.repeated(), resampling), "1 by construction: greedy answers are equal"
+    return replace(alpha, ci_low=1.0, ci_high=1.0, method="none", note=note) if alpha.estimate == 1 else alpha
+
+
+def _alpha(answers: Answers, resampling: Resampling) -> Estimate:
+    if answers.samples is not None:
+        if len(answers.samples) < 2:
+            return undefined(ONE_SAMPLE)
+        replicate, item = np.nonzero(np.isfinite(answers.samples))
+        scores = answers.items.iloc[item][list(ITEM)]
+        scores = scores.assign(annotator=replicate, score=answers.samples[replicate, item])
+        return estimate_alpha(scores, resampling, units=list(ITEM))
+    values = np.array(answers.scale.values) - np.mean(answers.scale.values)
+    mean, square = answers.weights @ values, answers.weights @ values**2
+    sums, _ = sum_by_context(resampling.cluster_of(answers.context), np.ones(len(mean)), mean, square, square - mean**2)
+    sums = in_order(sums)
+
+    def alpha(weights: Floats) -> Floats:
+        n, first, second, within = (weights @ sums).T
+        total = second / n - (first / n) ** 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(total > _TINY, 1 - within / n / total, np.nan)
+
+    missing = "undefined: all scores are the same"
+    return cluster_statistic(alpha, len(sums), resampling, bounds=(-1.0, 1.0), missing=missing)
+
+
+def parse_rate(asked: pd.DataFrame) -> Ratio:
+    """Return the share of answers that hold a score; all labels are one answer, or as many as were counted."""
+    answers = asked.drop_duplicates([*ITEM, "replicate"])
+    read = answers.index.isin(usable(answers).index).astype(float)
+    if sample_count(answers):
+        read = answers["label_mass"].fillna(0.0).to_numpy(float)
+    return mean_of(answers, read, None, (0.0, 1.0))
+
+
+def token_count(asked: pd.DataFrame, n: int) -> Ratio:
+    """Return how many tokens n answers about one item cost, read and written."""
+    answers = asked.drop_duplicates([*ITEM, "replicate"])
+    return mean_of(answers, n * (answers["tokens"] / (sample_count(answers) or 1)))
 
 
 def _listed(counts: NDArray[np.int_], values: Floats, k: int) -> Floats:

@@ -1,4 +1,4 @@
-"""What one of two conditions costs of the agreement with humans, whether scores are exact or means of samples."""
+"""Agreement with humans lost between two conditions, whether scores are exact or means of samples."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.probes._answers import sample_count
-from biaslab.probes.base import Cell, Estimable
+from biaslab.probes.base.answers import sample_count
+from biaslab.probes.base.cell import Cell, Estimable
 from biaslab.stats import (
     ITEM,
     Level,
