@@ -1,16 +1,33 @@
-"""Two scores of one output and the same two given alone, item by item: their joint distribution and its moments."""
+"""Two scores of one output beside the same two given alone: joint distribution, correlations, slope and agreement."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.scales import Scale
-from biaslab.probes.base import Cell
-from biaslab.stats import ITEM, Resampling, Statistic, number_items, side_by_side, usable
+from biaslab.measures.scoring.conditional_shares import later_scores
+from biaslab.probes.base import Cell, Estimable, Part
+from biaslab.stats import (
+    ITEM,
+    Estimate,
+    Level,
+    Ratio,
+    Resampling,
+    Statistic,
+    cluster_statistic,
+    correlation_difference,
+    estimate_correlation,
+    number_items,
+    side_by_side,
+    undefined,
+    usable,
+)
 
 Floats = NDArray[np.float64]
 Pair = tuple[str, str, int]  # the first attribute of an output, a later one, and its position
@@ -20,11 +37,12 @@ _ALONE = tuple(f"{moment}_alone" for moment in _MOMENTS)
 _OWN = ("alone x", "alone y", "x")
 _PARTLY = "undefined: the next score is not known after every first score; force all labels, or read text"
 _FLAT = 1e-12
+_LEVELS: tuple[Level, ...] = ("context", "dataset")
 
 
 @dataclass(frozen=True)
 class Joint:
-    """A first score x and a later score y of some items.
+    """A first score x and a later score y of one output, item by item.
 
     Parameters
     ----------
@@ -44,16 +62,28 @@ class Joint:
     counts: tuple[int, int]
     note: str = ""
 
-    def correlations(self, resampling: Resampling) -> tuple[Statistic, Statistic, int]:
-        """Return Pearson's r of x and y, in one output and alone, as functions of weights, and how many weights.
-
-        Weights are those of contexts, or of clusters of them where the resampling says so.
-        """
+    def correlations(self, resampling: Resampling) -> dict[str, Estimable]:
+        """Return Pearson's correlation of both scores in one output, alone, and the difference."""
         codes, contexts = pd.factorize(resampling.cluster_of(self.items["context_id"]))
         values = [np.ones(len(codes)), *self.items[[*_MOMENTS, *_ALONE]].to_numpy(float).T]
         sums: Floats = np.column_stack([np.bincount(codes, weights, len(contexts)).astype(float) for weights in values])
         sums = sums[np.lexsort(sums.T)]  # so that a seed gives the same resamples however contexts are named
-        return _correlation(sums[:, :6]), _correlation(sums[:, [0, *range(6, 11)]]), len(contexts)
+        in_one_output, alone = _correlation(sums[:, :6]), _correlation(sums[:, [0, *range(6, 11)]])
+        missing = self.note or "undefined: one of the scores is the same for all items"
+
+        def difference(weights: Floats) -> Floats:
+            return in_one_output(weights) - alone(weights)
+
+        def estimate(statistic: Statistic) -> Estimate:
+            return cluster_statistic(statistic, len(contexts), resampling, None, (-1.0, 1.0), missing)
+
+        return {
+            "anchor_excess": lambda: cluster_statistic(
+                difference, len(contexts), resampling, null=0.0, missing=missing, inference="t"
+            ),
+            "correlation_joint": partial(estimate, in_one_output),
+            "correlation_alone": partial(estimate, alone),
+        }
 
 
 def judgements(cell: Cell) -> pd.DataFrame:
@@ -67,7 +97,7 @@ def judgements(cell: Cell) -> pd.DataFrame:
     return trials.iloc[first].reset_index(drop=True).assign(**moments)
 
 
-def joint_scores(cell: Cell, judged: pd.DataFrame, pair: Pair, scale: Scale) -> Joint:
+def join(cell: Cell, judged: pd.DataFrame, pair: Pair, scale: Scale) -> Joint:
     """Put x and y of each item side by side; an item that lacks one of the judgements is dropped.
 
     Parameters
@@ -173,3 +203,75 @@ def _correlation(sums: Floats) -> Statistic:
         return np.where(spreads.min(axis=0) > _FLAT * n**2, found, np.nan)
 
     return statistic
+
+
+def pairs_of(trials: pd.DataFrame) -> list[Pair]:
+    """Return the first attribute of each output, a later one, and its position."""
+    later, pair = trials[trials["position"] > 1], ["after", "attribute", "position"]
+    first = number_items(later, pair)[1]
+    return [*zip(*(later[name].iloc[first].tolist() for name in pair), strict=True)]
+
+
+def after_low_and_high(joint: Joint, scale: Scale) -> tuple[dict[str, Estimable], dict[float, dict[str, Ratio]]]:
+    """Return the means of the later score, and the share of each score, by whether the first was low or high."""
+    values, context = np.array(scale.values), joint.items["context_id"]
+    low = values <= (scale.low + scale.high) / 2
+    means: dict[str, Estimable] = {}
+    shares: dict[float, dict[str, Ratio]] = {score: {} for score in values.tolist()}
+    for side, on in (("low", low), ("high", ~low)):
+        missing = joint.note or f"undefined: no first score is {side}"
+        means[f"mean_after_{side}"], parts = later_scores(context, joint.chances[:, on].sum(axis=1), values, missing)
+        for of_score, share in zip(shares.values(), parts, strict=True):
+            of_score[f"share_after_{side}"] = share
+    return means, shares
+
+
+def slope(cell: Cell, judged: pd.DataFrame, pair: Pair) -> tuple[Ratio | Estimate, pd.DataFrame | tuple[int, int]]:
+    """Regress the next score on the forced first one, with an intercept for each item; return slope and counts."""
+    first, later, _ = pair
+    part = judged[(judged["arm"] == "forced") & (judged["after"] == first) & (judged["attribute"] == later)]
+    if part.empty:
+        return undefined("undefined: no first score was forced"), (0, 0)
+    part = part.assign(step=part.groupby([*ITEM, "replicate"], sort=False)["forced"].rank().astype(int))
+    steps = list(range(1, int(part["step"].max()) + 1))
+    blocks = cell.blocks("step", steps, (), part, f"{later} after a forced {first}")
+    forced = side_by_side(part, "step", "forced")
+    x = forced.reindex(pd.MultiIndex.from_frame(blocks[list(ITEM)]), columns=steps).to_numpy(float)
+    x = x - x.mean(axis=1, keepdims=True)
+    y = blocks[steps].to_numpy(float)
+    return Ratio(blocks["context_id"], (x * y).sum(axis=1), (x**2).sum(axis=1), null=0.0, inference="t"), blocks
+
+
+def kendalls(cell: Cell, judged: pd.DataFrame, joints: Mapping[Pair, Joint]) -> Iterator[Part]:
+    """Yield the agreement with humans of each attribute's scores at each place, and how it differs from the first."""
+    at_first: dict[str, pd.DataFrame] = {}
+    for (after, attribute, position), items, counts in _places(cell, judged, joints):
+        metrics: dict[str, Estimable] = {
+            f"kendall_{level}": partial(
+                estimate_correlation, items, "value", "human", cell.resampling, level, "kendall"
+            )
+            for level in _LEVELS
+        }
+        if position == 1:
+            at_first[attribute] = items
+        elif position and attribute in at_first:
+            both = items.merge(at_first[attribute][[*ITEM, "value"]], on=list(ITEM), suffixes=("", "_first"))
+            columns = ("value", "value_first", "human")
+            metrics["kendall_change"] = partial(
+                correlation_difference, both, *columns, cell.resampling, method="kendall"
+            )
+        yield Part(metrics, counts, {"attribute": attribute, "after": after, "position": position})
+
+
+def _places(
+    cell: Cell, judged: pd.DataFrame, joints: Mapping[Pair, Joint]
+) -> Iterator[tuple[Pair, pd.DataFrame, pd.DataFrame | tuple[int, int]]]:
+    """Yield where a score stands, items with their score there, and counts; first places come first."""
+    stated = judged[judged["arm"] != "forced"]
+    for (position, attribute, after), part in stated.groupby(["position", "attribute", "after"], sort=True):
+        of = f"{attribute} at position {position}" if position else f"{attribute} alone"
+        items = cell.blocks("position", [position], trials=part, of=of).rename(columns={position: "value"})
+        yield (str(after), str(attribute), int(position)), items, items  # type: ignore[call-overload]
+    if cell.where["answer"] == "distribution":
+        for pair, joint in joints.items():
+            yield pair, joint.items.assign(value=joint.items["y"]), joint.counts

@@ -5,32 +5,20 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from biaslab import prompts
-from biaslab.core import (
-    Calibration,
-    Choice,
-    Message,
-    Metric,
-    Nearest,
-    Reply,
-    Request,
-    Scalar,
-    Status,
-    Trial,
-    ends_begun,
-)
+from biaslab.core import Choice, Message, Metric, Nearest, Reply, Request, Scalar, Status, Trial, ends_begun
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Item, Question, about_scores, drawn_items, read_score
-from biaslab.probes._anchored import after_low_and_high, correlations, kendalls, pairs_of, slope
-from biaslab.probes._joint_scores import WHERE, Joint, Pair, joint_scores, judgements
-from biaslab.probes.base import Cell, Part, ScoreProbe
+from biaslab.probes import _joint_scores as joint_scores
+from biaslab.probes._joint_scores import Joint, Pair
+from biaslab.probes.base import Cell, Part, ScoreProbe, planted
 from biaslab.prompts.parsing import parse_scores
 
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "noise": 0.5, "context_noise": 0.3, "sharpness": 6.0}
@@ -39,9 +27,10 @@ _TWO: dict[str, Any] = {"attributes": ("coherence", "fluency"), "n_orders": 1, "
 
 @dataclass(frozen=True)
 class Anchoring(ScoreProbe):
-    """Ask for several scores in one output, each of them alone too, and force a first score to see the next follow it.
+    """Anchoring: how far a score follows the one before it in the same output.
 
-    Its further parameters are those of `biaslab.probes.base.ScoreProbe`.
+    Several attributes are scored in one output, each of them alone too, and after first scores that are forced. Further
+    parameters: `biaslab.probes.base.ScoreProbe`.
 
     Parameters
     ----------
@@ -72,32 +61,28 @@ class Anchoring(ScoreProbe):
     -----
     Each trial is a judgement in one ``arm``: *alone* (the attribute is asked for alone), *joint* (several in one
     output, in the order that begins with the attribute ``after``, at ``position`` 1, 2, …) or *forced* (second in that
-    order, after a first score of ``forced``). With ``answer="distribution"`` each label of a judgement is a trial,
-    valued with its probability. Scores of a first attribute and, given each of them, of the second then give the
-    distribution of both together, exactly. Positions 3 and on come with ``answer="text"``.
+    order, after a first score of ``forced``). With ``answer="distribution"``, each label of a judgement is a trial,
+    valued with its probability. The scores of a first attribute and, given each of them, of the second then give the
+    distribution of both together, exactly. Positions from 3 on come with ``answer="text"``.
 
-    Estimates. ``attribute`` is the later score, ``after`` the first attribute of the output, ``position`` where the
-    later one stands (0: asked alone):
+    Estimates come by ``attribute``, the later score; ``after``, the first attribute of the output; and ``position``,
+    where the later one stands (0: asked alone). An item enters a contrast only if all judgements of it are there;
+    ``n_trials`` and ``n_dropped`` count judgements.
 
-    ``anchor_excess`` (primary; -2 to 2, null 0)
-        Pearson correlation over items of the later score with the first one of the same output, minus that of scores
-        given alone. Above 0: scores of one output are more alike. The prompts differ too, so that this alone does not
-        prove anchoring.
-    ``correlation_joint``, ``correlation_alone`` (-1 to 1)
-        The two correlations, of sampled scores; alone, samples of the two are independent given the item, so this is
-        the noise floor.
-    ``anchor_slope`` (primary; null 0)
-        By how many points the next score rises for each point of the forced first score, with an intercept for each
-        item. The causal version: the first score is random. 0: no anchoring, 1: the score is repeated.
-    ``share_after_low``, ``share_after_high`` (0 to 1), ``mean_after_low``, ``mean_after_high`` (points)
-        Distribution of the later score, a row a ``score``, and its mean, where the first score of the same output was
-        at most, or above, the middle of the scale (Fig. 4).
-    ``kendall_context``, ``kendall_dataset`` (-1 to 1)
-        Kendall's τ-b of score and mean human score, within contexts and pooled, by ``position`` (Table 3).
-    ``kendall_change`` (-2 to 2, null 0)
-        ``kendall_context`` at a later position minus that at position 1, on the same items.
-
-    An item enters a contrast only if all judgements of it are there; ``n_trials`` and ``n_dropped`` count judgements.
+    - ``anchor_excess`` — Pearson's correlation over items of the later score with the first one of the same output,
+      minus that of scores given alone. −2 to 2, null 0; above: scores of one output are more alike. Primary. The
+      prompts differ too, so that this alone does not prove anchoring.
+    - ``correlation_joint``, ``correlation_alone`` — the two correlations, of sampled scores. −1 to 1. Alone, samples of
+      the two are independent given the item, so this is the noise floor.
+    - ``anchor_slope`` — points by which the next score rises for each point of the forced first score, with an
+      intercept for each item. Null 0; 1: the score is repeated. Primary. The causal version: the first score is random.
+    - ``share_after_low``, ``share_after_high`` — distribution of the later score, a row a ``score``, where the first
+      score of the same output was at most, or above, the middle of the scale. 0–1. Fig. 4.
+    - ``mean_after_low``, ``mean_after_high`` — mean of that later score, in points.
+    - ``kendall_context``, ``kendall_dataset`` — Kendall's τ-b of score and mean human score, within contexts and
+      pooled, by ``position``. −1 to 1. Table 3.
+    - ``kendall_change`` — ``kendall_context`` at a later position minus that at position 1, on the same items. −2 to 2,
+      null 0.
 
     Examples
     --------
@@ -110,13 +95,13 @@ class Anchoring(ScoreProbe):
     0.4
     """
 
-    name: ClassVar[str] = "anchoring"
-    evaluators: ClassVar[bool] = False
-    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "scale", "answer")
-    conditions: ClassVar[tuple[str, ...]] = ("attribute", "after", "position", "score")
-    columns: ClassVar[tuple[str, ...]] = (*ScoreProbe.columns, *WHERE)
-    needs: ClassVar[str] = "scores of several attributes in one output, in rotated orders, and of each alone"
-    metrics: ClassVar[tuple[Metric, ...]] = (
+    name = "anchoring"
+    evaluators = False
+    cell = ("judge", "dataset", "scale", "answer")
+    conditions = ("attribute", "after", "position", "score")
+    columns = (*ScoreProbe.columns, *joint_scores.WHERE)
+    needs = "scores of several attributes in one output, in rotated orders, and of each alone"
+    metrics = (
         Metric(
             "anchor_excess",
             "in one output minus alone",
@@ -127,12 +112,8 @@ class Anchoring(ScoreProbe):
             advice="ask for one attribute in one output",
             matters=0.1,
             primary=True,
-            calibration=Calibration(
-                fair=_FAIR,
-                planted=_FAIR | {"anchoring": 0.45},
-                parameters=_TWO | {"n_forced": 0},
-                attributes=2,
-                elsewhere={"n_forced": None},
+            calibration=planted(
+                {"anchoring": 0.45}, _TWO | {"n_forced": 0}, _FAIR, attributes=2, elsewhere={"n_forced": None}
             ),
         ),
         Metric(
@@ -145,12 +126,7 @@ class Anchoring(ScoreProbe):
             advice="ask for one attribute in one output",
             matters=0.1,
             primary=True,
-            calibration=Calibration(
-                fair=_FAIR,
-                planted=_FAIR | {"anchoring": 0.15},
-                parameters=_TWO | {"n_forced": 3, "n_candidates": 2},
-                attributes=2,
-            ),
+            calibration=planted({"anchoring": 0.15}, _TWO | {"n_forced": 3, "n_candidates": 2}, _FAIR, attributes=2),
         ),
         Metric("correlation_joint", "in one output", "correlation of the two scores", null=0.0),
         Metric("correlation_alone", "alone", "correlation of the two scores", null=0.0),
@@ -211,20 +187,20 @@ class Anchoring(ScoreProbe):
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each pair of a first and a later score, then the agreement of every score by place."""
         scale, joints = find_scale(str(cell.where["scale"])), dict[Pair, Joint]()
-        judged = judgements(cell)
-        for pair in pairs_of(cell.trials):
+        judged = joint_scores.judgements(cell)
+        for pair in joint_scores.pairs_of(cell.trials):
             at = dict(zip(("after", "attribute", "position"), pair, strict=True))
             if {*cell.chosen} != {"anchor_slope"}:
-                joints[pair] = joint = joint_scores(cell, judged, pair, scale)
-                means, shares = after_low_and_high(joint, scale)
-                yield Part(correlations(joint, self.resampling) | means, joint.counts, at)
-                for score, found in shares.items():
-                    yield Part(found, joint.counts, at | {"score": score})
+                joints[pair] = joint = joint_scores.join(cell, judged, pair, scale)
+                means, shares = joint_scores.after_low_and_high(joint, scale)
+                yield Part(joint.correlations(self.resampling) | means, joint.counts, at)
+                for score, metrics in shares.items():
+                    yield Part(metrics, joint.counts, at | {"score": score})
             if cell.wants("anchor_slope") and pair[2] == 2:
-                estimated, counts = slope(cell, judged, pair)
-                yield Part({"anchor_slope": estimated}, counts, at)
+                slope, counts = joint_scores.slope(cell, judged, pair)
+                yield Part({"anchor_slope": slope}, counts, at)
         if cell.wants("kendall_context", "kendall_dataset", "kendall_change"):
-            yield from kendalls(cell, judged, joints)
+            yield from joint_scores.kendalls(cell, judged, joints)
 
     def _in_one_output(self, dataset: Dataset, item: Item, order: tuple[str, ...], scale: Scale) -> Iterator[Trial]:
         question = Question.rate(dataset, item, order, scale)
