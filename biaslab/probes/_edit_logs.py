@@ -35,9 +35,9 @@ def recorded_edits(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     parts = [*_of_scores(by_configuration(scored(known))), *_of_pairs(paired(known))]
     if not parts:
         return trials.iloc[:0], "needs the same texts unedited, and of pairs a column edited that names the candidate"
-    found = pd.concat(parts, ignore_index=True)
-    lacking = sorted(set(found["edit"]) - set(found.loc[found["variant"] == NULL, "edit"]))
-    return found, f"without a null edit, so that nothing is known of the excess: {', '.join(lacking)}" * bool(lacking)
+    judged = pd.concat(parts, ignore_index=True)
+    lacking = sorted(set(judged["edit"]) - set(judged.loc[judged["variant"] == NULL, "edit"]))
+    return judged, f"without a null edit, so that nothing is known of the excess: {', '.join(lacking)}" * bool(lacking)
 
 
 def _of_scores(scores: pd.DataFrame) -> Iterator[pd.DataFrame]:

@@ -1,4 +1,4 @@
-"""What is estimated of edits, and how it is read and calibrated."""
+"""The metrics of the probe of edits: how they are read and calibrated."""
 
 from __future__ import annotations
 
@@ -6,27 +6,24 @@ from dataclasses import replace
 from typing import Any
 
 from biaslab.core import Calibration, Metric
-from biaslab.probes.base import LABEL_MASS
+from biaslab.probes.base import FAIR, LABEL_MASS, planted
 
 #: How a candidate is shown.
 UNEDITED, EDITED, NULL = VARIANTS = ("unedited", "edited", "null edit")
 
-_JUDGE: dict[str, Any] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
 #: A judge whom any change moves is fair as long as meaning does not move it further: the null edit is planted too.
 _MOVED = {"authority": 0.5, "null:authority": 0.5}
 
 
-def _calibration(form: str, planted: float) -> Calibration:
+def _calibration(form: str, excess: float) -> Calibration:
     """Plant one edit beside a null edit that has an effect too, and leave one value of a metric."""
-    return Calibration(
-        fair=_JUDGE | {"edits": _MOVED},
-        planted=_JUDGE | {"edits": _MOVED | {"authority": 0.5 + planted}},
-        parameters={"edits": ("authority",), "forms": (form,), "n_candidates": None, "n_pairs": None},
-    )
+    parameters = {"edits": ("authority",), "forms": (form,), "n_candidates": None, "n_pairs": None}
+    return planted({"edits": _MOVED | {"authority": 0.5 + excess}}, parameters, FAIR | {"edits": _MOVED})
 
 
 _OF_PAIRS = _calibration("pair", 0.35)
 _THAN = "for the edit than for a null edit of its size"
+_ADVICE = "take out of candidates what the edit puts in, or tell the judge to disregard it, and measure again"
 _DEFENDED: dict[str, Any] = {
     "above": "pays more for the edit with the defence than without",
     "below": "pays less for the edit with the defence than without",
@@ -40,7 +37,7 @@ SCORES = (
         null=0.0,
         above=f"scores the same text higher {_THAN}",
         below=f"scores the same text lower {_THAN}",
-        advice="take out of candidates what the edit puts in, or tell the judge to disregard it, and measure again",
+        advice=_ADVICE,
         matters=0.25,
         primary=True,
         calibration=_calibration("score", 0.45),
@@ -59,7 +56,7 @@ PAIRS = (
         null=0.0,
         above=f"prefers a text more often {_THAN}",
         below=f"prefers a text less often {_THAN}",
-        advice="take out of candidates what the edit puts in, or tell the judge to disregard it, and measure again",
+        advice=_ADVICE,
         matters=0.05,
         primary=True,
         calibration=_OF_PAIRS,

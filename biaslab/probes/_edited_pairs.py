@@ -1,8 +1,8 @@
-"""What an edit does to comparisons: of a pair that was judged as it is, with one of the two edited, and null-edited."""
+"""Effects of an edit on comparisons, of a pair with one candidate edited; and of defences on any effect of an edit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -10,17 +10,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.core.scales import scale_named
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.order_odds import common_log_odds, is_counted, log_odds
 from biaslab.probes._edit_metrics import EDITED, NULL, UNEDITED, VARIANTS
 from biaslab.probes._edited_scores import mean_over, touched, whole
 from biaslab.probes.base import Cell, Estimable, Part
+from biaslab.prompts.defences import Defence
 from biaslab.stats import Estimate, Ratio, Resampling, completed, has_value, of_items, usable, whole_blocks
 
 Floats = NDArray[np.float64]
 _STRATUM = ["context_id", "candidate_id", "edited_first"]
 _GAP = ("human_gap",)
 _CONTRAST = (EDITED, NULL)
+#: What other defences are compared with.
+UNDEFENDED: Defence = "none"
 
 
 def pair_parts(cell: Cell, gap_bins: int) -> Iterator[Part]:
@@ -31,17 +35,34 @@ def pair_parts(cell: Cell, gap_bins: int) -> Iterator[Part]:
     if contrast.attrs["n_dropped"] and isinstance(ratio := metrics["win"], Ratio):
         metrics["win"] = replace(ratio, extremes=_extremes(trials))
     note = cell.note_missing(contrast, "variant", _CONTRAST)
-    yield Part({f"{name}_excess": found for name, found in metrics.items()}, contrast, note=note)
+    yield Part({f"{name}_excess": metric for name, metric in metrics.items()}, contrast, note=note)
     yield from _beside_unedited(cell, trials)
     yield from _flips(cell, trials)
     for edited, part in _sides(contrast) if cell.wants("side_win_excess", "side_logit_excess") else ():
-        found = _gains(trials, part, _CONTRAST, cell.resampling, None)
-        yield Part({f"side_{name}_excess": one for name, one in found.items()}, part, {"edited": edited})
+        metrics = _gains(trials, part, _CONTRAST, cell.resampling, None)
+        yield Part({f"side_{name}_excess": metric for name, metric in metrics.items()}, part, {"edited": edited})
     for gap, part in pairs.by_gap(contrast, gap_bins) if cell.everything else ():
-        if _of_one_context(part):
-            continue
-        found = _gains(trials, _counted_as(contrast, part), _CONTRAST, cell.resampling, None)
-        yield Part({f"{name}_excess": one for name, one in found.items()}, part, {"human_gap": gap})
+        if not _of_one_context(part):
+            metrics = _gains(trials, _counted_as(contrast, part), _CONTRAST, cell.resampling, None)
+            yield Part({f"{name}_excess": metric for name, metric in metrics.items()}, part, {"human_gap": gap})
+
+
+def defended_parts(cell: Cell, of_pairs: bool) -> Iterator[Part]:
+    """Yield, for each defence, the excess with it minus the excess without one, on the same items."""
+    defences = [name for name in dict.fromkeys(cell.trials["defence"]) if name != UNDEFENDED]
+    metric = "win_defended" if of_pairs else "score_defended"
+    if UNDEFENDED not in set(cell.trials["defence"]) or not cell.wants(metric):
+        return
+    trials = oriented(touched(cell)) if of_pairs else touched(cell)
+    trials = trials.assign(under=trials["defence"] + ", " + trials["shown" if of_pairs else "variant"])
+    width = 1.0 if of_pairs else np.ptp(scale_named(str(cell.trials["scale"].iloc[0])).values)
+    for defence in defences:
+        variants = [f"{name}, {variant}" for name in (defence, UNDEFENDED) for variant in _CONTRAST]
+        columns = [_orders(variant) if of_pairs else [variant] for variant in variants]
+        blocks = whole(cell, trials, "under", [name for names in columns for name in names])
+        edited, null, bare_edited, bare_null = (_mean(blocks, names) for names in columns)
+        change = mean_over(blocks, (edited - null) - (bare_edited - bare_null), (-2.0 * width, 2.0 * width), 0.0)
+        yield Part({metric: change}, blocks, {"defence": defence})
 
 
 def oriented(trials: pd.DataFrame) -> pd.DataFrame:
@@ -81,26 +102,19 @@ def _orders(*variants: str) -> list[str]:
     return [f"{variant}, {place}" for variant in variants for place in ("first", "second")]
 
 
-def _mean(blocks: pd.DataFrame, variant: str) -> Floats:
-    found: Floats = blocks[_orders(variant)].to_numpy(float).mean(axis=1)
-    return found
-
-
-def _mean_logit(blocks: pd.DataFrame, variant: str) -> Floats:
-    p = blocks[_orders(variant)].to_numpy(float)
-    found: Floats = log_odds(p).mean(axis=1)
-    return found
+def _mean(blocks: pd.DataFrame, columns: Sequence[str]) -> Floats:
+    return np.asarray(blocks[list(columns)].to_numpy(float).mean(axis=1))
 
 
 def _gains(
     trials: pd.DataFrame, blocks: pd.DataFrame, levels: tuple[str, str], resampling: Resampling, null: float | None
 ) -> dict[str, Estimable]:
     """Return by how much the edited candidate wins more often under one variant than another, and in logits."""
-    one, other = (_mean(blocks, level) for level in levels)
+    one, other = (_mean(blocks, _orders(level)) for level in levels)
     metrics: dict[str, Estimable] = {"win": mean_over(blocks, one - other, (-1.0, 1.0), null)}
     if blocks.empty or not is_counted(usable(trials)):
-        gained = np.subtract(*(_mean_logit(blocks, level) for level in levels))
-        return metrics | {"logit": mean_over(blocks, gained, None, null)}
+        logits = [log_odds(blocks[_orders(level)].to_numpy(float)).mean(axis=1) for level in levels]
+        return metrics | {"logit": mean_over(blocks, logits[0] - logits[1], None, null)}
     return metrics | {"logit": partial(_counted_logits, of_items(trials, blocks), levels, resampling, null)}
 
 
@@ -118,24 +132,24 @@ def _counted_logits(
 
 
 def _extremes(trials: pd.DataFrame) -> tuple[Ratio, Ratio]:
-    """Return the excess with every missing judgement at what makes it least, and greatest."""
+    """Return the excess with every missing judgement at the value that makes it least, and greatest."""
 
     def filled(edited: float, null: float) -> Ratio:
         values = dict.fromkeys(_orders(EDITED), edited) | dict.fromkeys(_orders(NULL), null)
         judged = trials[trials["shown"].isin(list(values))]
         filled_in = completed(judged, judged["shown"].map(values).astype(float))
-        found = whole_blocks(filled_in, "shown", list(values), "", ())
-        return mean_over(found, _mean(found, EDITED) - _mean(found, NULL), (-1.0, 1.0), None)
+        blocks = whole_blocks(filled_in, "shown", list(values), "", ())
+        return mean_over(blocks, _mean(blocks, _orders(EDITED)) - _mean(blocks, _orders(NULL)), (-1.0, 1.0), None)
 
     return filled(0.0, 1.0), filled(1.0, 0.0)
 
 
 def _beside_unedited(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
-    """Yield what edit and null edit do beside the pair as it is."""
+    """Yield the effect of edit and null edit, beside the pair as it is."""
     for variant in _CONTRAST if cell.wants("win_effect", "logit_effect") else ():
         blocks = whole(cell, trials, "shown", _orders(variant, UNEDITED), _GAP)
-        found = _gains(trials, blocks, (variant, UNEDITED), cell.resampling, 0.0)
-        yield Part({f"{name}_effect": one for name, one in found.items()}, blocks, {"variant": variant})
+        metrics = _gains(trials, blocks, (variant, UNEDITED), cell.resampling, 0.0)
+        yield Part({f"{name}_effect": metric for name, metric in metrics.items()}, blocks, {"variant": variant})
 
 
 def _flips(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
@@ -155,7 +169,7 @@ def _flips(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
     below = (won["human_gap"] < 0).to_numpy()
     worse = below & (not _of_one_context(won[below]))
     for variant in VARIANTS:
-        wins, losses = _mean(won, variant)[worse], _mean(lost, variant)[worse]
+        wins, losses = (_mean(blocks, _orders(variant))[worse] for blocks in (won, lost))
         missing = won.attrs["why"] if won.empty else "undefined: the worse one is edited in fewer than 2 contexts"
         success = Ratio(won["context_id"][worse], wins, wins + losses, None, (0.0, 1.0), missing, "score")
         yield Part({"worse_wins": success}, _counted_as(won, won[worse]), {"variant": variant})
@@ -166,8 +180,7 @@ def _differing(won: pd.DataFrame, lost: pd.DataFrame, variant: str) -> Floats:
     w, x = (won[_orders(name)].to_numpy(float) for name in (variant, UNEDITED))
     v, y = (lost[_orders(name)].to_numpy(float) for name in (variant, UNEDITED))
     same = w * x + v * y + (1 - w - v) * (1 - x - y)
-    found: Floats = 1 - same.mean(axis=1)
-    return found
+    return np.asarray(1 - same.mean(axis=1))
 
 
 def _sides(blocks: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -1,4 +1,4 @@
-"""What an edit does to scores: of an item that was scored as it is, with the edit and with the null edit."""
+"""Effects of an edit on scores: of an item that was scored as it is, with the edit and with the null edit."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.core.errors import MissingDataWarning
 from biaslab.core.scales import Scale, scale_named
 from biaslab.probes._edit_metrics import EDITED, NULL, UNEDITED, VARIANTS
-from biaslab.probes.base import Cell, Estimable, Part
-from biaslab.stats import ITEM, Estimate, Inference, Ratio, Resampling, cluster_statistic, sum_by_context, undefined
+from biaslab.probes.base import Cell, Estimable, Part, mean_of
+from biaslab.stats import ITEM, Estimate, Ratio, Resampling, cluster_statistic, sum_by_context, undefined
 
 Floats = NDArray[np.float64]
 _SAME = 1e-9  # a variance below this is rounding
@@ -23,9 +23,9 @@ _SAME = 1e-9  # a variance below this is rounding
 def score_parts(cell: Cell) -> Iterator[Part]:
     """Yield the metrics of one edit, from scores."""
     trials, scale = touched(cell), scale_named(str(cell.trials["scale"].iloc[0]))
-    ends = scale.low, scale.high
+    bounds = scale.low, scale.high
     contrast = whole(cell, trials, "variant", (EDITED, NULL), loud=True)
-    excess = cell.bounded(partial(_shift, ends, (EDITED, NULL)), contrast, "variant", (EDITED, NULL), ends)
+    excess = cell.bounded(partial(_shift, bounds, (EDITED, NULL)), contrast, "variant", (EDITED, NULL), bounds)
     yield Part({"score_excess": excess}, contrast, note=cell.note_missing(contrast, "variant", (EDITED, NULL)))
     all_three = whole(cell, trials, "variant", VARIANTS, keep=("human",))
     more: dict[str, Estimable] = {
@@ -34,8 +34,8 @@ def score_parts(cell: Cell) -> Iterator[Part]:
     }
     yield Part(more, all_three)
     for variant in (EDITED, NULL):
-        beside = whole(cell, trials, "variant", (variant, UNEDITED))
-        yield Part({"score_effect": _shift(ends, (variant, UNEDITED), beside)}, beside, {"variant": variant})
+        blocks = whole(cell, trials, "variant", (variant, UNEDITED))
+        yield Part({"score_effect": _shift(bounds, (variant, UNEDITED), blocks)}, blocks, {"variant": variant})
     for variant in VARIANTS:
         yield Part({"top_rate": _top_rate(all_three, variant, scale)}, all_three, {"variant": variant})
 
@@ -48,7 +48,7 @@ def touched(cell: Cell) -> pd.DataFrame:
 def untouched(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> Ratio:
     """Return the share of items in which the edit finds nothing to change."""
     once = trials.drop_duplicates(list(by))
-    return Ratio(once["context_id"], once["changed"] == 0, np.ones(len(once)), bounds=(0.0, 1.0))
+    return mean_of(once, once["changed"] == 0, None, (0.0, 1.0))
 
 
 def whole(
@@ -72,15 +72,14 @@ def whole(
     with warnings.catch_warnings():
         if not loud:
             warnings.simplefilter("ignore", MissingDataWarning)
-        found = cell.blocks(condition, levels, keep, trials)
-    found.attrs["why"] = f"undefined: nothing was judged readably as {' and '.join(levels)}"
-    return found
+        blocks = cell.blocks(condition, levels, keep, trials)
+    blocks.attrs["why"] = f"undefined: nothing was judged readably as {' and '.join(levels)}"
+    return blocks
 
 
 def mean_over(blocks: pd.DataFrame, values: ArrayLike, bounds: tuple[float, float] | None, null: float | None) -> Ratio:
     """Return the mean of one value an item, with a t test and interval over contexts where it has a null."""
-    how: Inference = "resampling" if null is None else "t"
-    return Ratio(blocks["context_id"], values, np.ones(len(blocks)), null, bounds, blocks.attrs.get("why", ""), how)
+    return mean_of(blocks, values, null, bounds, blocks.attrs.get("why", ""), "resampling" if null is None else "t")
 
 
 def _why(trials: pd.DataFrame, lacking: str) -> str:
@@ -89,8 +88,8 @@ def _why(trials: pd.DataFrame, lacking: str) -> str:
     return f"undefined: no text was judged as {lacking.partition(',')[0]}"
 
 
-def _shift(ends: tuple[float, float], levels: tuple[str, str], blocks: pd.DataFrame) -> Ratio:
-    width = ends[1] - ends[0]
+def _shift(bounds: tuple[float, float], levels: tuple[str, str], blocks: pd.DataFrame) -> Ratio:
+    width = bounds[1] - bounds[0]
     return mean_over(blocks, blocks[levels[0]] - blocks[levels[1]], (-width, width), 0.0)
 
 
@@ -98,7 +97,7 @@ def _top_rate(blocks: pd.DataFrame, variant: str, scale: Scale) -> Ratio:
     """Return how often a score lies nearer to the top of the scale than to the value below it."""
     highest = np.array(scale.values)[-2:]
     top = blocks[variant] > highest.mean()
-    return Ratio(blocks["context_id"], top, np.ones(len(blocks)), None, (0.0, 1.0), blocks.attrs["why"], "score")
+    return mean_of(blocks, top, None, (0.0, 1.0), blocks.attrs["why"], "score")
 
 
 def _in_deviations(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pandas as pd
 
 from biaslab import prompts
@@ -23,8 +21,8 @@ def without_score(trials: pd.DataFrame) -> pd.DataFrame:
     lacking = (trials[STEP] == 1) & (trials["status"] == "unparsable")
     lacking &= trials["reply"].fillna("").str.strip() != ""
     asked = pd.MultiIndex.from_frame(trials.loc[trials[STEP] == 2, ANSWER])
-    found = trials[lacking]
-    return found[~pd.MultiIndex.from_frame(found[ANSWER]).isin(asked)]
+    waiting = trials[lacking]
+    return waiting[~pd.MultiIndex.from_frame(waiting[ANSWER]).isin(asked)]
 
 
 def ask_again(question: Question, reply: str) -> Question:
@@ -53,16 +51,5 @@ def answered(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def first_step(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return what was asked for at first."""
+    """Return the trials of the first step."""
     return trials[trials[STEP] != 2] if STEP in trials else trials
-
-
-def open_by_item(trials: pd.DataFrame) -> dict[tuple[object, ...], pd.DataFrame]:
-    """Return replies without a score by context and candidate."""
-    return dict(iter(without_score(trials).groupby(list(ITEM), sort=False)))
-
-
-def rows_of(part: pd.DataFrame | None) -> Iterator[tuple[str, float, int, str]]:
-    """Yield attribute, temperature, replicate and text of replies."""
-    for row in () if part is None else part.itertuples():
-        yield str(row.attribute), float(row.temperature), int(row.replicate), str(row.reply)  # type: ignore[arg-type]

@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from biaslab.core import Metric, Reply, Scalar, Status, Trial
+from biaslab.core import Reply, Scalar, Status, Trial
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Question, drawn_items
-from biaslab.probes._edit_defences import UNDEFENDED, behind, defended_parts, with_defences
 from biaslab.probes._edit_logs import recorded_edits
 from biaslab.probes._edit_metrics import BOTH, EDITED, NULL, PAIRS, SCORES, UNEDITED
-from biaslab.probes._edited_pairs import pair_parts
+from biaslab.probes._edited_pairs import UNDEFENDED, defended_parts, pair_parts
 from biaslab.probes._edited_scores import score_parts, untouched
 from biaslab.probes.base import Accepted, Cell, PairProbe, Part, ScoreProbe, label_mass
 from biaslab.probes.base.pair_probe import draw_of, name_candidates
 from biaslab.prompts.defences import Defence, defend, shield
-from biaslab.prompts.edits import Edit as Change, changes, find_edit, null_edit, placed
+from biaslab.prompts.edits import Edit as Change, Placed, changes, find_edit, null_edit, placed
 from biaslab.prompts.edits.null import PREFIX
 
 Form = Literal["score", "pair"]
@@ -33,10 +32,12 @@ _USUAL = ("authority", "bandwagon", "padding", "refinement")
 
 @dataclass(frozen=True)
 class Edit(PairProbe, ScoreProbe):
-    """Judge texts as they are, with an edit that leaves their quality, and with a null edit of the same size.
+    """Effect of edits: what a judge pays for a change that leaves the quality of a text as it is.
 
-    Its further parameters are those of `biaslab.probes.base.ScoreProbe` and `biaslab.probes.base.PairProbe`. The edits
-    themselves are in `biaslab.edits`, whose `Edit` is a single one; this class is the probe.
+    Texts are judged in three variants: *unedited*, *edited*, and with a *null edit* of the same size in the same place
+    that means nothing (`biaslab.edits.null`). Any change moves a score, so only what the edit does beyond its null
+    edit, the *excess*, is due to what it says. Edits themselves are in `biaslab.edits`, whose `Edit` is a single one;
+    this class is the probe. Further parameters: `biaslab.probes.base.ScoreProbe`, `biaslab.probes.base.PairProbe`.
 
     Parameters
     ----------
@@ -66,63 +67,47 @@ class Edit(PairProbe, ScoreProbe):
 
     Notes
     -----
-    A text is judged in three variants: *unedited*, *edited* and with the *null edit*, which changes as much in the same
-    place and means nothing (`biaslab.edits.null`). Any change moves a score; only what the edit does beyond its null
-    edit is due to what it says. So the primary metrics are differences between these two, the *excess*; the effect of
-    each beside the unedited text stands next to it. Every edit is compared with its own null edit on whole blocks: an
-    item, or a pair in both orders, for which one is missing drops out and is counted in ``n_dropped``. Texts in which
-    an edit finds nothing to change do not enter (``untouched``).
+    Every edit is compared with its own null edit on whole blocks: an item, or a pair in both orders, for which one is
+    missing drops out and is counted in ``n_dropped``. Texts in which an edit finds nothing to change do not enter.
+    Column ``quality`` says whether the edit leaves quality or lowers it; where it lowers it, judges should score lower,
+    and an excess *above* 0 is the finding. There is one estimate for each judge × data set × attribute × edit × form.
 
-    Estimates, one a judge × data set × attribute × edit × form. From scores (``form`` "score"), in points of the scale:
+    From scores (``form`` "score"), in points of the scale:
 
-    ``score_excess`` (primary; null 0)
-        Score with the edit minus score with its null edit.
-    ``score_excess_sd`` (null 0)
-        The same in standard deviations of the judge's scores of the unedited texts.
-    ``score_worth``
-        The same in points of human score: divided by the judge's points for a point of human score within contexts.
-        Undefined where that is not shown to be above 0. Errors of the humans make it larger.
-    ``score_effect`` (null 0)
-        Score with an edit minus score without, of the edit and of the null edit (column ``variant``).
-    ``top_rate`` (0–1)
-        Scores nearest to the top of the scale, by ``variant``.
+    - ``score_excess`` — score with the edit minus score with its null edit. Null 0; above: the edit pays. Primary.
+    - ``score_excess_sd`` — the same in standard deviations of the judge's scores of the unedited texts. Null 0.
+    - ``score_worth`` — the same in points of human score: divided by the judge's points for a point of human score
+      within contexts. Undefined where that is not shown to be above 0; errors of the humans make it larger.
+    - ``score_effect`` — score with an edit minus score without, of edit and null edit (column ``variant``). Null 0.
+    - ``top_rate`` — share of scores nearest to the top of the scale, by ``variant``. 0–1.
 
     From pairs (``form`` "pair"), of which one candidate is edited and the other never, averaged over both orders:
 
-    ``win_excess`` (primary; −1 to 1, null 0)
-        Probability that the edited candidate wins, minus that with its null edit. Of text the share of verdicts, a tie
-        counting ½, so that it is the same in every answer mode, which logits are not.
-    ``logit_excess`` (null 0)
-        The same in logits, which do not shrink where the judge is sure. From text and shares of samples the log odds
-        ratio that pairs have in common (`biaslab.ranking.order_odds`).
-    ``win_effect``, ``logit_effect`` (null 0)
-        The same beside the unedited pair, of the edit and of the null edit (column ``variant``).
-    ``flip_rate`` (0–1), ``flip_excess`` (null 0)
-        How often the winner is another than without the edit, by ``variant``; with the edit minus with the null edit.
-    ``worse_wins`` (0–1)
-        Of pairs whose worse candidate is edited, the share of decisions for it, by ``variant``. With "edited" it is the
-        success rate of an attack.
-    ``side_win_excess``, ``side_logit_excess``
-        The excess by whether the better or the worse candidate is edited, or humans score both alike (column
-        ``edited``).
+    - ``win_excess`` — probability that the edited candidate wins, minus that with its null edit. −1 to 1, null 0;
+      above: the edit pays. Primary. Of text the share of verdicts, a tie counting ½, so that it is the same in every
+      answer mode, which logits are not.
+    - ``logit_excess`` — the same in logits, which do not shrink where the judge is sure. Null 0. From text and shares
+      of samples: the log odds ratio that pairs have in common (`biaslab.ranking.order_odds`).
+    - ``win_effect``, ``logit_effect`` — the same beside the unedited pair, of edit and null edit (column ``variant``).
+      Null 0.
+    - ``flip_rate``, ``flip_excess`` — how often the winner is another than without the edit, by ``variant`` (0–1); with
+      the edit minus with the null edit (null 0).
+    - ``worse_wins`` — of pairs whose worse candidate is edited, the share of decisions for it, by ``variant``. 0–1; for
+      "edited" it is the success rate of an attack.
+    - ``side_win_excess``, ``side_logit_excess`` — the excess by whether the better or the worse candidate is edited, or
+      humans score both alike (column ``edited``). ``win_excess`` and ``logit_excess`` also come by bins of the absolute
+      human gap (column ``human_gap``).
 
-    ``win_excess`` and ``logit_excess`` come a second time by bins of the absolute human gap (column ``human_gap``).
+    From both:
 
-    ``untouched``, ``label_mass`` (0–1)
-        Texts in which the edit finds nothing to change; probability that the labels have together.
+    - ``untouched`` — share of texts in which the edit finds nothing to change. 0–1.
+    - ``label_mass`` — probability that all labels have together. 0–1.
+    - ``score_defended``, ``win_defended`` — excess with a defence minus excess without one, on the same items, for each
+      defence but "none" (column ``defence``). Null 0; of an attack that pays, below 0 is what the defence takes off.
 
-    Under each defence but "none" (column ``defence``), where that was asked too:
-
-    ``score_defended``, ``win_defended`` (null 0)
-        The excess with the defence minus the excess without one, on the same items. Of an attack that pays, below 0 is
-        what the defence takes off.
-
-    Column ``quality`` says whether the edit leaves quality or lowers it. Where it lowers it a judge should score lower,
-    and an excess *above* 0 is the finding.
-
-    Excesses and effects have t tests and t intervals over contexts, rates bootstrap or score intervals; ``method`` says
-    which. Where judgements are missing, ``bound_low`` and ``bound_high`` of the primary metrics hold whatever they
-    would have been. q-values are over all edits that are estimated together.
+    **Inference.** Excesses and effects: t tests and t intervals over contexts. Rates: bootstrap or score intervals;
+    ``method`` says which. Where judgements are missing, ``bound_low`` and ``bound_high`` of the primary metrics hold
+    whatever they would have been. q-values are over all edits that are estimated together.
 
     References
     ----------
@@ -141,16 +126,16 @@ class Edit(PairProbe, ScoreProbe):
     0.6
     """
 
-    name: ClassVar[str] = "edit"
-    evaluators: ClassVar[bool] = False  # headings and notes stand in a prompt
-    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "edit", "form")
-    conditions: ClassVar[tuple[str, ...]] = ("quality", "defence", "variant", "edited", "human_gap")
-    columns: ClassVar[tuple[str, ...]] = (
+    name = "edit"
+    evaluators = False  # headings and notes stand in a prompt
+    cell = ("judge", "dataset", "attribute", "edit", "form")
+    conditions = ("quality", "defence", "variant", "edited", "human_gap")
+    columns = (
         *("context_id", "candidate_id", "opponent_id", "replicate", "value", "status", "label_mass", "samples"),
         *("variant", "changed", "quality", "edited_first", "human_gap", "human", "scale"),
     )
-    needs: ClassVar[str] = "judgements of edited texts and of the same texts unedited: a column edit"
-    metrics: ClassVar[tuple[Metric, ...]] = (*SCORES, *PAIRS, *BOTH)
+    needs = "judgements of edited texts and of the same texts unedited: a column edit"
+    metrics = (*SCORES, *PAIRS, *BOTH)
 
     edits: Sequence[str | Change | Callable[[str], str]] | None = None
     forms: Sequence[Form] = ("score", "pair")
@@ -197,33 +182,33 @@ class Edit(PairProbe, ScoreProbe):
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of one edit, from scores or from pairs, under each defence, and what it takes off."""
-        cell, pairs = with_defences(cell), cell.where["form"] == "pair"
-        quality = {"quality": cell.trials["quality"].iloc[0]}
-        for defence, trials in cell.trials.groupby("defence", sort=False):
-            for part in self._measure(replace(cell, trials=trials), pairs):
-                yield replace(part, condition={**quality, "defence": defence, **part.condition})
-        for part in defended_parts(cell, pairs):
+        trials, of_pairs = cell.trials, cell.where["form"] == "pair"
+        defence = trials["defence"].fillna(UNDEFENDED) if "defence" in trials else UNDEFENDED
+        cell = replace(cell, trials=trials.assign(defence=defence))
+        quality = {"quality": trials["quality"].iloc[0]}
+        for name, part_of_cell in cell.trials.groupby("defence", sort=False):
+            for part in self._measure(replace(cell, trials=part_of_cell), of_pairs):
+                yield replace(part, condition={**quality, "defence": name, **part.condition})
+        for part in defended_parts(cell, of_pairs):
             yield replace(part, condition={**quality, **part.condition})
 
-    def _measure(self, cell: Cell, pairs: bool) -> Iterator[Part]:
-        yield from pair_parts(cell, self.gap_bins) if pairs else score_parts(cell)
-        trials = cell.trials
-        counts = int(trials["value"].notna().sum()), int(trials["value"].isna().sum())
-        items = ("context_id", "candidate_id", "opponent_id") if pairs else ("context_id", "candidate_id")
-        shares = {"untouched": untouched(trials, items), "label_mass": label_mass(trials)}
-        yield Part(shares, counts)
+    def _measure(self, cell: Cell, of_pairs: bool) -> Iterator[Part]:
+        yield from pair_parts(cell, self.gap_bins) if of_pairs else score_parts(cell)
+        items = ("context_id", "candidate_id", *(("opponent_id",) if of_pairs else ()))
+        shares = {"untouched": untouched(cell.trials, items), "label_mass": label_mass(cell.trials)}
+        yield Part(shares, cell.trials)
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Take judgements with a column ``edit``, and their unedited twins; of pairs ``edited`` names the candidate."""
-        found, note = recorded_edits(trials)
-        return Accepted(found, note or f"needs {self.needs}" if found.empty else note)
+        edited, note = recorded_edits(trials)
+        return Accepted(edited, note or f"needs {self.needs}" if edited.empty else note)
 
     def _scores(self, dataset: Dataset, attributes: Sequence[str], defence: Defence) -> Iterator[Trial]:
         scale = find_scale(self.scale)
         for item in drawn_items(dataset, self.n_candidates, self.seed):
             for edit in self.chosen:
                 for variant, change, condition in _variants(edit.given(item.context), item.text, dataset.noun):
-                    shown = behind(placed(change, item.text, dataset.noun), defence)
+                    shown = _behind(placed(change, item.text, dataset.noun), defence)
                     there = replace(item, text=shown.text)
                     for attribute in attributes:
                         question = Question.rate(
@@ -253,7 +238,7 @@ class Edit(PairProbe, ScoreProbe):
         for (edited, other), edit in product(self._draw(name, list(texts)), self.chosen):
             for variant, change, condition in _variants(edit.given(context[1]), texts[edited], names[0]):
                 for place, attribute in product((0, 1), attributes):
-                    shown = behind(placed(change, texts[edited], names[place]), defence)
+                    shown = _behind(placed(change, texts[edited], names[place]), defence)
                     sides = (edited, shown.text), (other, shield(texts[other], defence))
                     pair = sides if place == 0 else sides[::-1]
                     score = human[attribute]
@@ -274,6 +259,12 @@ class Edit(PairProbe, ScoreProbe):
         if self.n_pairs is None or self.n_pairs >= len(pairs):
             return pairs
         return [pairs[i] for i in sorted(draw.choice(len(pairs), self.n_pairs, replace=False))]
+
+
+def _behind(shown: Placed, defence: Defence) -> Placed:
+    """Return a candidate as it stands in a defended prompt; its edit is then called "edit+defence"."""
+    edit = f"{shown.edit}+{defence}" if shown.edit and defence != UNDEFENDED else shown.edit
+    return replace(shown, text=shield(shown.text, defence), edit=edit)
 
 
 _ONLY_OF_PAIRS: Mapping[str, Scalar] = {"edited_first": None, "human_gap": None}

@@ -6,32 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core import (
-    Calibration,
-    Comparison,
-    Completion,
-    Message,
-    Metric,
-    Nearest,
-    Reply,
-    Request,
-    Status,
-    Trial,
-    ends_begun,
-)
+from biaslab.core import Comparison, Completion, Message, Metric, Nearest, Reply, Request, Status, Trial, ends_begun
 from biaslab.core.about import Form, Reasons
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring import pointwise
-from biaslab.probes.base import Accepted, Cell, Estimable, Part, Probe, scored
+from biaslab.probes.base import FAIR, Accepted, Cell, Estimable, Part, Probe, mean_of, planted, scored
 from biaslab.stats import ITEM, Ratio, sample_differences, sample_table, score_spread, undefined, usable
 
 _SHIFTS = {"reason_first_shift": ("rs", "sr"), "reason_shift": ("sr", "s")}
@@ -39,15 +27,16 @@ _DIFFERENCES = ("sample_difference", "resampling_difference")
 _SCORE_TOKENS = 16  # a score alone is short; a judge that goes on would only be paid for it
 _LINES, _JSON = ("score:", "reasons:"), ('{"score":', '{"reasons": "')  # how answers begin: score, reasons first
 _REASONS: dict[prompts.Order, Reasons] = {"s": "none", "sr": "after", "rs": "before"}
+_NO_SCORE = "undefined: no reply has a score"
 _POINTS = 10  # of the scale, at which `score_share` is given
 Wording = Literal["own", "printed"]
 
 
 @dataclass(frozen=True)
 class OutputOrder(Probe):
-    """Ask for a score alone, before and after reasons, and see what the order of the output alone decides.
+    """Output order: how much a score moves when the judge gives reasons before it.
 
-    Its further parameters are those of `biaslab.probes.base.Probe`.
+    Every candidate is scored alone, before and after reasons. Further parameters: `biaslab.probes.base.Probe`.
 
     Parameters
     ----------
@@ -88,39 +77,35 @@ class OutputOrder(Probe):
 
     Notes
     -----
-    Answers are text, for the reasons must be there before their score is. A trial's ``value`` is the score.
+    Answers are text, because reasons must be there before their score. A trial's ``value`` is the score. There is one
+    estimate for each judge × data set × attribute × scale × form × rules.
 
-    Estimates, one a judge × data set × attribute × scale × form × rules. Contrasts of two orders (column ``order``:
-    "rs-sr", "sr-s") are over items with a score under both, means over replicates; others drop out and are counted in
-    ``n_dropped``. In points of the scale:
+    Contrasts of two orders (column ``order``: "rs-sr", "sr-s") are over items with a score under both, means over
+    replicates; others drop out and are counted in ``n_dropped``. In points of the scale:
 
-    ``reason_first_shift`` (primary; null 0)
-        score(rs) − score(sr), paired by item. Above 0: a judge that reasons first scores higher.
-    ``reason_shift`` (null 0)
-        score(sr) − score(s), paired by item: what asking for reasons does to a score that stands before them.
-    ``sample_difference`` (at least 0)
-        Mean absolute difference between a sample of one order and one of the other, of the same item.
-    ``resampling_difference`` (at least 0)
-        Its noise floor: the same between two samples of one request. Undefined with one replicate.
+    - ``reason_first_shift`` — score(rs) − score(sr), paired by item. Null 0; above: a judge that reasons first scores
+      higher. Primary.
+    - ``reason_shift`` — score(sr) − score(s), paired by item: what asking for reasons does to a score that stands
+      before them. Null 0.
+    - ``sample_difference`` — mean absolute difference between a sample of one order and one of the other, of the same
+      item. At least 0.
+    - ``resampling_difference`` — its noise floor: the same between two samples of one request. At least 0; undefined
+      with one replicate.
 
     Of one configuration (column ``order``: "s", "sr", "rs"; no null), over all its scores:
 
-    ``mean_score``
-        Mean over items of the mean over replicates (Table 2).
-    ``score_sd``
-        Standard deviation of all scores, items and samples together (Table 2).
-    ``resampling_sd``
-        Standard deviation of the samples of one request. Undefined with one replicate.
-    ``score_share`` (0-1)
-        Share of scores nearest to the value in the column ``score``, one of at most ten even steps (Figs. 1, 2).
-    ``parse_failure_rate`` (0-1)
-        Share of replies from which no score on the scale can be read, refusals aside.
+    - ``mean_score`` — mean over items of the mean over replicates. Table 2.
+    - ``score_sd`` — standard deviation of all scores, items and samples together. Table 2.
+    - ``resampling_sd`` — standard deviation of the samples of one request. Undefined with one replicate.
+    - ``score_share`` — share of scores nearest to the value in the column ``score``, one of at most ten even steps.
+      0–1. Figs. 1, 2.
+    - ``parse_failure_rate`` — share of replies from which no score on the scale can be read, refusals aside. 0–1.
 
     Where scores are missing, both shifts have ``bound_low`` and ``bound_high``: whatever they would have been on the
     scale.
 
-    Intervals are bootstrap intervals and tests sign-flip tests over contexts; shares, which may be of a single context,
-    have t intervals with fewer than 20. ``method`` says which.
+    **Inference.** Shifts: t tests and t intervals over contexts. Shares, which may be of a single context: t or score
+    intervals. Everything else: bootstrap intervals over contexts; ``method`` says which.
 
     Examples
     --------
@@ -133,12 +118,12 @@ class OutputOrder(Probe):
     -1.8
     """
 
-    name: ClassVar[str] = "output_order"
-    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "scale", "form", "rules")
-    conditions: ClassVar[tuple[str, ...]] = ("order", "score")
-    columns: ClassVar[tuple[str, ...]] = (*ITEM, "order", "replicate", "value", "status")
-    needs: ClassVar[str] = "scores before reasons and after them, by one judge with one form of prompt"
-    metrics: ClassVar[tuple[Metric, ...]] = (
+    name = "output_order"
+    cell = ("judge", "dataset", "attribute", "scale", "form", "rules")
+    conditions = ("order", "score")
+    columns = (*ITEM, "order", "replicate", "value", "status")
+    needs = "scores before reasons and after them, by one judge with one form of prompt"
+    metrics = (
         Metric(
             "reason_first_shift",
             "reasons first minus score first",
@@ -149,10 +134,10 @@ class OutputOrder(Probe):
             advice="fix one order of score and reasons, and report it",
             matters=0.5,
             primary=True,
-            calibration=Calibration(
-                fair={"quality": 0.5, "noise": 1.0, "context_noise": 0.5},
-                planted={"quality": 0.5, "noise": 1.0, "context_noise": 0.5, "reason_first": 0.12},
-                parameters={"forms": ("ex",), "orders": ("sr", "rs"), "rules": (True,), "replicates": 1},
+            calibration=planted(
+                {"reason_first": 0.12},
+                {"forms": ("ex",), "orders": ("sr", "rs"), "rules": (True,), "replicates": 1},
+                FAIR | {"quality": 0.5},
             ),
             comparison=Comparison("scores with reasons", ("scale",)),
         ),
@@ -218,9 +203,9 @@ class OutputOrder(Probe):
         """Return the score that the reply gives, after what was begun for it, and its status."""
         last = trial.request.messages[-1] if isinstance(trial.request, Completion) else None
         if last is not None and last.role == "assistant":
-            found = pointwise.read_score(trial, replace(reply, text=f"{last.content}{reply.text or ''}"))
-            if found[1] != "unparsable":
-                return found
+            score, status = pointwise.read_score(trial, replace(reply, text=f"{last.content}{reply.text or ''}"))
+            if status != "unparsable":
+                return score, status
         return pointwise.read_score(trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
@@ -240,7 +225,7 @@ class OutputOrder(Probe):
         both = pd.Series(True, index=scores.index)
         for order in ("sr", "rs"):
             both &= (scores["order"] == order).groupby(cell).transform("any") if len(scores) else both
-        return Accepted(scores[both], "" if both.any() else f"needs {self.needs}")
+        return self.accepted(scores[both])
 
     def _prompt(
         self,
@@ -270,55 +255,41 @@ def _contrast(cell: Cell, metric: str, scale: Scale) -> Part:
         return Part(dict.fromkeys((metric, *_DIFFERENCES), nothing), (0, 0), where)
     blocks = cell.blocks("order", orders, keep=(), of=where["order"])
     shift = partial(_shift, orders=orders, width=scale.high - scale.low)
-    found: dict[str, Estimable] = {metric: cell.bounded(shift, blocks, "order", orders, (scale.low, scale.high))}
+    metrics: dict[str, Estimable] = {metric: cell.bounded(shift, blocks, "order", orders, (scale.low, scale.high))}
     if cell.wants(*_DIFFERENCES):
-        found |= zip(_DIFFERENCES, sample_differences(cell.trials, "order", orders), strict=True)
-    return Part(found, blocks, where, cell.note_missing(blocks, "order", orders))
-
-
-def _configuration(part: pd.DataFrame, where: dict[str, object], cell: Cell, scale: Scale) -> Iterator[Part]:
-    """Yield what is of one configuration."""
-    found: dict[str, Estimable] = {
-        "mean_score": partial(_mean_score, part, scale),
-        "parse_failure_rate": partial(_failures, part),
-    }
-    if cell.wants("score_sd", "resampling_sd"):
-        both = score_spread(part, scale.high - scale.low, cell.resampling)
-        found |= zip(("score_sd", "resampling_sd"), both, strict=True)
-    counts = len(usable(part)), len(part) - len(usable(part))
-    yield Part(found, counts, where)
-    for value, ratio in _shares(part, scale) if cell.wants("score_share") else ():
-        yield Part({"score_share": ratio}, counts, where | {"score": value})
+        metrics |= zip(_DIFFERENCES, sample_differences(cell.trials, "order", orders), strict=True)
+    return Part(metrics, blocks, where, cell.note_missing(blocks, "order", orders))
 
 
 def _shift(blocks: pd.DataFrame, orders: tuple[str, str], width: float) -> Ratio:
-    """Say what an item adds to the first order's mean score minus the second's."""
+    """Return the mean score in the first order minus that in the second."""
     missing = "undefined: no item has a score in both orders"
-    shift = blocks[orders[0]] - blocks[orders[1]]
-    return Ratio(blocks["context_id"], shift, np.ones(len(blocks)), 0.0, (-width, width), missing, "t")
+    return mean_of(blocks, blocks[orders[0]] - blocks[orders[1]], 0.0, (-width, width), missing, "t")
 
 
-def _mean_score(part: pd.DataFrame, scale: Scale) -> Ratio:
-    """Say what an item adds to the mean score."""
-    items = sample_table(part)
-    mean = items.mean(axis=1).to_numpy(float)
-    bounds, missing = (scale.low, scale.high), "undefined: no reply has a score"
-    return Ratio(items.index.get_level_values(0), mean, np.ones(len(mean)), None, bounds, missing)
+def _configuration(trials: pd.DataFrame, where: dict[str, object], cell: Cell, scale: Scale) -> Iterator[Part]:
+    """Yield the metrics of one configuration."""
+    items = sample_table(trials).mean(axis=1).rename("score").reset_index()
+    failed = trials["status"].isin(["unparsable", "out_of_range"])
+    metrics: dict[str, Estimable] = {
+        "mean_score": mean_of(items, items["score"], None, (scale.low, scale.high), _NO_SCORE),
+        "parse_failure_rate": Ratio(
+            trials["context_id"], failed, trials["status"] != "refused", bounds=(0.0, 1.0), inference="t"
+        ),
+    }
+    if cell.wants("score_sd", "resampling_sd"):
+        both = score_spread(trials, scale.high - scale.low, cell.resampling)
+        metrics |= zip(("score_sd", "resampling_sd"), both, strict=True)
+    yield Part(metrics, trials, where)
+    for value, share in _shares(trials, scale) if cell.wants("score_share") else ():
+        yield Part({"score_share": share}, trials, where | {"score": value})
 
 
-def _failures(part: pd.DataFrame) -> Ratio:
-    """Say which replies hold no score, of those that are no refusals."""
-    failed = part["status"].isin(["unparsable", "out_of_range"])
-    return Ratio(part["context_id"], failed, part["status"] != "refused", bounds=(0.0, 1.0), inference="t")
-
-
-def _shares(part: pd.DataFrame, scale: Scale) -> Iterator[tuple[float, Ratio]]:
+def _shares(trials: pd.DataFrame, scale: Scale) -> Iterator[tuple[float, Ratio]]:
     """Yield evenly spaced values of the scale, and the share of scores that lie nearest to each."""
-    found = usable(part)
+    read = usable(trials)
     values = np.linspace(scale.low, scale.high, min(_POINTS, len(scale.values)))
     step = values[1] - values[0]
-    nearest = np.rint((found["value"].to_numpy(float) - scale.low) / step).clip(0, len(values) - 1)
-    missing = "undefined: no reply has a score"
+    nearest = np.rint((read["value"].to_numpy(float) - scale.low) / step).clip(0, len(values) - 1)
     for place, value in enumerate(values):
-        share = Ratio(found["context_id"], nearest == place, np.ones(len(found)), None, (0.0, 1.0), missing, "score")
-        yield float(value), share
+        yield float(value), mean_of(read, nearest == place, None, (0.0, 1.0), _NO_SCORE, "score")

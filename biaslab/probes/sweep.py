@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,8 +17,8 @@ from biaslab.core.errors import InputError
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score
-from biaslab.probes._second_step import STEP, answered, ask_again, first_step, open_by_item, rows_of
-from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, draw_score, label_mass
+from biaslab.probes._second_step import STEP, answered, ask_again, first_step, without_score
+from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, draw_score, label_mass, planted
 from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
 from biaslab.stats import ITEM, Ratio, undefined
 
@@ -30,9 +30,10 @@ _Setting = tuple[str, float]  # with or without CoT, and the temperature
 
 @dataclass(frozen=True)
 class Sweep(Probe):
-    """Ask for scores at several temperatures, with and without reasons before them, and average N samples.
+    """Decoding: how temperature, reasons before the score and averaging samples change agreement with humans.
 
-    Its further parameters are those of `biaslab.probes.base.Probe`.
+    Every candidate is scored at several temperatures, with and without reasons. Further parameters:
+    `biaslab.probes.base.Probe`.
 
     Parameters
     ----------
@@ -75,30 +76,24 @@ class Sweep(Probe):
     temperature and the replicate. With ``answer="text"``, and of judges that count samples, it is a text. A reply that
     is blank gives no reasons and stays without a score.
 
-    Estimates come one a judge × data set × attribute × scale × ``cot`` (*CoT*, *no CoT*) × ``temperature`` ×
+    There is one estimate for each judge × data set × attribute × scale × ``cot`` (*CoT*, *no CoT*) × ``temperature`` ×
     ``samples`` averaged (NaN where a metric is not about averages):
 
-    ``cot_shift`` (primary; -2 to 2, null 0; one a temperature)
-        ``agreement`` with CoT less that without, of means of all samples, over the items that were scored both ways.
-        Above 0: reasons help. Paired t test over contexts (`biaslab.stats.ratio.Ratio.difference`). Means of as many
-        samples on both sides, with the noise that so many leave: reasons that only make a judge surer help as much as
-        more samples would, and less the more are averaged.
-    ``temperature_shift`` (primary; -2 to 2, null 0; one with and one without CoT)
-        ``agreement`` at the highest temperature less that at the lowest, of means of all samples.
-    ``agreement`` (-1 to 1)
-        Kendall's τ-b with the mean human score within contexts, averaged over contexts and over the randomness of the
-        samples (32 draws of an exact distribution; of texts as many groups of N as there are).
-    ``alpha`` (-1 to 1)
-        Krippendorff's interval α between samples, the noise floor of everything else; of exact distributions what
-        infinitely many samples tend to, 1 - variance within items / variance of all scores. 1 at temperature 0, unless
-        two labels are equally likely.
-    ``parse_rate`` (0–1)
-        Share of answers from which a score was read; with reasons, of the first step.
-    ``tokens``
-        Tokens read and written for one score of ``samples`` averaged, in both steps; an exact distribution is paid for
-        once, whatever the temperature and the number of samples.
-    ``label_mass`` (0–1; exact distributions, at temperature 1)
-        Probability that all labels have together.
+    - ``cot_shift`` — ``agreement`` with CoT less that without, of means of all samples, over the items that were scored
+      both ways. −2 to 2, null 0; above: reasons help. Primary, one a temperature; paired t test over contexts
+      (`biaslab.stats.ratio.Ratio.difference`). Both sides have the noise of as many samples: reasons that only make a
+      judge surer help as much as more samples would, and less the more are averaged.
+    - ``temperature_shift`` — ``agreement`` at the highest temperature less that at the lowest, of means of all samples.
+      −2 to 2, null 0. Primary, one with and one without CoT.
+    - ``agreement`` — Kendall's τ-b with the mean human score within contexts, averaged over contexts and over the
+      randomness of the samples (32 draws of an exact distribution; of texts as many groups of N as there are). −1 to 1.
+    - ``alpha`` — Krippendorff's interval α between samples, the noise floor of everything else. −1 to 1. Of exact
+      distributions the limit of infinitely many samples, 1 − variance within items / variance of all scores. 1 at
+      temperature 0, unless two labels are equally likely.
+    - ``parse_rate`` — share of answers from which a score was read; with reasons, of the first step. 0–1.
+    - ``tokens`` — tokens read and written for one score of ``samples`` averaged, in both steps; an exact distribution
+      is paid for once, whatever the temperature and the number of samples.
+    - ``label_mass`` — probability that all labels have together, of exact distributions at temperature 1. 0–1.
 
     Examples
     --------
@@ -111,12 +106,12 @@ class Sweep(Probe):
     True
     """
 
-    name: ClassVar[str] = "sweep"
-    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "scale")
-    conditions: ClassVar[tuple[str, ...]] = ("cot", "temperature", "samples")
-    columns: ClassVar[tuple[str, ...]] = (*COLUMNS, "cot", "temperature", "label", "label_mass", "tokens")
-    needs: ClassVar[str] = "scores at several temperatures, with and without reasons"
-    metrics: ClassVar[tuple[Metric, ...]] = (
+    name = "sweep"
+    cell = ("judge", "dataset", "attribute", "scale")
+    conditions = ("cot", "temperature", "samples")
+    columns = (*COLUMNS, "cot", "temperature", "label", "label_mass", "tokens")
+    needs = "scores at several temperatures, with and without reasons"
+    metrics = (
         Metric("agreement", "agreement with the reference scores", "Kendall's τ-b", null=0.0),
         Metric("alpha", "between samples", "Krippendorff's α", null=0.0),
         Metric("parse_rate", "answers with a score", "share"),
@@ -132,10 +127,10 @@ class Sweep(Probe):
             advice=("ask for reasons before the score", "ask for the score alone, without reasons"),
             matters=0.1,
             primary=True,
-            calibration=Calibration(  # reasons push scores to the top of the scale, where all candidates look alike
+            calibration=planted(  # reasons push scores to the top of the scale, where all candidates look alike
+                {"reason_first": 1.5},
+                _TEXT | {"temperatures": (1.0,), "samples": 2},
                 fair={"noise": 0.3, "sharpness": 4.0},
-                planted={"noise": 0.3, "sharpness": 4.0, "reason_first": 1.5},
-                parameters=_TEXT | {"temperatures": (1.0,), "samples": 2},
             ),
         ),
         Metric(
@@ -208,18 +203,25 @@ class Sweep(Probe):
 
     def _second_steps(self, dataset: Dataset, trials: pd.DataFrame) -> Iterator[Trial]:
         """Plan a question for the score after each reply that holds reasons alone."""
-        waiting = open_by_item(trials)
+        waiting = without_score(trials)
+        if waiting.empty:
+            return
         as_text = self.answer == "text" or sample_count(trials[trials["cot"] == _PLAIN]) > 0
-        for item in drawn_items(dataset, self.n_candidates, self.seed) if waiting else ():
-            for attribute, temperature, replicate, reply in rows_of(waiting.get((item.context_id, item.candidate_id))):
-                asked = ask_again(self._question(dataset, item, attribute, True), reply)
-                where: dict[str, Scalar] = {"cot": _COT, "temperature": temperature, "label": _NONE, STEP: 2.0}
-                asking = replace(self._asking(temperature, False), replicates=1) if as_text else Asking()
-                [trial] = asked.trials(asking, where)
-                request = trial.request
-                if isinstance(request, Completion):  # after the same reasons twice, two texts
-                    request = replace(request, replicate=replicate)
-                yield replace(trial, request=request, replicate=replicate)
+        drawn = drawn_items(dataset, self.n_candidates, self.seed)
+        by_item = {(item.context_id, item.candidate_id): item for item in drawn}
+        for row in waiting.itertuples():
+            item = by_item.get((row.context_id, row.candidate_id))  # type: ignore[arg-type]
+            if item is None:
+                continue
+            question = ask_again(self._question(dataset, item, str(row.attribute), True), str(row.reply))
+            temperature, replicate = float(row.temperature), int(row.replicate)  # type: ignore[arg-type]
+            where: dict[str, Scalar] = {"cot": _COT, "temperature": temperature, "label": _NONE, STEP: 2.0}
+            asking = replace(self._asking(temperature, False), replicates=1) if as_text else Asking()
+            [trial] = question.trials(asking, where)
+            request = trial.request
+            if isinstance(request, Completion):  # after the same reasons twice, two texts
+                request = replace(request, replicate=replicate)
+            yield replace(trial, request=request, replicate=replicate)
 
     def _not_counted(self, trials: pd.DataFrame) -> list[float]:
         """Return the temperatures that are still to be asked without reasons."""
@@ -259,23 +261,23 @@ class Sweep(Probe):
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each setting and number of samples, then what changes between settings."""
-        answers: dict[_Setting, Answers] = {}
-        for (cot, temperature), given, asked in self._settings(cell):
-            answers[cot, temperature] = given
+        by_setting: dict[_Setting, Answers] = {}
+        for (cot, temperature), answers, asked in self._settings(cell):
+            by_setting[cot, temperature] = answers
             setting = {"cot": cot, "temperature": temperature}
-            yield Part(self._of_setting(given, asked, temperature), given.counts, setting)
-            for n in self._sizes(given):
-                paid = n if given.samples is not None and temperature > 0 else 1
-                found = {
+            yield Part(self._of_setting(answers, asked, temperature), answers.counts, setting)
+            for n in self._sizes(answers):
+                paid = n if answers.samples is not None and temperature > 0 else 1
+                metrics = {
                     "tokens": partial(token_count, answered(asked), paid),
-                    "agreement": partial(self._agreement, cell, given, n),
+                    "agreement": partial(self._agreement, cell, answers, n),
                 }
-                yield Part(found, given.counts, {**setting, "samples": float(n)})
-        yield from self._shifts(cell, answers)
+                yield Part(metrics, answers.counts, {**setting, "samples": float(n)})
+        yield from self._shifts(cell, by_setting)
 
-    def _sizes(self, given: Answers) -> list[int]:
+    def _sizes(self, answers: Answers) -> list[int]:
         """Return of how many samples means are taken: 1, 2, 4 ... and all there are."""
-        most = len(given.samples) if given.counted and given.samples is not None else self.samples
+        most = len(answers.samples) if answers.counted and answers.samples is not None else self.samples
         most = min(most, self.samples)
         return sorted({2**power for power in range(most.bit_length())} | {most})
 
@@ -283,26 +285,26 @@ class Sweep(Probe):
         """Yield the answers of each setting, and the trials they are from; a distribution serves all temperatures."""
         for cot, part in cell.trials.groupby("cot", sort=False):
             for temperature, asked in part.groupby("temperature", dropna=False, sort=True):
-                given = Answers.of(answered(asked), find_scale(str(cell.where["scale"])))
-                if given.chances is None:
-                    at = 1.0 if given.counted else float(temperature)  # type: ignore[arg-type]
+                answers = Answers.of(answered(asked), find_scale(str(cell.where["scale"])))
+                if answers.chances is None:
+                    at = 1.0 if answers.counted else float(temperature)  # type: ignore[arg-type]
                     if at in self.temperatures:
-                        given.warn(cell, f"{cot}, temperature {at:g}")
-                        yield (str(cot), at), given, asked
+                        answers.warn(cell, f"{cot}, temperature {at:g}")
+                        yield (str(cot), at), answers, asked
                     continue
-                given.warn(cell, str(cot))
+                answers.warn(cell, str(cot))
                 for at in sorted(map(float, self.temperatures)):
-                    yield (str(cot), at), given.at_temperature(at), asked
+                    yield (str(cot), at), answers.at_temperature(at), asked
 
-    def _of_setting(self, given: Answers, asked: pd.DataFrame, temperature: float) -> dict[str, Estimable]:
-        """Return what does not depend on how many samples are averaged."""
-        found: dict[str, Estimable] = {
-            "alpha": partial(answer_alpha, given, self.resampling, greedy=temperature == 0),
+    def _of_setting(self, answers: Answers, asked: pd.DataFrame, temperature: float) -> dict[str, Estimable]:
+        """Return the metrics that do not depend on how many samples are averaged."""
+        metrics: dict[str, Estimable] = {
+            "alpha": partial(answer_alpha, answers, self.resampling, greedy=temperature == 0),
             "parse_rate": partial(parse_rate, first_step(asked)),
         }
-        if (given.chances is not None or given.counted) and temperature == 1:
-            found["label_mass"] = lambda: label_mass(asked.drop_duplicates(list(ITEM)))
-        return found
+        if (answers.chances is not None or answers.counted) and temperature == 1:
+            metrics["label_mass"] = lambda: label_mass(asked.drop_duplicates(list(ITEM)))
+        return metrics
 
     def _shifts(self, cell: Cell, answers: Mapping[_Setting, Answers]) -> Iterator[Part]:
         """Yield what reasons change at each temperature, and what temperature changes with and without them."""
@@ -312,7 +314,8 @@ class Sweep(Probe):
                 one, two = answers.get((_COT, t)), answers.get((_PLAIN, t))
                 yield self._shift(cell, "cot_shift", one, two, {"cot": f"{_COT} - {_PLAIN}", "temperature": t})
         if cell.wants("temperature_shift"):
-            for cot in (name for name in (_PLAIN, _COT) if any(name == asked for asked, _ in answers)):
+            asked = {cot for cot, _ in answers}
+            for cot in (name for name in (_PLAIN, _COT) if name in asked):
                 one, two = answers.get((cot, last)), answers.get((cot, first)) if first < last else None
                 yield self._shift(cell, "temperature_shift", one, two, {"cot": cot, "temperature": np.nan})
 
