@@ -1,4 +1,4 @@
-"""What share of the variance of scores, or of verdicts on pairs, the prompt has, what the items, what chance."""
+"""Variance components of scores, or of verdicts on pairs: shares of the prompt, of the items and of chance."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Shares:
     pairs: bool
     fit: Fit
     sampled: bool
-    _known: dict[bytes, dict[str, Floats]] = field(default_factory=dict)
+    _fitted: dict[bytes, dict[str, Floats]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, blocks: pd.DataFrame, trials: pd.DataFrame, templates: Sequence[str], pairs: bool, fit: Fit) -> Shares:
@@ -109,9 +109,9 @@ class Shares:
 
         grouped, n = over_clusters(statistic, self.names, self._groups(resampling))
         why = "undefined: nothing varies, or the mixed model does not converge"
-        found = cluster_statistic(grouped, n, resampling, missing=why, scale="plain")
+        share = cluster_statistic(grouped, n, resampling, missing=why, scale="plain")
         merged = _MERGED.format(crossing="pair" if self.pairs else "item")
-        return _within_bounds(found, len(self.names), merged if unknown else "")
+        return _within_bounds(share, len(self.names), merged if unknown else "")
 
     def spread(self, resampling: Resampling) -> Estimate:
         """Estimate the standard deviation of the templates' means, and test that they are all the same."""
@@ -126,13 +126,13 @@ class Shares:
 
     def _parts(self, weights: Floats) -> dict[str, Floats]:
         key = weights.tobytes()
-        if key not in self._known:
-            self._known[key] = self._of_pairs(weights) if self.pairs else self._of_scores(weights)
-        return self._known[key]
+        if key not in self._fitted:
+            self._fitted[key] = self._of_pairs(weights) if self.pairs else self._of_scores(weights)
+        return self._fitted[key]
 
     def _of_scores(self, weights: Floats) -> dict[str, Floats]:
-        found = fit_components(self.crossed, weights, self.fit)
-        values = found.context, found.item, found.condition, found.interaction, found.sampling
+        fitted = fit_components(self.crossed, weights, self.fit)
+        values = fitted.context, fitted.item, fitted.condition, fitted.interaction, fitted.sampling
         return dict(zip(OF_SCORES, values, strict=True))
 
     def _of_pairs(self, weights: Floats) -> dict[str, Floats]:
@@ -146,24 +146,17 @@ class Shares:
         first, better = (one + two) / 2, (one - two) / 2
         context = self.crossed.context[:half]
         size = len(self.names)
-        n, mean, sums, squares = (
-            np.bincount(context, column, size)
-            for column in (
-                np.ones(half),
-                first.mean(axis=1) - 0.5,
-                better.sum(axis=1) ** 2,
-                (better**2).sum(axis=1),
-            )
-        )
+        columns = np.ones(half), first.mean(axis=1) - 0.5, better.sum(axis=1) ** 2, (better**2).sum(axis=1)
+        n, mean, sums, squares = (np.bincount(context, column, size) for column in columns)
         total, groups = weights @ n, weights.sum(axis=1)
         position = (weights @ mean) / total
         apart = weights @ mean**2 - 2 * position * (weights @ (mean * n)) + position**2 * (weights @ n**2)
         order = position**2 - apart * groups / (groups - 1) / total**2
         pair = (weights @ (sums - squares)) / total / (j * (j - 1))
-        found = fit_components(Crossed(context, first), weights, self.fit)
+        fitted = fit_components(Crossed(context, first), weights, self.fit)
         sampling, noise = self.crossed.sampling(weights)
-        crossing = found.interaction + (weights @ squares) / total / j - pair - noise
-        values = pair, order, found.context + found.item, found.condition, crossing, sampling
+        crossing = fitted.interaction + (weights @ squares) / total / j - pair - noise
+        values = pair, order, fitted.context + fitted.item, fitted.condition, crossing, sampling
         return dict(zip(OF_PAIRS, values, strict=True))
 
     def _groups(self, resampling: Resampling) -> Resampling:
@@ -197,9 +190,8 @@ def _in_both_orders(blocks: pd.DataFrame) -> pd.DataFrame:
 
 def _is_exact(trials: pd.DataFrame) -> bool:
     """Say whether answers are whole distributions: neither texts nor counted samples."""
-    mass = trials.get("label_mass", pd.Series(math.nan, trials.index))
-    counted = trials.get("samples", pd.Series(math.nan, trials.index))
-    return bool(mass[trials["value"].notna()].notna().all() and counted.isna().all())
+    mass = _column(trials, "label_mass")[trials["value"].notna()]
+    return bool(mass.notna().all() and _column(trials, "samples").isna().all())
 
 
 def _spread(
@@ -207,18 +199,18 @@ def _spread(
 ) -> tuple[Floats | None, Floats | None, Floats | None]:
     """Return squared deviations of samples, degrees of freedom and numbers, shape (items, templates) each."""
     read = [name for name in (*ITEM, "template", "value", "samples", "form") if name in trials]
-    found = pd.concat([blocks[list(ITEM)].assign(template=None), usable(trials)[read]], ignore_index=True)
-    item = number_items(found)[0]  # the blocks' own come first
+    rows = pd.concat([blocks[list(ITEM)].assign(template=None), usable(trials)[read]], ignore_index=True)
+    item = number_items(rows)[0]  # the blocks' own come first
     place: Mapping[str, int] = {name: at for at, name in enumerate(templates)}
-    at = found["template"].map(place).to_numpy(float)
+    at = rows["template"].map(place).to_numpy(float)
     chosen = (item < len(blocks)) & np.isfinite(at)
     cell = item[chosen] * len(templates) + at[chosen].astype(np.intp)
-    value, counted = found["value"].to_numpy(float)[chosen], _counted(found)[chosen]
+    value, counted = rows["value"].to_numpy(float)[chosen], _column(rows, "samples").to_numpy(float)[chosen]
     shape, size = (len(blocks), len(templates)), len(blocks) * len(templates)
     n, total, squares = (np.bincount(cell, column, size) for column in (np.ones(len(cell)), value, value**2))
-    if np.isfinite(counted).any():
+    if np.isfinite(counted).any():  # shares of samples, whose variance follows from them; a mean score hides its own
+        known = float((_column(rows, "form").dropna() == "pair").all() and "form" in rows)
         k, p = np.bincount(cell, np.nan_to_num(counted, nan=1.0), size) / n, total / n
-        known = float(_is_share(found))
         columns: tuple[Any, ...] = (k * p * (1 - p) * known, (k - 1) * known, k)
     else:
         columns = np.maximum(squares - total**2 / n, 0.0), n - 1.0, n + 0.0
@@ -226,18 +218,14 @@ def _spread(
     return ss, degrees, sizes
 
 
-def _counted(trials: pd.DataFrame) -> Floats:
-    return trials["samples"].to_numpy(float) if "samples" in trials else np.full(len(trials), math.nan)
+def _column(trials: pd.DataFrame, name: str) -> pd.Series:
+    """Return a column, NaN throughout where trials lack it."""
+    return trials[name] if name in trials else pd.Series(math.nan, trials.index)
 
 
-def _is_share(trials: pd.DataFrame) -> bool:
-    """Say whether values are shares of samples, whose variance follows from them; a mean score hides its own."""
-    return bool((trials.get("form", pd.Series("score", trials.index)).dropna() == "pair").all())
-
-
-def _within_bounds(found: Estimate, contexts: int, note: str) -> Estimate:
+def _within_bounds(share: Estimate, contexts: int, note: str) -> Estimate:
     """Cut a share, and its interval, to what a share can be."""
-    cut = "chance put it below 0" if found.estimate < 0 else ""
-    said = "; ".join(filter(None, (found.note, note, cut)))
-    value, low, high = (float(np.clip(end, 0.0, 1.0)) for end in (found.estimate, found.ci_low, found.ci_high))
-    return replace(found, estimate=value, ci_low=low, ci_high=high, n_contexts=contexts, note=said)
+    cut = "chance put it below 0" if share.estimate < 0 else ""
+    said = "; ".join(filter(None, (share.note, note, cut)))
+    value, low, high = (float(np.clip(end, 0.0, 1.0)) for end in (share.estimate, share.ci_low, share.ci_high))
+    return replace(share, estimate=value, ci_low=low, ci_high=high, n_contexts=contexts, note=said)

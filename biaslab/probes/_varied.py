@@ -1,4 +1,4 @@
-"""How one item is asked under every variant of the prompt, with earlier verdicts in the chat where one has them."""
+"""Chats that put one item under every variant of the prompt, with earlier verdicts where a variant has them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, islice, product
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +17,13 @@ from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale
 from biaslab.core.schema import Dataset, count_words
 from biaslab.measures.scoring.pointwise import Asking, Item, Question, about_scores
-from biaslab.probes.base.pair_probe import draw_of
+from biaslab.probes.base import draw, draw_of
 from biaslab.prompts.variants import Form, Variant
 
-_DONORS = (
-    8  # contexts, the first of a data set, of which two lend examples: more contexts leave the prompts as they are
-)
+#: Contexts, the first of a data set, of which two lend examples: more contexts leave the prompts as they are.
+_DONORS = 8
 _SHOTS = 2
 _VERDICT = 32  # tokens of the name of a candidate
-_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Chats:
     attribute: str
     scale: Scale
     seed: int
-    _known: dict[Any, Example] = field(default_factory=dict, init=False, repr=False)
+    _examples: dict[Any, Example] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def lends(self) -> bool:
@@ -103,13 +101,13 @@ class Chats:
         self, context_id: str, form: Form, variants: Sequence[Variant], asking: Asking, n_items: int | None
     ) -> Iterator[Trial]:
         """Yield the trials of one context: of its items, candidates or pairs in both orders, under every variant."""
-        found = self.items[context_id]
+        items = self.items[context_id]
         if form == "score":
-            for item, variant in product(_drawn(found, n_items, self.seed, context_id), variants):
+            for item, variant in product(draw(items, n_items, self.seed, context_id), variants):
                 where = _named(form, variant) | {"words": count_words(item.text)}
                 yield from self.rate(item, variant).trials(asking, where)
             return
-        for pair in _drawn(list(combinations(found, 2)), n_items, self.seed, context_id):
+        for pair in draw(list(combinations(items, 2)), n_items, self.seed, context_id):
             for (first, second), variant in product((pair, pair[::-1]), variants):
                 yield from self._pair(first, second, variant, asking)
 
@@ -143,21 +141,20 @@ class Chats:
 
     @cached_property
     def _donors(self) -> list[str]:
-        able = (name for name, found in self.items.items() if len({*self._rated(found)}) > 1)
+        able = (name for name in self.items if len({item.human[self.attribute] for item in self._rated(name)}) > 1)
         return sorted(islice(able, _DONORS), key=lambda name: float(draw_of(self.seed, name).random()))
 
-    def _rated(self, found: Sequence[Item]) -> list[float]:
-        return [score for item in found if not math.isnan(score := item.human[self.attribute])]
+    def _rated(self, context_id: str) -> list[Item]:
+        return [item for item in self.items[context_id] if not math.isnan(item.human[self.attribute])]
 
     def _lent(self, *asked: Any) -> Example:
-        if asked not in self._known:
-            self._known[asked] = self._example(*asked)
-        return self._known[asked]
+        if asked not in self._examples:
+            self._examples[asked] = self._example(*asked)
+        return self._examples[asked]
 
     def _example(self, context_id: str, best: bool, pair: bool) -> Example:
         """Make an example with the highest verdict, or with the lowest: of a pair, for the first or the second."""
-        rated = [item for item in self.items[context_id] if not math.isnan(item.human[self.attribute])]
-        ordered = sorted(rated, key=lambda item: item.human[self.attribute], reverse=best)
+        ordered = sorted(self._rated(context_id), key=lambda item: item.human[self.attribute], reverse=best)
         shown, other, base = ordered[0], ordered[-1], Variant("base", "base", rubric="none" if pair else "given")
         if pair:
             prompt = base.compare(self.dataset, self.attribute, shown.text, other.text, shown.context)
@@ -172,10 +169,3 @@ class Chats:
 
 def _named(form: Form, variant: Variant) -> dict[str, Scalar]:
     return {"form": form, "template": variant.name, "factor": variant.factor}
-
-
-def _drawn(found: list[_Item], n: int | None, seed: int, context_id: str) -> list[_Item]:
-    """Draw some without replacement, in their order; None is all. It depends on the seed and the context alone."""
-    if n is None or n >= len(found):
-        return found
-    return [found[i] for i in sorted(draw_of(seed, context_id).choice(len(found), n, replace=False))]

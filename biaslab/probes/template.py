@@ -6,32 +6,32 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Calibration, Metric, Reply, Status, Trial
+from biaslab.core import Metric, Reply, Status, Trial
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.scales import find_scale, scale_named
 from biaslab.core.schema import Dataset
+from biaslab.measures.ranking import pairs
 from biaslab.measures.scoring.pointwise import items, read_score
 from biaslab.probes._prompt_variance import OF_PROMPTS, Shares, combined
 from biaslab.probes._varied import Chats
-from biaslab.probes._verdict_flips import flips
-from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, ScoreProbe, label_mass, paired, scored
+from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, ScoreProbe, label_mass, mean_of, planted
+from biaslab.probes.base.logs import paired, scored
 from biaslab.probes.base.pair_probe import read_pair
 from biaslab.prompts.variants import Form, Variant, variants
 from biaslab.stats import CELL, Estimate, Fit, Level, Ratio, estimate_alpha, estimate_correlation
 
-_FAIR = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
-
 
 @dataclass(frozen=True)
 class Template(ScoreProbe):
-    """Judge the same items under variants of the prompt, and see how much of what a judge says is the prompt.
+    """Sensitivity to the prompt: how much of a judge's values, and of their variance, is the template.
 
-    Its further parameters are those of `biaslab.probes.base.ScoreProbe`.
+    The same items are judged under variants of the prompt that differ from a base in one factor. The base is the prompt
+    of `Verbosity`, or of `Position` with template 1: with a store one reply serves both. Further parameters:
+    `biaslab.probes.base.ScoreProbe`.
 
     Parameters
     ----------
@@ -61,44 +61,40 @@ class Template(ScoreProbe):
     Notes
     -----
     A trial's ``value`` is the score or, of a pair, the probability that the first wins (column ``form``); its columns
-    ``template`` and ``factor`` name the variant (`biaslab.prompts.variants`). The base is the prompt of `Verbosity`, or
-    of `Position` with template 1, so that a store answers both with one reply. Estimates, one a judge × data set ×
-    attribute × form:
+    ``template`` and ``factor`` name the variant (`biaslab.prompts.variants`). There is one estimate for each judge ×
+    data set × attribute × form:
 
-    ``template_shift`` (primary; null 0)
-        Mean value under a variant minus that under the base, paired by item: points of the scale; of pairs, judged in
-        both orders, the share by which a variant moves verdicts to the first. One a variant; q-values correct for their
-        number. Where scores are missing, ``bound_low`` and ``bound_high`` hold whatever they would have been.
-    ``template_sd`` (at least 0, null 0)
-        Standard deviation of the true means of all templates: do they differ at all?
-    ``template_share`` (0–1)
-        Share of the variance of a single judgement that another prompt would change: the templates' means, and what
-        templates do to single items.
-    ``variance_share`` (0–1)
-        The same by ``component``. Of scores: context, item (within contexts), template, item × template, resampling.
-        Of pairs, whose mean square about ½ is split: pair (what the candidates decide), order (position bias), pair ×
-        order, order × template (position bias that the template changes), pair × template, resampling.
-    ``template_agreement`` (−1 to 1)
-        Spearman's ρ between the values under a variant and under the base, at ``level``.
-    ``template_alpha`` (at most 1)
-        Krippendorff's α, interval, with templates as annotators: 1 if all say the same of every item.
-    ``flip_rate`` (0–1)
-        Of pairs: how often the verdict changes ``between`` the base and a variant ("template"), the two orders of one
-        template ("order"), and two samples of one request ("resampling", the noise floor).
-    ``carry_over`` (null 0)
-        With earlier verdicts in the chat: mean value where the last one is the best, or for the first, minus where it
-        is the worst, or for the second. Above 0: verdicts are drawn to the one before.
-    ``label_mass`` (0–1)
-        Probability that the labels have together, by template.
+    - ``template_shift`` — mean value under a variant minus that under the base, paired by item: points of the scale; of
+      pairs, judged in both orders, the share by which a variant moves verdicts to the first. Null 0. Primary, one a
+      variant; q-values correct for their number. Where scores are missing, ``bound_low`` and ``bound_high`` hold
+      whatever they would have been.
+    - ``template_sd`` — standard deviation of the true means of all templates. At least 0, null 0: do they differ at
+      all?
+    - ``template_share`` — share of the variance of a single judgement that another prompt would change: the templates'
+      means, and what templates do to single items. 0–1.
+    - ``variance_share`` — the same by ``component``. 0–1. Of scores: context, item (within contexts), template, item ×
+      template, resampling. Of pairs, whose mean square about ½ is split: pair (what the candidates decide), order
+      (position bias), pair × order, order × template (position bias that the template changes), pair × template,
+      resampling.
+    - ``template_agreement`` — Spearman's ρ between the values under a variant and under the base, at ``level``. −1 to
+      1.
+    - ``template_alpha`` — Krippendorff's interval α with templates as annotators. At most 1: all say the same of every
+      item.
+    - ``flip_rate`` — of pairs, how often the verdict changes ``between`` the base and a variant ("template"), the two
+      orders of one template ("order"), and two samples of one request ("resampling", the noise floor). 0–1.
+    - ``carry_over`` — with earlier verdicts in the chat: mean value where the last one is the best, or for the first,
+      minus where it is the worst, or for the second. Null 0; above: verdicts are drawn to the one before.
+    - ``label_mass`` — probability that all labels have together, by template. 0–1.
 
-    **Why the shift is what is tested.** A variance cannot be below 0, so that "no template effect" lies at the edge of
-    what is possible, where tests and intervals of variances do not keep their level (Self & Liang 1987). Templates are
-    a written list and no sample of prompts, so that their effects are fixed (Shavelson & Webb 1991, ch. 5), and the
-    mean difference of two of them is an ordinary paired contrast over contexts, with Student's t for test and interval,
-    in the unit of the scale and with a sign. ``template_sd`` asks for all of them at once, by flipping the signs of
-    whole contexts; its interval is conservative. Shares have jackknife intervals over contexts, cut to 0–1, and no
-    test. Answers that are whole distributions are not sampled, so that their resampling share is 0; of texts with one
-    replicate it is undefined, and in item × template.
+    **Why the shift is tested.** A variance cannot be below 0, so "no template effect" lies at the edge of what is
+    possible, where tests and intervals of variances do not keep their level (Self & Liang 1987). Templates are a
+    written list and no sample of prompts, so their effects are fixed (Shavelson & Webb 1991, ch. 5), and the mean
+    difference of two of them is an ordinary paired contrast over contexts, in the unit of the scale and with a sign.
+
+    **Inference.** ``template_shift``: Student's t over contexts. ``template_sd``: a test of all of them at once, which
+    flips the signs of whole contexts; its interval is conservative. Shares: jackknife intervals over contexts, cut to
+    0–1, without a test. Answers that are whole distributions are not sampled, so their resampling share is 0; of texts
+    with one replicate it is undefined, and in item × template.
 
     References
     ----------
@@ -119,13 +115,13 @@ class Template(ScoreProbe):
     (['wording 2', 'wording 3', 'system prompt'], True)
     """
 
-    name: ClassVar[str] = "template"
-    evaluators: ClassVar[bool] = False
-    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "form")
-    conditions: ClassVar[tuple[str, ...]] = ("template", "factor", "component", "between")
-    columns: ClassVar[tuple[str, ...]] = ("context_id", "candidate_id", "value", "status", "template", "factor")
-    needs: ClassVar[str] = "judgements of the same items under several prompts"
-    metrics: ClassVar[tuple[Metric, ...]] = (
+    name = "template"
+    evaluators = False
+    cell = ("judge", "dataset", "attribute", "form")
+    conditions = ("template", "factor", "component", "between")
+    columns = ("context_id", "candidate_id", "value", "status", "template", "factor")
+    needs = "judgements of the same items under several prompts"
+    metrics = (
         Metric(
             "template_shift",
             "value under a variant of the prompt minus under the base",
@@ -136,11 +132,7 @@ class Template(ScoreProbe):
             advice="average over several prompts, or report the one that was used",
             matters=0.1,
             primary=True,
-            calibration=Calibration(
-                fair=_FAIR,
-                planted=_FAIR | {"template_noise": 0.9},
-                parameters={"factors": ("system",)},
-            ),
+            calibration=planted({"template_noise": 0.9}, {"factors": ("system",)}),
         ),
         Metric("template_sd", "between the means of templates", "standard deviation; points, of pairs share", null=0.0),
         Metric("template_share", "variance that another prompt would change", "share"),
@@ -199,51 +191,50 @@ class Template(ScoreProbe):
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield what each variant changes, what all of them have of the variance, and how often verdicts flip."""
-        pairs = cell.where["form"] == "pair"
-        if pairs:
+        of_pairs = cell.where["form"] == "pair"
+        if of_pairs:
             cell = replace(cell, trials=combined(cell.trials))
         factor = dict(zip(cell.trials["template"], cell.trials["factor"], strict=True))
         names = sorted(factor, key=lambda name: name != self.base)  # the base first, where there is one
         for name in names[1:]:
             yield self._against_base(cell, names[0], name, factor[name])
-        yield from self._together(cell, names, pairs)
-        if pairs and cell.wants("flip_rate"):
-            yield from flips(cell, names, factor)
-        yield from self._carried(cell)
+        yield from self._of_all_templates(cell, names, of_pairs)
+        if of_pairs and cell.wants("flip_rate"):
+            yield from _flips(cell, names, factor)
+        yield from self._carried_over(cell)
         for name in names if cell.wants("label_mass") else ():
             part = cell.trials[cell.trials["template"] == name]
-            mass = {"label_mass": label_mass(part)}
-            yield Part(mass, (int(part["label_mass"].notna().sum()), 0), {"template": name, "factor": factor[name]})
+            counts = int(part["label_mass"].notna().sum()), 0
+            yield Part({"label_mass": label_mass(part)}, counts, {"template": name, "factor": factor[name]})
 
     def _against_base(self, cell: Cell, base: str, name: str, factor: str) -> Part:
         both = (name, base)
         blocks = cell.blocks("template", both, keep=(), of=name)
-        shift = cell.bounded(_shift(*both), blocks, "template", both, _ends(cell))
-        found: Mapping[str, Estimable] = {
-            "template_shift": shift,
+        metrics: Mapping[str, Estimable] = {
+            "template_shift": cell.bounded(_shift(*both), blocks, "template", both, _range(cell)),
             "template_agreement": partial(estimate_correlation, blocks, *both, cell.resampling, self.level),
         }
         note = cell.note_missing(blocks, "template", both)
-        return Part(found, blocks, {"template": name, "factor": factor}, note)
+        return Part(metrics, blocks, {"template": name, "factor": factor}, note)
 
-    def _together(self, cell: Cell, names: list[str], pairs: bool) -> Iterator[Part]:
+    def _of_all_templates(self, cell: Cell, names: list[str], of_pairs: bool) -> Iterator[Part]:
         wanted = ("template_sd", "template_share", "variance_share", "template_alpha")
         if not cell.wants(*wanted):
             return
         blocks = cell.blocks("template", names, keep=(), of="all templates")
-        shares = Shares.of(blocks, cell.trials, names, pairs, self.fit)
+        shares = Shares.of(blocks, cell.trials, names, of_pairs, self.fit)
         prompt = [name for name in shares.components if name in OF_PROMPTS]
-        found: dict[str, Callable[[], Ratio | Estimate]] = {
+        metrics: dict[str, Estimable] = {
             "template_sd": partial(shares.spread, cell.resampling),
             "template_share": partial(shares.share, prompt, cell.resampling),
             "template_alpha": partial(_alpha, blocks, names, cell),
         }
-        yield Part(found, blocks)
+        yield Part(metrics, blocks)
         for component in shares.components:
             share = partial(shares.share, [component], cell.resampling)
             yield Part({"variance_share": share}, blocks, {"component": component})
 
-    def _carried(self, cell: Cell) -> Iterator[Part]:
+    def _carried_over(self, cell: Cell) -> Iterator[Part]:
         """Yield how far the last earlier verdict draws the next, if both orders of earlier verdicts were asked."""
         form: Form = "pair" if cell.where["form"] == "pair" else "score"
         drawn = {each.shots: each.name for each in variants(form, ["shots"]) if each.shots}
@@ -259,24 +250,22 @@ class Template(ScoreProbe):
             ("score", scored(trials), "configuration", [*CELL, "scale"]),
             ("pair", paired(trials), "template", [*CELL]),
         ):
-            found = rows[rows.groupby(cell, sort=False)[prompt].transform("nunique") > 1]
-            parts.append(found.assign(form=form, template=found[prompt], factor="prompt"))
-        found = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
-        return Accepted(found, f"needs {self.needs}" if found.empty else "")
+            varied = rows[rows.groupby(cell, sort=False)[prompt].transform("nunique") > 1]
+            parts.append(varied.assign(form=form, template=varied[prompt], factor="prompt"))
+        return self.accepted(pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True))
 
 
 def _shift(name: str, base: str) -> Callable[[pd.DataFrame], Ratio]:
-    """Return what says of blocks what their items add to the mean value under one template minus under another."""
+    """Return a function from blocks to the mean value under one template minus that under another."""
 
     def mean(blocks: pd.DataFrame) -> Ratio:
         missing = f"undefined: no item has a value under {name} and under {base}"
-        gap = blocks[name] - blocks[base]
-        return Ratio(blocks["context_id"], gap, np.ones(len(gap)), 0.0, None, missing, "t")
+        return mean_of(blocks, blocks[name] - blocks[base], 0.0, None, missing, "t")
 
     return mean
 
 
-def _ends(cell: Cell) -> tuple[float, float]:
+def _range(cell: Cell) -> tuple[float, float]:
     """Return the least and the greatest value."""
     if cell.where["form"] == "pair":
         return 0.0, 1.0
@@ -287,3 +276,43 @@ def _ends(cell: Cell) -> tuple[float, float]:
 def _alpha(blocks: pd.DataFrame, names: list[str], cell: Cell) -> Estimate:
     long = blocks.melt(["context_id", "candidate_id"], names, "template", "value")
     return estimate_alpha(long, cell.resampling, annotator="template", score="value")
+
+
+def _flips(cell: Cell, names: Sequence[str], factors: Mapping[str, str]) -> Iterator[Part]:
+    """Yield how often verdicts on pairs flip: with the template, with the order, and when the same is asked again.
+
+    The cell's ``candidate_id`` names both candidates of a pair in their order, as `combined` does it; the first of
+    ``names`` is the base.
+    """
+    verdicts = cell.trials.assign(value=pairs.decisions(cell.trials))
+    for name in names:
+        where = {"template": name, "factor": factors[name]}
+        if name != names[0]:
+            yield _flips_between_templates(verdicts, names[0], name, where)
+        part = cell.trials[cell.trials["template"] == name]
+        part = part.assign(candidate_id=part["candidate_id"].str.partition("\t")[0])
+        blocks = pairs.both_orders(part, cell.what)
+        rate = pairs.order_consistency(blocks["context_id"], blocks["first_ij"], blocks["first_ji"])
+        yield Part({"flip_rate": _complement(rate)}, blocks, where | {"between": "order"})
+        if part["replicate"].max() > 0:
+            seen = pairs.replicate_agreement(part)
+            again = Ratio(seen["context_id"], seen["agree"], seen["pairs"], bounds=(0.0, 1.0))
+            yield Part({"flip_rate": _complement(again)}, part, where | {"between": "resampling"})
+
+
+def _flips_between_templates(verdicts: pd.DataFrame, base: str, name: str, where: dict[str, str]) -> Part:
+    """Compare the verdicts on the same pair in the same order, replicate by replicate."""
+    keys, read = ["context_id", "candidate_id", "replicate"], verdicts[verdicts["status"].isin(["ok", "tie"])]
+    one, two = (read[read["template"] == each].set_index(keys)["value"] for each in (name, base))
+    shared = one.index.intersection(two.index, sort=False)
+    won, other = one.loc[shared].to_numpy(float), two.loc[shared].to_numpy(float)
+    rate = pairs.order_consistency(shared.get_level_values(0), won, 1 - other)
+    planned = int(verdicts["template"].isin([base, name]).sum())
+    counts = 2 * len(shared), planned - 2 * len(shared)
+    return Part({"flip_rate": _complement(rate)}, counts, where | {"between": "template"})
+
+
+def _complement(same: Ratio) -> Ratio:
+    """Turn a rate of agreement into one of change."""
+    numerator = np.asarray(same.denominator, float) - np.asarray(same.numerator, float)
+    return replace(same, numerator=numerator, missing="undefined: no verdict that has its counterpart")
