@@ -119,7 +119,8 @@ def join(cell: Cell, judged: pd.DataFrame, pair: Pair, scale: Scale) -> Joint:
     exact, size = _is_exact(cell), len(scale.labels)
     part = _levels(judged, pair, exact)
     levels = [*_OWN, *([f"y {value}" for value in np.array(scale.values).tolist()] if exact else ["y nan"])]
-    if _most_levels(part) < len(levels) or not {*levels} <= {*part["level"]}:
+    most = part.groupby(list(ITEM))["level"].nunique().max()
+    if most < len(levels) or not {*levels} <= {*part["level"]}:
         empty = pd.DataFrame(columns=[*ITEM, "human", *_MOMENTS, *_ALONE])
         return Joint(empty, np.empty((0, size, size)), (0, len(part)), _PARTLY)
     blocks = cell.blocks("level", levels, (), part, f"{pair[1]} after {pair[0]}, position {pair[2]}")
@@ -134,12 +135,6 @@ def join(cell: Cell, judged: pd.DataFrame, pair: Pair, scale: Scale) -> Joint:
     known = items["xy"].notna().to_numpy()
     counts = (blocks.attrs["n_trials"], blocks.attrs["n_dropped"])
     return Joint(items[known].reset_index(drop=True), chances[known], counts)
-
-
-def _most_levels(part: pd.DataFrame) -> int:
-    """Return how many different judgements the item has that has most."""
-    item, (level, names) = number_items(part)[0], part["level"].array.factorize()
-    return int(np.bincount(np.unique(item * len(names) + level) // max(len(names), 1)).max(initial=0))
 
 
 def _is_exact(cell: Cell) -> bool:
@@ -163,9 +158,9 @@ def _levels(judged: pd.DataFrame, pair: Pair, exact: bool) -> pd.DataFrame:
 
 def _exact(trials: pd.DataFrame, pair: Pair, scale: Scale, index: pd.MultiIndex) -> tuple[tuple[Floats, ...], Floats]:
     """Multiply P(x) by P(y | x), and return the moments and the product."""
-    found, n, values = trials[trials["after"] == pair[0]], len(scale.labels), np.array(scale.values)
-    own = found[(found["arm"] == "joint") & (found["attribute"] == pair[0])]
-    then = found[(found["arm"] == "forced") & (found["attribute"] == pair[1])]
+    inside, n, values = trials[trials["after"] == pair[0]], len(scale.labels), np.array(scale.values)
+    own = inside[(inside["arm"] == "joint") & (inside["attribute"] == pair[0])]
+    then = inside[(inside["arm"] == "forced") & (inside["attribute"] == pair[1])]
     p = side_by_side(own, "label").reindex(index, columns=values).to_numpy()
     given = then.pivot_table(index=list(ITEM), columns=["forced", "label"], values="value")
     given = given.reindex(index, columns=pd.MultiIndex.from_product([values, values]))
@@ -176,8 +171,8 @@ def _exact(trials: pd.DataFrame, pair: Pair, scale: Scale, index: pd.MultiIndex)
 
 def _sampled(part: pd.DataFrame, scale: Scale, index: pd.MultiIndex) -> tuple[tuple[Floats, ...], Floats]:
     """Return the moments of outputs that hold both scores, and how often each pair of labels stands in them."""
-    found = usable(part[part["level"].isin(["x", "y nan"])])
-    both = side_by_side(found, "level", by=[*ITEM, "replicate"])
+    read = usable(part[part["level"].isin(["x", "y nan"])])
+    both = side_by_side(read, "level", by=[*ITEM, "replicate"])
     both = both.reindex(columns=["x", "y nan"]).dropna().droplevel("replicate")
     both = both[both.index.isin(index)]
     x, y = both.to_numpy(float).T
@@ -199,8 +194,8 @@ def _correlation(sums: Floats) -> Statistic:
         n, x, y, xx, yy, xy = (weights @ sums).T
         spreads = np.array([n * xx - x**2, n * yy - y**2])
         with np.errstate(invalid="ignore", divide="ignore"):
-            found: Floats = (n * xy - x * y) / np.sqrt(spreads.prod(axis=0))
-        return np.where(spreads.min(axis=0) > _FLAT * n**2, found, np.nan)
+            r: Floats = (n * xy - x * y) / np.sqrt(spreads.prod(axis=0))
+        return np.where(spreads.min(axis=0) > _FLAT * n**2, r, np.nan)
 
     return statistic
 

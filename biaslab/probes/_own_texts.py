@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.order_odds import is_counted, log_odds
@@ -171,20 +170,16 @@ def with_writers(trials: pd.DataFrame) -> pd.DataFrame:
 
     That is the column ``judge_system``, or the judge's name, in small letters or capitals.
     """
-    numbers: dict[str, int] = {"": 0}
-    system, judge = _numbered(trials["judge_system"], numbers), _numbered(trials["judge"], numbers)
-    own = np.where(system == 0, judge, system)
-    name = trials["judge_system"].where(system > 0, trials["judge"]).astype(object).str.strip()
+    named = trials["judge_system"].where(_folded(trials["judge_system"]) != "", trials["judge"])
+    own, name = _folded(named), named.astype(object).str.strip()
     sides = {}
     for column, who in (("system", "candidate_id"), ("opponent_system", "opponent_id")):
-        written = (_numbered(trials[who], numbers) == own) & (own > 0)
+        written = (_folded(trials[who]) == own) & (own != "")
         sides[column] = trials[who].astype(object).where(~written, name)
     return trials.assign(own=name, **sides)
 
 
-def _numbered(names: pd.Series, numbers: dict[str, int]) -> NDArray[np.int_]:
-    """Return a number a name, the same whatever its capitals, and 0 where there is none; new names are added."""
-    codes, distinct = pd.factorize(names)
-    known = [numbers.setdefault(str(name).strip().casefold(), len(numbers)) for name in distinct]
-    found: NDArray[np.int_] = np.array([*known, 0])[codes]  # a missing name has code -1
-    return found
+def _folded(names: pd.Series) -> pd.Series:
+    """Return names in small letters, without blanks around them; "" where there is none."""
+    folded = {name: str(name).strip().casefold() for name in names.dropna().unique()}
+    return names.astype(object).map(folded).fillna("")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, islice, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,18 +26,12 @@ _SHOTS = 2
 _VERDICT = 32  # tokens of the name of a candidate
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(NamedTuple):
     """An earlier question of another context, and its verdict."""
 
     prompt: str
     verdict: str
     score: float | None = None
-
-    @property
-    def turns(self) -> tuple[Message, Message]:
-        """Question and verdict, as a chat has them."""
-        return Message("user", self.prompt), Message("assistant", self.verdict)
 
 
 @dataclass(frozen=True)
@@ -120,8 +114,9 @@ class Chats:
 
     def _chat(self, prompt: str, variant: Variant, shots: Sequence[Example]) -> tuple[Message, ...]:
         role = prompts.render("variant_system", noun=self.dataset.noun) if variant.system else ""
-        opening = (Message("system", role),) if role else ()
-        return *opening, *(turn for shot in shots for turn in shot.turns), Message("user", prompt)
+        opening = [Message("system", role)] if role else []
+        turns = [Message(*turn) for shot in shots for turn in (("user", shot.prompt), ("assistant", shot.verdict))]
+        return *opening, *turns, Message("user", prompt)
 
     def _shots(self, context_id: str, variant: Variant, pair: bool) -> list[Example]:
         """Return examples of two contexts other than the judged one, in the order that the variant has."""

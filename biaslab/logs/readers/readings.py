@@ -13,7 +13,7 @@ import pandas as pd
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, scale_named
 from biaslab.prompts.parsing import parse_choice, parse_score, parse_scores
-from biaslab.prompts.parsing.marks import in_brackets
+from biaslab.prompts.parsing.choice import in_brackets
 from biaslab.prompts.parsing.mentions import UNKNOWN, names_of
 from biaslab.prompts.parsing.numerals import Reading, place_on
 from biaslab.prompts.parsing.refusal import is_refusal

@@ -1,16 +1,47 @@
-"""Which label a text chose."""
+r"""Which label a text chose: by a mark, by a statement such as "Answer: A", alone on a line, or in a sentence.
+
+One reader serves live text answers and recorded logs. A mark outranks whatever the sentences beside it say:
+``[[A]]``, ``\boxed{A}``, ``<verdict>A</verdict>``, ``{"winner": "A"}``, "Verdict: A". One that names none of the labels
+is `UNKNOWN`: then nothing is guessed from the sentences.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 
 from biaslab.core import Status
 from biaslab.core.errors import InputError
 from biaslab.prompts.parsing.decisions import decided
-from biaslab.prompts.parsing.marks import marked, without_brackets
 from biaslab.prompts.parsing.mentions import TIE, UNKNOWN, Names, names_of
 from biaslab.prompts.parsing.refusal import is_refusal
-from biaslab.prompts.parsing.statements import alone
+from biaslab.prompts.parsing.structured import fields
+
+VERDICT = r"(?:answer|choice|verdict|decision|winner|preference|selection|judge?ment|conclusion|pick|vote|result)"
+"""Pattern of what a verdict is called."""
+
+_STATED = re.compile(
+    r"(?:^|[.!?:,]\s|\n)[^\w\n]*(?P<adjectives>(?:(?:my|the|so|and|thus|therefore|final|overall|best|better|correct|preferred)"
+    rf"[\s,]+){{0,4}}){VERDICT}"
+    r"\b[*_\"']*\s*(?::|=|is\b|would be\b|goes to\b)(?=[:*_\s]*(?P<said>[^\n]*))",
+    re.IGNORECASE,
+)
+_ENDS = r"[.:;!–—]|\s\((?![A-Za-z]\))|\s-\s|,?\s+(?:because|since)\b|,\s+(?:as|for)\b"
+_HEAD = re.compile(_ENDS)
+_STOP = re.compile(rf"{_ENDS}|(?<=[\"'])\s*[,}}]|\s+(?:is|was|for|over|due|based|by|wins|with)\s")
+_LAST = re.compile(r"(?:^|[.!?:]\s+)(\[[^\[\]\n]{1,40}\]|\*\*[^*\n]{1,40}\*\*)[\s.]*$")
+_DOUBLE_BRACKETS = re.compile(r"\[\[\s*([^\[\]\n]{1,60}?)\s*\]\]")
+_BRACKETS = re.compile(r"\[\[\s*([^\[\]\n]{1,60}?)\s*\]\](?!\**\w)")
+_BOXED = re.compile(r"\\boxed\s*\{\s*(?:\\(?:text|mathrm|mathbf)\w*\s*\{)?\s*([^{}\n]{1,60}?)\s*\}")
+_TAGS = re.compile(rf"<((?:final[_ -]?)?{VERDICT})>(.*?)(?:</\1>|$)", re.IGNORECASE | re.DOTALL)
+_FIELD = re.compile(rf"(?:(?:final|overall|better|best|preferred)[_ -]?)?{VERDICT}", re.IGNORECASE)
+_DEGREES = re.compile(r"(.*[^><=])\s*(>>?|=|<<?)\s*([^><=].*)")
+_FORMS: tuple[Callable[[str], list[str]], ...] = (
+    _BRACKETS.findall,
+    _BOXED.findall,
+    lambda text: [inside for _, inside in _TAGS.findall(text)],
+    lambda text: fields(text, _FIELD),
+)
 
 
 def parse_choice(text: str | None, labels: Sequence[str], tie: str | None = None) -> tuple[int | None, Status]:
@@ -78,3 +109,130 @@ def parse_choice(text: str | None, labels: Sequence[str], tie: str | None = None
 def _worded(text: str, names: Names) -> set[int]:
     """Return what a text says in its own form: "[[A]] is better than [[B]]" is a sentence about both."""
     return alone(text, names) or decided(names.mask(text))
+
+
+def marked(text: str, names: Names) -> set[int]:
+    r"""Return what the marks of a text say: places of labels, `TIE`, `UNKNOWN`; nothing where it has no mark.
+
+    The first form that occurs decides. Marks that contradict each other are settled by a statement, such as "My final
+    verdict is [[A]]"; two labels in brackets without one are names in a sentence ("[[A]] is better than [[B]]").
+
+    Examples
+    --------
+    >>> from biaslab.prompts.parsing.mentions import names_of
+    >>> names = names_of(("A", "B", "Tie"))
+    >>> marked("A is clearer, B is longer. [[C]]", names) == {TIE}, marked("A is better. [[D]]", names) == {UNKNOWN}
+    (True, True)
+    >>> marked(r"B is longer, so \boxed{A}", names), marked('{"winner": "B", "why": "A is vague"}', names)
+    ({0}, {1})
+    """
+    for form in _FORMS:
+        found = _read(form(text), names)
+        if len(found) == 1:
+            return found
+        if TIE in found:
+            return stated(text, names) or found
+    return stated(text, names)
+
+
+def in_brackets(text: str, names: Names) -> set[int]:
+    """Return what stands in double brackets: ``[[A]]``, ``[[A>B]]``, ``[[A>>B]]``, and `TIE` for ``[[A=B]]``.
+
+    Examples
+    --------
+    >>> from biaslab.prompts.parsing.mentions import names_of
+    >>> in_brackets("My final verdict is [[B>>A]].", names_of(("A", "B")))
+    {1}
+    """
+    return _read(_BRACKETS.findall(text), names)
+
+
+def without_brackets(text: str) -> str:
+    """Return a text in which what stood in double brackets stands without them."""
+    return _BRACKETS.sub(r"\1", text)
+
+
+def _read(marks: list[str], names: Names) -> set[int]:
+    """Return what marks say; `UNKNOWN` only where none of them says anything."""
+    found = {place for mark in marks for place in _places(mark, names)}
+    return found - {UNKNOWN} or found
+
+
+def _places(mark: str, names: Names) -> Iterator[int]:
+    """Yield what one mark says: a label, a degree of preference, or else what its own words decide."""
+    place = names.exactly(mark, any_case=True)
+    place = _degree(mark, names) if place is None else place
+    if place is not None:
+        yield place
+        return
+    found = (stated(mark, names) or alone(mark, names) or decided(names.mask(mark))) if mark.strip() else set()
+    yield found.pop() if len(found) == 1 else UNKNOWN
+
+
+def _degree(inside: str, names: Names) -> int | None:
+    compared = _DEGREES.fullmatch(inside)
+    if compared is None:
+        return None
+    first, second = names.exactly(compared[1]), names.exactly(compared[3])
+    if first is None or second is None or first == second:
+        return None
+    return TIE if compared[2] == "=" else first if compared[2].startswith(">") else second
+
+
+def stated(text: str, names: Names) -> set[int]:
+    r"""Return what stands after "Answer:", "Choice:", "My final verdict is" and the like.
+
+    `UNKNOWN` stands for what has the form of a label and is none, as in "Verdict: D"; a sentence there ("The answer is
+    clear") states nothing.
+
+    Examples
+    --------
+    >>> from biaslab.prompts.parsing.mentions import names_of
+    >>> stated("I weighed both and choose:\n\nChoice: B\nReason: A is shorter.", names_of(("A", "B")))
+    {1}
+    """
+    found: set[int] = set()
+    for match in _STATED.finditer(text):
+        said = match["said"]
+        if len({names.exactly(label) for label in _DOUBLE_BRACKETS.findall(said)}) > 1:  # "[[A]] or [[B]]"
+            continue
+        lead = _lead(said, _STOP)
+        if (place := names.exactly(lead)) is not None:
+            found.add(place)
+        elif names.resembles(lead) and "correct" not in match["adjectives"].lower():  # "The correct answer is D"
+            found.add(UNKNOWN)
+    return found - {UNKNOWN} or found
+
+
+def alone(text: str, names: Names) -> set[int]:
+    r"""Return the label that is all of a text, or opens or ends it on its own: "B.", "A: it is clearer", "… [A]".
+
+    Examples
+    --------
+    >>> from biaslab.prompts.parsing.mentions import names_of
+    >>> alone("A: clear\nB: muddled", names_of(("A", "B"))), alone("A: it is clearer", names_of(("A", "B")))
+    (set(), {0})
+    """
+    if (whole := names.exactly(text, any_case=True)) is not None:
+        return {whole}
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    opening, closing = names.exactly(_lead(lines[0], _HEAD)), _closing(lines[-1], names)
+    heads = {place for line in lines if (place := names.exactly(_lead(line, _HEAD))) is not None}
+    if len(heads) > 1 or (len(lines) > 1 and lines[0].rstrip("*_ ").endswith(":")):  # a list, or a heading
+        opening = None
+    return {place for place in (opening, closing) if place is not None}
+
+
+def _closing(line: str, names: Names) -> int | None:
+    """Return the label that the last line is, or what stands in brackets or in bold as its last sentence."""
+    last = _LAST.search(line)
+    if last is None:
+        return names.exactly(line)
+    place = names.exactly(last[1])
+    return UNKNOWN if place is None and names.resembles(last[1]) else place
+
+
+def _lead(said: str, ends: re.Pattern[str]) -> str:
+    """Return that with which a line begins, up to what ends the statement."""
+    end = ends.search(said)
+    return said[: end.start()] if end else said
