@@ -39,8 +39,8 @@ def import_own() -> dict[str, type[Probe]]:
 
 
 def _modules() -> list[str]:
-    found = (module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
-    return [name for name in found if not name.startswith("_")]
+    modules = (module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
+    return [name for name in modules if not name.startswith("_")]
 
 
 @checked

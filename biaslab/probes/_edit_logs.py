@@ -31,8 +31,8 @@ def recorded_edits(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """
     if "edit" not in trials or trials["edit"].fillna("").eq("").all():
         return trials.iloc[:0], ""
-    known = trials.assign(edit=trials["edit"].fillna(""))
-    parts = [*_of_scores(by_configuration(scored(known))), *_of_pairs(paired(known))]
+    named = trials.assign(edit=trials["edit"].fillna(""))
+    parts = [*_of_scores(by_configuration(scored(named))), *_of_pairs(paired(named))]
     if not parts:
         return trials.iloc[:0], "needs the same texts unedited, and of pairs a column edited that names the candidate"
     judged = pd.concat(parts, ignore_index=True)
@@ -63,7 +63,7 @@ def _of_pairs(pairs: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 def _beside_twins(trials: pd.DataFrame, item: list[str]) -> Iterator[pd.DataFrame]:
     """Yield the judgements of each edit with those of the same items unedited, and null-edited."""
-    known = available()
+    catalogue = available()
     for name in dict.fromkeys(trials["edit"]):
         if not name or str(name).startswith(PREFIX):
             continue
@@ -73,5 +73,5 @@ def _beside_twins(trials: pd.DataFrame, item: list[str]) -> Iterator[pd.DataFram
         edited = here["variant"].eq(EDITED).groupby([here[column] for column in item]).transform("any")
         chosen = here[both & edited]
         if {UNEDITED, EDITED} <= set(chosen["variant"]):
-            quality = known[name].quality if name in known else "left"
+            quality = catalogue[name].quality if name in catalogue else "left"
             yield chosen.assign(edit=name, quality=quality, changed=1.0)

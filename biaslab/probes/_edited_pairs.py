@@ -86,14 +86,14 @@ def oriented(trials: pd.DataFrame) -> pd.DataFrame:
     names = trials[["candidate_id", "opponent_id"]].astype(str).to_numpy(object)
     pair = np.where(first, names[:, 0], names[:, 1]) + " beside " + np.where(first, names[:, 1], names[:, 0])
     weight = np.where(np.isnan(samples), 1.0, samples)
-    known = has_value(trials)
+    judged = has_value(trials)
     return trials.assign(
         value=np.where(first, trials["value"], 1 - trials["value"]),
         human_gap=np.where(first, 1, -1) * trials["human_gap"].to_numpy(float),
         candidate_id=pair,
         shown=trials["variant"].astype(str) + np.where(first, ", first", ", second"),
-        wins=np.where(known, np.nan_to_num(won) * weight, np.nan),
-        losses=np.where(known, np.nan_to_num(1 - won) * weight, np.nan),
+        wins=np.where(judged, np.nan_to_num(won) * weight, np.nan),
+        losses=np.where(judged, np.nan_to_num(1 - won) * weight, np.nan),
         weight=weight,
     )
 
@@ -122,8 +122,8 @@ def _counted_logits(
     trials: pd.DataFrame, levels: tuple[str, str], resampling: Resampling, null: float | None
 ) -> Estimate:
     """Return the log odds ratio of winning under both variants, common to all pairs and orders."""
-    known = usable(trials)
-    one, other = (known[known["variant"] == level].groupby(_STRATUM)[["wins", "losses"]].sum() for level in levels)
+    judged = usable(trials)
+    one, other = (judged[judged["variant"] == level].groupby(_STRATUM)[["wins", "losses"]].sum() for level in levels)
     both = one.join(other.add_suffix("_there"), how="inner")
     won, lost, there, lost_there = (both[name] for name in ("wins", "losses", "wins_there", "losses_there"))
     missing = f"undefined: no pair is won only {levels[0]}, or none only {levels[1]}; more samples may show both"

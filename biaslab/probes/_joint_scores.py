@@ -162,9 +162,9 @@ def _exact(trials: pd.DataFrame, pair: Pair, scale: Scale, index: pd.MultiIndex)
     own = inside[(inside["arm"] == "joint") & (inside["attribute"] == pair[0])]
     then = inside[(inside["arm"] == "forced") & (inside["attribute"] == pair[1])]
     p = side_by_side(own, "label").reindex(index, columns=values).to_numpy()
-    given = then.pivot_table(index=list(ITEM), columns=["forced", "label"], values="value")
-    given = given.reindex(index, columns=pd.MultiIndex.from_product([values, values]))
-    chances = p[:, :, None] * given.to_numpy().reshape(len(index), n, n)
+    conditional = then.pivot_table(index=list(ITEM), columns=["forced", "label"], values="value")
+    conditional = conditional.reindex(index, columns=pd.MultiIndex.from_product([values, values]))
+    chances = p[:, :, None] * conditional.to_numpy().reshape(len(index), n, n)
     x, y = chances.sum(axis=2), chances.sum(axis=1)
     return (x @ values, y @ values, x @ values**2, y @ values**2, chances @ values @ values), chances
 

@@ -282,10 +282,10 @@ class Consistency(Probe):
         scores, k = np.array(find_scale(str(trial.condition["scale"])).values), int(reply.samples or 0)
         counts = np.rint(np.exp(reply.logprobs or ()) * k).astype(int)
         order = np.random.default_rng(random_number(trial.request, f"consistency, seed {self.seed}")).permutation(k)
-        given = np.repeat(scores, counts)
-        if self.temperature != 1 or trial.replicate >= k or order[trial.replicate] >= len(given):
+        samples = np.repeat(scores, counts)
+        if self.temperature != 1 or trial.replicate >= k or order[trial.replicate] >= len(samples):
             return math.nan, "refused"
-        return float(given[order[trial.replicate]]), "ok"
+        return float(samples[order[trial.replicate]]), "ok"
 
 
 def _unit_scores(trials: pd.DataFrame) -> pd.DataFrame:

@@ -253,9 +253,9 @@ class Edit(PairProbe, ScoreProbe):
 
     def _draw(self, context_id: str, candidates: list[str]) -> list[tuple[str, str]]:
         """Return the pairs of a context that are compared, the candidate that is edited first."""
-        known, draw = list(combinations(candidates, 2)), draw_of(self.seed, context_id)
-        turned = draw.integers(2, size=len(known))
-        pairs = [pair[::-1] if turn else pair for pair, turn in zip(known, turned, strict=True)]
+        unordered, draw = list(combinations(candidates, 2)), draw_of(self.seed, context_id)
+        turned = draw.integers(2, size=len(unordered))
+        pairs = [pair[::-1] if turn else pair for pair, turn in zip(unordered, turned, strict=True)]
         if self.n_pairs is None or self.n_pairs >= len(pairs):
             return pairs
         return [pairs[i] for i in sorted(draw.choice(len(pairs), self.n_pairs, replace=False))]

@@ -213,16 +213,16 @@ class Familiarity(FeatureProbe):
             if wanted and (not cell.everything or (trials["asked"] == text).any()):
                 blocks = cell.blocks("asked", ["score", text], ("human", *rating_columns(trials)), trials, text)
                 blocks = blocks.rename(columns={text: "log_perplexity"})
-                for found, condition in self._of_text(text, cell, trials, blocks):
-                    yield Part(found, blocks, whose | condition)
+                for metrics, condition in self._of_text(text, cell, trials, blocks):
+                    yield Part(metrics, blocks, whose | condition)
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Take scores of texts whose log perplexity stands beside them and that humans scored too."""
         scores = logs.rated(trials)
         if "log_perplexity" not in scores:
             return self.accepted(scores.iloc[:0])
-        known = scores[scores["log_perplexity"].notna()]
-        return self.accepted(logs.by_configuration(known).assign(asked="score"))
+        read = scores[scores["log_perplexity"].notna()]
+        return self.accepted(logs.by_configuration(read).assign(asked="score"))
 
     def _known(self, item: Item) -> dict[str, Scalar]:
         """Return the columns of what is given, nothing where likelihoods are asked for."""
@@ -233,8 +233,8 @@ class Familiarity(FeatureProbe):
                 what = f"without the {text} of context {item.context_id!r}, candidate {item.candidate_id!r}"
                 remedy = "collect Familiarity(asks='likelihoods') of this data set and use log_perplexities"
                 raise InputError("log_perplexity", what, "a number for every text", remedy)
-        known = {_GIVEN[text]: self.log_perplexity[shown] for text, shown in self._texts(item).items()}
-        return {**known, _READER: self.likelihood_judge}
+        columns = {_GIVEN[text]: self.log_perplexity[shown] for text, shown in self._texts(item).items()}
+        return {**columns, _READER: self.likelihood_judge}
 
     def _reader(self, cell: Cell) -> object:
         """Return whose perplexities the trials of a cell hold; those of earlier versions do not say it."""
@@ -269,12 +269,12 @@ class Familiarity(FeatureProbe):
 
     def _shares_of_humans(self, blocks: pd.DataFrame) -> pd.DataFrame:
         """Return each item whole at its mean human score, rounded, halves up; or in equal parts at its ratings."""
-        known = blocks[blocks["human"].notna()]
-        if self.humans == "single" and "ratings" in known:
-            ratings = known["ratings"].fillna(known["human"].map(repr)).str.split()
-            parts = known.assign(score=ratings, share=1 / ratings.map(len)).explode("score")
+        rated = blocks[blocks["human"].notna()]
+        if self.humans == "single" and "ratings" in rated:
+            ratings = rated["ratings"].fillna(rated["human"].map(repr)).str.split()
+            parts = rated.assign(score=ratings, share=1 / ratings.map(len)).explode("score")
             return parts.astype({"score": float})
-        return known.assign(score=np.floor(known["human"] + 0.5), share=1.0)
+        return rated.assign(score=np.floor(rated["human"] + 0.5), share=1.0)
 
 
 def _text_of(metric: str) -> str:

@@ -323,17 +323,18 @@ class Sweep(Probe):
         self, cell: Cell, metric: str, one: Answers | None, two: Answers | None, setting: Mapping[str, str | float]
     ) -> Part:
         """Return agreement of the first less that of the second over the items that both have."""
-        n = min(self._sizes(given)[-1] for given in (one, two) if given is not None) if one or two else self.samples
+        sizes = [self._sizes(answers)[-1] for answers in (one, two) if answers is not None]
+        n = min(sizes, default=self.samples)
         at = {**setting, "samples": float(n)}
         if one is None or two is None:
             return Part({metric: undefined("undefined: one of the two was not asked")}, (0, 0), at)
         both = one.index if one.index.equals(two.index) else one.index.intersection(two.index)
-        whole = [given.only(both) for given in (one, two)]
-        entering = sum(given.entering for given in whole)
-        first, second = (self._agreement(cell, given, n) for given in whole)
+        whole = [answers.only(both) for answers in (one, two)]
+        entering = sum(answers.entering for answers in whole)
+        first, second = (self._agreement(cell, answers, n) for answers in whole)
         shift = replace(first, inference="t").difference(second, self.resampling)
         return Part({metric: shift}, (entering, one.planned + two.planned - entering), at)
 
-    def _agreement(self, cell: Cell, given: Answers, n: int) -> Ratio:
+    def _agreement(self, cell: Cell, answers: Answers, n: int) -> Ratio:
         """Return the agreement of means of n samples; all temperatures are drawn with the same random numbers."""
-        return given.agreement(given.means(n, name_seed(self.seed, cell.where))).ratio()
+        return answers.agreement(answers.means(n, name_seed(self.seed, cell.where))).ratio()

@@ -175,7 +175,7 @@ class Template(ScoreProbe):
             to make examples of. By default there are then none.
         """
         attributes = dataset.require_attributes(self.attributes)
-        by_context = {name: list(found) for name, found in groupby(items(dataset), key=lambda item: item.context_id)}
+        by_context = {name: list(group) for name, group in groupby(items(dataset), key=lambda item: item.context_id)}
         chats = [Chats(dataset, by_context, name, find_scale(self.scale), self.seed) for name in attributes]
         chosen = [
             [each for each in self.variants if self.factors is not None or chat.lends or not each.shots]

@@ -112,9 +112,9 @@ def rate(
     if isinstance(attributes, str) or len(set(attributes)) < len(attributes):
         raise InputError("attributes", attributes, "a list of different names")
     described = [describe(dataset, name) for name in attributes]
-    given = {"noun": dataset.noun, "attributes": described, "scale": scale, "reasons": reasons}
-    told = {"heading": heading, "note": note, "steps": list(steps)}
-    return render("rate", **given, **told, candidate=candidate, context=context)
+    variables = {"noun": dataset.noun, "attributes": described, "scale": scale, "reasons": reasons}
+    options = {"heading": heading, "note": note, "steps": list(steps)}
+    return render("rate", **variables, **options, candidate=candidate, context=context)
 
 
 def order_output(
@@ -156,8 +156,9 @@ def order_output(
     require_one_of("form", form, get_args(Form))
     require_one_of("order", order, get_args(Order))
     about = describe(dataset, attribute)
-    given = {"noun": dataset.noun, "attribute": attribute, "definition": about["definition"], "scale": scale}
-    return render("output_order", **given, candidate=candidate, context=context, format=form, order=order, rules=rules)
+    variables = {"noun": dataset.noun, "attribute": attribute, "definition": about["definition"], "scale": scale}
+    options = {"format": form, "order": order, "rules": rules}
+    return render("output_order", **variables, **options, candidate=candidate, context=context)
 
 
 def rate_severity(
@@ -204,8 +205,8 @@ def rate_severity(
     require_one_of("order", order, get_args(Order))
     if isinstance(aspects, str) or not aspects:
         raise InputError("aspects", aspects, "a list of at least one name")
-    given = {"noun": dataset.noun, "aspects": list(aspects), "scale": scale, "format": form, "order": order}
-    return render("severity", **given, candidate=candidate, context=context, rules=rules)
+    variables = {"noun": dataset.noun, "aspects": list(aspects), "scale": scale, "format": form, "order": order}
+    return render("severity", **variables, candidate=candidate, context=context, rules=rules)
 
 
 def describe(dataset: Dataset, attribute: str) -> dict[str, Any]:
@@ -217,9 +218,9 @@ def describe(dataset: Dataset, attribute: str) -> dict[str, Any]:
         If the data set has no such attribute.
     """
     dataset.require_attributes([attribute])
-    known = _known_attributes().get(dataset.name.split(" ")[0], {})
+    described = _known_attributes().get(dataset.name.split(" ")[0], {})
     own = {"definition": dataset.attributes[attribute], "aspects": []}
-    return {"name": attribute, **known.get(attribute, own)}
+    return {"name": attribute, **described.get(attribute, own)}
 
 
 def protocol_steps(dataset: Dataset, attributes: Sequence[str] | None = None) -> dict[str, list[str]]:
@@ -238,12 +239,12 @@ def protocol_steps(dataset: Dataset, attributes: Sequence[str] | None = None) ->
         If the data set has no such attribute, or none has known steps.
     """
     listed = json.loads(folder().joinpath("protocol_steps.json").read_text(encoding="utf-8"))
-    known = listed.get(dataset.name.split(" ")[0], {})
-    found = {name: list(known[name]) for name in dataset.require_attributes(attributes) if name in known}
-    if not found:
+    by_attribute = listed.get(dataset.name.split(" ")[0], {})
+    steps = {name: list(by_attribute[name]) for name in dataset.require_attributes(attributes) if name in by_attribute}
+    if not steps:
         names = ", ".join(name for name in listed if name != "about")
         raise InputError("dataset", dataset.name, f"one whose annotators' steps are known: {names}", "give steps")
-    return found
+    return steps
 
 
 @cache

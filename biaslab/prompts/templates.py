@@ -127,8 +127,8 @@ def _source(name: str) -> str:
 
 
 def _provenance(source: str) -> str:
-    found = _COMMENT.search(source)
-    return " ".join(found[1].split()) if found else ""
+    match = _COMMENT.search(source)
+    return " ".join(match[1].split()) if match else ""
 
 
 def folder() -> Any:

@@ -108,9 +108,9 @@ class Answers:
         if self.chances is not None:
             return self.chances
         assert self.samples is not None  # noqa: S101 - one of the two is there
-        given = np.maximum(np.isfinite(self.samples).sum(axis=0), 1)
+        counts = np.maximum(np.isfinite(self.samples).sum(axis=0), 1)
         at = (np.abs(self.samples[:, :, None] - np.array(self.scale.values)) < _SAME).sum(axis=0)
-        return np.asarray(at / given[:, None])
+        return np.asarray(at / counts[:, None])
 
     @cached_property
     def expected(self) -> Floats:

@@ -45,7 +45,7 @@ class Cell:
     everything : bool
         No metrics were named, so that breakdowns are wanted too.
     what : str
-        What is estimated, for warnings: ``"position (coherence, template 1)"``.
+        Name of what is estimated, for warnings: ``"position (coherence, template 1)"``.
     resampling : Resampling
         Of the estimates.
     """
@@ -93,7 +93,7 @@ class Cell:
         blocks: pd.DataFrame,
         condition: str,
         levels: Sequence[object],
-        ends: tuple[float, float],
+        bounds: tuple[float, float],
     ) -> Ratio:
         """Return the shift between two conditions, with its bounds where scores are missing.
 
@@ -105,13 +105,13 @@ class Cell:
             Of the cell, by `blocks`.
         condition, levels
             As there, two levels.
-        ends : tuple of float
+        bounds : tuple of float
             Least and greatest score.
         """
         ratio = shift(blocks)
         if not blocks.attrs["n_dropped"]:
             return ratio
-        return replace(ratio, extremes=shift_extremes(self.trials, condition, levels, ends, shift))
+        return replace(ratio, extremes=shift_extremes(self.trials, condition, levels, bounds, shift))
 
     def note_missing(self, blocks: pd.DataFrame, condition: str, levels: Sequence[object]) -> str:
         """Return what to note where more is missing under one of the conditions; see `Part`."""

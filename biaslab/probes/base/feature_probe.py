@@ -163,7 +163,7 @@ class FeatureProbe(ScoreProbe):
         return self._allowing_for_errors(
             items,
             lambda: linear_model(items, f"score ~ {formula}", **options)[self.feature],  # type: ignore[arg-type]
-            lambda given: slope_at_equal(given, "score", self.feature, resampling, within_contexts, covariates),
+            lambda rated: slope_at_equal(rated, "score", self.feature, resampling, within_contexts, covariates),
         )
 
     def _excess(self, items: pd.DataFrame, level: Level) -> Estimate:
@@ -186,7 +186,7 @@ class FeatureProbe(ScoreProbe):
         return self._allowing_for_errors(
             items,
             lambda: correlation_difference(items, *columns, self.resampling, level, inference="t"),
-            lambda given: disattenuated_difference(given, "score", self.feature, self.resampling, level),
+            lambda rated: disattenuated_difference(rated, "score", self.feature, self.resampling, level),
         )
 
     def _correlation(self, items: pd.DataFrame, scorer: str, level: Level) -> Estimate:

@@ -52,9 +52,9 @@ class Losses:
             return cls(blocks, {}, _SHARES.format(k, remedy))
         if cell.where["answer"] != "text" or not levels:
             return cls(blocks, {}, "")
-        given = cell.trials[cell.trials[condition].isin(levels)]
+        sampled = cell.trials[cell.trials[condition].isin(levels)]
         index = pd.MultiIndex.from_frame(blocks[list(ITEM)])
-        tables = {name: sample_table(given[given[condition] == name]).reindex(index) for name in levels}
+        tables = {name: sample_table(sampled[sampled[condition] == name]).reindex(index) for name in levels}
         once = [name for name, table in tables.items() if len(blocks) and not (table.notna().sum(axis=1) > 1).any()]
         why_not = _ONE.format(f"the score {once[0]!r}", remedy) if once else ""
         return cls(blocks, {name: table.to_numpy(float) for name, table in tables.items()}, why_not)

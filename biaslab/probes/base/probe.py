@@ -182,11 +182,11 @@ class Probe(ABC):
             If contexts share requests: then they are one cluster.
         """
         chosen = choose_metrics([metric.name for metric in self.metrics], metrics)
-        given = opened(trials)
-        require_columns(given, (*self.cell, *self.columns), "trials")
+        source = opened(trials)
+        require_columns(source, (*self.cell, *self.columns), "trials")
         rows: list[dict[str, Any]] = []
         shared: dict[Any, Any] = {}
-        for values, part in _cells(given, self.cell):
+        for values, part in _cells(source, self.cell):
             where = dict(zip(self.cell, values, strict=True))
             clusters = shared_requests(part)
             shared |= clusters
@@ -195,7 +195,7 @@ class Probe(ABC):
                 require_values(part)
                 part = part.assign(value=without_rounding(part["value"]))
             cell = Cell(part, where, chosen, metrics is None, self._named(where), probe.resampling)
-            rows += [row for found in probe.measure(cell) for row in found.rows(cell)]
+            rows += [row for measured in probe.measure(cell) for row in measured.rows(cell)]
         warn_shared(self.name, shared)
         return estimates_frame(rows, self.name, self.primary, (*self.cell[2:], *self.conditions))
 

@@ -77,5 +77,5 @@ def _ranges(trials: pd.DataFrame, values: NDArray[np.float64]) -> Iterator[tuple
 def _has(trials: pd.DataFrame, column: str) -> Bools:
     if column not in trials:
         return np.zeros(len(trials), dtype=bool)
-    found: Bools = (trials[column].notna() & (trials[column] != "")).to_numpy(dtype=bool)
-    return found
+    present: Bools = (trials[column].notna() & (trials[column] != "")).to_numpy(dtype=bool)
+    return present

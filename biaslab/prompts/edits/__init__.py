@@ -40,8 +40,8 @@ def available() -> dict[str, Edit]:
     True
     """
     modules = (importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__))
-    found = {e.name: e for module in modules for e in vars(module).values() if isinstance(e, Edit)}
-    return dict(sorted(found.items()))
+    edits = {e.name: e for module in modules for e in vars(module).values() if isinstance(e, Edit)}
+    return dict(sorted(edits.items()))
 
 
 @checked

@@ -199,5 +199,5 @@ def split_sentences(text: str) -> list[str]:
     >>> split_sentences("Rain fell. Mr. Hale ran.")
     ['Rain fell. ', 'Mr. Hale ran.']
     """
-    cuts = [0, *(found.end() for found in _SENTENCE_END.finditer(text)), len(text)]
+    cuts = [0, *(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
     return [text[start:end] for start, end in pairwise(cuts) if start < end]

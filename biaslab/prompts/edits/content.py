@@ -62,7 +62,7 @@ def fallacy_reversed(text: str) -> str:
     return "".join(_BECAUSE.sub(_reverse, part) for part in split_sentences(text))
 
 
-def _reverse(found: re.Match[str]) -> str:
-    claim, reason = found.groups()
+def _reverse(match: re.Match[str]) -> str:
+    claim, reason = match.groups()
     first = claim[0].lower() + claim[1:] if _SMALL.match(claim) else claim
     return f"{reason[0].upper()}{reason[1:]} because {first}"

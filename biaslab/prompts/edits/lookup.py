@@ -74,12 +74,12 @@ def from_table(
     ('sad', 'Alas, rain fell.', 'Snow fell.')
     """
     frame = table if isinstance(table, pd.DataFrame) else _read(Path(table))
-    form, found = _kinds(frame)
-    if kind is None and len(found) > 1:
-        raise InputError("kind", None, f"one of {', '.join(found)}", "the table holds several edits: choose one")
-    chosen = next(iter(found)) if kind is None else kind
-    require_one_of("kind", chosen, tuple(found))
-    looked_up = found[chosen]
+    form, by_kind = _kinds(frame)
+    if kind is None and len(by_kind) > 1:
+        raise InputError("kind", None, f"one of {', '.join(by_kind)}", "the table holds several edits: choose one")
+    chosen = next(iter(by_kind)) if kind is None else kind
+    require_one_of("kind", chosen, tuple(by_kind))
+    looked_up = by_kind[chosen]
     if all(text == edited for text, edited in looked_up.items()):
         raise InputError("table", chosen, "a kind of which at least one text differs from its edited one")
     stem = "" if isinstance(table, pd.DataFrame) else Path(table).stem
@@ -96,7 +96,7 @@ def _kinds(frame: pd.DataFrame) -> tuple[str, dict[str, dict[str, str]]]:
     """Return the format, and by kind each text with its edited one."""
     rows = frame.to_dict("records")
     columns = {str(column) for column in frame.columns}
-    found: dict[str, dict[str, str]] = {}
+    by_kind: dict[str, dict[str, str]] = {}
     if {"text", "edited"} <= columns:
         form, pairs = "own", (_own(row) for row in rows)
     elif {"original_response1", "rewritten_response1", "label"} <= columns:
@@ -106,10 +106,10 @@ def _kinds(frame: pd.DataFrame) -> tuple[str, dict[str, dict[str, str]]]:
         form, pairs = "calm", ((m[2], row[m[1]], row[m[0]]) for m in named for row in rows)
     for kind, text, edited in pairs:
         if isinstance(text, str) and isinstance(edited, str) and edited.strip():
-            found.setdefault(str(kind), {}).setdefault(text, edited)
-    if not found:
+            by_kind.setdefault(str(kind), {}).setdefault(text, edited)
+    if not by_kind:
         raise InputError("table", sorted(columns), _FORMATS, "with a text and its edited text in at least one row")
-    return form, found
+    return form, by_kind
 
 
 def _own(row: Mapping[Any, Any]) -> tuple[Any, Any, Any]:

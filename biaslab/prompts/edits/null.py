@@ -139,15 +139,15 @@ def _same_size(edit: Edit, text: str) -> str:
 def _move(text: str, places: int) -> tuple[str, int]:
     """Write contractions out, then double blanks, in as many places; return the text and in how many it differs."""
     written, count = _CONTRACTION.subn(_without_contraction, text, count=places) if places else (text, 0)
-    blanks = [found.start() for found in _BLANK.finditer(written)]
+    blanks = [match.start() for match in _BLANK.finditer(written)]
     wanted = min(places - count, len(blanks))
     chosen = {blanks[i] for i in np.linspace(0, len(blanks) - 1, wanted).astype(int)} if wanted else set()
     moved = "".join(letter * 2 if place in chosen else letter for place, letter in enumerate(written))
     return moved, count + len(chosen)
 
 
-def _without_contraction(found: re.Match[str]) -> str:
-    stem = found[1]
+def _without_contraction(match: re.Match[str]) -> str:
+    stem = match[1]
     plain = _STEMS.get(stem.lower())
     if plain is None:
         return f"{stem[:-1]} not"

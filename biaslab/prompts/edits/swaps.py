@@ -17,12 +17,12 @@ def swapper(pairs: str, styles: Sequence[Style] = STYLES, back: bool = True) -> 
     >>> swapper("king/queen man/woman")("The King of Man is a man, not a kingfisher.")
     'The Queen of Woman is a woman, not a kingfisher.'
     """
-    given = [tuple(pair.split("/")) for pair in pairs.split()]
-    table = {style(one): style(other) for one, other in given for style in styles}
-    table |= {style(other): style(one) for one, other in given for style in styles} if back else {}
+    couples = [tuple(pair.split("/")) for pair in pairs.split()]
+    table = {style(one): style(other) for one, other in couples for style in styles}
+    table |= {style(other): style(one) for one, other in couples for style in styles} if back else {}
     words = "|".join(sorted(map(re.escape, table), key=len, reverse=True))
-    found = re.compile(rf"(?<![\w-])(?:{words})(?![\w-])")
-    return lambda text: found.sub(lambda match: table[match[0]], text)
+    pattern = re.compile(rf"(?<![\w-])(?:{words})(?![\w-])")
+    return lambda text: pattern.sub(lambda match: table[match[0]], text)
 
 
 _GENDER = "Chen et al. 2024, Humans or LLMs as the Judge?, §3 (gender); Zhao et al. 2018, WinoBias (gender swapping)"
@@ -43,10 +43,10 @@ def gender_swapped(text: str) -> str:
     return _PRONOUN.sub(_other, _words(text))
 
 
-def _other(found: re.Match[str]) -> str:
-    pair = (("his", "her"), ("his", "hers"), ("him", "her"))[found.lastindex - 1 if found.lastindex else 0]
-    other = pair[found[0].lower() == pair[0]]
-    return other.upper() if found[0].isupper() else other.capitalize() if found[0][0].isupper() else other
+def _other(match: re.Match[str]) -> str:
+    pair = (("his", "her"), ("his", "hers"), ("him", "her"))[match.lastindex - 1 if match.lastindex else 0]
+    other = pair[match[0].lower() == pair[0]]
+    return other.upper() if match[0].isupper() else other.capitalize() if match[0][0].isupper() else other
 
 
 _RACE = "Bertrand & Mullainathan 2004, Are Emily and Greg More Employable Than Lakisha and Jamal?, Table A1 (names)"

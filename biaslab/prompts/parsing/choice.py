@@ -97,10 +97,10 @@ def parse_choice(text: str | None, labels: Sequence[str], tie: str | None = None
     if not text or not text.strip():
         return None, "unparsable"
     names = names_of(tuple(labels), tie)
-    found = marked(text, names) or _worded(without_brackets(text), names)
-    if len(found) != 1 or UNKNOWN in found:
-        return None, "refused" if found <= {UNKNOWN} and is_refusal(text) else "unparsable"
-    place = found.pop()
+    places = marked(text, names) or _worded(without_brackets(text), names)
+    if len(places) != 1 or UNKNOWN in places:
+        return None, "refused" if places <= {UNKNOWN} and is_refusal(text) else "unparsable"
+    place = places.pop()
     if place != TIE:
         return place, "ok"
     return (names.tie, "ok") if names.tie >= 0 else (None, "tie")
@@ -127,11 +127,11 @@ def marked(text: str, names: Names) -> set[int]:
     ({0}, {1})
     """
     for form in _FORMS:
-        found = _read(form(text), names)
-        if len(found) == 1:
-            return found
-        if TIE in found:
-            return stated(text, names) or found
+        places = _read(form(text), names)
+        if len(places) == 1:
+            return places
+        if TIE in places:
+            return stated(text, names) or places
     return stated(text, names)
 
 
@@ -154,8 +154,8 @@ def without_brackets(text: str) -> str:
 
 def _read(marks: list[str], names: Names) -> set[int]:
     """Return what marks say; `UNKNOWN` only where none of them says anything."""
-    found = {place for mark in marks for place in _places(mark, names)}
-    return found - {UNKNOWN} or found
+    places = {place for mark in marks for place in _places(mark, names)}
+    return places - {UNKNOWN} or places
 
 
 def _places(mark: str, names: Names) -> Iterator[int]:
@@ -165,8 +165,8 @@ def _places(mark: str, names: Names) -> Iterator[int]:
     if place is not None:
         yield place
         return
-    found = (stated(mark, names) or alone(mark, names) or decided(names.mask(mark))) if mark.strip() else set()
-    yield found.pop() if len(found) == 1 else UNKNOWN
+    places = (stated(mark, names) or alone(mark, names) or decided(names.mask(mark))) if mark.strip() else set()
+    yield places.pop() if len(places) == 1 else UNKNOWN
 
 
 def _degree(inside: str, names: Names) -> int | None:
@@ -191,17 +191,17 @@ def stated(text: str, names: Names) -> set[int]:
     >>> stated("I weighed both and choose:\n\nChoice: B\nReason: A is shorter.", names_of(("A", "B")))
     {1}
     """
-    found: set[int] = set()
+    places: set[int] = set()
     for match in _STATED.finditer(text):
         said = match["said"]
         if len({names.exactly(label) for label in _DOUBLE_BRACKETS.findall(said)}) > 1:  # "[[A]] or [[B]]"
             continue
         lead = _lead(said, _STOP)
         if (place := names.exactly(lead)) is not None:
-            found.add(place)
+            places.add(place)
         elif names.resembles(lead) and "correct" not in match["adjectives"].lower():  # "The correct answer is D"
-            found.add(UNKNOWN)
-    return found - {UNKNOWN} or found
+            places.add(UNKNOWN)
+    return places - {UNKNOWN} or places
 
 
 def alone(text: str, names: Names) -> set[int]:

@@ -28,10 +28,10 @@ def decided(masked: str) -> set[int]:
     >>> decided(names.mask("Both are equally fluent, but B wins.")), decided(names.mask("A is not better."))
     ({1}, set())
     """
-    together = phrases.TOGETHER.sub(lambda found: "neither of them" if found[1] else "they", masked.lower())
-    sentences = [part for part in phrases.SENTENCE.split(together) if part and part.strip(" *_#-")]
+    merged = phrases.TOGETHER.sub(lambda match: "neither of them" if match[1] else "they", masked.lower())
+    sentences = [part for part in phrases.SENTENCE.split(merged) if part and part.strip(" *_#-")]
     stated = [sentence for sentence in sentences if not sentence.endswith("?")]
-    return _on_the_whole(stated) or _compared(stated) or _implied(together, stated)
+    return _on_the_whole(stated) or _compared(stated) or _implied(merged, stated)
 
 
 def _on_the_whole(sentences: Sequence[str]) -> set[int]:
@@ -57,17 +57,17 @@ def _verdicts(sentence: str) -> list[int]:
     places = _found(sentence, phrases.OVERALL)
     if (turn := phrases.TURN.search(sentence)) and re.search(MENTION, sentence[turn.end() :]):
         return places
-    ties = (found for found in phrases.TIED.finditer(sentence) if not phrases.NO_TIE.search(sentence[: found.start()]))
+    ties = (match for match in phrases.TIED.finditer(sentence) if not phrases.NO_TIE.search(sentence[: match.start()]))
     return [TIE, *places] if any(ties) else places
 
 
 def _compared(sentences: Sequence[str]) -> set[int]:
     if len(sentences) > _BRIEF:
         sentences = [sentence for sentence in sentences if phrases.CONCLUDES.match(sentence)]
-    found = {place for sentence in sentences for place in _found(sentence, phrases.COMPARED)}
+    places = {place for sentence in sentences for place in _found(sentence, phrases.COMPARED)}
     good = {place for sentence in sentences for place in _found(sentence, phrases.COMPARED_WELL)}
-    if len(found) > 1 and (len(good) > 1 or any(phrases.BOTH.search(sentence) for sentence in sentences)):
-        return found
+    if len(places) > 1 and (len(good) > 1 or any(phrases.BOTH.search(sentence) for sentence in sentences)):
+        return places
     return good
 
 

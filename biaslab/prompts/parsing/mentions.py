@@ -118,20 +118,20 @@ class Names:
         [0, 1]
         """
         text = re.sub(MENTION, " ", text)
-        text = self._whole.sub(lambda found: chr(0xE000 + int(str(found.lastgroup)[1:])), text)
+        text = self._whole.sub(lambda match: chr(0xE000 + int(str(match.lastgroup)[1:])), text)
         return self._letters.sub(self._letter, text)
 
-    def _letter(self, found: re.Match[str]) -> str:
+    def _letter(self, match: re.Match[str]) -> str:
         """Return what stands for a last word alone: the private character, or itself where it names something else."""
-        place = int(str(found.lastgroup)[1:])
+        place = int(str(match.lastgroup)[1:])
         noun, last = self._parts[place]
-        before, after = found.string[: found.start()][-_SEEN:], found.string[found.end() :]
+        before, after = match.string[: match.start()][-_SEEN:], match.string[match.end() :]
         starts = _STARTS.search(before) is not None
         if not starts and _is_of_another(before, noun):
-            return found[0]
+            return match[0]
         is_letter = last == self.core(place)
         if is_letter and (starts or last.islower()) and not _SAID_OF.match(after):
-            return found[0]
+            return match[0]
         return chr(0xE000 + place)
 
     def exactly(self, text: str, *, any_case: bool = False) -> int | None:
@@ -146,9 +146,9 @@ class Names:
         if len(text) > _LONGEST:
             return None
         text = _TAG.sub("", text)
-        said = (text.strip(), text.strip(" .!\n"), _DRESS.sub("", text))
-        found = (self._place(" ".join(one.split()), any_case) for one in said)
-        return next((place for place in found if place is not None), None)
+        spellings = (text.strip(), text.strip(" .!\n"), _DRESS.sub("", text))
+        places = (self._place(" ".join(one.split()), any_case) for one in spellings)
+        return next((place for place in places if place is not None), None)
 
     def resembles(self, text: str) -> bool:
         """Say whether a text has the form of a label, whichever: "C" or "Summary C" beside "Summary A".
@@ -218,5 +218,5 @@ def names_of(labels: tuple[str, ...], tie: str | None = None) -> Names:
     """Return the names of labels; the one that means a tie is told by its wording unless it is given."""
     if tie is not None:
         return Names(labels, labels.index(tie))
-    found = [place for place, label in enumerate(labels) if label.strip().casefold() in _TIE_SAID]
-    return Names(labels, found[0] if len(found) == 1 else -1)
+    ties = [place for place, label in enumerate(labels) if label.strip().casefold() in _TIE_SAID]
+    return Names(labels, ties[0] if len(ties) == 1 else -1)

@@ -21,15 +21,15 @@ NUMERAL = (
 """Pattern of one score with its groups modifier, number, top and percent; to be searched case-insensitively."""
 
 
-def worth(found: re.Match[str], scale: Scale) -> float:
+def worth(match: re.Match[str], scale: Scale) -> float:
     """Return what a match of `NUMERAL` is worth; NaN if it names the top of another scale ("7/10" on 1-5)."""
-    top = "100" if found["percent"] else found["top"]
+    top = "100" if match["percent"] else match["top"]
     if top is not None and number(top) != math.floor(scale.high):
         return math.nan
-    value = number(found["number"])
-    if not found["modifier"] or "weak" not in scale.labels[0]:
+    value = number(match["number"])
+    if not match["modifier"] or "weak" not in scale.labels[0]:
         return value
-    return value + (1 if found["modifier"].lower() == "strong" else -1) / 3
+    return value + (1 if match["modifier"].lower() == "strong" else -1) / 3
 
 
 def number(text: str) -> float:

@@ -92,7 +92,7 @@ def parse_scores(text: str | None, attributes: Sequence[str], scale: Scale) -> d
         return {attributes[0]: _read(text, scale, rf"(?:{name}|{_SCORE})", (_given_for(name),))}
     text = text or ""
     lines = [line for line in text.split("\n") if line.strip()]
-    listed = [worth(found, scale) for line in lines if (found := _BARE.fullmatch(line))]
+    listed = [worth(match, scale) for line in lines if (match := _BARE.fullmatch(line))]
     if len(listed) == len(attributes) == len(lines):
         return {name: place_on(scale, value) for name, value in zip(attributes, listed, strict=True)}
     sections = _sections(text, attributes)
@@ -157,7 +157,7 @@ def _statement(label: str) -> str:
 
 def _reader(pattern: str) -> Reader:
     compiled = re.compile(pattern, re.IGNORECASE | re.MULTILINE)
-    return lambda text, scale: [worth(found, scale) for found in compiled.finditer(text)]
+    return lambda text, scale: [worth(match, scale) for match in compiled.finditer(text)]
 
 
 _GIVES = r"(?:giv(?:e|es|en|ing)|assign(?:s|ed|ing)?|award(?:s|ed|ing)?|rat(?:e|es|ed|ing)|earn(?:s|ed|ing)?"
@@ -200,27 +200,27 @@ def _phrased(text: str, scale: Scale) -> list[float]:
     plain = _DENIED.sub(" ~ ", text)
     forms = (_SCORE_OF, _GIVES_IT, _STARS, _SCORE_ALONE, _MAKES_IT, _IS_A, _PERFECT, _AS)
     values = [value for form in forms for value in form(plain, scale)]
-    tops = [worth(found, scale) for found in _OUT_OF.finditer(plain) if found["top"] or found["percent"]]
+    tops = [worth(match, scale) for match in _OUT_OF.finditer(plain) if match["top"] or match["percent"]]
     return values + [value for value in tops if not math.isnan(value)]
 
 
 def _concluded(text: str, scale: Scale) -> list[float]:
     """Read what the sentences say that conclude: "Overall, I give it 4 out of 5"."""
-    return [value for found in _CONCLUSION.finditer(text) for value in _phrased(found[0], scale)]
+    return [value for match in _CONCLUSION.finditer(text) for value in _phrased(match[0], scale)]
 
 
 def _name_lines(text: str, scale: Scale) -> list[float]:
     """Read "<Name>: 4" on the first and on the last line."""
     lines = text.strip().split("\n")
-    return [worth(found, scale) for line in {lines[0], lines[-1]} if (found := _LINE.fullmatch(line.strip()))]
+    return [worth(match, scale) for line in {lines[0], lines[-1]} if (match := _LINE.fullmatch(line.strip()))]
 
 
 def _at_the_ends(text: str, scale: Scale) -> list[float]:
     """Read the number with which a text begins or ends, or its first sentence ("Good (4)."); a list has none."""
     if len(_ENUMERATOR.findall(text)) > 1:
         return []
-    found = (None if _ITEM.match(text) else _FIRST.match(text), _VERDICT.match(text), _LAST.search(text))
-    values = [worth(match, scale) for match in found if match]
+    matches = (None if _ITEM.match(text) else _FIRST.match(text), _VERDICT.match(text), _LAST.search(text))
+    values = [worth(match, scale) for match in matches if match]
     if values and (closing := _CLOSING.search(text)) and scale.low <= worth(closing, scale) <= scale.high:
         values.append(worth(closing, scale))  # "2. The plot is thin, so 4." gives two
     return values
@@ -231,10 +231,10 @@ def _sections(text: str, attributes: Sequence[str]) -> dict[str, str]:
     names = "|".join(f"(?P<a{i}>{_spelled(name)})" for i, name in enumerate(attributes))
     heads = list(re.finditer(rf"^[^\w\n]*(?:{names})(?!\w)", text, re.IGNORECASE | re.MULTILINE))
     ends = [*[head.start() for head in heads][1:], len(text)][: len(heads)]
-    found: dict[str, list[str]] = {}
+    sections: dict[str, list[str]] = {}
     for head, end in zip(heads, ends, strict=True):
-        found.setdefault(attributes[int(str(head.lastgroup)[1:])], []).append(text[head.start() : end])
-    return {name: parts[0] for name, parts in found.items() if len(parts) == 1}
+        sections.setdefault(attributes[int(str(head.lastgroup)[1:])], []).append(text[head.start() : end])
+    return {name: parts[0] for name, parts in sections.items() if len(parts) == 1}
 
 
 def _spelled(name: str) -> str:

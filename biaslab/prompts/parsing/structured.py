@@ -26,11 +26,11 @@ def objects(text: str) -> Iterator[Pairs]:
     start = text.find("{")
     while start >= 0:
         try:
-            found, end = _DECODER.raw_decode(text, start)
+            pairs, end = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
             end = start + 1
         else:
-            yield found
+            yield pairs
         start = text.find("{", end)
 
 
@@ -74,5 +74,5 @@ def _search(pairs: Pairs, scale: Scale, named: Callable[[str], bool], inner: Cal
 def _numbers(value: object, scale: Scale) -> Iterator[float]:
     if isinstance(value, float) and not math.isnan(value):
         yield value
-    elif isinstance(value, str) and (found := _ALONE.fullmatch(value)):
-        yield worth(found, scale)
+    elif isinstance(value, str) and (match := _ALONE.fullmatch(value)):
+        yield worth(match, scale)
