@@ -1,4 +1,4 @@
-"""Probes, one module a phenomenon. Dropping a module here is all it takes: nothing is registered.
+"""Probes, one module per phenomenon; a module in this folder is found by its name, and nothing is registered.
 
 The module ``score_distribution`` holds the class ``ScoreDistribution``, which is also an attribute of this package. A
 probe of another package is found by an entry point of the group ``biaslab.probes``, under its name; one that a notebook
@@ -24,7 +24,7 @@ __all__ = ["available", "difference_of", "find_metric", "find_probe", "import_ow
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of all probes, those of their modules and of other packages; nothing is imported."""
+    """Return the names of all probes, of this and of other packages, without importing them."""
     return tuple(sorted({*_modules(), *(entry.name for entry in entry_points(group=PROBES))}))
 
 

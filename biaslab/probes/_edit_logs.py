@@ -1,4 +1,4 @@
-"""Recorded judgements of edited texts: each beside its unedited twin, and its null edit where there is one."""
+"""Recorded judgements of edited texts, matched with those of the same texts unedited and null-edited."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ITEM = ["judge", "dataset", "attribute", "context_id"]
 
 
 def recorded_edits(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the judgements of a log that `biaslab.probes.Edit` can be estimated from, and what is left out.
+    """Return the judgements of a log from which `biaslab.probes.Edit` can be estimated, and what is left out.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def _of_scores(scores: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 
 def _of_pairs(pairs: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Yield pairs of which it is known which candidate is edited, or would be, and what was shown first."""
+    """Yield the pairs whose edited candidate and order are known."""
     if "edited" not in pairs:
         return
     shown = pairs[pairs["order_known"].astype(bool)]

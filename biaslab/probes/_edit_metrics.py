@@ -1,4 +1,4 @@
-"""The metrics of the probe of edits: how they are read and calibrated."""
+"""Metrics of the edit probe: how they are read and calibrated."""
 
 from __future__ import annotations
 

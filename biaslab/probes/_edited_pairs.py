@@ -66,7 +66,7 @@ def defended_parts(cell: Cell, of_pairs: bool) -> Iterator[Part]:
 
 
 def oriented(trials: pd.DataFrame) -> pd.DataFrame:
-    """Turn judgements of what is shown first into judgements of the candidate that is edited, or would be.
+    """Re-express judgements from the side of the candidate that is edited, or would be.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def _mean(blocks: pd.DataFrame, columns: Sequence[str]) -> Floats:
 def _gains(
     trials: pd.DataFrame, blocks: pd.DataFrame, levels: tuple[str, str], resampling: Resampling, null: float | None
 ) -> dict[str, Estimable]:
-    """Return by how much the edited candidate wins more often under one variant than another, and in logits."""
+    """Return the gain in win probability of the edited candidate under one variant over another, and in logits."""
     one, other = (_mean(blocks, _orders(level)) for level in levels)
     metrics: dict[str, Estimable] = {"win": mean_over(blocks, one - other, (-1.0, 1.0), null)}
     if blocks.empty or not is_counted(usable(trials)):
@@ -153,7 +153,7 @@ def _beside_unedited(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
 
 
 def _flips(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
-    """Yield how often the winner is another than without the edit, and how often the worse one wins."""
+    """Yield the rates at which the winner changes with the edit, and at which the worse candidate wins."""
     if not cell.wants("flip_rate", "flip_excess", "worse_wins"):
         return
     levels = _orders(*VARIANTS)
@@ -176,7 +176,7 @@ def _flips(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
 
 
 def _differing(won: pd.DataFrame, lost: pd.DataFrame, variant: str) -> Floats:
-    """Return how often a decision under a variant differs from one of the same pair, in the same order, as it is."""
+    """Return the rate at which decisions under a variant differ from those on the unedited pair in the same order."""
     w, x = (won[_orders(name)].to_numpy(float) for name in (variant, UNEDITED))
     v, y = (lost[_orders(name)].to_numpy(float) for name in (variant, UNEDITED))
     same = w * x + v * y + (1 - w - v) * (1 - x - y)
@@ -197,12 +197,12 @@ def _sides(blocks: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _of_one_context(part: pd.DataFrame) -> bool:
-    """Say whether a breakdown has no interval."""
+    """Say whether a part is of fewer than two contexts, so that a breakdown has no interval."""
     return bool(part["context_id"].nunique() < 2)
 
 
 def _counted_as(blocks: pd.DataFrame, part: pd.DataFrame) -> pd.DataFrame:
-    """Return some of the blocks with the number of their judgements."""
+    """Return a part of the blocks with the number of its judgements."""
     judged = round(blocks.attrs["n_trials"] * len(part) / max(len(blocks), 1))
     part.attrs = blocks.attrs | {"n_trials": judged, "n_dropped": 0}
     return part

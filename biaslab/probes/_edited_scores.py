@@ -59,7 +59,7 @@ def whole(
     keep: Sequence[str] = (),
     loud: bool = False,
 ) -> pd.DataFrame:
-    """Put levels of a condition side by side (`Cell.blocks`); nothing where one was not judged at all.
+    """Put levels of a condition side by side (`Cell.blocks`); nothing where one was never judged.
 
     Only one contrast of a cell warns of what is missing: ``loud``.
     """
@@ -94,7 +94,7 @@ def _shift(bounds: tuple[float, float], levels: tuple[str, str], blocks: pd.Data
 
 
 def _top_rate(blocks: pd.DataFrame, variant: str, scale: Scale) -> Ratio:
-    """Return how often a score lies nearer to the top of the scale than to the value below it."""
+    """Return the share of scores that lie nearer to the top of the scale than to the value below it."""
     highest = np.array(scale.values)[-2:]
     top = blocks[variant] > highest.mean()
     return mean_of(blocks, top, None, (0.0, 1.0), blocks.attrs["why"], "score")
@@ -118,7 +118,7 @@ def _in_deviations(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
 
 
 def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
-    """Return the mean excess over what the judge gives for a point of human score, within contexts.
+    """Return the mean excess in points of human score: over the judge's slope on human scores, within contexts.
 
     Undefined unless that is shown to be above 0: next to nothing, it would make any excess worth any number of points.
     """

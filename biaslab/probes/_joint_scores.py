@@ -143,7 +143,7 @@ def _is_exact(cell: Cell) -> bool:
 
 
 def _levels(judged: pd.DataFrame, pair: Pair, exact: bool) -> pd.DataFrame:
-    """Name what each judgement is to the pair; leave out those that are nothing to it."""
+    """Label each judgement by its role in the pair; drop those without one."""
     first, later, position = pair
     is_x, is_y, inside = judged["attribute"] == first, judged["attribute"] == later, judged["after"] == first
     alone, joint, forced = (judged["arm"] == arm for arm in ("alone", "joint", "forced"))
@@ -238,7 +238,7 @@ def slope(cell: Cell, judged: pd.DataFrame, pair: Pair) -> tuple[Ratio | Estimat
 
 
 def kendalls(cell: Cell, judged: pd.DataFrame, joints: Mapping[Pair, Joint]) -> Iterator[Part]:
-    """Yield the agreement with humans of each attribute's scores at each place, and how it differs from the first."""
+    """Yield Kendall's τ-b of each attribute's scores with human ones by place, and its change from the first place."""
     at_first: dict[str, pd.DataFrame] = {}
     for (after, attribute, position), items, counts in _places(cell, judged, joints):
         metrics: dict[str, Estimable] = {
@@ -261,7 +261,7 @@ def kendalls(cell: Cell, judged: pd.DataFrame, joints: Mapping[Pair, Joint]) -> 
 def _places(
     cell: Cell, judged: pd.DataFrame, joints: Mapping[Pair, Joint]
 ) -> Iterator[tuple[Pair, pd.DataFrame, pd.DataFrame | tuple[int, int]]]:
-    """Yield where a score stands, items with their score there, and counts; first places come first."""
+    """Yield each place of a score, the items with their score there, and counts; first places come first."""
     stated = judged[judged["arm"] != "forced"]
     for (position, attribute, after), part in stated.groupby(["position", "attribute", "after"], sort=True):
         of = f"{attribute} at position {position}" if position else f"{attribute} alone"

@@ -35,7 +35,7 @@ def add_perplexities(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def seen_from_own(trials: pd.DataFrame, own: str) -> pd.DataFrame:
-    """Return the judgements of an own text and another's, seen from the own one.
+    """Return the judgements of an own text and another's, re-expressed from the side of the own one.
 
     Parameters
     ----------
@@ -143,12 +143,12 @@ def score_gap(scores: pd.DataFrame, own: pd.Series, resampling: Resampling) -> E
 
 
 def noted(estimate: Estimate, note: str) -> Estimate:
-    """Return an estimate whose note says one thing more."""
+    """Append to the note of an estimate."""
     return replace(estimate, note="; ".join(filter(None, (estimate.note, note))))
 
 
 def is_recorded(trials: pd.DataFrame) -> bool:
-    """Say whether judgements were made by no probe's design."""
+    """Say whether judgements come from a log, and from no probe's design."""
     return "probe" in trials and bool((trials["probe"] == "recorded").all())
 
 
@@ -166,7 +166,7 @@ def systems_of(trials: pd.DataFrame) -> list[str]:
 
 
 def with_writers(trials: pd.DataFrame) -> pd.DataFrame:
-    """Say of recorded judgements whose the texts are: candidates are systems, the judge's own by its own name.
+    """Name the writers of recorded texts: candidates are systems, and the judge's own goes by the judge's name.
 
     That is the column ``judge_system``, or the judge's name, in small letters or capitals.
     """

@@ -40,7 +40,7 @@ _MERGED = "the noise of resampling, which these answers do not show, is in {cros
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """The items that were judged under every template, and the variance components of their scores.
+    """Variance components of the scores of items that were judged under every template.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Shares:
 
     @classmethod
     def of(cls, blocks: pd.DataFrame, trials: pd.DataFrame, templates: Sequence[str], pairs: bool, fit: Fit) -> Shares:
-        """Arrange blocks of the items, and what their samples say.
+        """Arrange blocks of items, and the spread of their samples.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class Shares:
         return dict(zip(OF_PAIRS, values, strict=True))
 
     def _groups(self, resampling: Resampling) -> Resampling:
-        """Put contexts into few groups where each that is left out means another mixed model."""
+        """Group contexts where leaving out each one would mean fitting another mixed model."""
         if self.fit == "anova":
             return resampling
         codes = pd.factorize(pd.Index(resampling.cluster_of(self.names)))[0]

@@ -61,7 +61,7 @@ class Chats:
 
     @property
     def lends(self) -> bool:
-        """Whether every context has examples of others."""
+        """Whether every context can be given examples of other contexts."""
         return len(self._donors) > _SHOTS
 
     def rate(self, item: Item, variant: Variant) -> Question:

@@ -207,7 +207,7 @@ class Comparative(PairProbe):
                     yield from self.ask_pair(dataset, self.template, attribute, context, pair, condition, cue=self.cue)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield the metrics of one cell, after the remedy."""
+        """Yield the metrics of one cell, after debiasing."""
         read = read_trials(cell.trials)
         comparisons, rows = read.comparisons, read.row[read.row >= 0]
         if cell.where["strategy"] in _BOTH_ORDERS:
@@ -244,7 +244,7 @@ class Comparative(PairProbe):
         return self.decoding or ("bradley-terry-position" if self.strategy == "adaptive" else "win-ratio")
 
     def _pairs(self, context_id: str, attribute: str, names: list[str], before: pd.DataFrame | None) -> Codes:
-        """Return what to ask next of a context and attribute; shape (pairs, 2)."""
+        """Return the pairs to ask next of a context and attribute; shape (pairs, 2)."""
         size = len(names)
         if self.strategy != "adaptive":
             return select(size, self.strategy, self.budget, int(draw_of(self.seed, context_id).integers(2**31)))
@@ -267,7 +267,7 @@ def _unfitted(estimate: Callable[[], Estimate]) -> Callable[[], Estimate]:
 
 
 def _asked(names: list[str], before: pd.DataFrame | None) -> Comparisons:
-    """Return what was asked of one context: also what was refused, as NaN, so that it is not asked again."""
+    """Return the comparisons of one context that were asked; refused ones as NaN, so that they are not asked again."""
     shown = np.empty((2, 0), np.intp), np.empty(0)
     if before is not None:
         mean = before.groupby(["candidate_id", "opponent_id"], sort=False)["value"].mean()

@@ -209,7 +209,7 @@ class OutputOrder(Probe):
         return pointwise.read_score(trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield the contrasts of two orders, and what is of one configuration."""
+        """Yield the contrasts of two orders, then the metrics of each configuration."""
         scale = scale_named(str(cell.where["scale"]))
         for metric in _SHIFTS:
             if cell.wants(metric, *_DIFFERENCES):

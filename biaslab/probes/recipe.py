@@ -158,7 +158,7 @@ class Recipe(Probe):
 
     @cached_property
     def _scorers(self) -> dict[str, Rating | GEval]:
-        """Who scores, by name: the recipe, and what it is compared with."""
+        """Scorers by name: the recipe, and its rivals."""
         n = self.samples if self.answer == "text" else 1
         answer, low, seed = self.answer, self.rival_scale, self.seed
         scorers: dict[str, Rating | GEval] = {
@@ -183,7 +183,7 @@ class Recipe(Probe):
         return self._scorers[str(trial.condition["scorer"])].read(trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield gains and agreements by level and coefficient, and what the answers of each scorer hold and cost."""
+        """Yield gains and agreements by level and coefficient, then parse rate and price of each scorer."""
         if cell.wants("recipe_gain", "agreement"):
             yield from self._agreements(cell)
         for scorer in self._scorers if cell.wants("parse_rate", "label_mass", "tokens") else ():

@@ -276,7 +276,7 @@ class SelfPreference(FeatureProbe):
         return Position(templates=(self.template,), **how)  # type: ignore[arg-type]
 
     def _of_pairs(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
-        """Yield what pairs tell of a system."""
+        """Yield the metrics of pairs for one system."""
         judged, resampling = texts.seen_from_own(cell.trials, at["own"]), cell.resampling
         if judged.empty:
             nothing = undefined(f"undefined: no text of {at['own']} beside another's")
@@ -320,7 +320,7 @@ class SelfPreference(FeatureProbe):
         return logit if math.isnan(logit.estimate) else texts.noted(logit, _NO_ERRORS)
 
     def _of_scores(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
-        """Yield what scores tell of a system."""
+        """Yield the metrics of scores for one system."""
         scores, own, recorded = cell.trials, cell.trials["system"] == at["own"], texts.is_recorded(cell.trials)
         if cell.wants("self_preference_shift") and (scores["human"].notna().any() or not recorded):
             columns = ("human", "system", "log_perplexity", *rating_columns(scores))
@@ -343,7 +343,7 @@ def _adjustments(judged: pd.DataFrame, column: str) -> Iterator[tuple[str, list[
 
 
 def _exploratory(part: Part) -> Part:
-    """Return estimates without a test, since nobody said which system is the judge's own."""
+    """Return estimates without a test, because no system is named as the judge's own."""
     return replace(part, metrics={name: partial(_without_test, metric) for name, metric in part.metrics.items()})
 
 

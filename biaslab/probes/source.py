@@ -157,7 +157,7 @@ class Source(ScoreProbe):
         return reading_text(self, refused, replicates=2) or super().nearest(refused)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield agreements and what is lost of them by level and coefficient, and what is in points."""
+        """Yield losses and agreements by level and coefficient, then shifts and means in points."""
         blocks, scale = cell.blocks("source", _SOURCES), find_scale(str(cell.where["scale"]))
         sampled = _SOURCES if self.temperature else ()
         losses = Losses.of(cell, blocks, "source", sampled, "replicates=2 or more (5 is better)")
@@ -187,7 +187,7 @@ def _shift(blocks: pd.DataFrame, scale: Scale) -> Ratio:
 
 
 def _sample_differences(cell: Cell) -> dict[str, Estimable]:
-    """Return how far samples lie apart, with and without the source, and of one request."""
+    """Return the mean absolute differences of samples, with and without the source and within a request."""
     nothing = Ratio([], [], [], missing="undefined: answers are distributions, from which nothing is sampled")
     both = (nothing, nothing)
     if cell.where["answer"] == "text" and cell.wants("sample_difference", "resampling_difference"):

@@ -198,7 +198,7 @@ class Sweep(Probe):
 
     @property
     def keeps_replies(self) -> bool:
-        """Whether trials hold what the judge wrote, which the second step goes on with."""
+        """Whether trials keep the judge's text, with which the second step goes on."""
         return self.second_step
 
     def _second_steps(self, dataset: Dataset, trials: pd.DataFrame) -> Iterator[Trial]:
@@ -276,7 +276,7 @@ class Sweep(Probe):
         yield from self._shifts(cell, by_setting)
 
     def _sizes(self, answers: Answers) -> list[int]:
-        """Return of how many samples means are taken: 1, 2, 4 ... and all there are."""
+        """Return the numbers of samples that are averaged: 1, 2, 4 ... and all."""
         most = len(answers.samples) if answers.counted and answers.samples is not None else self.samples
         most = min(most, self.samples)
         return sorted({2**power for power in range(most.bit_length())} | {most})
@@ -307,7 +307,7 @@ class Sweep(Probe):
         return metrics
 
     def _shifts(self, cell: Cell, answers: Mapping[_Setting, Answers]) -> Iterator[Part]:
-        """Yield what reasons change at each temperature, and what temperature changes with and without them."""
+        """Yield the effect of reasons at each temperature, and of temperature with and without reasons."""
         first, last = float(min(self.temperatures)), float(max(self.temperatures))
         if cell.wants("cot_shift"):
             for t in map(float, self.temperatures):

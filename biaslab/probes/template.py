@@ -190,7 +190,7 @@ class Template(ScoreProbe):
         return read_score(trial, reply) if trial.opponent_id is None else read_pair(trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield what each variant changes, what all of them have of the variance, and how often verdicts flip."""
+        """Yield the shift of each variant, the variance components of all of them, and how often verdicts flip."""
         of_pairs = cell.where["form"] == "pair"
         if of_pairs:
             cell = replace(cell, trials=combined(cell.trials))
@@ -235,7 +235,7 @@ class Template(ScoreProbe):
             yield Part({"variance_share": share}, blocks, {"component": component})
 
     def _carried_over(self, cell: Cell) -> Iterator[Part]:
-        """Yield how far the last earlier verdict draws the next, if both orders of earlier verdicts were asked."""
+        """Yield the pull of the last earlier verdict on the next, if both orders of earlier verdicts were asked."""
         form: Form = "pair" if cell.where["form"] == "pair" else "score"
         drawn = {each.shots: each.name for each in variants(form, ["shots"]) if each.shots}
         both = drawn["up"], drawn["down"]

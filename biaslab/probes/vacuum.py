@@ -1,4 +1,4 @@
-"""What a judge says of nothing: its dark current, the prior that content-free prompts show (Zhao et al. 2021)."""
+"""Content-free prior: what a judge answers where there is nothing to judge (Zhao et al. 2021)."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class Vacuum(PairProbe):
     def _compare(
         self, dataset: Dataset, item: Item, attribute: str, kind: Nothing, both: tuple[str, str]
     ) -> Iterator[Trial]:
-        """Yield the question which of two of the same is better."""
+        """Yield the question which of two equal candidates is better."""
         context, (one, two) = (item.context_id, item.context), both
         pair = (item.candidate_id, one), (item.candidate_id, two)
         for first, second in (self.names, self.names[::-1]) if kind == "named" else (("", ""),):
@@ -214,7 +214,7 @@ class Vacuum(PairProbe):
 
 
 def _of_pairs(trials: pd.DataFrame, nothing: str, resampling: Resampling) -> dict[str, Estimable]:
-    """Return the metrics of pairs of the same."""
+    """Return the metrics of pairs of equal candidates."""
     read = usable(trials)
     won = pairs.decisions(read)
     named = {"name_logit": partial(_name_log_odds, trials, resampling)} if nothing == "named" else {}

@@ -224,7 +224,7 @@ def describe(dataset: Dataset, attribute: str) -> dict[str, Any]:
 
 
 def protocol_steps(dataset: Dataset, attributes: Sequence[str] | None = None) -> dict[str, list[str]]:
-    """Return the steps by which a data set's annotators judged, of those attributes whose steps are known.
+    """Return the evaluation steps of a data set's annotators, for those attributes whose steps are known.
 
     Parameters
     ----------

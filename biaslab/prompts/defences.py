@@ -1,4 +1,4 @@
-"""Defences against candidates that speak to their judge: what is put around a candidate and around a prompt.
+"""Defences against candidates that speak to their judge, put around a candidate and around a prompt.
 
 They are not tried one after the other: each is one change, so that what it does can be measured before and after.
 """
@@ -71,7 +71,7 @@ def shield(text: str, defence: Defence = "none") -> str:
 
 
 def defend(prompt: str, defence: Defence = "none") -> str | Turns:
-    """Return a prompt, whose candidates went through `shield`, with what a defence says around it.
+    """Put a defence around a prompt whose candidates went through `shield`.
 
     Parameters
     ----------

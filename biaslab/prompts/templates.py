@@ -1,4 +1,4 @@
-"""Prompt templates: which there are, and what is printed when one is filled."""
+"""Prompt templates: list, fill and prepare them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _filled(name: str, variables: Mapping[str, Any]) -> str:
 
 
 def prepare(name: str, texts: tuple[str, ...], **variables: Any) -> tuple[str, ...]:
-    r"""Fill a template but for its texts: many prompts of one form, put together from it, cost a fraction of `render`.
+    r"""Fill all of a template but its texts; prompts put together from the parts cost a fraction of `render`.
 
     Parameters
     ----------
@@ -132,5 +132,5 @@ def _provenance(source: str) -> str:
 
 
 def folder() -> Any:
-    """Return where templates and lists lie."""
+    """Return the folder of templates and lists."""
     return files("biaslab.prompts")

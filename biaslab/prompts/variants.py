@@ -67,7 +67,7 @@ class Variant:
     rubric: Rubric = "given"
 
     def names(self, noun: str) -> tuple[str, str]:
-        """Return what the candidates of a pair are called, which is what a judge answers with."""
+        """Return the names of the two candidates, with which a judge answers."""
         return f"{noun.capitalize()} {self.labels[0]}", f"{noun.capitalize()} {self.labels[1]}"
 
     def rate(self, dataset: Dataset, attribute: str, scale: Scale, candidate: str, context: str) -> str:

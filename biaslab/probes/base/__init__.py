@@ -1,4 +1,4 @@
-"""What all probes share: the way from trials to estimates, how pairs and scores are asked for, what logs hold."""
+"""Base classes of probes, and what they share: cells, parts of estimates, draws, kinds of recorded judgements."""
 
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
 from biaslab.probes.base.feature_probe import FeatureProbe, rating_columns

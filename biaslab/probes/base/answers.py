@@ -45,7 +45,7 @@ ONE_SAMPLE = "undefined: one sample of each answer, and its noise shows from two
 
 @dataclass(frozen=True)
 class Answers:
-    """What a judge answered about some items on one scale.
+    """A judge's answers about some items on one scale.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class Answers:
 
     @cached_property
     def most(self) -> int:
-        """The most samples that any item has, 0 where there are none: a mean is of no more, whatever was asked for."""
+        """The largest number of samples of an item, 0 without samples; a mean is of no more."""
         return 0 if self.samples is None else int(np.isfinite(self.samples).sum(axis=0).max(initial=0))
 
     def means(self, n: int, seed: tuple[int, ...]) -> Floats:
@@ -179,7 +179,7 @@ class Answers:
 
 
 def sample_count(trials: pd.DataFrame) -> int:
-    """Return how many samples label shares rest on, the most where judges differ; 0 where none are samples."""
+    """Return the number of samples behind label shares, the most where judges differ; 0 where shares are exact."""
     counts = trials["samples"].dropna() if "samples" in trials else ()
     return int(max(counts, default=0))
 
@@ -243,7 +243,7 @@ def _listed(counts: NDArray[np.int_], values: Floats, k: int) -> Floats:
 
 
 def name_seed(seed: int, where: Mapping[str, Any]) -> tuple[int, int]:
-    """Return a seed of the draws of one cell, whatever else is estimated."""
+    """Return a seed for the draws of one cell, independent of what else is estimated."""
     return seed, zlib.crc32(" ".join(map(str, where.values())).encode())
 
 

@@ -1,4 +1,4 @@
-"""The trials of one cell, and its estimates: what `Probe.measure` takes and yields."""
+"""The trials of one cell, which `Probe.measure` takes, and the parts of estimates that it yields."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LABEL_MASS = Metric("label_mass", "probability of all labels together", "probabi
 
 @dataclass(frozen=True)
 class Cell:
-    """The trials of one cell, such as those of one judge, data set and attribute, and what is asked of them.
+    """The trials of one cell, such as one judge, data set and attribute, and the metrics that are asked for.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Cell:
     resampling: Resampling
 
     def wants(self, *metrics: str) -> list[str]:
-        """Return those of some metrics that are asked for."""
+        """Return which of some metrics are asked for."""
         return [metric for metric in metrics if metric in self.chosen]
 
     def items(self, keep: Sequence[str] = ("human",)) -> pd.DataFrame:
@@ -114,7 +114,7 @@ class Cell:
         return replace(ratio, extremes=shift_extremes(self.trials, condition, levels, bounds, shift))
 
     def note_missing(self, blocks: pd.DataFrame, condition: str, levels: Sequence[object]) -> str:
-        """Return what to note where more is missing under one of the conditions; see `Part`."""
+        """Return a note where more is missing under one of the conditions; see `Part`."""
         if not blocks.attrs["n_dropped"]:
             return ""
         planned = self.trials[self.trials[condition].isin(levels)]

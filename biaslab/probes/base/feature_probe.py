@@ -81,8 +81,8 @@ class FeatureProbe(ScoreProbe):
     ) -> Trial:
         """Plan the likelihood of a question's candidate or, if not its ``own`` text, of another such as its source."""
         item, attributes = question.item, (question.attribute,)
-        names, texts = ((item.candidate_id,), (text,)) if own else ((), ())
-        about = About(item.context_id, names, texts, attributes, source=not own)
+        candidates, texts = ((item.candidate_id,), (text,)) if own else ((), ())
+        about = About(item.context_id, candidates, texts, attributes, source=not own)
         return Trial(
             Likelihood(text, about=about), item.context_id, *attributes, item.candidate_id, condition=condition
         )

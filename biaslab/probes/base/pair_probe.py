@@ -1,4 +1,4 @@
-"""What probes that compare pairs share: how a pair is asked for, and how a reply is read."""
+"""Base for probes that compare pairs: how a pair is asked for, and how a reply is read."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def draw(population: Sequence[Drawn], n: int | None, seed: int, context_id: str)
 
 
 def name_candidates(noun: str) -> tuple[str, str]:
-    """Return what a prompt calls the candidates shown first and second.
+    """Return the names that a prompt gives the candidates shown first and second.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What all probes share: their parameters, how a reply is read, and the one way from trials to estimates."""
+"""Base of all probes: parameters, declarations, and the way from trials to estimates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from biaslab.core import (
     Nearest,
     Reply,
     Request,
-    Scalar,
     Status,
     Trial,
     declare_metrics,
@@ -42,13 +41,13 @@ from biaslab.store.trials import TrialsFile, opened, spelled
 #: Every probe class that has been read in, by its name, wherever it is written.
 WRITTEN: dict[str, type[Probe]] = {}
 #: A simulated judge that sees quality and errs, without any bias: what most metrics are calibrated on.
-FAIR: dict[str, Scalar] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
+FAIR: dict[str, Any] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
 
 
 def planted(
-    bias: Mapping[str, Scalar],
+    bias: Mapping[str, Any],
     parameters: Mapping[str, Any] | None = None,
-    fair: Mapping[str, Scalar] = FAIR,
+    fair: Mapping[str, Any] = FAIR,
     **options: Any,
 ) -> Calibration:
     """Calibrate a metric on a fair judge, and on the same judge with a bias; the rest is as for `Calibration`."""
@@ -57,7 +56,7 @@ def planted(
 
 @dataclass(frozen=True)
 class Accepted:
-    """What a probe makes of a log: the trials it can be estimated from, what is left out, and the probe to do it."""
+    """The trials of a log from which a probe can be estimated, a note on what is left out, and the probe to use."""
 
     trials: pd.DataFrame
     note: str = ""
@@ -66,7 +65,7 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Probe(ABC):
-    """A phenomenon: a frozen dataclass whose fields are its parameters. Pure: it never meets a judge.
+    """Base of all probes: a frozen dataclass whose fields are its parameters, and which never meets a judge.
 
     A subclass says what it measures in class attributes, plans judgements in `design`, reads a reply in `read`, and
     says in `measure` what the trials of one cell give.
@@ -152,7 +151,7 @@ class Probe(ABC):
     def estimate(
         self, trials: pd.DataFrame | TrialsFile | str | PathLike[str], metrics: Sequence[str] | None = None
     ) -> pd.DataFrame:
-        """Turn trials into the estimates that the notes of the class explain.
+        """Estimate the metrics, which the notes of the class explain, from trials.
 
         Parameters
         ----------
@@ -201,7 +200,7 @@ class Probe(ABC):
 
     @checked_function
     def accepts(self, trials: pd.DataFrame) -> Accepted:
-        """Choose the trials of a log to be estimated from: those of this probe's own design, else recorded ones.
+        """Choose the trials of a log to estimate from: those of this probe's own design, else recorded ones.
 
         Parameters
         ----------
@@ -221,7 +220,7 @@ class Probe(ABC):
 
     @checked_function
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
-        """Choose among judgements that were not made by any probe's design; none, unless a probe says which."""
+        """Choose among judgements of no probe's design; none, unless a subclass says which."""
         return self.accepted(trials.iloc[:0])
 
     def accepted(self, trials: pd.DataFrame, note: str = "") -> Accepted:

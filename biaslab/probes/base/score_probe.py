@@ -1,4 +1,4 @@
-"""What probes that ask for single scores share: how a score is asked for, and how a reply is read."""
+"""Base for probes that score single candidates: how a score is asked for, and how a reply is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the values of trials can be what a judge said: shares of pairs, scores on their scale."""
+"""Range checks of trials' values: probabilities between 0 and 1, scores on their scale."""
 
 from __future__ import annotations
 

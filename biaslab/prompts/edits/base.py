@@ -1,4 +1,4 @@
-"""What an edit is: a change of how a candidate is shown, named after what may sway a judge."""
+"""Edits: deterministic changes of how a candidate is shown, named after what may sway a judge."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Edit:
         require_one_of("reads", self.reads, get_args(Reads))
 
     def __call__(self, text: str) -> str:
-        """Return what the change makes of a text, or of a candidate's name; one that reads the context waits for it."""
+        """Apply the change to a text, or to a candidate's name; an edit that reads the context waits for `given`."""
         made = text if self.reads == "context" else self.change(text)
         if not isinstance(made, str):
             raise InputError(f"edit {self.name}", made, "a function from text to text")

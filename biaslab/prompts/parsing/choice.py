@@ -1,4 +1,4 @@
-r"""Which label a text chose: by a mark, by a statement such as "Answer: A", alone on a line, or in a sentence.
+r"""Labels chosen in a text: by a mark, by a statement such as "Answer: A", alone on a line, or in a sentence.
 
 One reader serves live text answers and recorded logs. A mark outranks whatever the sentences beside it say:
 ``[[A]]``, ``\boxed{A}``, ``<verdict>A</verdict>``, ``{"winner": "A"}``, "Verdict: A". One that names none of the labels
@@ -107,12 +107,12 @@ def parse_choice(text: str | None, labels: Sequence[str], tie: str | None = None
 
 
 def _worded(text: str, names: Names) -> set[int]:
-    """Return what a text says in its own form: "[[A]] is better than [[B]]" is a sentence about both."""
+    """Return the labels that a text names in its own form: "[[A]] is better than [[B]]" is a sentence about both."""
     return alone(text, names) or decided(names.mask(text))
 
 
 def marked(text: str, names: Names) -> set[int]:
-    r"""Return what the marks of a text say: places of labels, `TIE`, `UNKNOWN`; nothing where it has no mark.
+    r"""Return the labels in the marks of a text: places, `TIE`, `UNKNOWN`; empty where it has no mark.
 
     The first form that occurs decides. Marks that contradict each other are settled by a statement, such as "My final
     verdict is [[A]]"; two labels in brackets without one are names in a sentence ("[[A]] is better than [[B]]").
@@ -136,7 +136,7 @@ def marked(text: str, names: Names) -> set[int]:
 
 
 def in_brackets(text: str, names: Names) -> set[int]:
-    """Return what stands in double brackets: ``[[A]]``, ``[[A>B]]``, ``[[A>>B]]``, and `TIE` for ``[[A=B]]``.
+    """Return the labels in double brackets: ``[[A]]``, ``[[A>B]]``, ``[[A>>B]]``, and `TIE` for ``[[A=B]]``.
 
     Examples
     --------
@@ -148,18 +148,18 @@ def in_brackets(text: str, names: Names) -> set[int]:
 
 
 def without_brackets(text: str) -> str:
-    """Return a text in which what stood in double brackets stands without them."""
+    """Remove double brackets from a text, and keep what stands in them."""
     return _BRACKETS.sub(r"\1", text)
 
 
 def _read(marks: list[str], names: Names) -> set[int]:
-    """Return what marks say; `UNKNOWN` only where none of them says anything."""
+    """Return the labels that marks name; `UNKNOWN` only where none of them names one."""
     places = {place for mark in marks for place in _places(mark, names)}
     return places - {UNKNOWN} or places
 
 
 def _places(mark: str, names: Names) -> Iterator[int]:
-    """Yield what one mark says: a label, a degree of preference, or else what its own words decide."""
+    """Yield the label that one mark names: exactly, by a degree of preference, or in words."""
     place = names.exactly(mark, any_case=True)
     place = _degree(mark, names) if place is None else place
     if place is not None:
@@ -180,7 +180,7 @@ def _degree(inside: str, names: Names) -> int | None:
 
 
 def stated(text: str, names: Names) -> set[int]:
-    r"""Return what stands after "Answer:", "Choice:", "My final verdict is" and the like.
+    r"""Return the labels after "Answer:", "Choice:", "My final verdict is" and the like.
 
     `UNKNOWN` stands for what has the form of a label and is none, as in "Verdict: D"; a sentence there ("The answer is
     clear") states nothing.
@@ -233,6 +233,6 @@ def _closing(line: str, names: Names) -> int | None:
 
 
 def _lead(said: str, ends: re.Pattern[str]) -> str:
-    """Return that with which a line begins, up to what ends the statement."""
+    """Return the beginning of a line, up to what ends the statement."""
     end = ends.search(said)
     return said[: end.start()] if end else said

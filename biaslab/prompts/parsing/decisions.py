@@ -1,4 +1,4 @@
-"""What the sentences of a text decide between labels whose mentions are masked: one of them, or that they tie."""
+"""Verdicts in sentences in which the labels are masked: one of the labels, or a tie."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BRIEF = 3  # sentences; what a longer text says by the way decides nothing
 
 
 def decided(masked: str) -> set[int]:
-    """Return what a masked text decides: places of labels, `TIE`, nothing where it decides nothing.
+    """Return the verdict of a masked text: places of labels, `TIE`, or nothing where it decides nothing.
 
     The first of these that says anything decides; where it says several things the text contradicts itself.
 

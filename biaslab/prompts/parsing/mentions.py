@@ -1,4 +1,4 @@
-"""Where a text names the labels that it chooses from: "Summary A", "summary A", "**A**", "Response 2", "Output (b)".
+"""Mentions of labels in a text: "Summary A", "summary A", "**A**", "Response 2", "Output (b)".
 
 Every mention becomes one private character, and no rule that reads on knows which label it reads: whatever is read of
 "A" in a sentence is read of "B" in the same sentence.

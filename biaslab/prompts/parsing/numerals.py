@@ -1,4 +1,4 @@
-"""How a score is written: "4", "4.5", "four", "strong 4", "4/5", "4 out of 5", "80%"."""
+"""Scores as they are written: "4", "4.5", "four", "strong 4", "4/5", "4 out of 5", "80%"."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NUMERAL = (
 
 
 def worth(match: re.Match[str], scale: Scale) -> float:
-    """Return what a match of `NUMERAL` is worth; NaN if it names the top of another scale ("7/10" on 1-5)."""
+    """Return the value of a match of `NUMERAL`; NaN if it names the top of another scale ("7/10" on 1-5)."""
     top = "100" if match["percent"] else match["top"]
     if top is not None and number(top) != math.floor(scale.high):
         return math.nan
@@ -39,7 +39,7 @@ def number(text: str) -> float:
 
 
 def place_on(scale: Scale, value: float) -> Reading:
-    """Return a value that lies between the lowest and the highest answer, label or not; else NaN and the status."""
+    """Return a value within the range of the scale, label or not, with its status; else NaN."""
     if math.isnan(value):
         return math.nan, "unparsable"
     return (value, "ok") if scale.low <= value <= scale.high else (math.nan, "out_of_range")

@@ -1,4 +1,4 @@
-"""How judges word a verdict in English: patterns over lower-case sentences in which labels are masked.
+"""English phrases of verdicts: patterns over lower-case sentences in which the labels are masked.
 
 Words stand in lists, so that one that is missing is one word to add; a pattern's one group is the label it speaks of.
 """

@@ -1,4 +1,4 @@
-"""Which score a text gives, on a scale, for one attribute or several."""
+"""Scores in a text, on a scale, for one attribute or several."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def _phrased(text: str, scale: Scale) -> list[float]:
 
 
 def _concluded(text: str, scale: Scale) -> list[float]:
-    """Read what the sentences say that conclude: "Overall, I give it 4 out of 5"."""
+    """Read the concluding sentences: "Overall, I give it 4 out of 5"."""
     return [value for match in _CONCLUSION.finditer(text) for value in _phrased(match[0], scale)]
 
 

@@ -44,12 +44,12 @@ def json_scores(text: str, scale: Scale, named: Callable[[str], bool], inner: Ca
 
 
 def only_entry(text: str, scale: Scale) -> list[float]:
-    """Return the number of every JSON object that holds one number and nothing else, whatever its key."""
+    """Return the number of every JSON object that holds a single number, whatever its key."""
     return [value for pairs in objects(text) if len(pairs) == 1 for value in _numbers(pairs[0][1], scale)]
 
 
 def fields(text: str, named: re.Pattern[str]) -> list[str]:
-    """Return as texts what stands under the keys that a pattern matches whole, in every JSON object of a text.
+    """Return as texts the values under the keys that match a pattern, in every JSON object of a text.
 
     Examples
     --------
