@@ -17,7 +17,7 @@ from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale
 from biaslab.core.schema import Dataset, count_words
 from biaslab.measures.scoring.pointwise import Asking, Item, Question, about_scores
-from biaslab.probes.base import draw, draw_of
+from biaslab.probes.base.pair_probe import draw, draw_of
 from biaslab.prompts.variants import Form, Variant
 
 #: Contexts, the first of a data set, of which two lend examples: more contexts leave the prompts as they are.

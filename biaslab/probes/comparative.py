@@ -31,7 +31,8 @@ from biaslab.measures.ranking.debiasing import Debiasing
 from biaslab.measures.ranking.decoding import Decoding
 from biaslab.measures.ranking.measures import MEASURES, Judged, tokens_per_item
 from biaslab.measures.ranking.selection import Strategy
-from biaslab.probes.base import FAIR, LABEL_MASS, Cell, PairProbe, Part, draw_of, label_mass, planted
+from biaslab.probes.base import FAIR, LABEL_MASS, Cell, PairProbe, Part, label_mass, planted
+from biaslab.probes.base.pair_probe import draw_of
 from biaslab.stats import Estimate, Level, Method, estimate_correlation, warn_missing
 
 _CORRELATED: dict[str, tuple[Level, Method]] = {

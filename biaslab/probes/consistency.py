@@ -250,7 +250,7 @@ class Consistency(Probe):
         """Take scores with repetitions, several configurations or several annotators."""
         scores = scored(trials)
         if scores.empty:
-            return self.accepted(scores)
+            return self._accepted(scores)
         ways = scores.groupby(list(CELL))[["replicate", "configuration"]].nunique()
         if not (ways > 1).any(axis=None) and not scores["ratings"].str.contains(" ", regex=False).any():
             why = "needs repetitions of a judgement, several configurations, or scores of several annotators"

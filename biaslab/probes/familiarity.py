@@ -27,8 +27,8 @@ from biaslab.probes.base import (
     label_mass,
     logs,
     planted,
-    rating_columns,
 )
+from biaslab.probes.base.feature_probe import rating_columns
 from biaslab.stats import CELL, ITEM, Level, Ratio, require_columns, usable
 
 #: The column of trials in which the log perplexity of each text stands where it was given.
@@ -169,7 +169,7 @@ class Familiarity(FeatureProbe):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the score of every candidate on each attribute, and its likelihood and that of its source."""
-        for question, ratings in self.rated_questions(dataset):
+        for question, ratings in self._rated_questions(dataset):
             item = question.item
             if self.asks == "both":
                 columns = self._known(item) | ratings
@@ -178,7 +178,7 @@ class Familiarity(FeatureProbe):
                     yield from question.label_trials({"asked": "label", **columns})
             for text, shown in self._texts(item).items() if self.log_perplexity is None else ():
                 condition = {"asked": text, "human": item.human[question.attribute], **ratings}
-                yield self.likelihood_trial(question, shown, condition, own=text == "candidate")
+                yield self._likelihood_trial(question, shown, condition, own=text == "candidate")
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: the embedded model's perplexity, text instead of label probabilities."""
@@ -220,9 +220,9 @@ class Familiarity(FeatureProbe):
         """Take scores of texts whose log perplexity stands beside them and that humans scored too."""
         scores = logs.rated(trials)
         if "log_perplexity" not in scores:
-            return self.accepted(scores.iloc[:0])
+            return self._accepted(scores.iloc[:0])
         read = scores[scores["log_perplexity"].notna()]
-        return self.accepted(logs.by_configuration(read).assign(asked="score"))
+        return self._accepted(logs.by_configuration(read).assign(asked="score"))
 
     def _known(self, item: Item) -> dict[str, Scalar]:
         """Return the columns of what is given, nothing where likelihoods are asked for."""

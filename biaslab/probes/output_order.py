@@ -225,7 +225,7 @@ class OutputOrder(Probe):
         both = pd.Series(True, index=scores.index)
         for order in ("sr", "rs"):
             both &= (scores["order"] == order).groupby(cell).transform("any") if len(scores) else both
-        return self.accepted(scores[both])
+        return self._accepted(scores[both])
 
     def _prompt(
         self,

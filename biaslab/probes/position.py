@@ -23,12 +23,12 @@ from biaslab.probes.base import (
     Estimable,
     PairProbe,
     Part,
-    draw,
     label_mass,
     mean_of,
     paired,
     planted,
 )
+from biaslab.probes.base.pair_probe import draw
 from biaslab.stats import Estimate, Ratio, Resampling
 
 _BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")
@@ -197,7 +197,7 @@ class Position(PairProbe):
         """Take pairs of which it is known what was shown first, by judges that judged some pair in both orders."""
         judged = paired(trials)
         if judged.empty:
-            return self.accepted(judged)
+            return self._accepted(judged)
         shown = judged[judged["order_known"].astype(bool)]
         if shown.empty:
             return Accepted(shown, "needs to know which candidate was shown first, which the log does not say")

@@ -188,7 +188,7 @@ class ScoreDistribution(Probe):
         scores = scored(trials)
         scores = scores[scores["answer"] == "text"]
         if scores.empty:
-            return self.accepted(scores)
+            return self._accepted(scores)
         decimal = scores["ratings"].str.contains(".", regex=False)
         return Accepted(by_configuration(scores.assign(ratings=scores["ratings"].where(~decimal, ""))))
 

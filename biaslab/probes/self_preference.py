@@ -28,10 +28,10 @@ from biaslab.probes.base import (
     label_mass,
     paired,
     planted,
-    rating_columns,
-    read_pair,
     scored,
 )
+from biaslab.probes.base.feature_probe import rating_columns
+from biaslab.probes.base.pair_probe import read_pair
 from biaslab.probes.position import Position
 from biaslab.stats import (
     Estimate,
@@ -196,12 +196,12 @@ class SelfPreference(FeatureProbe):
             require_one_of("own", self.own, systems or ["nobody: no candidate has a system"], remedy)
         if "pairs" in self.asks and self.answer != "score":
             yield from self._pairs(dataset)
-        for question, ratings in self.rated_questions(dataset) if "scores" in self.asks else ():
+        for question, ratings in self._rated_questions(dataset) if "scores" in self.asks else ():
             condition = {"asked": "score", **self._columns(question.item, question.attribute, ratings)}
             yield from question.trials(self.asking, condition)
-        for question, ratings in self.rated_questions(dataset) if self.perplexity else ():
+        for question, ratings in self._rated_questions(dataset) if self.perplexity else ():
             condition = {"asked": texts.LIKELIHOOD, **self._columns(question.item, question.attribute, ratings)}
-            yield self.likelihood_trial(question, question.item.text, condition)
+            yield self._likelihood_trial(question, question.item.text, condition)
 
     def _pairs(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan all pairs of texts of two systems, one of them the judge's own, in both orders."""
@@ -266,7 +266,7 @@ class SelfPreference(FeatureProbe):
         one_own = pairs[(pairs["system"] == pairs["own"]) != (pairs["opponent_system"] == pairs["own"])]
         own = scores["system"] == scores["own"]
         beside_own = own.groupby([scores[n] for n in (*self.cell, "configuration", "context_id")]).transform("any")
-        return self.accepted(pd.concat([one_own, scores[beside_own]]))
+        return self._accepted(pd.concat([one_own, scores[beside_own]]))
 
     @property
     def _comparing(self) -> Position:

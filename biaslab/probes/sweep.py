@@ -18,8 +18,9 @@ from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score
 from biaslab.probes._second_step import STEP, answered, ask_again, first_step, without_score
-from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, draw_score, label_mass, planted
+from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
+from biaslab.probes.base.score_probe import draw_score
 from biaslab.stats import ITEM, Ratio, undefined
 
 _PLAIN, _COT = "no CoT", "CoT"

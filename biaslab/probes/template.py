@@ -252,7 +252,7 @@ class Template(ScoreProbe):
         ):
             varied = rows[rows.groupby(cell, sort=False)[prompt].transform("nunique") > 1]
             parts.append(varied.assign(form=form, template=varied[prompt], factor="prompt"))
-        return self.accepted(pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True))
+        return self._accepted(pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True))
 
 
 def _shift(name: str, base: str) -> Callable[[pd.DataFrame], Ratio]:

@@ -20,7 +20,8 @@ from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.debiasing import dark_log_odds
 from biaslab.measures.ranking.order_odds import is_counted, log_odds
 from biaslab.measures.scoring.pointwise import Asking, Item, Question, drawn_items, read_score
-from biaslab.probes.base import LABEL_MASS, Cell, Estimable, PairProbe, Part, draw_of, label_mass, mean_of, planted
+from biaslab.probes.base import LABEL_MASS, Cell, Estimable, PairProbe, Part, label_mass, mean_of, planted
+from biaslab.probes.base.pair_probe import draw_of
 from biaslab.stats import Estimate, Resampling, each_cell, logistic_model, usable
 
 Nothing = Literal["identical", "empty", "shuffled", "named"]

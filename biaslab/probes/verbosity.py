@@ -111,7 +111,7 @@ class Verbosity(FeatureProbe):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the score of every candidate on each attribute."""
-        for question, ratings in self.rated_questions(dataset):
+        for question, ratings in self._rated_questions(dataset):
             words = count_words(question.item.text)
             yield from question.trials(self.asking, {"asked": "score", "words": words, **ratings})
 
@@ -129,4 +129,4 @@ class Verbosity(FeatureProbe):
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Take scores of texts whose length is known and that humans scored too."""
         scores = rated(trials)
-        return self.accepted(by_configuration(scores[scores["words"] > 0]))
+        return self._accepted(by_configuration(scores[scores["words"] > 0]))

@@ -1,11 +1,11 @@
-"""Base classes of probes, and what they share: cells, parts of estimates, draws, kinds of recorded judgements."""
+"""Base classes of probes, and what they share: cells, parts of estimates, kinds of recorded judgements."""
 
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
-from biaslab.probes.base.feature_probe import FeatureProbe, rating_columns
+from biaslab.probes.base.feature_probe import FeatureProbe
 from biaslab.probes.base.logs import by_configuration, paired, rated, scored
-from biaslab.probes.base.pair_probe import PairProbe, draw, draw_of, read_pair
+from biaslab.probes.base.pair_probe import PairProbe
 from biaslab.probes.base.probe import FAIR, WRITTEN, Accepted, Probe, planted
-from biaslab.probes.base.score_probe import ScoreProbe, draw_score, random_number
+from biaslab.probes.base.score_probe import ScoreProbe
 
 __all__ = [
     "FAIR",
@@ -20,16 +20,10 @@ __all__ = [
     "Probe",
     "ScoreProbe",
     "by_configuration",
-    "draw",
-    "draw_of",
-    "draw_score",
     "label_mass",
     "mean_of",
     "paired",
     "planted",
-    "random_number",
     "rated",
-    "rating_columns",
-    "read_pair",
     "scored",
 ]

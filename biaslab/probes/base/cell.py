@@ -170,7 +170,23 @@ def mean_of(
     missing: str = "undefined: no trial is left",
     inference: Inference = "resampling",
 ) -> Ratio:
-    """Return the mean of one value an item, whose contexts stand in ``context_id``; the rest is as for `Ratio`."""
+    """Return the mean of one value an item.
+
+    Parameters
+    ----------
+    items : pandas.DataFrame
+        One row an item, with ``context_id``.
+    values : array_like of float, shape (items,)
+        Items where it is NaN do not enter.
+    null, bounds, missing, inference
+        As for `biaslab.stats.ratio.Ratio`.
+
+    Examples
+    --------
+    >>> items = pd.DataFrame({"context_id": list("aabb"), "score": [1.0, 2.0, 3.0, 4.0]})
+    >>> mean_of(items, items["score"]).estimate(Resampling()).estimate
+    2.5
+    """
     return Ratio(items["context_id"], values, np.ones(len(items)), null, bounds, missing, inference)
 
 

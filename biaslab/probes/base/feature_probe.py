@@ -69,14 +69,14 @@ class FeatureProbe(ScoreProbe):
         if self.reliability is not None and not LEAST_RELIABILITY < self.reliability <= 1:
             raise InputError("reliability", self.reliability, f"a number above {LEAST_RELIABILITY} to 1, or None")
 
-    def rated_questions(self, dataset: Dataset) -> Iterator[tuple[Question, dict[str, Scalar]]]:
+    def _rated_questions(self, dataset: Dataset) -> Iterator[tuple[Question, dict[str, Scalar]]]:
         """Yield the question for each score, and the columns of the single human ratings where there are several."""
         ratings = ratings_by_item(dataset)
         for question in self.questions(dataset):
             item = question.item
             yield question, ratings.get((item.context_id, item.candidate_id, question.attribute), {})
 
-    def likelihood_trial(
+    def _likelihood_trial(
         self, question: Question, text: str, condition: Mapping[str, Scalar], own: bool = True
     ) -> Trial:
         """Plan the likelihood of a question's candidate or, if not its ``own`` text, of another such as its source."""

@@ -50,7 +50,24 @@ def planted(
     fair: Mapping[str, Any] = FAIR,
     **options: Any,
 ) -> Calibration:
-    """Calibrate a metric on a fair judge, and on the same judge with a bias; the rest is as for `Calibration`."""
+    """Say how a metric is calibrated: on a fair judge, and on the same judge with a bias.
+
+    Parameters
+    ----------
+    bias : mapping
+        Settings of `biaslab.SimulatedJudge` that plant the bias.
+    parameters : mapping, optional
+        Constructor parameters of the probe, such that the metric has one value.
+    fair : mapping
+        Settings of the fair judge.
+    **options
+        The rest of `biaslab.core.Calibration`.
+
+    Examples
+    --------
+    >>> planted({"position": 0.4}, fair={"noise": 1.0}).planted
+    {'noise': 1.0, 'position': 0.4}
+    """
     return Calibration(fair, {**fair, **bias}, parameters or {}, **options)
 
 
@@ -216,14 +233,14 @@ class Probe(ABC):
         if own.empty:
             return self.accepts_recorded(trials[trials["probe"] == "recorded"])
         lacking = [column for column in self.columns if column not in own]
-        return self.accepted(own.iloc[:0] if lacking else own)
+        return self._accepted(own.iloc[:0] if lacking else own)
 
     @checked_function
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Choose among judgements of no probe's design; none, unless a subclass says which."""
-        return self.accepted(trials.iloc[:0])
+        return self._accepted(trials.iloc[:0])
 
-    def accepted(self, trials: pd.DataFrame, note: str = "") -> Accepted:
+    def _accepted(self, trials: pd.DataFrame, note: str = "") -> Accepted:
         """Return the trials to estimate from, with a note; where there are none, it says what is needed."""
         return Accepted(trials, f"needs {self.needs}" if trials.empty else note)
 
