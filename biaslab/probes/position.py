@@ -81,12 +81,12 @@ class Position(PairProbe):
     - ``tie_rate`` — share of ties. 0–1.
     - ``label_mass`` — probability that all labels have together. 0–1; low: the judge would rather say something else.
 
-    The first three come a second time by bins of the absolute human gap (column ``human_gap``, the bin's mean; NaN for
-    all pairs together): bias grows as the gap shrinks.
+    ``first_position_rate``, ``first_position_logit`` and ``order_consistency`` come a second time by bins of the
+    absolute human gap (column ``human_gap``, the bin's mean; NaN for all pairs): bias grows as the gap shrinks.
 
     **Missing judgements.** Rates of all pairs together have ``bound_low`` and ``bound_high``, whatever the missing
     judgements would have been. A note says whether more are missing with the better candidate shown first, or second.
-    How intervals and bounds cover then is simulated on the page of all biases.
+    Simulated coverage of intervals and bounds stands in the documentation of biases, under what is missing.
 
     **Inference.** Pairs that do not flip say nothing about the order, and most do not. ``first_position_rate``,
     ``primacy_share`` and ``comparative_accuracy`` therefore have a t test over contexts and its score interval
