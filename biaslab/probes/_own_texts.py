@@ -182,4 +182,4 @@ def with_writers(trials: pd.DataFrame) -> pd.DataFrame:
 def _folded(names: pd.Series) -> pd.Series:
     """Return names in small letters, without blanks around them; "" where there is none."""
     folded = {name: str(name).strip().casefold() for name in names.dropna().unique()}
-    return names.astype(object).map(folded).fillna("")
+    return names.astype(object).map(folded).astype(object).fillna("")
