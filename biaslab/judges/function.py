@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from biaslab.core import BaseJudge, Compare, Completion, Pack, Reply, Request, Score
+from biaslab.core import BaseJudge, Compare, Completion, Reply, Request, Score
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError, JudgeError
 
@@ -114,10 +114,6 @@ class FunctionJudge(BaseJudge):
         wanted = list(requests)
         self.check(wanted)
         return _Calls(self._answer, wanted, self.concurrency)
-
-    def packs(self, requests: Iterable[Request]) -> _Packs:
-        """Answer as `ask` does, one reply at a time."""
-        return _Packs(self.ask(requests))
 
     def _answer(self, request: Request) -> Reply:
         """Call the function, again where it raises, and read what it returns."""
@@ -232,17 +228,6 @@ class _Calls(Iterator[tuple[Request, Reply]]):
         """Call no more, and drop what is under way."""
         self._requests = iter(())
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-class _Packs(Iterator[Pack]):
-    """The same replies, one a pack."""
-
-    def __init__(self, calls: _Calls) -> None:
-        self._calls = calls
-        self.stop, self.close = calls.stop, calls.close
-
-    def __next__(self) -> Pack:
-        return (next(self._calls),)
 
 
 def _arguments_of(function: Callable[..., Any]) -> frozenset[str]:
