@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
+from biaslab.stats import without_breakdowns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +25,7 @@ def estimates(
     metric: str | Sequence[str] | None = None,
     judge: str | Sequence[str] | None = None,
     source: str | Sequence[str] | None = None,
+    breakdowns: bool = True,
 ) -> pd.DataFrame:
     """Return what biaslab's estimators say of recorded judges, those of sources that may not be carried included.
 
@@ -31,6 +33,8 @@ def estimates(
     ----------
     probe, metric, judge, source : str or sequence of str, optional
         Whose rows; all by default. Judges are people too: "expert-1", or "humans" for how far people agree.
+    breakdowns : bool
+        Keep the rows of single bins of the human score gap (column ``human_gap``).
 
     Returns
     -------
@@ -55,7 +59,7 @@ def estimates(
     for column, wanted in (("source", source), ("judge", judge), ("probe", probe), ("metric", metric)):
         if wanted is not None:
             rows = rows[rows[column].isin(_known(column, [wanted] if isinstance(wanted, str) else list(wanted)))]
-    return rows.reset_index(drop=True)
+    return (rows if breakdowns else without_breakdowns(rows)).reset_index(drop=True)
 
 
 def _known(column: str, wanted: list[str]) -> list[str]:

@@ -54,6 +54,7 @@ from biaslab.stats.frame import (
     estimates_frame,
     require_columns,
     warn_missing,
+    without_breakdowns,
 )
 from biaslab.stats.inference import Resampling, in_order
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic, over_clusters
@@ -169,5 +170,6 @@ __all__ = [
     "warn_missing",
     "warn_shared",
     "whole_blocks",
+    "without_breakdowns",
     "without_rounding",
 ]

@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 #: More than this share of judgements missing is warned of.
 MISSING_SHARE = 0.05
 
+#: Columns of which a row that has a value is about a part of its cell: such as the bins of the human score gap.
+BREAKDOWNS = ("human_gap",)
 LEADING = ("probe", "judge", "dataset", "metric")
 #: What tells families of tests apart: the rows of one metric of one judge, of which a card says one thing.
 FAMILY = ("judge", "probe", "metric")
@@ -274,3 +276,16 @@ def _hierarchical(within: Floats, simes: Floats) -> Floats:
     """Return the smallest level at which each test is rejected, from q within its family and sorted Simes p."""
     share: NDArray[Any] = np.arange(1, len(simes) + 1) / len(simes)
     return (np.maximum(within[:, None], simes) / share).min(axis=1)  # type: ignore[no-any-return]
+
+
+@checked
+def without_breakdowns(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of an estimates frame that are about whole cells.
+
+    Examples
+    --------
+    >>> without_breakdowns(pd.DataFrame({"human_gap": [np.nan, 0.5], "estimate": [0.6, 0.7]}))["estimate"].tolist()
+    [0.6]
+    """
+    binned = [estimates[name].notna() for name in BREAKDOWNS if name in estimates]
+    return estimates[~np.logical_or.reduce(binned)].reset_index(drop=True) if binned else estimates

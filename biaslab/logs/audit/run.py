@@ -20,7 +20,7 @@ from biaslab.logs.readers.humans import with_humans
 from biaslab.logs.readers.log_columns import trials_of
 from biaslab.logs.readers.unread import HALF, describe_unread, require_readable, unread_share
 from biaslab.probes.base import Probe
-from biaslab.stats import LEADING, TRAILING, Resampling, corrected, require_columns
+from biaslab.stats import LEADING, TRAILING, Resampling, corrected, require_columns, without_breakdowns
 
 #: What is said of judgements whatever the design, beside the probes.
 _OTHERS: tuple[type[Measure], ...] = (
@@ -39,6 +39,7 @@ def audit(
     human: Dataset | None = None,
     only: Sequence[str] | None = None,
     resampling: Resampling | None = None,
+    breakdowns: bool = True,
 ) -> pd.DataFrame:
     r"""Estimate all that recorded judgements can tell.
 
@@ -53,6 +54,8 @@ def audit(
         Probes to run; all, and "replies", "human_agreement", "halo", "pair_length" and "subsets", by default.
     resampling : Resampling, optional
         Of the estimates.
+    breakdowns : bool
+        Keep the rows of single bins of the human score gap (column ``human_gap``).
 
     Returns
     -------
@@ -107,7 +110,7 @@ def audit(
         parts.append(found)
         if note:
             notes[name] = note
-    estimates = _stacked(parts)
+    estimates = _stacked(parts) if breakdowns else without_breakdowns(_stacked(parts))
     estimates.attrs = {"not_run": not_run, "notes": notes}
     return estimates
 

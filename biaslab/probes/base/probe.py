@@ -166,7 +166,10 @@ class Probe(ABC):
 
     @checked_function
     def estimate(
-        self, trials: pd.DataFrame | TrialsFile | str | PathLike[str], metrics: Sequence[str] | None = None
+        self,
+        trials: pd.DataFrame | TrialsFile | str | PathLike[str],
+        metrics: Sequence[str] | None = None,
+        breakdowns: bool | None = None,
     ) -> pd.DataFrame:
         """Estimate the metrics, which the notes of the class explain, from trials.
 
@@ -176,7 +179,10 @@ class Probe(ABC):
             Made by `biaslab.collect`, or by `biaslab.read_judgements` where `accepts` takes them. Of the file that
             ``collect(…, out=path)`` wrote, one cell at a time is in memory as it is, the rest in compact columns.
         metrics : sequence of str, optional
-            Estimate these only; by default all, with their breakdowns.
+            Estimate these only; by default all.
+        breakdowns : bool, optional
+            Estimate some metrics by bins of the human score gap too (column ``human_gap``), where the probe does that.
+            By default if no metrics are named. False leaves one row for each metric of a cell.
 
         Returns
         -------
@@ -210,7 +216,7 @@ class Probe(ABC):
             if "value" in part:
                 require_values(part)
                 part = part.assign(value=without_rounding(part["value"]))
-            cell = Cell(part, where, chosen, metrics is None, self._named(where), probe.resampling)
+            cell = Cell(part, where, chosen, metrics is None if breakdowns is None else breakdowns, self._named(where), probe.resampling)
             rows += [row for measured in probe.measure(cell) for row in measured.rows(cell)]
         warn_shared(self.name, shared)
         return estimates_frame(rows, self.name, self.primary, (*self.cell[2:], *self.conditions))
