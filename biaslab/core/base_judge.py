@@ -118,20 +118,9 @@ class _Adapted(BaseJudge):
     """A judge of any class: its own attributes where it has them, else the defaults."""
 
     def __init__(self, judge: Any) -> None:
-        self._judge = judge
-        self.id, self.kinds, self.check, self.ask = judge.id, judge.kinds, judge.check, judge.ask  # type: ignore[method-assign]
-        for name in (
-            "breadth",
-            "prices",
-            "limits",
-            "members",
-            "of_members",
-            "expand",
-            "encode",
-            "watched",
-            "reads_prompts",
-        ):
-            if hasattr(judge, name):
+        self._judge, self.id, self.kinds = judge, judge.id, judge.kinds
+        for name in vars(BaseJudge).keys() - {"packs", "asks", "encodes"}:
+            if not name.startswith("_") and hasattr(judge, name):
                 setattr(self, name, getattr(judge, name))
         self.encodes = hasattr(judge, "encode")
         self.asks = tuple(map(as_judge, [judge.judge] if hasattr(judge, "expand") else self.members))

@@ -105,6 +105,7 @@ class FunctionJudge(BaseJudge):
         ends = "" if tuple(scale) == (1.0, 5.0) else f":{scale[0]:g}-{scale[1]:g}"
         self.id = f"function:{name or _name_of(function)}@{version}{ends}"
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting = threading.Lock()
 
     def __repr__(self) -> str:
         return f"FunctionJudge({self.id!r})"
@@ -136,9 +137,10 @@ class FunctionJudge(BaseJudge):
         made = self.function(**arguments)
         if not inspect.isawaitable(made):
             return made
-        if self._loop is None:  # one for all calls: clients live in the loop that they were first used in
-            self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name="biaslab-function", daemon=True).start()
+        with self._starting:  # one loop for all calls: clients live in the loop that they were first used in
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="biaslab-function", daemon=True).start()
         return asyncio.run_coroutine_threadsafe(_awaited(made), self._loop).result()
 
     def _read(self, request: Request, returned: Any) -> Reply:

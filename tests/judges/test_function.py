@@ -115,7 +115,7 @@ def test_an_async_function_runs_in_one_loop_and_many_at_a_time(graded):
         loops.add(id(asyncio.get_running_loop()))
         under_way += 1
         most = max(most, under_way)
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.005)
         under_way -= 1
         return longer(first, second)
 
