@@ -12,7 +12,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.calibration.population import population_for
-from biaslab.core import STATUSES, Probe
+from biaslab.core import STATUSES, Probe, request_key
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning
 from biaslab.probes import available, find_metric, find_probe
 from biaslab.stats.frame import LEADING, TRAILING
@@ -85,6 +85,15 @@ def test_documents_its_metrics_parameters_and_source(probe):
 
 def test_design_is_pure_and_repeatable(probe, graded):
     assert list(probe.design(graded)) == list(probe.design(graded))
+
+
+def test_rows_of_a_context_may_stand_apart(probe, graded):
+    data, key = graded.head(4), request_key
+    apart = data.candidates.assign(turn=data.candidates.groupby("context_id").cumcount()).sort_values("turn")
+    apart = dataclasses.replace(data, candidates=apart.drop(columns="turn").reset_index(drop=True))
+    assert {key(trial.request, "") for trial in probe.design(apart)} == {
+        key(trial.request, "") for trial in probe.design(data)
+    }
 
 
 def test_trials_are_rows_with_a_status(probe, trials, graded):

@@ -49,9 +49,10 @@ class Item:
 
 
 def items(dataset: Dataset) -> Iterator[Item]:
-    """Yield every candidate of a data set, context by context."""
+    """Yield every candidate of a data set, context by context, also where rows of a context stand apart."""
     means = dataset.human_means.to_dict()
-    for values in zip(*(dataset.candidates[column] for column in CANDIDATE_COLUMNS), strict=True):
+    candidates = dataset.candidates.iloc[dataset.candidates["context_id"].factorize()[0].argsort(kind="stable")]
+    for values in zip(*(candidates[column] for column in CANDIDATE_COLUMNS), strict=True):
         row = dict(zip(CANDIDATE_COLUMNS, values, strict=True))
         human = {str(name): float(scores[row["context_id"], row["candidate_id"]]) for name, scores in means.items()}
         yield Item(**row, human=human)
