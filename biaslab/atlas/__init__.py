@@ -18,7 +18,7 @@ from __future__ import annotations
 import pandas as pd
 
 from biaslab.atlas.carried import trials
-from biaslab.atlas.known import estimates
+from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.replicating import replications
 from biaslab.atlas.sources import SOURCES
 from biaslab.core.checked import checked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from biaslab.atlas.known import estimates
+from biaslab.atlas.estimates_table import estimates
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,11 +1,11 @@
-"""Panels of the atlas about judgements of pairs: order, its noise, the gap, prompts, length, own texts."""
+"""Figures of the atlas on pairwise judgements: order, its noise, the human gap, prompts, length."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from biaslab.atlas.compared import reference
-from biaslab.atlas.known import estimates
+from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.panel import Panel, choose, excludes, joined, labelled, largest
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _ORDER = ("order_consistency", "resampling_consistency")
 
 
 def first_position() -> Panel:
-    """Return P(A) of every recorded judge on whole data sets, asked in the plainest way, from the least on."""
+    """Show P(A) of every recorded judge under its plainest prompt, in increasing order."""
     where = {"probe": "position", "metric": "first_position_rate", "human_gap": None}
     rows = largest(_of_what(choose(reference(), **where)))
     rows = labelled(rows, "judge", "of_what").sort_values("estimate", kind="stable")
@@ -33,7 +33,7 @@ def first_position() -> Panel:
 
 
 def gap() -> Panel:
-    """Return P(A) by the gap between the two human scores, where these are graded: GPT-3.5 on SummEval."""
+    """Show P(A) against the gap between the two human scores: GPT-3.5 on SummEval."""
     rows = choose(estimates(), metric="first_position_rate", probe="position", source="summeval_pairs")
     rows = rows[rows["human_gap"].notna()].sort_values(["attribute", "human_gap"], kind="stable")
     ranges = []
@@ -44,11 +44,11 @@ def gap() -> Panel:
             f"{far['human_gap']:.1f}{'' if _overlap(near, far) else ', with intervals apart'}"
         )
     [judge] = rows["judge"].unique()
-    return Panel(rows, f"With the gap between the human scores, P(A) of {judge} goes, for {joined(ranges)}.")
+    return Panel(rows, f"As the gap between the human scores grows, P(A) of {judge} changes: {joined(ranges)}.")
 
 
 def order_beside_noise() -> Panel:
-    """Return how often one winner stands in both orders, and when asked again, where requests were repeated."""
+    """Show how often the winner stays the same in the other order, and when the request is repeated."""
     rows = choose(reference(), probe="position", metric=list(_ORDER), human_gap=None, source=["mt_bench", "devbench"])
     rows = _of_repetitions(rows)
     both = rows.pivot_table(index=["judge", "data"], columns="metric", values=["estimate", "ci_low", "ci_high"])
@@ -56,14 +56,14 @@ def order_beside_noise() -> Panel:
     order, again = (both["estimate", name].mean() for name in _ORDER)
     return Panel(
         labelled(rows, "judge"),
-        f"Exchanging the two answers changes {1 - order:.0%} of the winners and asking again {1 - again:.0%}, on "
-        f"average over {len(both)} judge × data; in {apart.sum()} of them order does more than chance, with intervals "
-        "apart.",
+        f"Swapping the two answers changes {1 - order:.0%} of the winners and asking again {1 - again:.0%}, on average "
+        f"over {len(both)} pairs of judge and data set; in {apart.sum()} of them order matters more than chance "
+        "(intervals apart).",
     )
 
 
 def prompts() -> Panel:
-    """Return P(A) and accuracy of each judge of LLMBar under each of its prompts."""
+    """Show P(A) and accuracy of each judge of LLMBar under each of its prompts."""
     names = ["first_position_rate", "comparative_accuracy"]
     rows = choose(estimates(), source="llmbar", dataset="llmbar", probe="position", metric=names, human_gap=None)
     table = rows.pivot_table(index=["template", "judge"], columns="metric", values="estimate").dropna()
@@ -83,15 +83,15 @@ def prompts() -> Panel:
 
 
 def length() -> Panel:
-    """Return how often the longer answer wins where the gold label is balanced out."""
+    """Show how often the longer answer wins, balanced over the gold label."""
     rows = _of_what(choose(reference(), probe="pair_length", metric="longer_wins_at_equal_gold"))
     rows = labelled(largest(rows), "judge", "of_what").sort_values("estimate", kind="stable")
     longer = rows[rows["ci_low"] > _HALF]
     most = rows.iloc[-1]
     return Panel(
         rows,
-        f"At equal gold label the longer answer wins in {len(longer)} of {len(rows)} cells, intervals above ½; the "
-        f"most before {most['judge']}, {most['estimate']:.0%} of the time.",
+        f"At equal gold label, the longer answer wins more than half of the time in {len(longer)} of {len(rows)} cells "
+        f"(intervals above ½), most often with {most['judge']}: {most['estimate']:.0%}.",
     )
 
 

@@ -1,4 +1,4 @@
-"""A panel of the atlas: the estimates that a figure shows, and what they tell in one sentence."""
+"""A figure of the atlas: its estimates, and its finding in one sentence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TITLES = {
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """What a figure of the atlas shows.
+    """The estimates of a figure, and its finding.
 
     Attributes
     ----------
@@ -37,15 +37,15 @@ class Panel:
         Estimates, with ``data`` (the data set as papers write it), ``kind`` ("model" or "person") and ``who`` (the
         label of a row).
     finding : str
-        What they tell, in one sentence whose numbers are those of the rows.
+        One sentence, whose numbers are those of the rows.
     """
 
     rows: pd.DataFrame
     finding: str
 
     @property
-    def told(self) -> pd.DataFrame:
-        """The rows with the finding as a column of that name, which the gallery of figures shows."""
+    def with_finding(self) -> pd.DataFrame:
+        """The rows, with the finding in a column that the index of figures shows."""
         return self.rows.assign(finding=self.finding)
 
     def _repr_markdown_(self) -> str:
@@ -53,7 +53,7 @@ class Panel:
 
 
 def choose(estimates: pd.DataFrame, **where: object) -> pd.DataFrame:
-    """Return the rows of whole data sets with these values, a list standing for any, with ``data`` and ``kind``.
+    """Select estimates on whole data sets by the values of columns (a list: any of them); add ``data`` and ``kind``.
 
     Raises
     ------
@@ -71,19 +71,19 @@ def choose(estimates: pd.DataFrame, **where: object) -> pd.DataFrame:
 
 
 def largest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Keep, of the data sets of one source, the one with most contexts for each judge and attribute."""
+    """Keep the data set with most contexts for each source, judge and attribute."""
     cells = rows.groupby(["source", "judge", "attribute"], sort=False)["n_contexts"]
     return rows[rows["n_contexts"] == cells.transform("max")]
 
 
 def labelled(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Name each row, in ``who``, by these columns; what is missing, or "recorded" as all of a log is, is left out."""
+    """Label each row by these columns, in ``who``, without missing values and "recorded", which all of a log is."""
     texts = [rows[name].astype(str).where(rows[name].notna() & (rows[name] != "recorded"), "") for name in columns]
     return rows.assign(who=[" · ".join(filter(None, text)) for text in zip(*texts, strict=True)])
 
 
 def excludes(rows: pd.DataFrame, value: float) -> pd.Series:
-    """Say of each row whether its interval excludes a value."""
+    """Return for each row whether its interval excludes a value."""
     return (rows["ci_low"] > value) | (rows["ci_high"] < value)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.atlas import published
-from biaslab.atlas.known import estimates
+from biaslab.atlas.estimates_table import estimates
 from biaslab.core.errors import TrialsError
 
 _ROUNDED = 5e-6  # to which the table of estimates is exact

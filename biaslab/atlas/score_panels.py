@@ -1,11 +1,11 @@
-"""Panels of the atlas about scores, and about texts of a judge's own: scale, reliability, reasons, halo, length."""
+"""Figures of the atlas on scores and on own texts: length, scale, reliability, reasons, halo, null model."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from biaslab.atlas.compared import reference
-from biaslab.atlas.known import estimates
+from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.panel import Panel, choose, joined, labelled
 
 _SUMMEVAL = ("summeval_judges", "summeval_experts")
@@ -15,32 +15,32 @@ _NAMINGS = ("authors not named", "authors named rightly", "authors named at rand
 
 
 def length() -> Panel:
-    """Return what a doubling of the words is worth to each model and expert, at equal score of the (other) experts."""
+    """Show the score gained per doubling of the words, at equal score of the (other) experts."""
     where = {"probe": "verbosity", "metric": "verbosity_slope", "source": _SUMMEVAL, "attribute": _RATED}
     rows = _by_kind(choose(estimates(), **where))
     models, people = _kinds(rows)
     most = models.iloc[int(models["estimate"].to_numpy().argmax())]
     return Panel(
         rows,
-        f"At equal expert score longer summaries get more from models in {_above(models)} of {len(models)} cells and "
-        f"from single experts in {_above(people)} of {len(people)}, with intervals above 0; the most is "
-        f"{most['estimate']:.2f} SD a doubling ({most['who']}, {most['attribute']}).",
+        f"At equal expert score, longer summaries score higher with models in {_above(models)} of {len(models)} cells "
+        f"and with single experts in {_above(people)} of {len(people)} (intervals above 0), by up to "
+        f"{most['estimate']:.2f} SD per doubling ({most['who']}, {most['attribute']}).",
     )
 
 
 def scale() -> Panel:
-    """Return how evenly models, and experts, use the five levels of a scale."""
+    """Show how evenly models and experts use the five levels of a scale."""
     where = {"probe": "score_distribution", "metric": "scale_use", "scale": _SCALE, "answer": "single"}
     rows = _by_kind(choose(estimates(), **where, source=_SUMMEVAL, attribute=_RATED))
     spans = []
     for attribute, part in rows.groupby("attribute", sort=False):
         models, people = (_span(one["estimate"]) for one in _kinds(part))
-        spans.append(f"of {attribute} by models {models}, by experts {people}")
-    return Panel(rows, f"Of five levels the share in use is, {joined(spans)}.")
+        spans.append(f"{attribute}, models {models} and experts {people}")
+    return Panel(rows, f"Share of the five levels in use: {'; '.join(spans)}.")
 
 
 def reliability() -> Panel:
-    """Return α between samples of one request, and between people who rated or compared the same texts."""
+    """Show α between samples of one request, and between people who rated or compared the same texts."""
     samples = choose(estimates(), probe="consistency", metric="sample_alpha", level="interval")
     people = choose(estimates(), probe="humans", metric="human_alpha", level="interval")
     rows = pd.concat([samples, people], ignore_index=True)
@@ -50,13 +50,13 @@ def reliability() -> Panel:
     return Panel(
         rows.sort_values(["kind", "estimate"], kind="stable"),
         f"Samples of one request agree at α = {_span(samples['estimate'])}, people at {_span(people['estimate'])}; "
-        f"{below} of {len(samples)} ways to ask agree less with themselves than people's median of {middle:.2f}, their "
-        "intervals below it.",
+        f"in {below} of {len(samples)} ways to ask, samples agree less than people's median of {middle:.2f} (intervals "
+        "below it).",
     )
 
 
 def reasons() -> Panel:
-    """Return the score after reasons minus that before them, on the same items."""
+    """Show the score given after reasons minus the score given before them, on the same items."""
     rows = choose(estimates(), probe="output_order", metric="reason_first_shift")
     rows = labelled(rows, "attribute", "form").sort_values("estimate", kind="stable")
     [judge], [points] = rows["judge"].unique(), rows["scale"].unique()
@@ -68,21 +68,21 @@ def reasons() -> Panel:
 
 
 def halo() -> Panel:
-    """Return how much more scores of coherence and consistency go together than those of the (other) experts."""
+    """Show the correlation of coherence and consistency scores minus that of the (other) experts."""
     where = {"probe": "halo", "metric": "halo_excess", "source": _SUMMEVAL, "attribute": _RATED, "other": _RATED}
     rows = _by_kind(choose(estimates(), **where))
     models, people = _kinds(rows)
     most = models.iloc[-1]
     return Panel(
         rows,
-        f"Coherence and consistency go together more than in experts' scores in {_above(models)} of {len(models)} "
-        f"cells of models and for {_above(people)} of {len(people)} experts, with intervals above 0; the most is "
+        f"Scores of coherence and consistency correlate more than experts' do in {_above(models)} of {len(models)} "
+        f"cells of models and for {_above(people)} of {len(people)} experts (intervals above 0), by up to "
         f"{most['estimate']:.2f} ({most['who']}).",
     )
 
 
 def own_texts() -> Panel:
-    """Return how often a judge prefers its own summary, with authors named rightly, wrongly or not at all."""
+    """Show how often a judge prefers its own summary, with authors named rightly, wrongly or not at all."""
     rows = choose(estimates(), source="self_recognition", metric="own_win_rate", system=None)
     naming = rows["template"].replace("recorded", _NAMINGS[0])
     rows = labelled(rows.assign(naming=naming, place=naming.map(_NAMINGS.index)), "judge")
@@ -93,13 +93,13 @@ def own_texts() -> Panel:
     own, exchanged = (joined([f"{rate:.3f} ({judge})" for judge, rate in share.dropna().items()]) for share in shares)
     return Panel(
         rows,
-        f"A judge's own summary wins against those of four others at a rate of {own}; where names are exchanged, what "
-        f"bears its name wins at {exchanged}.",
+        f"A judge prefers its own summary to those of four others at a rate of {own}; with the names exchanged, the "
+        f"text that bears its name wins at {exchanged}.",
     )
 
 
 def null_model() -> Panel:
-    """Return how often one constant answer wins, beside the answers of a real model."""
+    """Show how often one constant answer wins, beside the answers of a real model."""
     rows = choose(reference(), probe="replies", metric="win_rate", source=["null_model", "alpaca_eval"])
     rows = rows[rows["system"].isin(["null_model", "text_davinci_001"])]
     rows = labelled(rows, "system", "judge").sort_values("estimate", ascending=False, kind="stable")
@@ -107,8 +107,8 @@ def null_model() -> Panel:
     real = rows[(rows["system"] != "null_model") & (rows["judge"] == constant["judge"])].iloc[0]
     return Panel(
         rows,
-        f"One constant answer to every question wins {constant['estimate']:.0%} of its comparisons before "
-        f"{constant['judge']}; the answers of {real['system']}, a real model, win {real['estimate']:.0%}.",
+        f"One constant answer to every question wins {constant['estimate']:.0%} of its comparisons with "
+        f"{constant['judge']} as judge; the answers of {real['system']}, a real model, win {real['estimate']:.0%}.",
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from biaslab.atlas import pair_panels, score_panels
 from biaslab.atlas.compared import PEOPLE, reference
-from biaslab.atlas.known import estimates
+from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.panel import Panel, choose, joined, labelled, largest
 from biaslab.core.errors import TrialsError
 from biaslab.report.comparing import find_peers, judges_of

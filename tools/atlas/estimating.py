@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from biaslab.atlas import carried, known as table
+from biaslab.atlas import carried, estimates_table
 from biaslab.atlas.sources import SOURCES, Source, find_source
 from biaslab.core.binned import over_all_items
 from biaslab.core.errors import InputError, MissingDataWarning
@@ -26,7 +26,7 @@ from biaslab.stats import LEADING, TRAILING, Resampling
 from tools.atlas.perplexity import READER
 
 #: The table.
-FILE = carried.FOLDER.parent / table.FILE
+FILE = carried.FOLDER.parent / estimates_table.FILE
 #: Contexts below which nothing is told: the package's intervals are calibrated from eight contexts on.
 FEWEST_CONTEXTS = 8
 _READ = 0.95  # share of judgements with a log-perplexity below which familiarity is not told
