@@ -9,12 +9,13 @@ from os import PathLike
 from pathlib import Path
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment
 
 from biaslab.core.checked import checked
 from biaslab.core.output import count, replacing, require_file
 from biaslab.report.evidence.exhibits import Exhibit
 from biaslab.report.evidence.marking import Segment
+from biaslab.report.wording import templates
 
 _LONGEST = 20_000  # characters of one text that are laid out
 _FOLDED = 400  # a source of more characters is folded
@@ -81,7 +82,7 @@ class Shown:
 
 def cards_html(shown: Shown) -> str:
     """Return the cards for a notebook; every text is escaped, and nothing is a script."""
-    return _environment().get_template("cards.html.j2").render(shown=shown, open_prompts=True)
+    return _templates().get_template("cards.html.j2").render(shown=shown, open_prompts=True)
 
 
 def page_html(shown: Shown) -> str:
@@ -90,7 +91,7 @@ def page_html(shown: Shown) -> str:
     options["outcome"] = _different(one.outcome for one in shown.exhibits)
     options["status"] = _different(side.status for one in shown.exhibits for side in one.sides)
     several = {name: values for name, values in options.items() if len(values) > 1}
-    return _environment().get_template("evidence_page.html.j2").render(shown=shown, options=several, open_prompts=True)
+    return _templates().get_template("evidence_page.html.j2").render(shown=shown, options=several, open_prompts=True)
 
 
 def visible(text: object) -> str:
@@ -116,10 +117,8 @@ def _different(values: Iterable[str]) -> list[str]:
 
 
 @cache
-def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("biaslab.report.evidence"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    made.filters["visible"] = visible
-    made.tests["folded"] = is_folded
-    return made
+def _templates() -> Environment:
+    environment = templates("biaslab.report.evidence")
+    environment.filters["visible"] = visible
+    environment.tests["folded"] = is_folded
+    return environment
