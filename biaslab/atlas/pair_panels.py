@@ -105,7 +105,7 @@ def _of_what(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_repetitions(rows: pd.DataFrame) -> pd.DataFrame:
-    """Keep the judges and data sets for which both are known, and sort them by how well order is borne."""
+    """Keep the judges and data sets that have both metrics, sorted by consistency between orders."""
     cell = ["judge", "dataset", "n_contexts"]
     rows = rows[rows.groupby(cell)["metric"].transform("nunique") == len(_ORDER)]
     worst = rows["estimate"].where(rows["metric"] == _ORDER[0]).groupby([rows["judge"]]).transform("mean")

@@ -89,7 +89,7 @@ def find_sentence(path: Path) -> str:
 
 
 def describe_estimates(path: Path) -> str:
-    """Say what the estimates of a CSV file are of: rows, judges, data sets, contexts; empty where there is no file."""
+    """Describe the estimates of a CSV file: rows, judges, data sets, contexts; empty if there is no file."""
     try:
         frame = pd.read_csv(path)
     except (OSError, ValueError):
@@ -105,7 +105,7 @@ def describe_estimates(path: Path) -> str:
 
 
 def describe(run: Run) -> str:
-    """Say what one notebook made, and what it cost."""
+    """Describe what one notebook made, and its cost."""
     if run.up_to_date:
         return f"{run.notebook}: {count(len(run.figures), 'figure')}, up to date"
     lines = [f"{run.notebook}: {count(len(run.figures), 'figure')} in {run.seconds:.0f} s; {cost([run])}"]
@@ -120,7 +120,7 @@ def describe(run: Run) -> str:
 
 
 def cost(runs: Sequence[Run]) -> str:
-    """Say how many replies were asked and how many were stored, with their tokens."""
+    """Count the replies that were asked and those from the store, with their tokens."""
     asked, stored = sum(run.asked for run in runs), sum(run.stored for run in runs)
     paid, saved = sum(run.asked_tokens for run in runs), sum(run.stored_tokens for run in runs)
     return (

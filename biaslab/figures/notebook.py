@@ -233,7 +233,7 @@ def _files(folder: Path) -> dict[Path, tuple[int, int]]:
 
 
 def _is_own(task: Task, file: Path) -> bool:
-    """Tell files of notebooks apart that run at the same time, by the name before the two underscores."""
+    """Return whether a file is of this notebook, by the name before the two underscores: others may run too."""
     return task.jobs == 1 or file.name.split("__")[0] in (task.source.stem, short_name(task.source))
 
 

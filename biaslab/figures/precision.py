@@ -81,7 +81,7 @@ def share_told(table: pd.DataFrame) -> float:
 
 
 def describe_precision(table: pd.DataFrame) -> str:
-    """Say in one sentence how many primary intervals could tell; empty where none was drawn."""
+    """Sum up in one sentence how many primary intervals can tell; empty if none was drawn."""
     if not table["intervals"].sum():
         return ""
     total, told, recorded = (int(table[name].sum()) for name in ("intervals", "told", "recorded"))
@@ -133,5 +133,5 @@ def _of_study(study: str, primary: pd.DataFrame) -> Iterator[tuple[object, ...]]
 
 
 def _is_recorded(judge: str) -> bool:
-    """Tell judges of logs, which go by a name, from those that were asked, whose ids begin with how (``local:``)."""
+    """Return whether a judge is of a log: one that was asked has an id that begins with its kind (``local:``)."""
     return judge.startswith("recorded/") or ":" not in judge

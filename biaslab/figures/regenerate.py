@@ -165,7 +165,7 @@ def _task(
     progress: bool,
     jobs: int,
 ) -> Task:
-    """Settle where the figures of a notebook go, and its executed copy."""
+    """Choose the folders of a notebook's figures and of its executed copy."""
     apart = folder_of(changes(source, wanted))
     always = {"store": str(store), "out": str(Path("figures", apart) if out is None else out)}
     return Task(source, runs / apart / source.name, wanted, always, progress, jobs)

@@ -58,7 +58,7 @@ class Peers:
         return f"{count(len(self.judges), 'recorded judge')} ({self.comparison.of})"
 
     def standing(self, row: Mapping[Any, Any], above: bool) -> str:
-        """Say how many of them an estimate exceeds, and how many with intervals apart.
+        """Count the judges that an estimate exceeds, and those whose intervals do not overlap its own.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class Peers:
 
     @property
     def spread(self) -> str:
-        """Say where they lie, for an estimate that shows nothing: from the least to the greatest, and the median."""
+        """Range and median of their estimates, for an estimate that shows no bias."""
         values = self.judges["estimate"]
         return f"{self._described}: {values.min():.2f} to {values.max():.2f}, median {values.median():.2f}"
 

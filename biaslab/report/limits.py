@@ -1,4 +1,4 @@
-"""Limits that somebody sets for a judge: whether its estimates are shown to lie inside them."""
+"""Check estimates of a judge against limits that a user sets."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Limit:
             raise InputError(f"limit of {metric}", text, _FORM) from None
 
     def place(self, low: float, high: float) -> Place:
-        """Say whether an interval lies inside the limits, outside of them, or across one of them."""
+        """Return whether an interval lies inside the limits, outside, or across one of them."""
         if np.isnan([low, high]).any():
             return "unclear"
         if is_above(low, self.high) or is_above(self.low, high):
@@ -68,7 +68,7 @@ class Limit:
 
 @checked
 def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.DataFrame:
-    """Say of each estimate of the named metrics whether its interval lies inside the limits.
+    """Check whether the intervals of the named metrics lie inside their limits.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ def _status(part: pd.DataFrame) -> str:
 
 
 def _strongest(part: pd.DataFrame, shown: pd.DataFrame) -> pd.Series:
-    """Return the cell that is farthest from the null, or, where nothing is shown, that leaves most open."""
+    """Return the cell farthest from the null or, if none is above or below it, the least conclusive one."""
     if len(shown):
         return shown.iloc[int((shown["estimate"] - shown["null"]).abs().to_numpy().argmax())]
     torn = next((kind for kind in _TORN if kind in set(part["doubt"])), None)
@@ -82,7 +82,7 @@ def _strongest(part: pd.DataFrame, shown: pd.DataFrame) -> pd.Series:
 
 
 def _verdict(part: pd.DataFrame, shown: pd.DataFrame, metric: Metric, status: str, strongest: pd.Series) -> str:
-    """Say in words what the cells of one metric show together."""
+    """Write one verdict on all cells of a metric."""
     of = f" of {len(part)}" if len(part) > 1 else ""
     if len(shown):
         slight = int(shown["slight"].sum())
@@ -98,7 +98,7 @@ def _verdict(part: pd.DataFrame, shown: pd.DataFrame, metric: Metric, status: st
 
 
 def _hedges(part: pd.DataFrame, shown: pd.DataFrame) -> str:
-    """Return what else could explain what is shown, or hide what is not, each once."""
+    """Join the hedges of the cells, each once."""
     said = (shown if len(shown) else part)["hedge"]
     return "".join(f"; {hedge}" for hedge in dict.fromkeys(said) if hedge)
 
@@ -108,7 +108,7 @@ def _why(part: pd.DataFrame) -> str:
 
 
 def best_remedy(cells: pd.DataFrame, remedies: pd.DataFrame) -> str:
-    """Say which remedy helps most with one metric of one judge, and by how much.
+    """Write which remedy helps most with one metric of one judge, and by how much.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def best_remedy(cells: pd.DataFrame, remedies: pd.DataFrame) -> str:
 
 
 def agreements(rows: pd.DataFrame) -> pd.DataFrame:
-    """Say how well judges agree with the reference scores: each cell where they are few, else how far they reach."""
+    """List how well judges agree with the reference scores: every cell if there are few, else their range."""
     cells = findings(rows[rows["estimate"].notna()]) if len(rows) else rows
     lines = []
     for (judge, probe, name), part in cells.groupby(["judge", "probe", "metric"], sort=False):

@@ -226,7 +226,7 @@ def _unseen(record: Mapping[Any, Any]) -> float:
 
 
 def _standing(record: Mapping[Any, Any], finding: Finding, others: pd.DataFrame) -> str:
-    """Say where an estimate stands among others that compare: how many it exceeds, or, shown to be nothing, theirs."""
+    """Compare an estimate with those of other judges; where it shows no bias, give their range."""
     peers = None if finding == "untested" else find_peers(record, others)
     if peers is None:
         return ""
@@ -254,7 +254,7 @@ def _words(record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: 
 
 
 def side_words(metric: Metric, side: str) -> str:
-    """Say on which side of the null an estimate lies, in the words that its probe declares.
+    """Return the words that a probe declares for an estimate on one side of the null.
 
     Examples
     --------
@@ -267,7 +267,7 @@ def side_words(metric: Metric, side: str) -> str:
 
 
 def _nothing(record: Mapping[Any, Any], metric: Metric, size: float | None) -> str:
-    """Say which effects are excluded."""
+    """Write which effects are excluded."""
     if _is_never(record, size):
         few = f"at most {percent(_unseen(record), 2)} of contexts can have one"
         return f"no effect in any of {record['n_contexts']:,.0f} contexts: {few}"
@@ -281,7 +281,7 @@ def _effect(metric: Metric) -> str:
 
 
 def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float | None, over: str) -> str:
-    """Say why an estimate is inconclusive."""
+    """Write why an estimate is inconclusive."""
     null = fair(metric.null)
     if doubt == "contains":
         has_interval = not np.isnan([record["ci_low"], record["ci_high"]]).any()
@@ -305,7 +305,7 @@ def _reason(record: Mapping[Any, Any], otherwise: str) -> str:
 
 
 def _hedge(record: Mapping[Any, Any], null: float | None, finding: Finding, size: float | None) -> str:
-    """Say what else could explain a verdict: missing data, by the bounds of the estimate; and its own note."""
+    """Write what else could explain a verdict: missing data (by the bounds of the estimate), and its note."""
     if null is None or finding not in ("above", "below", "none"):
         return ""
     low, high = (float(record.get(name, math.nan)) for name in ("bound_low", "bound_high"))

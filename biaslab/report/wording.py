@@ -167,7 +167,7 @@ def probability(value: float) -> str:
 
 
 def correction(estimates: pd.DataFrame) -> str:
-    """Say what the q-values of these rows are corrected over.
+    """Write how many tests the q-values of these rows are corrected over.
 
     Examples
     --------

@@ -63,7 +63,7 @@ def card(source: Source, rows: pd.DataFrame) -> str:
 
 
 def _also(rows: pd.DataFrame) -> str:
-    """Say how many records were left out, and why."""
+    """Write how many records were left out, and why."""
     facts = rows.attrs
     counts = [f"{count:,} records: {reason}" for reason, count in facts.get("left_out", {}).items()]
     counts += [f"{facts[name]:,} {name}" for name in ("malformed", "duplicates") if facts.get(name)]

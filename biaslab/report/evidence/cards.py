@@ -108,7 +108,7 @@ def visible(text: object) -> str:
 
 
 def is_folded(segment: Segment) -> bool:
-    """Say whether a segment is a source so long that it hides the candidates."""
+    """Return whether a segment is a source so long that it is folded."""
     return segment.part == "source" and len(segment.text) > _FOLDED
 
 

@@ -1,4 +1,4 @@
-"""From estimates back to the trials that they were made of."""
+"""Trace estimates back to their trials."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from biaslab.stats import LEADING, TRAILING
 
 
 def is_estimates(frame: pd.DataFrame) -> bool:
-    """Say whether a frame holds estimates, not trials."""
+    """Return whether a frame holds estimates, not trials."""
     return {"metric", "estimate"} <= set(frame.columns)
 
 

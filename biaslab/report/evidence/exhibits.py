@@ -226,7 +226,7 @@ def _bars(row: pd.Series, request: Request | None, reply: Reply | None, pair: bo
 
 
 def _read(row: pd.Series, shown: Sequence[Candidate]) -> str:
-    """Say what was read: who won, or the score."""
+    """Write what was read: the winner, or the score."""
     value = row["value"]
     if pd.isna(value):
         return "no value"

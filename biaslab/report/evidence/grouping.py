@@ -32,7 +32,7 @@ _COVARIATES = {
 
 
 def is_pair(trials: pd.DataFrame) -> NDArray[np.bool_]:
-    """Say which trials compare two candidates."""
+    """Return which trials compare two candidates."""
     if "opponent_id" not in trials:
         return np.zeros(len(trials), bool)
     opponent = trials["opponent_id"]
@@ -67,7 +67,7 @@ def single_judgements(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def grouped(judgements: pd.DataFrame) -> pd.DataFrame:
-    """Say of each judgement on which card it stands and what that card shows.
+    """Assign each judgement to a card, and classify what the card shows.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def _texts(column: pd.Series) -> NDArray[np.object_]:
 
 
 def _tells_apart(judgements: pd.DataFrame, column: str) -> bool:
-    """Say whether a condition tells pairs apart; real numbers may be signed, and then differ between both orders."""
+    """Return whether a condition separates pairs: real numbers may be signed, and so differ between orders."""
     return column == "temperature" or not pd.api.types.is_float_dtype(judgements[column].dtype)
 
 

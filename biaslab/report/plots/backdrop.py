@@ -45,7 +45,7 @@ def draw_judges(ax: Axes, rows: pd.DataFrame, places: np.ndarray, reference: str
 
 
 def _labels(groups: list[Peers]) -> dict[str, str]:
-    """Say once of each kind of comparison how many judges are drawn, from the fewest in a row to the most."""
+    """Return one legend label for each kind of comparison, with the number of judges per row."""
     sizes: dict[str, list[int]] = {}
     for peers in groups:
         sizes.setdefault(peers.comparison.of, []).append(len(peers.judges))

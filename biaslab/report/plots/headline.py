@@ -92,7 +92,7 @@ def _read(rows: pd.DataFrame, metric: Metric) -> Metric:
 
 
 def _of_metric(rows: pd.DataFrame, metric: Metric, alone: bool) -> str:
-    """Say how many estimates of one metric lie on which side of the null, or else their range."""
+    """Count the estimates of one metric on each side of the null, or else give their range."""
     if metric.null is None:
         return f"{metric.label} {_reach(rows)}"
     ways = Counter(_sides(rows, metric.null))

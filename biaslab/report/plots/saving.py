@@ -102,7 +102,7 @@ def _write(figure: Figure, path: Path) -> None:
 
 
 def _shows(path: Path, drawn: bytes) -> bool:
-    """Tell whether a file shows a picture already, but for marks that rounding on another machine moves by a pixel."""
+    """Return whether a file shows the same picture, up to single pixels that rounding moves on another machine."""
     try:
         before, now = imread(path), imread(io.BytesIO(drawn))
     except (OSError, SyntaxError):  # there is none, or it is damaged

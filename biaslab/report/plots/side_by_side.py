@@ -208,7 +208,7 @@ def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> N
 
 
 def _in_words(shares: pd.DataFrame) -> pd.DataFrame:
-    """Say in one sentence what the student has of each bias."""
+    """Add a finding: which share of each bias the student inherits."""
     rows = shares[["of", "probe", "verdict"]].itertuples(index=False)
     told = [f"{verdict} ({find_metric(of, probe).label})" for of, probe, verdict in rows]
     return shares.assign(finding=f"what the student has of its teacher's bias: {'; '.join(told)}")
