@@ -41,7 +41,7 @@ from biaslab.measures.ranking import (
     select_adaptively,
 )
 from biaslab.measures.ranking.debiasing import DEBIASINGS
-from biaslab.measures.ranking.measures import spearman_by_context
+from biaslab.stats.correlation import correlate_within
 
 Rows = list[dict[str, Any]]
 SHARES = (0.85, 0.9, 0.95)
@@ -141,10 +141,10 @@ def run_debiasing(runs: int) -> Rows:
             for run in range(max(10, runs // 5)):
                 fair, scores = judged(0.0, noise, run)
                 biased, _ = judged(bias, noise, run)
-                goal = spearman_by_context(decode(fair).scores, scores, fair.context).mean()
+                goal = correlate_within(decode(fair).scores, scores, fair.context, "spearman").mean()
                 for name, shares in found.items():
                     decoded = decode(debias(biased, name)).scores
-                    shares.append(float(spearman_by_context(decoded, scores, fair.context).mean() / goal))
+                    shares.append(float(correlate_within(decoded, scores, fair.context, "spearman").mean() / goal))
             for name, shares in found.items():
                 half = 1.96 * np.std(shares, ddof=1) / np.sqrt(len(shares))
                 at = {"part": "debiasing", "bias": bias, "noise": noise, "method": name, "runs": len(shares)}

@@ -33,7 +33,7 @@ six clusters, a test may reject less and an interval cover more. What is promise
 _COLUMNS = "| probe | metric | answers | type-I error | coverage, fair | coverage, biased | bias |\n" + "|---" * 7 + "|"
 
 
-def write_page(found: pd.DataFrame, path: str | PathLike[str], command: str, day: date | None = None) -> None:
+def write_page(found: pd.DataFrame, path: str | PathLike[str], command: str) -> None:
     """Write the table of a calibration as a Markdown page.
 
     Parameters
@@ -44,11 +44,9 @@ def write_page(found: pd.DataFrame, path: str | PathLike[str], command: str, day
         The page, which is replaced.
     command : str
         With which the table was made.
-    day : datetime.date, optional
-        When; today by default.
     """
     with replacing(Path(path)) as partial:
-        partial.write_text(render(found, command, day or date.today()), encoding="utf-8")
+        partial.write_text(render(found, command, date.today()), encoding="utf-8")
 
 
 def render(found: pd.DataFrame, command: str, day: date) -> str:

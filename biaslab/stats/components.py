@@ -257,9 +257,7 @@ def _likely(crossed: Crossed, weight: Floats) -> tuple[Floats, Floats, Floats, F
 
 
 @checked
-def spread_of_means(
-    deviations: Floats, counts: Floats, resampling: Resampling, missing: str = "undefined: no item is left"
-) -> Estimate:
+def spread_of_means(deviations: Floats, counts: Floats, resampling: Resampling) -> Estimate:
     """Estimate by how much the means of conditions differ, and test whether they differ at all.
 
     Parameters
@@ -270,8 +268,6 @@ def spread_of_means(
         Items of each context, above 0.
     resampling : Resampling
         Level and seed.
-    missing : str
-        What to note where there is nothing.
 
     Returns
     -------
@@ -291,7 +287,7 @@ def spread_of_means(
     """
     contexts, j = deviations.shape
     if contexts == 0 or j < _TWO:
-        return undefined(missing, contexts)
+        return undefined("undefined: no item is left", contexts)
     total, norm = counts.sum(), math.sqrt(j - 1)
     mean = deviations.sum(axis=0) / total
     seen = float(np.linalg.norm(mean)) / norm

@@ -137,13 +137,40 @@ def paired(frame: pd.DataFrame, scores: list[str], keys: list[str]) -> pd.DataFr
 @checked
 def context_correlations(scored: pd.DataFrame, x: str, y: str, method: Method, context: str) -> Floats:
     """Return the correlation within each context, NaN where one of the scores does not vary; shape (contexts,)."""
-    codes = pd.factorize(scored[context])[0]
-    order = np.argsort(codes, kind="stable")
-    a, b = rounded(scored[x].to_numpy(float))[order], rounded(scored[y].to_numpy(float))[order]
-    sizes = np.bincount(codes)
+    return correlate_within(
+        scored[x].to_numpy(float), scored[y].to_numpy(float), pd.factorize(scored[context])[0], method
+    )
+
+
+def correlate_within(x: Floats, y: Floats, codes: Codes, method: Method) -> Floats:
+    """Correlate two scores within each context, by its number; NaN where one of them does not vary.
+
+    Parameters
+    ----------
+    x, y : numpy.ndarray, shape (items,)
+        Scores; items where one is NaN do not enter.
+    codes : numpy.ndarray, shape (items,)
+        Number of the context of each item, from 0.
+    method : {"spearman", "kendall", "pearson"}
+        As for `correlation`.
+
+    Returns
+    -------
+    numpy.ndarray, shape (contexts,)
+
+    Examples
+    --------
+    >>> scores, context = np.array([1.0, 2, 3, 1]), np.array([0, 0, 0, 1])
+    >>> correlate_within(scores, np.array([1.0, 3, 2, 1]), context, "spearman").tolist()
+    [0.5, nan]
+    """
+    values = np.full(int(codes.max(initial=-1)) + 1, np.nan)
+    known = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
+    order = known[np.argsort(codes[known], kind="stable")]
+    a, b = rounded(x[order]), rounded(y[order])
+    sizes = np.bincount(codes[order], minlength=len(values))
     starts = np.cumsum(sizes) - sizes
-    values = np.full(len(sizes), np.nan)
-    for size in np.unique(sizes):
+    for size in np.unique(sizes[sizes > 1]):
         alike = np.flatnonzero(sizes == size)
         rows = starts[alike, None] + np.arange(size)
         values[alike] = _correlate_rows(a[rows], b[rows], method)

@@ -38,6 +38,7 @@ Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
 Scale = Literal["fisher", "plain"]
 _EDGE = 1e-9
+_CHUNK = 1 << 20  # weights at a time
 _MISSING_SHARE = 0.05
 
 
@@ -209,9 +210,9 @@ def _bootstrapped(
     return bca(replicates, value, left_out, resampling.level), note
 
 
-def _leave_one_out(statistic: Statistic, contexts: int, most: int = 1 << 20) -> Floats:
+def _leave_one_out(statistic: Statistic, contexts: int) -> Floats:
     """Return the statistic without each context, a chunk of contexts at a time."""
-    rows = max(1, most // contexts)
+    rows = max(1, _CHUNK // contexts)
     found = []
     for start in range(0, contexts, rows):
         left = np.arange(start, min(start + rows, contexts))

@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
+from biaslab.stats.correlation import correlate_within, rounded
 from biaslab.stats.estimate import is_rounding
 from biaslab.stats.ratio import Ratio
 
 Floats = NDArray[np.float64]
-_DIGITS = 9
 _AT_ONCE = 4096  # items: all their draws are in memory together
 
 
@@ -172,32 +172,20 @@ def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike)
     scores, human = np.asarray(drawn, float), np.asarray(reference, float)
     if scores.ndim != 2 or scores.shape[1:] != codes.shape or human.shape != codes.shape:
         raise InputError("drawn", scores.shape, f"shape (draws, {len(codes)}), and one reference an item")
-    first, second, where = pairs_within(codes)
-    gap = np.round(scores[:, first] - scores[:, second], _DIGITS)
-    there = np.isfinite(gap)
-    ours: Floats = np.sign(np.where(there, gap, 0.0))
-    order: Floats = np.sign(np.round(human[first] - human[second], _DIGITS))
-    rated = there & np.isfinite(order)
-    theirs: Floats = np.where(rated, np.nan_to_num(order), 0.0)
-    at: NDArray[np.intp] = (np.arange(len(scores))[:, None] * len(names) + where).ravel()
-
-    def total(values: NDArray[Any]) -> Floats:
-        counts = np.asarray(np.bincount(at, values.astype(float).ravel(), len(scores) * len(names)), float)
-        return counts.reshape(len(scores), len(names))
-
-    together, x, y = total(ours * theirs), total(np.abs(ours) * rated), total(np.abs(theirs))
-    defined = (x > 0) & (y > 0)
-    tau = np.where(defined, together / np.sqrt(np.where(defined, x * y, 1.0)), 0.0)
-    tied, pairs = total(there & (ours == 0)), total(there)
-    return Agreement(
-        np.asarray(names, object), tau.mean(axis=0), defined.mean(axis=0), tied.mean(axis=0), pairs.mean(axis=0)
-    )
+    home: NDArray[np.intp] = (np.arange(len(scores))[:, None] * len(names) + codes).ravel()
+    shape, value = (len(scores), len(names)), scores.ravel()
+    tau = correlate_within(value, np.tile(human, len(scores)), home, "kendall").reshape(shape)
+    scored = ~np.isnan(value)
+    _, level = np.unique(rounded(value[scored]), return_inverse=True)
+    cells, times = np.unique(home[scored] * (len(level) + 1) + level, return_counts=True)
+    tied = _pairs_of(times, cells // (len(level) + 1), shape)
+    sizes = np.bincount(home[scored], minlength=tau.size)
+    pairs = _pairs_of(sizes, np.arange(tau.size), shape)
+    known = ~np.isnan(tau)
+    return Agreement(np.asarray(names, object), np.nan_to_num(tau).mean(axis=0), known.mean(axis=0), tied, pairs)
 
 
-def pairs_within(codes: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Return first and second item of every pair within a context, and the context."""
-    order: NDArray[np.intp] = np.argsort(codes, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
-    found = [np.stack([part[i] for i in np.triu_indices(len(part), 1)]) for part in parts]
-    first, second = np.concatenate(found, axis=1).astype(np.intp) if found else np.empty((2, 0), np.intp)
-    return first, second, codes[first]
+def _pairs_of(counts: NDArray[np.intp], home: NDArray[np.intp], shape: tuple[int, int]) -> Floats:
+    """Return the pairs that so many items make, summed over contexts of draws, and averaged over draws."""
+    sums = np.bincount(home, counts * (counts - 1) / 2, shape[0] * shape[1])
+    return np.asarray(sums.reshape(shape).mean(axis=0), float)

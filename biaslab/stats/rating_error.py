@@ -64,21 +64,17 @@ class RatingError:
             return np.asarray(1 - self.error / self.spread, float)
 
 
-def rating_error(
-    frame: pd.DataFrame, within: bool = True, human: str = "human", context: str = "context_id"
-) -> RatingError:
+def rating_error(frame: pd.DataFrame, within: bool = True) -> RatingError:
     """Estimate the error in mean human scores by cross-products of different annotators.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row an item, with its context, its mean human score, and, where they are known, ``ratings``, the single
-        scores separated by blanks, and ``annotators``, who gave them, in the same form. Where ``annotators`` is not
-        there, the place in the list stands for the annotator.
+        One row an item: ``context_id``, ``human`` (the mean score) and, where they are known, ``ratings``, the single
+        scores separated by blanks, and ``annotators``, who gave them, in the same form. Without ``annotators`` the
+        place in the list stands for the annotator.
     within : bool
         About the means of contexts, or about the mean of all.
-    human, context : str
-        Columns of the mean human score and of the context.
 
     Returns
     -------
@@ -108,11 +104,11 @@ def rating_error(
     >>> rating_error(frame).reliability.round(2)
     array([0.75, 0.77, 0.74])
     """
-    codes, names = pd.factorize(frame[context])
-    contexts, scores = len(names), frame[human].to_numpy(float)
+    codes, names = pd.factorize(frame["context_id"])
+    contexts, scores = len(names), frame["human"].to_numpy(float)
     scores = scores - scores.mean() if len(scores) else scores
     spread = _about_mean(scores, codes, contexts, within)
-    ratings = _read(frame, frame[human].to_numpy(float))
+    ratings = _read(frame, frame["human"].to_numpy(float))
     count = np.bincount(ratings["item"], minlength=len(frame))
     several = count > 1
     if not several.any():

@@ -30,19 +30,15 @@ _CHUNK = 1 << 18
 _TWO = 2  # annotators at least
 
 
-def krippendorff_alpha(
-    scores: pd.DataFrame,
-    level: Measurement = "interval",
-    units: Sequence[str] | None = None,
-    annotator: str = "annotator",
-    score: str = "score",
-) -> float:
+def krippendorff_alpha(scores: pd.DataFrame, level: Measurement = "interval") -> float:
     """Return Krippendorff's alpha of tidy scores, as the package `krippendorff` computes it, without an interval.
 
     Parameters
     ----------
-    scores, level, units, annotator, score
-        As for `estimate_alpha`; no context is needed.
+    scores : pandas.DataFrame
+        Columns ``annotator`` and ``score``; all others identify a unit.
+    level : {"interval", "ordinal", "nominal"}
+        As for `estimate_alpha`.
 
     Returns
     -------
@@ -56,11 +52,11 @@ def krippendorff_alpha(
     >>> round(krippendorff_alpha(frame), 4)
     0.9412
     """
-    keys = [c for c in scores.columns if c not in (annotator, score)] if units is None else list(units)
-    rows, rated = _pairable(scores, level, keys, annotator, score, keys[:1])
+    units = [column for column in scores.columns if column not in ("annotator", "score")]
+    rows, rated = _pairable(scores, level, units, "annotator", "score", units[:1])
     if rated.why_undefined:
         return math.nan
-    wide = rows.pivot_table(score, annotator, keys)
+    wide = rows.pivot_table("score", "annotator", units)
     return float(krippendorff.alpha(wide.to_numpy(float), level_of_measurement=level))
 
 

@@ -31,7 +31,6 @@ from biaslab.stats.correlation_intervals import relative_loss
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.inference import Resampling
 from biaslab.stats.jackknife import Statistic, cluster_statistic, over_clusters
-from biaslab.stats.labels import pairs_within
 from biaslab.stats.ratio import sum_by_context
 from biaslab.stats.samples import sampling_noise
 
@@ -191,7 +190,7 @@ def _reliability(given: pd.DataFrame, name: str, samples: Floats | None, level: 
 
 def _rank_reliability(codes: NDArray[np.intp], samples: Floats) -> Statistic:
     """Make it of how single samples order the candidates of a context, by the Spearman-Brown formula."""
-    first, second, where = pairs_within(codes)
+    first, second, where = _pairs_within(codes)
     order = np.sign(np.round(samples[first] - samples[second], DIGITS))
     n, total, untied = (np.nansum(values, axis=1) for values in (~np.isnan(order), order, np.abs(order)))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -242,3 +241,12 @@ def _corrected(conditions: Sequence[_Condition], weights: Floats, link: Callable
     ]
     common = np.clip(np.abs(rs[0] * reliability[0] + rs[1] * reliability[1]) / sum(reliability), 1e-3, _MOST)
     return [r * link(common) / link(common * np.sqrt(rho)) for r, rho in zip(found, reliability, strict=True)]
+
+
+def _pairs_within(codes: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Return first and second item of every pair within a context, and the context."""
+    order: NDArray[np.intp] = np.argsort(codes, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
+    found = [np.stack([part[i] for i in np.triu_indices(len(part), 1)]) for part in parts]
+    first, second = np.concatenate(found, axis=1).astype(np.intp) if found else np.empty((2, 0), np.intp)
+    return first, second, codes[first]

@@ -11,7 +11,8 @@ import pandas as pd
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats, Read
-from biaslab.stats import Estimate, Ratio, Resampling, context_correlations
+from biaslab.stats import Estimate, Ratio, Resampling
+from biaslab.stats.correlation import correlate_within
 
 MEASURES = ("spearman", "comparative_accuracy", "first_position_rate", "order_consistency")
 
@@ -72,7 +73,7 @@ class Judged:
         return np.where(self.comparisons.p == 0.5, np.nan, self.comparisons.won)
 
     def _spearman(self) -> Ratio:
-        rho = spearman_by_context(self.scores, self.human, self.comparisons.context)
+        rho = correlate_within(self.scores, self.human, self.comparisons.context, "spearman")
         defined = ~np.isnan(rho)
         missing = "no context in which both scores vary"
         values, bounds = np.where(defined, rho, 0.0), (-1.0, 1.0)
@@ -86,34 +87,6 @@ class Judged:
         both = self.comparisons.twins >= 0
         won = self._won
         return pairs.order_consistency(self._home[both], won[both], won[self.comparisons.twins[both]])
-
-
-def spearman_by_context(score: Floats, human: Floats, context: Codes) -> Floats:
-    """Return Spearman's ρ within each context, as `biaslab.stats.correlation` computes it, of all contexts at once.
-
-    Parameters
-    ----------
-    score, human : numpy.ndarray, shape (candidates,)
-        Candidates where either is NaN do not enter.
-    context : numpy.ndarray of int, shape (candidates,)
-        Number of the context of each candidate, from 0.
-
-    Returns
-    -------
-    numpy.ndarray, shape (contexts,)
-        NaN where one of the two does not vary.
-
-    Examples
-    --------
-    >>> spearman_by_context(np.array([1.0, 2, 3, 1]), np.array([1.0, 3, 2, 1]), np.array([0, 0, 0, 1])).tolist()
-    [0.5, nan]
-    """
-    known = ~(np.isnan(score) | np.isnan(human))
-    frame = pd.DataFrame({"context": context[known], "score": score[known], "human": human[known]})
-    found = np.full(int(context.max(initial=-1)) + 1, np.nan)
-    if len(frame):
-        found[frame["context"].unique()] = context_correlations(frame, "score", "human", "spearman", "context")
-    return found
 
 
 def tokens_per_item(trials: pd.DataFrame, read: Read) -> Ratio:

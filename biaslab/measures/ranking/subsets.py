@@ -15,9 +15,9 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.measures.ranking.comparisons import Bools, Codes, Comparisons, Floats, cells, read_trials, tally
 from biaslab.measures.ranking.debiasing import Debiasing, debias
 from biaslab.measures.ranking.decoding import Decoding, decode, human_of
-from biaslab.measures.ranking.measures import spearman_by_context
 from biaslab.measures.ranking.selection import STRATEGIES, Strategy, select, select_adaptively
 from biaslab.stats import Ratio, Resampling, clustered, estimate_rows, estimates_frame
+from biaslab.stats.correlation import correlate_within
 
 
 @checked
@@ -200,7 +200,7 @@ def _answers(p: Floats, place: Codes, pairs: Codes) -> Floats:
 
 
 def _agreement(comparisons: Comparisons, human: Floats, decoding: Decoding) -> Floats:
-    return spearman_by_context(decode(comparisons, decoding).scores, human, comparisons.context)
+    return correlate_within(decode(comparisons, decoding).scores, human, comparisons.context, "spearman")
 
 
 def _mean(rho: Floats, human: Floats, every: Comparisons) -> Ratio:

@@ -8,10 +8,9 @@ from hypothesis import given, settings, strategies as st
 import biaslab as bl
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.measures.ranking import agreement, agreement_by_budget, compare_remedies, rank, self_consistency
-from biaslab.measures.ranking.measures import spearman_by_context
 from biaslab.probes.comparative import Comparative
 from biaslab.probes.position import Position
-from biaslab.stats.correlation import context_correlations
+from biaslab.stats.correlation import context_correlations, correlate_within
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.frame import LEADING, TRAILING
 
@@ -36,7 +35,7 @@ def test_spearman_of_all_contexts_at_once_is_that_of_each(seed, contexts):
     score[rng.random(len(score)) < 0.2] = np.nan
     frame = pd.DataFrame({"context_id": context, "score": score, "human": human})
     expected = context_correlations(frame.dropna(), "score", "human", "spearman", "context_id")
-    found = spearman_by_context(score, human, context)
+    found = correlate_within(score, human, context, "spearman")
     there = np.unique(context[~np.isnan(score)])
     np.testing.assert_allclose(found[there], expected, atol=1e-12)
     assert np.isnan(np.delete(found, there)).all()

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking import Comparisons, Conditionals, decode, fit_conditionals, most_likely_ranking, select
-from biaslab.measures.ranking.measures import spearman_by_context
+from biaslab.stats.correlation import correlate_within
 
 
 def decided(contexts, n, better, worse, budget=None, seed=0):
@@ -71,7 +71,7 @@ def test_with_both_orders_keeping_most_decisions_is_optimal_whatever_the_conditi
 def test_of_one_order_they_rank_better_than_equal_conditionals():
     comparisons, scores = decided(60, 8, 0.95, 0.6, budget=16, seed=1)
     rho = {
-        name: np.nanmean(spearman_by_context(decode(comparisons, name).scores, scores, comparisons.context))
+        name: np.nanmean(correlate_within(decode(comparisons, name).scores, scores, comparisons.context, "spearman"))
         for name in ("likelihood", "likelihood-decisions")
     }
     assert rho["likelihood-decisions"] > rho["likelihood"] + 0.03

@@ -25,7 +25,7 @@ from biaslab.measures.ranking import (
     fit_uniform_prior,
     select,
 )
-from biaslab.measures.ranking.measures import spearman_by_context
+from biaslab.stats.correlation import correlate_within
 
 FITTED = tuple(name for name in DEBIASINGS if name not in ("none", "swap-average"))
 
@@ -178,7 +178,7 @@ def test_the_probe_and_the_replay_of_budgets_fit_in_sample_where_they_are_told_t
     for told in (False, True):  # all thirty comparisons of a context
         found = bl.ranking.agreement_by_budget(trials, [30], data.human_means, in_sample=told, **given)
         scores = decode(debias(every, "threshold", in_sample=told), "mean-probability").scores
-        expected = spearman_by_context(scores, human, every.context).mean()
+        expected = correlate_within(scores, human, every.context, "spearman").mean()
         assert found.loc[found["metric"] == "spearman", "estimate"].item() == pytest.approx(expected)
 
 
@@ -202,7 +202,7 @@ def test_a_quarter_of_the_pairs_recovers_nine_tenths_of_an_unbiased_judges_agree
         rho = {}
         for remedy in ("none", name):
             decoded = decode(debias(comparisons, remedy)).scores
-            rho[remedy] = spearman_by_context(decoded, scores, comparisons.context).mean()
+            rho[remedy] = correlate_within(decoded, scores, comparisons.context, "spearman").mean()
         found[bias] = rho
     assert found[3.0]["none"] < 0.9 * found[0.0]["none"]  # there is something to recover
     assert found[3.0][name] >= 0.9 * found[0.0]["none"]
