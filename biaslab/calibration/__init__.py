@@ -207,7 +207,7 @@ def outside(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def describe(row: Any) -> str:
-    """Say one row of `calibrate` in words."""
+    """Describe one row of `calibrate` in words."""
     who = f"{'planted' if row.planted else 'fair'} judge{' with refusals' if row.refusals else ''}"
     where = "" if row.generator == JUDGE else f", {row.generator}"
     if row.quantity == "refused":

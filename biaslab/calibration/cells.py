@@ -55,7 +55,7 @@ _REFUSED_BY_DESIGN = (InputError, JudgeError, TrialsError)
 
 @dataclass(frozen=True)
 class Cell:
-    """What one process does at a time.
+    """One unit of work: a metric, a judge, an answer mode and study sizes.
 
     Parameters
     ----------
@@ -87,12 +87,12 @@ class Cell:
 
     @property
     def calibration(self) -> Calibration:
-        """What the metric declares."""
+        """The metric's declared calibration."""
         return self.metric.calibration or Calibration({}, {})
 
     @property
     def declared(self) -> bool:
-        """Whether this is the probe's own judge and answer mode."""
+        """True for the probe's own judge and answer mode."""
         return self.generator == JUDGE and self.mode == declared_mode(self.kind, self.metric)
 
     @property
@@ -121,7 +121,7 @@ def declared_mode(kind: type[Probe], metric: Metric) -> str:
 
 
 def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> bool:
-    """Say whether a generator can draw what a metric needs in an answer mode."""
+    """Check whether a generator can draw what a metric needs in an answer mode."""
     if generator == JUDGE:
         return True
     if generator == TWO:

@@ -28,7 +28,7 @@ _EFFECT = {"position": 0.4, "verbosity": 0.15, "familiarity": -0.3, "source": 0.
 
 @dataclass(frozen=True)
 class Generator:
-    """What a population is like; neutral by default.
+    """Parameters of a generated population; neutral by default.
 
     Parameters
     ----------

@@ -54,8 +54,10 @@ def render(found: pd.DataFrame, command: str, day: date) -> str:
 
     Parameters
     ----------
-    found, command, day
+    found, command
         As for `write_page`.
+    day : datetime.date
+        When the table was made.
 
     Examples
     --------

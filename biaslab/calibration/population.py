@@ -34,7 +34,7 @@ def construct_population(
     longest: int = 1,
     systems: Sequence[str] = (),
 ) -> Dataset:
-    """Make a data set of tiny texts with random human scores.
+    """Build a data set of tiny texts with random human scores.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def construct_population(
 
 
 def population_for(calibration: Calibration, contexts: int, seed: int = 0) -> Dataset:
-    """Make the population that a calibration declares."""
+    """Build the population that a calibration declares."""
     return construct_population(
         contexts, calibration.candidates, seed, calibration.attributes, calibration.longest, calibration.systems
     )
@@ -157,7 +157,7 @@ class Population:
 
     @classmethod
     def known(cls, trials: pd.DataFrame, estimate: float, spread: float, twins: int = 1, note: str = "") -> Population:
-        """Take the trials of a population whose metric is known, and get them ready to be drawn."""
+        """Index the trials of a population with a known metric, ready to be drawn."""
         codes, names = pd.factorize(trials["context_id"])
         counts = np.bincount(codes, minlength=len(names))
         trials = texts_as_objects(trials)

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Slope:
-    """What a unit of the covariate buys at equal human score.
+    """Slope of the judge's value on the covariate at equal human score.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def adjusted(
     if sums.rated < FEWEST_LABELLED:
         return too_few(sums)
     if math.isnan(slope.value):
-        return unfitted(sums, "undefined: the labelled part cannot tell what the covariate buys")
+        return unfitted(sums, "undefined: the labels do not identify the slope of the covariate")
     whole = items[items["covariate"].notna()]
     less = whole.assign(value=whole["value"] - slope.value * whole["covariate"])
     value, everywhere = ratio(summed(less, contexts, None).judged)

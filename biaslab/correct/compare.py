@@ -209,10 +209,10 @@ def _paired(left: np.ndarray, pair: Sequence[Mapping[Any, Any]]) -> Estimate:
     """Estimate the difference of two that rise and fall together."""
     values = np.vstack([[row["estimate"] for row in pair], left])
     contexts = min(int(row["n_contexts"]) for row in pair)
-    found = Together.jackknifed(values, contexts, float(pair[0]["ci_level"])).combined([-1.0, 1.0])
-    if math.isnan(found.estimate) and not np.isnan(values[0]).any():
-        return Estimate(**asdict(found) | {"estimate": float(values[0, 1] - values[0, 0])})
-    return found
+    estimate = Together.jackknifed(values, contexts, float(pair[0]["ci_level"])).combined([-1.0, 1.0])
+    if math.isnan(estimate.estimate) and not np.isnan(values[0]).any():
+        return Estimate(**asdict(estimate) | {"estimate": float(values[0, 1] - values[0, 0])})
+    return estimate
 
 
 def _unpaired(pair: Sequence[Mapping[Any, Any]]) -> Estimate:

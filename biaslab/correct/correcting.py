@@ -190,14 +190,14 @@ def _rows(
 
 
 class _Work:
-    """What is estimated of one cell, and what is shared by its estimates."""
+    """Fits of one cell, with the slope that they share."""
 
     def __init__(self, cell: Cell, estimand: Estimand) -> None:
         self.cell, self.estimand, self.contexts = cell, estimand, cell.contexts
         self._slope: Slope | None = None
 
     def applies(self, name: Correction, listed: Sequence[Contrast]) -> bool:
-        """Say whether a correction is for these estimands and items."""
+        """Check whether a correction applies to the estimand and items."""
         if name == "judge":
             return self.estimand != "agreement"
         if name == "rogan_gladen":
@@ -253,7 +253,7 @@ class _Work:
 
 
 def _binary(items: pd.DataFrame) -> bool:
-    """Say whether labels are 0 or 1 and the judge's values verdicts between them."""
+    """Check that labels are 0 or 1 and the judge's values lie between."""
     human, value = items["human"].dropna(), items["value"].dropna()
     return bool(human.isin([0.0, 1.0]).all() and value.between(0, 1).all() and len(human))
 

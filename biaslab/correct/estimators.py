@@ -47,27 +47,27 @@ class Sums:
 
     @property
     def contexts(self) -> int:
-        """How many contexts have a judged item."""
+        """Number of contexts with a judged item."""
         return int((self.judged[:, 1] > 0).sum())
 
     @property
     def labelled(self) -> int:
-        """How many of them are labelled."""
+        """Number of labelled contexts."""
         return len(self.at)
 
     @property
     def rated(self) -> int:
-        """How many of the labelled ones say something of what is estimated."""
+        """Number of labelled contexts with an item that enters the estimate."""
         return int((self.human[:, 1] > 0).sum())
 
     @property
     def weight(self) -> Floats:
-        """What a labelled context stands for: 1 / probability, 1 on average."""
+        """Sampling weight of each labelled context: 1 / probability, 1 on average."""
         inverse = 1 / self.probability
         return np.asarray(inverse / inverse.mean() if len(inverse) else inverse, float)
 
     def spread(self, of_labelled: Floats) -> Floats:
-        """Put what labelled contexts add at their places among all, 0 elsewhere; shape (names,)."""
+        """Spread values of labelled contexts over all contexts, 0 elsewhere; shape (contexts,)."""
         found = np.zeros(len(self.judged))
         found[self.at] = of_labelled
         return found
@@ -167,15 +167,15 @@ class Fitted:
             return undefined(self.note or "undefined: fewer than two contexts", self.contexts)
         error = float(np.linalg.norm(self.errors(target)))
         if target == "these contexts" and not error > 0 and self.everywhere.any():
-            note, end = f"judged are all {self.contexts} of these contexts: nothing but bias can be wrong", self.value
+            note, end = f"all {self.contexts} of these contexts are judged: no sampling error, only bias", self.value
             return Estimate(end, math.nan, end, end, math.nan, math.nan, self.contexts, "none", note)
         if is_rounding(error, self.value):
             known = bounds if bounds[0] > -math.inf else None
             p_value = math.nan if null is None else 1.0
-            found = unvarying(self.value, self.sample, level, known, p_value, null=null)
-            return replace(found, n_contexts=self.contexts)
-        found = estimate_by_t(self.value, error, self.sample, level, self.method, null, bounds)
-        return replace(found, n_contexts=self.contexts, note="; ".join(filter(None, (self.note, found.note))))
+            estimate = unvarying(self.value, self.sample, level, known, p_value, null=null)
+            return replace(estimate, n_contexts=self.contexts)
+        estimate = estimate_by_t(self.value, error, self.sample, level, self.method, null, bounds)
+        return replace(estimate, n_contexts=self.contexts, note="; ".join(filter(None, (self.note, estimate.note))))
 
 
 def of_judge(sums: Sums) -> Fitted:
@@ -219,7 +219,7 @@ def powered(sums: Sums, most: float = 1.0) -> Fitted:
     if slope > 0:
         leverage = leverage + judge**2 / weight / float(np.sum(judge**2 / weight))
     parts = (human - slope * judge) / kept(leverage)
-    note = "" if slope > 0 else "the judge is left out: its values do not rise with the labels"
+    note = "" if slope > 0 else "the judge is left out: its values do not increase with the labels"
     if sums.labelled == sums.contexts:
         note = "all contexts are labelled: the judge has nothing to add"
     return fitted(
@@ -275,7 +275,7 @@ def fitted(
 
 def too_few(sums: Sums) -> Fitted:
     """Return no estimate, because too few contexts are labelled."""
-    return unfitted(sums, f"undefined: {sums.rated} labelled contexts, and an honest interval takes {FEWEST_LABELLED}")
+    return unfitted(sums, f"undefined: {sums.rated} labelled contexts; an interval needs at least {FEWEST_LABELLED}")
 
 
 def unfitted(sums: Sums, reason: str) -> Fitted:

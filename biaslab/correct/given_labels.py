@@ -99,7 +99,7 @@ class Labels:
 
     @property
     def examples(self) -> str:
-        """What contexts there are labels of, in words."""
+        """Labelled contexts, described for a message."""
         if self.table is None or self.table.empty:
             return "none"
         names = self.table["context_id"].unique()
@@ -107,7 +107,7 @@ class Labels:
 
     @property
     def remedy(self) -> str:
-        """What to do where no label fits."""
+        """Remedy for a message where no label matches an item."""
         return "context_id, candidate_id and, where there is one, attribute have to be the same in both"
 
     def systems(self, items: pd.DataFrame) -> pd.DataFrame:
@@ -194,6 +194,6 @@ def _wider(one: tuple[float, float], other: tuple[float, float]) -> bool:
 
 
 def _apart(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Say whether the middle of each lies outside of the other."""
+    """Check whether the midpoint of each interval lies outside the other."""
     middles = [sum(ends) / 2 for ends in (one, other)]
     return not other[0] <= middles[0] <= other[1] and not one[0] <= middles[1] <= one[1]

@@ -31,7 +31,7 @@ _UNIFORM = 0.5
 
 @dataclass(frozen=True)
 class LabelPlan:
-    """How many contexts to label; printed as text.
+    """Number of contexts to label; prints as text.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ def plan_labels(
     power: float = 0.8,
     alpha: float = 0.05,
 ) -> LabelPlan:
-    """Say how many contexts have to be labelled to detect an effect, with the judge's help and without it.
+    """Compute how many contexts to label to detect an effect, with the judge's help and without.
 
     Parameters
     ----------

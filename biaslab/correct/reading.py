@@ -29,7 +29,7 @@ ITEM_COLUMNS = ("context_id", "candidate_id", "opponent_id", "system", "opponent
 
 @dataclass(frozen=True)
 class Cell:
-    """What one judge said of one attribute of one data set.
+    """Judgements and labels of one judge, attribute and data set.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def read_cells(
     by: Sequence[str],
     covariate: str,
 ) -> list[Cell]:
-    """Put judgements and labels beside each other: see `biaslab.correct.correct` for what may be given.
+    """Match judgements with labels; parameters as for `biaslab.correct.correct`.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def _covariate(read: pd.DataFrame, name: str) -> NDArray[np.float64]:
 def _labelled_part(
     items: pd.DataFrame, labelled: Sequence[str] | Mapping[str, float] | None, own: pd.Series | None
 ) -> tuple[pd.DataFrame, pd.Series | None]:
-    """Keep the labels of the stated part, and say how likely each of its contexts was to be labelled."""
+    """Keep the labels of the stated contexts; return the items and the labelling probabilities."""
     probability = own
     if labelled is not None:
         names = [str(name) for name in labelled]

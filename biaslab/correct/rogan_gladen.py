@@ -41,13 +41,13 @@ def rogan_gladen(sums: Sums, both: Floats) -> Fitted:
         return too_few(sums)
     few = min(int((true > 0).sum()), int((false > 0).sum()))
     if few < FEWEST_LABELLED:
-        why = f"undefined: one of the two labels stands in {few} contexts, and it takes {FEWEST_LABELLED} of each"
+        why = f"undefined: one label occurs in only {few} contexts; each needs at least {FEWEST_LABELLED}"
         return unfitted(sums, why)
     overall, everywhere = ratio(sums.judged)
     hit, hits = _rate(both, true, weight)
     alarm, alarms = _rate(sums.beside[:, 0] - both, false, weight)
     if not hit > alarm:
-        return unfitted(sums, "undefined: on the labelled part the judge does not tell 1 from 0")
+        return unfitted(sums, "undefined: on the labelled contexts the judge does not separate 1 from 0")
     value = (overall - alarm) / (hit - alarm)
     where = (sums.spread(hits), sums.spread(alarms))
     slack = (_unseen(hit, true), _unseen(alarm, false))
@@ -80,9 +80,9 @@ class RoganGladen(Fitted):
         clipped = float(np.clip(self.value, *bounds))
         note = "" if clipped == self.value else f"the estimate itself is {self.value:.3g}, outside of 0 to 1"
         if inside and (low, high) == bounds:
-            note = "the labelled part does not show how well the judge tells 1 from 0: any rate is possible"
+            note = "the labels do not show how well the judge separates 1 from 0: any rate is possible"
         linear = replace(Fitted(**{n: getattr(self, n) for n in Fitted.__dataclass_fields__}), note=note)
-        found = linear.estimate(target, level, null, bounds)
+        estimate = linear.estimate(target, level, null, bounds)
         p_value = math.nan
         if null is not None:
             at = np.array([null])
@@ -92,7 +92,7 @@ class RoganGladen(Fitted):
         method = "Rogan-Gladen, Fieller over contexts"
         error = float(self._errors(np.array([self.value]), target)[0] / (self.rates[1] - self.rates[2]))
         low, high = min(low, clipped), max(high, clipped)
-        return replace(found, estimate=clipped, se=error, ci_low=low, ci_high=high, p_value=p_value, method=method)
+        return replace(estimate, estimate=clipped, se=error, ci_low=low, ci_high=high, p_value=p_value, method=method)
 
     def _fieller(self, reach: float, target: Target) -> tuple[float, float]:
         """Return the ends of the rates whose distance is at most so many standard errors: roots of a quadratic."""

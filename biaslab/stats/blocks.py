@@ -32,7 +32,7 @@ def usable(trials: pd.DataFrame) -> pd.DataFrame:
 def whole_blocks(
     trials: pd.DataFrame, condition: str, levels: Sequence[object], what: str, keep: Sequence[str] = ("human",)
 ) -> pd.DataFrame:
-    """Put the conditions of each item side by side; items that lack one are dropped and counted.
+    """Put the conditions of each item side by side; drop and count items that lack one.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def whole_blocks(
     planned, at = trials[at >= 0], at[at >= 0]
     missing = [level for place, level in enumerate(wanted) if not (at == place).any()]
     if missing:
-        raise InputError(condition, missing, "conditions that were judged", "judge them too")
+        raise InputError(condition, missing, "conditions with judgements", "collect them too")
     item, first = number_items(planned)
     value, found = planned["value"].to_numpy(float), has_value(planned)
     means = _means(item[found], at[found], value[found], (len(first), len(wanted)))
@@ -94,7 +94,7 @@ def whole_blocks(
 
 @checked
 def side_by_side(trials: pd.DataFrame, column: str, value: str = "value", by: Sequence[str] = ITEM) -> pd.DataFrame:
-    """Return means, one row an item in order of appearance and one column a level in order of appearance.
+    """Average values into one row per item and one column per level, both in order of appearance.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def number_items(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> tuple[NDArra
 
 @checked
 def each_cell(trials: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Yield the values of some columns and the trials that have them, in order of appearance.
+    """Split trials by the values of some columns, in order of appearance.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def of_items(trials: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
 
 @checked
 def has_value(trials: pd.DataFrame) -> NDArray[np.bool_]:
-    """Say of each trial whether it has a value."""
+    """Return a mask of the trials that have a value."""
     known: NDArray[np.bool_] = trials["status"].isin(["ok", "tie"]).to_numpy() & trials["value"].notna().to_numpy()
     return known
 
@@ -205,7 +205,7 @@ def _means(
 
 @checked
 def shared_requests(trials: pd.DataFrame) -> dict[Any, Any]:
-    """Put contexts that share a request, directly or through others, into one cluster.
+    """Cluster contexts that share a request, directly or through others.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:
     if clusters:
         count, example = len(set(clusters.values())), ", ".join(map(repr, [*clusters][:2]))
         message = (
-            f"{what}: {len(clusters)} contexts share requests with another ({example}, …), so that the same replies "
-            f"stand in several; they are resampled and tested together, as {count} cluster{'s' * (count > 1)}"
+            f"{what}: {len(clusters)} contexts share requests with others ({example}, …); they are resampled and "
+            f"tested as {count} cluster{'s' * (count > 1)}"
         )
         warn(message, SharedRequestsWarning)

@@ -58,13 +58,13 @@ class Crossed:
 
     def __post_init__(self) -> None:
         if self.scores.ndim != _TWO or len(self.context) != len(self.scores):
-            raise InputError("scores", self.scores.shape, "one row an item, one column a condition")
+            raise InputError("scores", self.scores.shape, "one row per item, one column per condition")
         if not np.isfinite(self.scores).all():
-            raise InputError("scores", "a missing one", "items that were scored under every condition")
+            raise InputError("scores", "NaN", "items scored under every condition")
 
     @property
     def contexts(self) -> int:
-        """How many contexts there are."""
+        """Number of contexts."""
         return int(self.context.max(initial=-1)) + 1
 
     @property
@@ -173,7 +173,7 @@ def fit_components(crossed: Crossed, weights: Floats, fit: Fit = "anova") -> Com
 
 @dataclass(frozen=True, eq=False)
 class _Squares:
-    """What each context adds to the mean squares: items (n), means by condition, squares within it."""
+    """Each context's contribution to the mean squares: item count, condition means, sums of squares."""
 
     n: Floats
     means: Floats
@@ -281,8 +281,8 @@ def spread_of_means(deviations: Floats, counts: Floats, resampling: Resampling) 
     Examples
     --------
     >>> deviations = np.array([[-1.0, 1.0], [-0.5, 0.5], [-1.5, 1.5], [-1.0, 1.0], [-2.0, 2.0], [-1.0, 1.0]])
-    >>> found = spread_of_means(deviations, np.full(6, 2.0), Resampling())
-    >>> round(found.estimate, 2), found.p_value, round(found.ci_low, 2)
+    >>> estimate = spread_of_means(deviations, np.full(6, 2.0), Resampling())
+    >>> round(estimate.estimate, 2), estimate.p_value, round(estimate.ci_low, 2)
     (0.81, 0.03125, 0.14)
     """
     contexts, j = deviations.shape

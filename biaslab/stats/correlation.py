@@ -209,14 +209,14 @@ def rounded(values: Floats) -> Floats:
 
 
 def whole(x: Floats, y: Floats, codes: Codes, method: Method) -> Statistic:
-    """Make a correlation over all candidates by the cheapest algorithm; parameters as for `pooled`."""
+    """Return the pooled correlation as a function of weights, by the cheapest algorithm; parameters as for `pooled`."""
     if method == "kendall" and codes.max(initial=0) >= _LARGEST:
         return _kendall_by_resample(np.column_stack([x, y]), codes)
     return pooled(x, y, codes, method)
 
 
 def pooled(x: Floats, y: Floats, codes: Codes, method: Method) -> Statistic:
-    """Make a correlation over all candidates.
+    """Return the correlation over all candidates as a function of the weights of contexts.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def pooled(x: Floats, y: Floats, codes: Codes, method: Method) -> Statistic:
 
 
 def by_system(x: Floats, y: Floats, codes: Codes, systems: Codes, method: Method) -> Statistic:
-    """Make a correlation over the means of systems; a system that no drawn context has does not enter.
+    """Return the correlation of system means as a function of weights; systems without a drawn context are left out.
 
     Parameters
     ----------

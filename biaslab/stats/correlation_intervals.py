@@ -77,8 +77,8 @@ def estimate_correlation(
     --------
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"context_id": [*"aaabbbcccddd"], "judge": [1, 2, 3] * 4, "human": [1, 2, 3, 2, 1, 3] * 2})
-    >>> found = estimate_correlation(frame, "judge", "human", Resampling())
-    >>> round(found.estimate, 3), found.n_contexts
+    >>> estimate = estimate_correlation(frame, "judge", "human", Resampling())
+    >>> round(estimate.estimate, 3), estimate.n_contexts
     (0.75, 4)
     """
     check_options(level, method)
@@ -196,8 +196,8 @@ def agreement_loss(
     --------
     >>> scores = {"one": [1, 2, 3, 4] * 4, "two": [1, 3, 2, 4] * 4, "human": [1, 2, 3, 4, 1, 2, 4, 3] * 2}
     >>> frame = pd.DataFrame({"context_id": np.repeat(list("abcd"), 4), **scores})
-    >>> found = agreement_loss(frame, "one", "two", "human", Resampling())
-    >>> round(found.estimate, 3), round(found.p_value, 4), found.method
+    >>> estimate = agreement_loss(frame, "one", "two", "human", Resampling())
+    >>> round(estimate.estimate, 3), round(estimate.p_value, 4), estimate.method
     (0.3, 0.125, 't over contexts; t test')
     """
     return correlation_difference(frame, first, second, y, resampling, level, method, inference="t")
@@ -258,7 +258,7 @@ def _mean(
     missing: str,
     inference: Inference = "resampling",
 ) -> Ratio:
-    """Make the mean of one number a context, NaN where there is none; by t it is Student's however many there are."""
+    """Return the mean of one number per context (NaN: none) as a `Ratio`."""
     defined = ~np.isnan(values)
     numbers = np.where(defined, values, 0.0)
     return Ratio(np.arange(len(values)), numbers, defined, null, bounds, missing, inference)
@@ -269,9 +269,9 @@ def _of_ranked_systems(
 ) -> Estimate:
     """Estimate with a percentile interval and no test: a context more or less makes ranks jump or changes nothing."""
     method = "percentile" if resampling.method == "studentised" else resampling.method
-    found = cluster_statistic(statistic, contexts, replace(resampling, method=method), None, bounds)
+    estimate = cluster_statistic(statistic, contexts, replace(resampling, method=method), None, bounds)
     note = "ranks of systems jump: no test, and the coverage of the interval is not established"
-    return replace(found, note="; ".join(filter(None, [found.note, note])))
+    return replace(estimate, note="; ".join(filter(None, [estimate.note, note])))
 
 
 def _clustered(given: pd.DataFrame, context: str, resampling: Resampling) -> pd.DataFrame:

@@ -107,8 +107,8 @@ def unvarying(
 
     Examples
     --------
-    >>> found = unvarying(1.0, 8, 0.95, (0.0, 1.0), p_value=2**-7)
-    >>> round(found.ci_low, 3), found.ci_high, found.method
+    >>> estimate = unvarying(1.0, 8, 0.95, (0.0, 1.0), p_value=2**-7)
+    >>> round(estimate.ci_low, 3), estimate.ci_high, estimate.method
     (0.631, 1.0, 'clopper-pearson over contexts')
     """
     note = "no variation between contexts"

@@ -75,7 +75,7 @@ def estimates_frame(
     primary: Sequence[str],
     conditions: Sequence[str],
 ) -> pd.DataFrame:
-    """Put rows into the frame and add q-values.
+    """Build the estimates frame from rows and add q-values.
 
     Parameters
     ----------
@@ -177,10 +177,8 @@ def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
         Naming what is estimated.
     """
     if missing > MISSING_SHARE * planned:
-        message = (
-            f"{what}: {missing} of {planned} judgements do not enter, because {why}; what is missing may bias the rest"
-        )
-        warn(message, MissingDataWarning)
+        share = f"{missing} of {planned} judgements do not enter"
+        warn(f"{what}: {share}, because {why}; missing judgements may bias the estimate", MissingDataWarning)
 
 
 @checked

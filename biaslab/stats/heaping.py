@@ -165,8 +165,8 @@ def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[floa
     --------
     >>> from biaslab.stats.scale_use import score_weights
     >>> scores, scale = [40, 50, 60, 70, 30, 80, 55, 60, 70, 45, 50, 60, 70, 62, 40, 80], range(1, 101)
-    >>> found = myers_estimate(list("aabbccddeeffgghh"), score_weights(scores, scale), scale, Resampling())
-    >>> round(found.estimate, 3), round(found.ci_low, 3), round(found.ci_high, 3), found.note
+    >>> estimate = myers_estimate(list("aabbccddeeffgghh"), score_weights(scores, scale), scale, Resampling())
+    >>> round(estimate.estimate, 3), round(estimate.ci_low, 3), round(estimate.ci_high, 3), estimate.note
     (0.738, 0.55, 0.9, 'expected of a fair judge: 0.261')
     """
     blended = myers_sums(weights, levels)
@@ -196,7 +196,7 @@ def _checked(weights: ArrayLike, levels: Sequence[float]) -> tuple[Floats, NDArr
     if scale.ndim != 1 or not len(scale) or (scale != np.arange(len(scale)) + round(scale[0])).any():
         raise InputError("levels", list(scale), "consecutive whole numbers, such as range(1, 101)")
     if table.shape[-1:] != scale.shape:
-        raise InputError("weights", table.shape, f"one weight a level, shape (..., {len(scale)})")
+        raise InputError("weights", table.shape, f"one weight per level, shape (..., {len(scale)})")
     if not (table >= 0).all():
         strange = table[~(table >= 0)][0]
         raise InputError("weights", float(strange), "numbers of at least 0", "leave out rows without weights")

@@ -32,7 +32,7 @@ _CHUNK = 1 << 16
 @checked(eager=True)
 @dataclass(frozen=True)
 class Resampling:
-    """How contexts are weighed, and how uncertainty over them is computed.
+    """Settings for resampling contexts: replicates, confidence level, method, seed and weights.
 
     Parameters
     ----------

@@ -97,8 +97,8 @@ def cluster_statistic(
     Examples
     --------
     >>> values = np.array([0.2, 0.5, 0.4, 0.1, 0.6, 0.3, 0.4, 0.5])
-    >>> found = cluster_statistic(lambda w: w @ values / w.sum(axis=1), 8, Resampling(), null=0.0)
-    >>> round(found.estimate, 3), round(found.ci_low, 3), round(found.ci_high, 3), found.p_value
+    >>> estimate = cluster_statistic(lambda w: w @ values / w.sum(axis=1), 8, Resampling(), null=0.0)
+    >>> round(estimate.estimate, 3), round(estimate.ci_low, 3), round(estimate.ci_high, 3), estimate.p_value
     (0.375, 0.235, 0.515, 0.0078125)
     """
     require_count("contexts", contexts, 0)
@@ -188,8 +188,8 @@ def cluster_difference(
     Examples
     --------
     >>> one, two = np.array([0.2, 0.5, 0.4, 0.1, 0.6, 0.3]), np.array([0.1, 0.4, 0.2, 0.1, 0.4, 0.1])
-    >>> found = cluster_difference(lambda w: w @ one / w.sum(1), lambda w: w @ two / w.sum(1), 6, Resampling())
-    >>> round(found.estimate, 3), found.p_value
+    >>> estimate = cluster_difference(lambda w: w @ one / w.sum(1), lambda w: w @ two / w.sum(1), 6, Resampling())
+    >>> round(estimate.estimate, 3), estimate.p_value
     (0.133, 0.0625)
     """
     require_count("contexts", contexts, 0)

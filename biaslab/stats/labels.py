@@ -171,7 +171,7 @@ def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike)
     codes, names = pd.factorize(np.asarray(context, dtype=object), sort=True)
     scores, human = np.asarray(drawn, float), np.asarray(reference, float)
     if scores.ndim != 2 or scores.shape[1:] != codes.shape or human.shape != codes.shape:
-        raise InputError("drawn", scores.shape, f"shape (draws, {len(codes)}), and one reference an item")
+        raise InputError("drawn", scores.shape, f"shape (draws, {len(codes)}), and one reference per item")
     home: NDArray[np.intp] = (np.arange(len(scores))[:, None] * len(names) + codes).ravel()
     shape, value = (len(scores), len(names)), scores.ravel()
     tau = correlate_within(value, np.tile(human, len(scores)), home, "kendall").reshape(shape)

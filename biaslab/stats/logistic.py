@@ -17,7 +17,7 @@ from biaslab.stats.regression import coefficient_by_t, identified, jackknife_err
 
 Floats = NDArray[np.float64]
 _METHOD = "logistic regression, linearised cluster jackknife (CR3), t"
-_SEPARATED = "undefined: a combination of the terms tells every verdict, so that no log odds are finite"
+_SEPARATED = "undefined: a combination of the terms predicts every verdict, so no log odds are finite"
 _STEPS, _CLOSE = 50, 1e-12  # of the deviance
 _FAR = 20.0  # logits; where a fit goes on to grow beyond, the terms separate the verdicts
 
@@ -55,8 +55,8 @@ def logistic_model(
     Examples
     --------
     >>> frame = pd.DataFrame({"context_id": [*"aabbccddee"], "own": 1.0, "won": [1, 0, 1, 1, 0, 1, 1, 0, 1, 1.0]})
-    >>> found = logistic_model(frame, "won", ["own"], Resampling())["own"]
-    >>> round(found.estimate, 3), round(float(np.log(7 / 3)), 3)
+    >>> estimate = logistic_model(frame, "won", ["own"], Resampling())["own"]
+    >>> round(estimate.estimate, 3), round(float(np.log(7 / 3)), 3)
     (0.847, 0.847)
     """
     known = frame[frame[[outcome, *terms, "context_id"]].notna().all(axis=1)]

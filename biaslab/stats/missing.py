@@ -75,7 +75,7 @@ def shift_extremes(
         way round; for ``extremes`` of `biaslab.stats.ratio.Ratio`.
     """
     if len(levels) != 2:
-        raise InputError("levels", levels, "two levels of the condition", "the one compared, and that with which")
+        raise InputError("levels", levels, "two levels of the condition", "name the compared level, then the reference")
 
     def filled(values: Mapping[Any, float]) -> Ratio:
         whole = completed(trials, trials[condition].map(values).astype(float))

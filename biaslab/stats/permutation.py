@@ -125,5 +125,5 @@ def evaluate(statistic: Callable[[Floats], Floats], rows: Floats) -> Floats:
     """Return the statistic of each row of patterns or weights; raise `InputError` unless it is one value a row."""
     found = np.asarray(statistic(rows), float)
     if found.shape != (len(rows),):
-        raise InputError("statistic", found.shape, f"values of shape ({len(rows)},), one a row")
+        raise InputError("statistic", found.shape, f"values of shape ({len(rows)},), one per row")
     return found

@@ -48,7 +48,7 @@ class RatingError:
         return RatingError(spread, error, self.estimated)
 
     def with_shared(self, share: float) -> RatingError:
-        """Take a share (0 to 1) of what is left of the variance for error too: annotators may share errors.
+        """Count a share (0 to 1) of the remaining variance as error too, because annotators may share errors.
 
         Examples
         --------
@@ -123,7 +123,7 @@ def rating_error(frame: pd.DataFrame, within: bool = True) -> RatingError:
 
 
 def grouped(frame: pd.DataFrame, within: bool, resampling: Resampling) -> tuple[pd.DataFrame, NDArray[np.intp] | None]:
-    """Say what is left out whole where contexts are clustered.
+    """Return the frame and cluster numbers that a cluster jackknife leaves out as wholes.
 
     Parameters
     ----------
@@ -188,13 +188,13 @@ def _read(frame: pd.DataFrame, human: Floats) -> pd.DataFrame:
     given, names = (_split(frame, column) for column in ("ratings", "annotators"))
     named = [who or [str(place) for place in range(len(scores))] for scores, who in zip(given, names, strict=True)]
     if [len(who) for who in named] != [len(scores) for scores in given]:
-        raise TrialsError("column 'annotators'", "another number of annotators than of ratings", "one a rating")
+        raise TrialsError("column 'annotators'", "a different number of annotators than ratings", "one per rating")
     counts = np.array([len(scores) for scores in given], np.intp)
     score = np.array([float(score) for scores in given for score in scores])
     item = np.repeat(np.arange(len(frame)), counts)
     sums = np.bincount(item, score, len(frame))
     if (np.abs(sums - counts * human)[counts > 0] > _ROUNDED * np.abs(sums).max(initial=1.0)).any():
-        raise TrialsError("column 'ratings'", "others than the human score is the mean of", "all ratings of the item")
+        raise TrialsError("column 'ratings'", "ratings whose mean is not the human score", "all ratings of the item")
     return pd.DataFrame({"item": item, "annotator": [name for who in named for name in who], "score": score})
 
 

@@ -87,10 +87,10 @@ class Ratio:
 
         Examples
         --------
-        >>> found = Ratio(range(8), [3, 4, 2, 4, 3, 4, 4, 3], [4] * 8, null=0.5).estimate(Resampling(seed=1))
-        >>> round(found.estimate, 3), round(found.se, 3), round(found.p_value, 4)
+        >>> estimate = Ratio(range(8), [3, 4, 2, 4, 3, 4, 4, 3], [4] * 8, null=0.5).estimate(Resampling(seed=1))
+        >>> round(estimate.estimate, 3), round(estimate.se, 3), round(estimate.p_value, 4)
         (0.844, 0.066, 0.0156)
-        >>> round(found.ci_low, 3), round(found.ci_high, 3)
+        >>> round(estimate.ci_low, 3), round(estimate.ci_high, 3)
         (0.693, 0.989)
         """
         sums = self._sums(resampling)
@@ -102,7 +102,8 @@ class Ratio:
         found = self._bounded(found, resampling)
         if not self.margin or self.null is None or found.n_contexts < 2:
             return found
-        note = f"tested is a departure from {self.null:g} by more than {self.margin:g}, which the interval allows for"
+        margin = f"departure from {self.null:g} greater than {self.margin:g}"
+        note = f"tests for a {margin} (the interval includes that margin)"
         low, high = np.clip(
             (found.ci_low - self.margin, found.ci_high + self.margin), *(self.bounds or (-np.inf, np.inf))
         )
@@ -121,8 +122,8 @@ class Ratio:
         --------
         >>> contexts = list("aabbccddeeff")
         >>> one, two = Ratio(contexts, [1, 1] * 6, [1] * 12), Ratio(contexts, [0, 1, 0, 0] * 3, [1] * 12)
-        >>> found = one.difference(two, Resampling())
-        >>> found.estimate, found.n_contexts, found.p_value
+        >>> estimate = one.difference(two, Resampling())
+        >>> estimate.estimate, estimate.n_contexts, estimate.p_value
         (0.75, 6, 0.03125)
         """
         (one, names), (two, others) = self._of_contexts(resampling), other._of_contexts(resampling)
@@ -200,7 +201,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class _Method:
-    """How to test and to make an interval of a value and its standard error, 0 where contexts do not vary."""
+    """Test and interval for a value and its standard error (0 where contexts do not vary)."""
 
     test: Callable[[float, float], float]
     interval: Callable[[float, float], tuple[float, float]]

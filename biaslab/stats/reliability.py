@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-import krippendorff
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -28,36 +27,6 @@ Measurement = Literal["interval", "ordinal", "nominal"]
 _BOUNDS = (-1.0, 1.0)
 _CHUNK = 1 << 18
 _TWO = 2  # annotators at least
-
-
-def krippendorff_alpha(scores: pd.DataFrame, level: Measurement = "interval") -> float:
-    """Return Krippendorff's alpha of tidy scores, as the package `krippendorff` computes it, without an interval.
-
-    Parameters
-    ----------
-    scores : pandas.DataFrame
-        Columns ``annotator`` and ``score``; all others identify a unit.
-    level : {"interval", "ordinal", "nominal"}
-        As for `estimate_alpha`.
-
-    Returns
-    -------
-    float
-        At most 1; NaN where `estimate_alpha` is undefined.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> frame = pd.DataFrame({"item": [1, 1, 2, 2], "annotator": ["a", "b"] * 2, "score": [1, 1, 5, 4]})
-    >>> round(krippendorff_alpha(frame), 4)
-    0.9412
-    """
-    units = [column for column in scores.columns if column not in ("annotator", "score")]
-    rows, rated = _pairable(scores, level, units, "annotator", "score", units[:1])
-    if rated.why_undefined:
-        return math.nan
-    wide = rows.pivot_table("score", "annotator", units)
-    return float(krippendorff.alpha(wide.to_numpy(float), level_of_measurement=level))
 
 
 @checked
@@ -112,12 +81,12 @@ def estimate_alpha(
     >>> frame = pd.DataFrame(
     ...     {"context_id": [*"aabbccdd"], "annotator": ["x", "y"] * 4, "score": [1, 1, 2, 2, 4, 3, 5, 5]}
     ... )
-    >>> found = estimate_alpha(frame, Resampling())
-    >>> round(found.estimate, 3), found.n_contexts
+    >>> estimate = estimate_alpha(frame, Resampling())
+    >>> round(estimate.estimate, 3), estimate.n_contexts
     (0.954, 4)
     """
     columns = _units(scores, units, annotator, score, context)
-    rated = _pairable(scores, level, columns, annotator, score, [context])[1]
+    rated = _pairable(scores, level, columns, annotator, score, context)
     if rated.why_undefined:
         return undefined(rated.why_undefined)
     order = rated.contents().sort_values().index
@@ -161,12 +130,12 @@ def alpha_difference(
     >>> one = pd.DataFrame(
     ...     {"context_id": [*"aabbccdd"], "annotator": ["x", "y"] * 4, "score": [1, 1, 2, 2, 4, 3, 5, 5]}
     ... )
-    >>> found = alpha_difference(one, one.assign(score=[1, 2, 2, 1, 4, 3, 5, 4]), Resampling())
-    >>> round(found.estimate, 3), found.n_contexts
+    >>> estimate = alpha_difference(one, one.assign(score=[1, 2, 2, 1, 4, 3, 5, 4]), Resampling())
+    >>> round(estimate.estimate, 3), estimate.n_contexts
     (0.179, 4)
     """
     columns = _units(first, units, annotator, score, context)
-    both = [_pairable(frame, level, columns, annotator, score, [context])[1] for frame in (first, second)]
+    both = [_pairable(frame, level, columns, annotator, score, context) for frame in (first, second)]
     common = set(both[0].names) & set(both[1].names)
     both = [rated.within(common) for rated in both]
     reason = next(filter(None, (rated.why_undefined for rated in both)), "")
@@ -186,9 +155,9 @@ def _units(scores: pd.DataFrame, units: Sequence[str] | None, annotator: str, sc
 
 
 def _pairable(
-    scores: pd.DataFrame, level: Measurement, units: list[str], annotator: str, score: str, context: list[str]
-) -> tuple[pd.DataFrame, _Rated]:
-    """Return the rows whose unit has at least two scores, as a frame and as arrays."""
+    scores: pd.DataFrame, level: Measurement, units: list[str], annotator: str, score: str, context: str
+) -> _Rated:
+    """Return the ratings of units that have at least two."""
     require_one_of("level", level, get_args(Measurement))
     wanted = (*units, annotator, score)
     missing = [column for column in wanted if column not in scores.columns]
@@ -204,10 +173,10 @@ def _pairable(
         first = given[pd.Series(rating).duplicated().to_numpy()].iloc[0][[*units, annotator]].to_dict()
         raise TrialsError("scores", first, "one score per unit and annotator", "pass the columns of the unit")
     kept = np.bincount(unit)[unit] > 1
-    where, firsts = number_items(given, context)
-    names = pd.Index(given[context[0]].iloc[firsts]) if context else pd.Index([""])
+    where, firsts = number_items(given, [context])
+    names = pd.Index(given[context].iloc[firsts])
     alone = not len(who) or who.max() < 1
-    return given[kept], _Rated(values, where, unit, who, names, alone).only(kept)
+    return _Rated(values, where, unit, who, names, alone).only(kept)
 
 
 @dataclass(frozen=True)
@@ -268,7 +237,7 @@ class _Rated:
         return pd.Series(of_context, self.names)
 
     def alpha(self, order: pd.Index, level: Measurement) -> Statistic:
-        """Make the statistic of ratings whose units all have two scores, contexts in the given order."""
+        """Return alpha as a function of the weights of contexts, which are in the given order."""
         codes, unit = order.get_indexer(self.names)[self.context], self.unit
         values, at = np.unique(self.score, return_inverse=True)
         sequence = np.lexsort((at, unit, codes))

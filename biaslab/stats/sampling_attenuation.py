@@ -107,8 +107,8 @@ def expected_agreement_loss(
     >>> frame = pd.DataFrame({"context_id": context, "human": human, "one": human + rng.normal(size=400)})
     >>> samples = frame["one"].to_numpy()[:, None] + rng.normal(size=(400, 3))
     >>> frame["two"] = samples.mean(axis=1)
-    >>> found = expected_agreement_loss(frame, "one", "two", "human", {"two": samples}, Resampling())
-    >>> bool(found.ci_low < 0 < found.ci_high), found.note
+    >>> estimate = expected_agreement_loss(frame, "one", "two", "human", {"two": samples}, Resampling())
+    >>> bool(estimate.ci_low < 0 < estimate.ci_high), estimate.note
     (True, 'corrected for the noise of few samples: reliability 1.00 and 0.87')
     """
     check_options(level, method)
@@ -140,9 +140,9 @@ def expected_agreement_loss(
 
     null = None if relative else 0.0
     clustered, clusters = over_clusters(statistic, given["context_id"].unique(), resampling)
-    found = cluster_statistic(clustered, clusters, resampling, null, missing=_NOTHING, inference="t")
+    estimate = cluster_statistic(clustered, clusters, resampling, null, missing=_NOTHING, inference="t")
     how = f"corrected for the noise of few samples: reliability {reliability[0]:.2f} and {reliability[1]:.2f}"
-    return replace(found, note="; ".join(filter(None, [found.note, how])))
+    return replace(estimate, note="; ".join(filter(None, [estimate.note, how])))
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class _Condition:
 def _agreements(
     given: pd.DataFrame, names: tuple[str, str], y: str, level: Level, method: Method
 ) -> tuple[Statistic, Statistic]:
-    """Make the agreement of either score with the reference; contexts are numbered as they appear."""
+    """Return each score's agreement with the reference as a function of weights of contexts in order of appearance."""
     if level == "dataset":
         codes, human = pd.factorize(given["context_id"])[0], rounded(given[y].to_numpy(float))
         one, two = (whole(rounded(given[name].to_numpy(float)), human, codes, method) for name in names)
@@ -168,7 +168,7 @@ def _agreements(
 
 
 def _reliability(given: pd.DataFrame, name: str, samples: Floats | None, level: Level, method: Method) -> Statistic:
-    """Make the share of the variance of mean scores that is not noise, from 0 to 1."""
+    """Return the reliability of mean scores, 0 to 1, as a function of weights."""
     if samples is None:
         return lambda weights: np.ones(len(weights))
     codes = pd.factorize(given["context_id"])[0]
@@ -189,7 +189,7 @@ def _reliability(given: pd.DataFrame, name: str, samples: Floats | None, level: 
 
 
 def _rank_reliability(codes: NDArray[np.intp], samples: Floats) -> Statistic:
-    """Make it of how single samples order the candidates of a context, by the Spearman-Brown formula."""
+    """Return the rank reliability: τ between single samples, stepped up by the Spearman-Brown formula."""
     first, second, where = _pairs_within(codes)
     order = np.sign(np.round(samples[first] - samples[second], DIGITS))
     n, total, untied = (np.nansum(values, axis=1) for values in (~np.isnan(order), order, np.abs(order)))

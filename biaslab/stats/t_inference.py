@@ -178,7 +178,7 @@ def estimate_by_t(
 
 @dataclass(frozen=True)
 class Excess:
-    """How a rate comes about: of all items' weight, what falls above ½ and what below it.
+    """Shares of items above and below ½, from which the variance of a rate follows.
 
     Two orders of a pair that decide for the same candidate are an item at ½, which says nothing of the order; only what
     lies above or below does. Single decisions leave nothing at ½.

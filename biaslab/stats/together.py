@@ -52,13 +52,13 @@ class Together:
 
     @classmethod
     def jackknifed(cls, values: Floats, contexts: int, level: float) -> Self:
-        """Make one of values of shape (1 + left-out contexts, judges), those of all contexts first."""
+        """Build from leave-one-context-out values, shape (1 + contexts, judges), the full sample first."""
         shifts = values[1:] - values[0]
         shifts[is_rounding(shifts, values[0])] = 0.0
         return cls(values[0], math.sqrt((contexts - 1) / max(contexts, 1)) * shifts, contexts, level)
 
     def _missing(self) -> str:
-        """Say why nothing can be estimated of all; nothing where it can."""
+        """Return why no joint estimate exists; empty if one does."""
         if np.isnan(self.values).any():
             return f"undefined: the {self.roles[int(np.isnan(self.values).argmax())]} has no estimate"
         if self.contexts < _FEWEST or not np.isfinite(self.errors).all():
@@ -118,7 +118,7 @@ def rows_by_cell(estimates: pd.DataFrame, columns: Sequence[str]) -> dict[Key, M
 
 
 def where_apart(found: Sequence[Mapping[Key, object]], columns: Sequence[str], roles: Sequence[str]) -> str:
-    """Say in which columns judges have nothing in common."""
+    """Name the columns in which judges have no value in common."""
     parts = []
     for at, name in enumerate(columns):
         ours = [sorted({str(key[at]) for key in part}) for part in found]

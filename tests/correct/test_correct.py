@@ -77,7 +77,7 @@ def test_of_these_contexts_the_finite_population_has_its_correction():
     assert row(these, "human")["se"] == pytest.approx(row(like, "human")["se"] * np.sqrt(1 - 15 / 60))
     assert row(these, "ppi")["estimate"] == row(like, "ppi")["estimate"]
     assert row(these, "ppi")["se"] < row(like, "ppi")["se"]
-    assert "nothing but bias" in row(these, "judge")["note"]
+    assert "only bias" in row(these, "judge")["note"]
 
 
 def test_a_judge_that_is_right_makes_the_estimate_that_of_everything():

@@ -156,7 +156,7 @@ def test_too_little_is_said():
 def test_bad_input():
     with pytest.raises(InputError, match="every condition"):
         Crossed(np.arange(2), np.array([[1.0, math.nan], [1.0, 2.0]]))
-    with pytest.raises(InputError, match="one row an item"):
+    with pytest.raises(InputError, match="one row per item"):
         Crossed(np.arange(3), np.zeros((2, 2)))
     with pytest.raises(InputError, match="anova, reml"):
         fit_components(drawn(), np.ones((1, 40)), "bayes")

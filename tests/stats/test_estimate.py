@@ -248,7 +248,7 @@ def test_within_the_margin_nothing_departs_and_beyond_it_its_edge_is_tested(away
     assert found.p_value == (edge.p_value if expected is None else expected)
     assert (found.ci_low, found.ci_high) == pytest.approx((edge.ci_low - 0.05, edge.ci_high + 0.05))
     assert found.method == edge.method
-    assert found.note == "tested is a departure from 1 by more than 0.05, which the interval allows for"
+    assert found.note == "tests for a departure from 1 greater than 0.05 (the interval includes that margin)"
 
 
 def test_detectable_effect_has_the_promised_power():

@@ -96,7 +96,7 @@ def test_undefined_is_nan_with_a_reason():
         Resampling(n=200, method="percentile"),
     )
     assert "of 200 resamples" in sparse.note
-    with pytest.raises(InputError, match="one a row"):
+    with pytest.raises(InputError, match="one per row"):
         cluster_statistic(lambda w: w, 5, FEW)
 
 

@@ -41,7 +41,7 @@ def test_undefined_is_nan_and_bad_shapes_are_refused():
     assert np.isnan(swap_test(lambda s: np.full(len(s), np.nan), 5))
     assert np.isnan(sign_flip([1.0, np.nan]))
     assert sign_flip([0.0, 0.0]) == 1
-    with pytest.raises(InputError, match="one a row"):
+    with pytest.raises(InputError, match="one per row"):
         swap_test(lambda s: s, 5)
 
 

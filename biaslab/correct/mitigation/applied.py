@@ -52,7 +52,7 @@ def order_averaging(trials: pd.DataFrame) -> pd.DataFrame:
 
 @checked
 def debiased(trials: pd.DataFrame, debiasing: Debiasing, folds: int = 10) -> pd.DataFrame:
-    """Take position bias out of pair trials with one of the ways of `biaslab.ranking.debias`.
+    """Remove position bias from pair trials by one of the methods of `biaslab.ranking.debias`.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def debiased(trials: pd.DataFrame, debiasing: Debiasing, folds: int = 10) -> pd.
 
 @checked
 def content_free_prior(empty: pd.DataFrame) -> Remedy:
-    """Take out of pair trials what the judge says where there is nothing to judge.
+    """Calibrate pair trials by the judge's content-free prior.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def content_free_prior(empty: pd.DataFrame) -> Remedy:
 
 @checked
 def length_regression(trials: pd.DataFrame, folds: int = 10) -> pd.DataFrame:
-    """Take out of scores what length buys at equal human score, as length-controlled win rates do.
+    """Remove the effect of length at equal human score, as length-controlled win rates do.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def length_regression(trials: pd.DataFrame, folds: int = 10) -> pd.DataFrame:
 
 
 def _without_prior(read: pd.DataFrame, price: float, trials: pd.DataFrame) -> pd.DataFrame:
-    """Take out of trials what the judge says without content; the price of asking that is shared among them."""
+    """Subtract the content-free prior; share the cost of asking for it among the trials."""
     parts = []
     for (judge, attribute), cell in each_cell(trials, ("judge", "attribute")):
         own = read[(read["judge"] == judge) & (read["attribute"] == attribute)]

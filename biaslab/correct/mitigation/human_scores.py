@@ -77,7 +77,7 @@ def human_scale(trials: pd.DataFrame, method: Method = "isotonic", folds: int = 
 @checked(eager=True)
 @dataclass(frozen=True)
 class HumanScale:
-    """How far scores lie from those of humans: what `human_scale` takes away, to be measured by `remedies`.
+    """Shift and distance of scores from human scores, which `human_scale` removes; a measure for `remedies`.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ _COLUMNS = ("judge", "dataset", "attribute", "context_id")
 
 
 class Estimator(Protocol):
-    """What measures a bias in trials: any probe, and `biaslab.mitigation.HumanScale`."""
+    """A bias measure of trials: any probe, or `biaslab.mitigation.HumanScale`."""
 
     name: ClassVar[str]
     metrics: ClassVar[tuple[Metric, ...]]
@@ -109,7 +109,7 @@ def remedies(cases: Sequence[Case], resampling: Resampling | None = None) -> pd.
 
 @checked
 def as_estimates(found: pd.DataFrame) -> pd.DataFrame:
-    """Put before and after of `remedies` into rows of an estimates frame, to be drawn and tabulated.
+    """Reshape the result of `remedies` into an estimates frame, for plots and tables.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class _Both:
 
     @classmethod
     def of(cls, case: Case, attribute: str) -> _Both:
-        """Keep the contexts that stand in both sets."""
+        """Keep the contexts that both sets share."""
         before = case.before[case.before["attribute"] == attribute]
         after = case.after if isinstance(case.after, pd.DataFrame) else None
         after = None if after is None else after[after["attribute"] == attribute]

@@ -29,7 +29,7 @@ _HALF = 1e-9  # nearer to ½ a panel is divided
 def pooled(
     members: Sequence[pd.DataFrame], weights: Weights | None = None, name: str | None = None, folds: int = 10
 ) -> pd.DataFrame:
-    """Make the trials of a panel from those of its members, as `biaslab.Panel` would answer them from labels.
+    """Pool trials of several judges into those of a panel, as `biaslab.Panel` answers from labels.
 
     Parameters
     ----------

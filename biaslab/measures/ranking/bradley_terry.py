@@ -26,7 +26,7 @@ _TOLERANCE = 1e-9
 
 @checked
 class Strengths(NamedTuple):
-    """What a Bradley–Terry model finds.
+    """Parameters of a fitted Bradley–Terry model.
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ def maximum_likelihood(comparisons: Comparisons) -> Floats:
 
 
 def is_connected(comparisons: Comparisons) -> bool:
-    """Say whether a maximum of the likelihood exists: chains of wins lead from every candidate to every other.
+    """Check that the likelihood has a maximum: chains of wins lead from every candidate to every other.
 
     References
     ----------

@@ -56,7 +56,7 @@ class Comparisons:
 
     @classmethod
     def of(cls, names: Sequence[str], first: ArrayLike, second: ArrayLike, p: ArrayLike) -> Comparisons:
-        """Make the comparisons of one context; those whose probability is NaN are left out.
+        """Build the comparisons of one context; drop those whose probability is NaN.
 
         Raises
         ------
@@ -70,8 +70,9 @@ class Comparisons:
         if len(places) and not 0 <= places.min() <= places.max() < len(names):
             raise InputError("first and second", (places.min(), places.max()), f"places from 0 to {len(names) - 1}")
         kept = ~np.isnan(chance)
-        if not ((chance[kept] >= 0) & (chance[kept] <= 1)).all():
-            raise InputError("p", "a value outside", "probabilities from 0 to 1, and NaN where there is none")
+        outside = chance[kept & ~((chance >= 0) & (chance <= 1))]
+        if len(outside):
+            raise InputError("p", float(outside[0]), "probabilities from 0 to 1, and NaN where there is none")
         candidates = np.array(names, object)
         return cls(np.full(len(candidates), "", object), candidates, one[kept], two[kept], chance[kept])
 
@@ -95,13 +96,13 @@ class Comparisons:
 
     @cached_property
     def times(self) -> NDArray[np.int64]:
-        """How many comparisons each candidate is in."""
+        """Number of comparisons of each candidate."""
         size = self.n_candidates
         return np.bincount(self.first, minlength=size) + np.bincount(self.second, minlength=size)
 
     @cached_property
     def wins(self) -> Floats:
-        """How many comparisons each candidate won, a tie counting ½."""
+        """Number of comparisons that each candidate won; a tie counts ½."""
         return self.total(self.won)
 
     def total(self, p: Floats) -> Floats:

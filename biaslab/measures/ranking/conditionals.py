@@ -37,7 +37,7 @@ class Conditionals(NamedTuple):
 
     @property
     def weights(self) -> tuple[float, float]:
-        """What a decision for the first, and one for the second, adds to the log-likelihood of its being right."""
+        """Log-likelihood ratio that the decision is right, for a decision for the first and for the second."""
         return math.log(self.better / self.worse), math.log((1 - self.worse) / (1 - self.better))
 
     def log_chances(self, won: Floats) -> tuple[Floats, Floats]:

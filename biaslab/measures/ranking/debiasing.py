@@ -31,7 +31,7 @@ _ONE = ("judge", "attribute", "template", "nothing")
 
 
 class Remedy(Protocol):
-    """What was fitted on some contexts and is applied to others."""
+    """A fitted correction for position bias."""
 
     def apply(self, comparisons: Comparisons) -> Comparisons:
         """Return the comparisons with the bias taken out."""
@@ -182,7 +182,7 @@ def fit_remedy(comparisons: Comparisons, debiasing: Debiasing) -> Remedy:
 def debias(
     comparisons: Comparisons, debiasing: Debiasing | Remedy, folds: int = 10, in_sample: bool = False
 ) -> Comparisons:
-    """Take position bias out of the comparisons of each context, with what was fitted on other contexts.
+    """Remove position bias from comparisons; the remedy is cross-fitted over contexts.
 
     Parameters
     ----------
@@ -293,8 +293,10 @@ def content_free(trials: pd.DataFrame) -> Reweighting:
     shown = trials[trials["opponent_id"].notna()] if "opponent_id" in trials else trials
     for name in _ONE:
         if name in shown and len(several := shown[name].dropna().unique()) > 1:
-            raise InputError(name, ", ".join(map(str, several)), "one of them", "choose the rows of one")
-    found = dark_log_odds(shown)
-    if math.isnan(found.estimate):
-        raise InputError("trials", found.note, "pairs of the same with verdicts of both kinds", "ask more of them")
-    return Reweighting(_bounded(-found.estimate))
+            raise InputError(name, ", ".join(map(str, several)), f"one {name}", "choose the rows of one")
+    estimate = dark_log_odds(shown)
+    if math.isnan(estimate.estimate):
+        raise InputError(
+            "trials", estimate.note, "identical pairs with verdicts for both places", "collect more of them"
+        )
+    return Reweighting(_bounded(-estimate.estimate))

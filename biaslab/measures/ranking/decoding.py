@@ -134,7 +134,7 @@ def rank_intervals(
     resampling: Resampling | None = None,
     hard: bool = False,
 ) -> pd.DataFrame:
-    """Say how uncertain each rank is, by bootstrapping the comparisons of each context.
+    """Estimate intervals for ranks by bootstrapping the comparisons of each context.
 
     Both orders of a pair are drawn together, for they share the two candidates. The interval is for this judge and
     these candidates: what another draw of comparisons of them would have given.

@@ -45,7 +45,7 @@ class Ranking(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """How much better the best ranking can be at most; 0 where this one is proved to be the best."""
+        """Upper bound on the improvement of the log-likelihood; 0 if this ranking is proved optimal."""
         return max(0.0, self.bound - self.log_likelihood)
 
 

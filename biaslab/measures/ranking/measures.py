@@ -34,7 +34,7 @@ class Judged:
     human: Floats
 
     def ratio(self, measure: str) -> Ratio:
-        """Say what each comparison, or each context, adds to a measure.
+        """Return a measure as a `Ratio` over comparisons or contexts.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class Judged:
 
 
 def tokens_per_item(trials: pd.DataFrame, read: Read) -> Ratio:
-    """Say what the comparisons of a context cost, in tokens for each of its candidates."""
+    """Return the tokens spent per candidate."""
     context = read.comparisons.context
     asked = context[read.candidates[0]]
     tokens = np.concatenate([trials["tokens"].to_numpy(float), np.zeros(len(context))])

@@ -106,7 +106,7 @@ def common_log_odds(
 
 
 def is_counted(trials: pd.DataFrame) -> bool:
-    """Say whether values are verdicts throughout, or shares of samples, so that log odds are those of their mean."""
+    """Check whether values are verdicts or shares of samples, so that log odds are those of their mean."""
     sampled = "samples" in trials and bool(trials["samples"].notna().any())
     return sampled or (len(trials) > 0 and bool(trials["value"].isin([0.0, 0.5, 1.0]).all()))
 

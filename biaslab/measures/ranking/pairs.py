@@ -201,12 +201,12 @@ def _unordered(trials: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.bool
     if (ordered[1:] == ordered[:-1]).any():
         repeated = trials.iloc[int(pd.Series(order).duplicated().to_numpy().argmax())]
         row = ", ".join(f"{name} {repeated[name]}" for name in ("context_id", *PAIR[1:4]))
-        raise TrialsError("trials", f"twice {row}", "one row a pair, order and replicate")
+        raise TrialsError("trials", f"twice {row}", "one row per pair, order and replicate")
     return keys, swapped, most
 
 
 def in_both_orders(trials: pd.DataFrame, cell: Sequence[pd.Series]) -> pd.Series:
-    """Say of each pair trial whether its pair was judged readably in both orders, with the same replicate number."""
+    """Return a mask of trials whose pair has a readable judgement in both orders, in the same replicate."""
     one, two = trials["candidate_id"], trials["opponent_id"]
     ahead = one < two
     pair = [*cell, trials["context_id"], one.where(ahead, two), two.where(ahead, one), trials["replicate"]]

@@ -107,7 +107,7 @@ def self_consistency(
     resampling: Resampling | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Say how well the ranking of a few candidates holds among all of them, and against the humans (Table 8).
+    """Measure how well rankings of a few candidates agree with the full ranking and with humans (Table 8).
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def _replay(
 
 
 def _answers(p: Floats, place: Codes, pairs: Codes) -> Floats:
-    """Look up answers; what was refused has place −1, where NaN stands."""
+    """Look up answers; refused pairs have place −1, which holds NaN."""
     return p[place[pairs[:, 0], pairs[:, 1]]]
 
 

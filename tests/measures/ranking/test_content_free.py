@@ -39,7 +39,7 @@ def test_what_is_missing_does_not_enter():
 @pytest.mark.parametrize(
     ("trials", "words"),
     [
-        (same([0.8, 0.7], attribute=["a", "b"]), "attribute is 'a, b', allowed: one of them"),
+        (same([0.8, 0.7], attribute=["a", "b"]), "attribute is 'a, b', allowed: one attribute"),
         (same([0.8, 0.7], nothing=["empty", "identical"]), "choose the rows of one"),
         (same([1.0, 1.0, 1.0]), "does not vary"),
         (same([0.5]).iloc[:0], "no pair of the same"),
