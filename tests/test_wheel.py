@@ -18,7 +18,7 @@ import pandas as pd
 
 import biaslab as bl
 from biaslab.cli import main
-from biaslab.distill.aspects import aspects
+from biaslab.distill import aspects
 from biaslab.figures.regenerate import list_notebooks
 
 place = bl.__file__

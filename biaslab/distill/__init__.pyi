@@ -1,15 +1,23 @@
-from .annotation import Stars as Stars
-from .aspects import Aspect as Aspect, aspects as aspects, find_aspect as find_aspect
-from .crossfit import Evaluators as Evaluators, cross_fit as cross_fit, load_evaluators as load_evaluators
+from .annotation import (
+    Aspect as Aspect,
+    Reward as Reward,
+    Stars as Stars,
+    aspects as aspects,
+    find_aspect as find_aspect,
+)
 from .embedding import features as features
+from .ensembles import (
+    Evaluators as Evaluators,
+    WeightedEvaluators as WeightedEvaluators,
+    load_evaluators as load_evaluators,
+)
 from .evaluator import Evaluator as Evaluator, load_evaluator as load_evaluator
 from .evaluator_judge import EvaluatorJudge as EvaluatorJudge
-from .examples import examples as examples
 from .inheritance import bias_inheritance as bias_inheritance
-from .labelling import annotate as annotate
+from .labelling import annotate as annotate, examples as examples
 from .policy import Policy as Policy, load_policy as load_policy
 from .reinforce import reinforce as reinforce
-from .rerank import Reward as Reward, evaluate as evaluate, rerank as rerank, tune_weights as tune_weights
+from .rerank import evaluate as evaluate, rerank as rerank, tune_weights as tune_weights
 from .risk import MinimumRisk as MinimumRisk
 from .sampling import collect_samples as collect_samples
 from .settings import Settings as Settings
@@ -18,5 +26,4 @@ from .text_measures import (
     compare_texts as compare_texts,
     unigram_log_perplexity as unigram_log_perplexity,
 )
-from .training import train as train
-from .weighted import WeightedEvaluators as WeightedEvaluators
+from .training import cross_fit as cross_fit, train as train

@@ -1,24 +1,103 @@
-"""Let a judge annotate candidates with one to five stars, or from 0 to 100 (Wang et al. 2023, Fig. 2, Appendix 3)."""
+"""What a judge, or an evaluator, is asked about candidates: aspects, stars or 0-100, rewards (Wang et al. 2023)."""
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from functools import cache
+from importlib.resources import files
+from typing import ClassVar, Literal, get_args
 
 from biaslab import prompts
-from biaslab.core import Reply, Status, Trial
+from biaslab.core import About, Reply, Score, Status, Trial
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, whole_numbers
 from biaslab.core.schema import Dataset
-from biaslab.distill.aspects import MULTIPLE, Aspect, aspects, find_aspect
 from biaslab.measures.scoring.pointwise import Answer, Asking, Question, about_scores, items, read_score
 
 StarScale = Literal["stars", "0-100"]
+MULTIPLE = "multiple"
+_NOUNS = {"translation": "translation", "style-transfer": "transferred sentence", "summarization": "summary"}
 _SCALES: Mapping[str, Scale] = {"stars": whole_numbers(1, 5), "0-100": whole_numbers(0, 100)}
+
+
+@checked
+@dataclass(frozen=True)
+class Aspect:
+    """One aspect of one task, in the words of the paper.
+
+    Parameters
+    ----------
+    task : str
+        ``"translation"``, ``"style-transfer"`` or ``"summarization"``.
+    name : str
+        Such as ``"coherence"``; ``"multiple"`` is all of the task at once (Table 7).
+    worst, perfect : str
+        What one star and five stars mean.
+    definition : str
+        A sentence or two.
+    """
+
+    task: str
+    name: str
+    worst: str
+    perfect: str
+    definition: str
+
+    @property
+    def noun(self) -> str:
+        """What is judged: "summary", "translation" or "transferred sentence"."""
+        return _NOUNS[self.task]
+
+
+@checked
+def aspects(task: str = "summarization") -> tuple[Aspect, ...]:
+    """Return the aspects of a task, the multiple one first.
+
+    Raises
+    ------
+    InputError
+        If there is no such task.
+
+    Examples
+    --------
+    >>> [aspect.name for aspect in aspects("translation")]
+    ['multiple', 'accuracy', 'completeness', 'fluency', 'style']
+    """
+    if task not in _NOUNS:
+        raise InputError("task", task, ", ".join(_NOUNS))
+    return tuple(aspect for aspect in _table() if aspect.task == task)
+
+
+@checked
+def find_aspect(task: str, aspect: str) -> Aspect:
+    """Return one aspect of a task.
+
+    Raises
+    ------
+    InputError
+        If there is no such task, or it has no such aspect.
+
+    Examples
+    --------
+    >>> find_aspect("summarization", "coherence").worst
+    'incoherence'
+    """
+    known = {found.name: found for found in aspects(task)}
+    if aspect not in known:
+        raise InputError("aspect", aspect, f"one of {', '.join(known)}, the aspects of {task}")
+    return known[aspect]
+
+
+@cache
+def _table() -> tuple[Aspect, ...]:
+    with files(__package__).joinpath("aspects.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    return tuple(Aspect(r["task"], r["aspect"], r["worst"], r["perfect"], r["definition"]) for r in rows)
 
 
 @checked(eager=True)
@@ -147,3 +226,47 @@ def _named(aspect: Aspect, dataset: Dataset) -> list[str]:
         return several or [aspect.name]
     whole = len(dataset.attributes) == 1 and aspect.name not in dataset.attributes
     return list(dataset.attributes) if whole else [aspect.name]
+
+
+@checked(eager=True)
+@dataclass(frozen=True)
+class Reward:
+    """A scorer that asks an evaluator for one number a candidate: what reranking and training maximise.
+
+    Parameters
+    ----------
+    attributes : sequence of str
+        What is judged; ``""`` is quality as a whole.
+    reference : bool
+        Show the reference to the evaluator.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=1)
+    >>> next(iter(Reward(["coherence"]).design(data))).request.attribute
+    'coherence'
+    """
+
+    name: ClassVar[str] = "reward"
+    attributes: Sequence[str] = ("",)
+    reference: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.attributes, str) or not self.attributes:
+            raise InputError("attributes", self.attributes, "a list of at least one name")
+
+    def design(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan one request a candidate and attribute."""
+        for row in dataset.candidates.itertuples():
+            reference = str(row.reference) if self.reference else ""
+            for attribute in self.attributes:
+                given = (row.context_id, row.candidate_id, row.text, row.context)
+                context_id, candidate_id, text, source = map(str, given)
+                about = About(context_id, (candidate_id,), (text,), (attribute,), bool(source.strip()))
+                yield Trial(Score(text, source, reference, attribute, about), context_id, attribute, candidate_id)
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:  # noqa: ARG002
+        """Return the evaluator's number as it is."""
+        value = math.nan if reply.score is None else reply.score
+        return (value, "ok") if math.isfinite(value) else (math.nan, "unparsable")

@@ -1,10 +1,16 @@
-"""Checkpoints of a training run: numbered files of safetensors, whole or not there at all."""
+"""Training runs that survive a kill: one loop, and numbered checkpoints of safetensors that are whole or not there.
+
+Not transformers' `Trainer`: its checkpoints are folders written file by file, in which the optimizer's state, random
+numbers and arguments are pickled, and it seeds the random numbers of the whole process.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +20,103 @@ from safetensors.torch import load_file, save_file
 
 from biaslab.core.errors import InputError
 from biaslab.core.output import replacing
+from biaslab.core.progress import progress_bar
+
+Tensors = Mapping[str, torch.Tensor]
 
 
-def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, torch.Tensor], record: Mapping[str, Any]) -> None:
+class TrainingRun(ABC):
+    """A training run: what a step does, and all that the next one depends on.
+
+    Attributes
+    ----------
+    optimizer : torch.optim.Optimizer
+        Kept in checkpoints.
+    identity : str or dict
+        As JSON has it; what must be the same for a run to go on.
+    """
+
+    optimizer: torch.optim.Optimizer
+    identity: Any
+
+    @property
+    @abstractmethod
+    def step(self) -> int:
+        """The last step that is done, 0 before the first."""
+
+    @property
+    @abstractmethod
+    def is_over(self) -> bool:
+        """Whether no step is left."""
+
+    @abstractmethod
+    def advance(self) -> dict[str, float]:
+        """Take one step; return what the progress bar shows."""
+
+    @abstractmethod
+    def state(self) -> tuple[Tensors, dict[str, Any]]:
+        """Return tensors, and what JSON can hold, from which `restore` takes the run up."""
+
+    @abstractmethod
+    def restore(self, tensors: Tensors, record: Mapping[str, Any]) -> None:
+        """Take up the state of a checkpoint."""
+
+    def finish(
+        self, folder: str | PathLike[str] | None, every: int, total: int, progress: bool, **bar_options: Any
+    ) -> None:
+        """Take all steps that are left, from the last checkpoint on.
+
+        Parameters
+        ----------
+        folder : path, optional
+            Where checkpoints are kept.
+        every : int
+            Steps between checkpoints; there is one after the last step anyway.
+        total : int
+            Steps at most, for the progress bar.
+        progress : bool
+            Show a progress bar.
+        **bar_options
+            Of the progress bar.
+
+        Raises
+        ------
+        InputError
+            If the folder holds a damaged checkpoint, or one of another run.
+        """
+        path = None if folder is None else Path(folder)
+        if path is not None:
+            self._resume(path)
+        with progress_bar(total=total, initial=self.step, disable=not progress, **bar_options) as bar:
+            while not self.is_over:
+                bar.set_postfix({name: f"{value:.3f}" for name, value in self.advance().items()})
+                bar.update()
+                if path is not None and (self.step % every == 0 or self.is_over):
+                    self._save(path)
+
+    def _save(self, folder: Path) -> None:
+        tensors, record = self.state()
+        states = self.optimizer.state_dict()["state"].items()
+        optimizer = {f"optimizer:{i}:{name}": tensor for i, state in states for name, tensor in state.items()}
+        save_checkpoint(folder, self.step, {**tensors, **optimizer}, {"run": self.identity, **record})
+
+    def _resume(self, folder: Path) -> None:
+        if (checkpoint := load_checkpoint(folder)) is None:
+            return
+        tensors, record = checkpoint
+        if record.get("run") != self.identity:
+            allowed = "an empty folder, or checkpoints of this model, these texts and settings"
+            raise InputError("folder", str(folder), allowed, "it holds another run: choose another folder or remove it")
+        self.restore(tensors, record)
+        states: dict[int, dict[str, torch.Tensor]] = {}
+        for key in tensors:
+            if key.startswith("optimizer:"):
+                _, index, name = key.split(":", 2)
+                states.setdefault(int(index), {})[name] = tensors[key]
+        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": states})
+
+
+def save_checkpoint(folder: Path, step: int, tensors: Tensors, record: Mapping[str, Any]) -> None:
     """Write the state after a step, then remove older ones; a run killed meanwhile leaves the older one whole."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"step-{step:08d}.safetensors"
@@ -28,12 +128,6 @@ def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, torch.Tensor]
     remove_checkpoints(folder, but=target)
 
 
-def remove_checkpoints(folder: Path, but: Path | None = None) -> None:
-    """Remove the checkpoints of a folder, whole and half-written ones."""
-    for old in {*folder.glob("step-*"), *folder.glob(".step-*")} - {but}:
-        old.unlink(missing_ok=True)
-
-
 def load_checkpoint(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
     """Return the tensors and the record of the last step, None where there is none.
 
@@ -42,28 +136,17 @@ def load_checkpoint(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, An
     InputError
         If it is damaged.
     """
-    found = max(folder.glob("step-*.safetensors"), default=None)
-    if found is None:
+    file = max(folder.glob("step-*.safetensors"), default=None)
+    if file is None:
         return None
     try:
-        with safe_open(found, "pt") as opened:
-            return load_file(found), json.loads(opened.metadata()["record"])
+        with safe_open(file, "pt") as opened:
+            return load_file(file), json.loads(opened.metadata()["record"])
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise InputError("folder", str(found), "a whole checkpoint", "remove it") from error
+        raise InputError("folder", str(file), "a whole checkpoint", "remove it") from error
 
 
-def flattened(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    """Return the tensors of an optimizer's state by ``"optimizer:<weight>:<name>"``."""
-    every = optimizer.state_dict()["state"].items()
-    return {f"optimizer:{index}:{name}": tensor for index, kept in every for name, tensor in kept.items()}
-
-
-def restore(optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Give an optimizer the state that `flattened` returned; other tensors are passed over."""
-    whole = optimizer.state_dict() | {"state": {}}
-    for key, tensor in tensors.items():
-        part, _, rest = key.partition(":")
-        if part == "optimizer":
-            index, _, name = rest.partition(":")
-            whole["state"].setdefault(int(index), {})[name] = tensor
-    optimizer.load_state_dict(whole)
+def remove_checkpoints(folder: Path, but: Path | None = None) -> None:
+    """Remove the checkpoints of a folder, whole and half-written ones."""
+    for old in {*folder.glob("step-*"), *folder.glob(".step-*")} - {but}:
+        old.unlink(missing_ok=True)

@@ -181,14 +181,9 @@ class Evaluator:
         Path
             The folder.
         """
-        card = {
-            "attribute": self.attribute,
-            "revision": self.encoder.source.revision,
-            "layer": self.encoder.layer,
-            "settings": self.settings.as_json(),
-            "training": self.training,
-        }
-        return write_files(folder, self.weights(), card)
+        encoder, settings = self.encoder, self.settings.as_json()
+        about = {"attribute": self.attribute, "revision": encoder.source.revision, "layer": encoder.layer}
+        return write_files(folder, self.weights(), **about, settings=settings, training=self.training)
 
     @property
     def _is_likeliest(self) -> bool:

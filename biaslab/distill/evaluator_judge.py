@@ -9,11 +9,10 @@ from pathlib import Path
 from biaslab.core import BaseJudge, Reply, Request, Score, require_kinds
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, JudgeError, ModelLoadError
-from biaslab.distill.aspects import MULTIPLE
-from biaslab.distill.crossfit import FOLDS, Evaluators, load_evaluators
+from biaslab.distill.annotation import MULTIPLE
+from biaslab.distill.ensembles import FOLDS, Evaluators, WeightedEvaluators, load_evaluators
 from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.evaluator_files import CARD
-from biaslab.distill.weighted import WeightedEvaluators
 
 AnyEvaluator = Evaluator | Evaluators | WeightedEvaluators
 

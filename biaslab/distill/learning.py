@@ -1,10 +1,9 @@
-"""What happens in an epoch of training, and what must be kept so that the next one can follow a kill."""
+"""How an evaluator learns: an epoch of regression or classification, validated on contexts that are held out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from biaslab.core.errors import InputError
-from biaslab.distill.checkpoints import flattened, load_checkpoint, restore, save_checkpoint
+from biaslab.distill.checkpoints import Tensors, TrainingRun
 from biaslab.distill.embedding import features
 from biaslab.distill.evaluator import Evaluator
 from biaslab.distill.settings import Settings
@@ -20,82 +19,77 @@ from biaslab.distill.settings import Settings
 Ints = NDArray[np.int64]
 
 
-@dataclass
-class State:
-    """How far a training run is."""
+class Learning(TrainingRun):
+    """An evaluator that learns from some examples; a step is an epoch.
 
-    epoch: int = 0
-    waited: int = 0
-    lowest: float = float("inf")
-    best_epoch: int = 0
-    best: dict[str, torch.Tensor] = field(default_factory=dict)
-    history: list[list[float]] = field(default_factory=list)
+    Attributes
+    ----------
+    history : list of list of float
+        A row ``[epoch, training loss, validation loss]`` an epoch, without the last where nothing is held out.
+    best_epoch : int
+        That of the smallest validation loss, or the last one; 0 before the first.
+    best : mapping of str to torch.Tensor
+        The weights after it.
+    """
 
-
-class Learning:
-    """An evaluator that learns from some examples."""
-
-    def __init__(self, evaluator: Evaluator, frame: pd.DataFrame, settings: Settings) -> None:
-        self.evaluator, self.settings = evaluator, settings
+    def __init__(self, evaluator: Evaluator, frame: pd.DataFrame, settings: Settings, identity: str) -> None:
+        self.evaluator, self.settings, self.identity = evaluator, settings, identity
+        self.history: list[list[float]] = []
+        self.best_epoch = 0
+        self.best: Tensors = {}
         columns = ["text", *evaluator.needs]
         self._texts = [frame[name].tolist() for name in columns]
         for name, values in zip(columns, self._texts, strict=True):
             if any(not value.strip() for value in values):
                 raise InputError(name, "", f'a {name} for each example, or other inputs than "{settings.inputs}"')
         self._labels = torch.tensor(frame["label"].to_numpy(np.float32), device=evaluator.encoder.device)
-        self._fit, self._held = _split(frame, settings)
-        evaluator.start_at(self._wanted(self._fit).mean(0))
+        self._train, self._validation = _split(frame, settings)
+        evaluator.start_at(self._targets(self._train).mean(0))
         encoder = evaluator.encoder
         layers = {"params": list(encoder.trained().values()), "lr": settings.encoder_rate}
         head = {"params": list(evaluator.head.parameters()), "lr": settings.learning_rate}
         parts = [head, layers] if layers["params"] else [head]
-        self._optimizer = torch.optim.AdamW(parts, weight_decay=settings.weight_decay)
+        self.optimizer = torch.optim.AdamW(parts, weight_decay=settings.weight_decay)
         self._cuda = encoder.device.startswith("cuda")
         self._vectors = None if encoder.trained() else evaluator.vectors(self._texts)
 
-    def epoch(self, state: State) -> None:
-        """Learn for one epoch, then see how well the contexts that are held out are judged."""
+    @property
+    def step(self) -> int:
+        """The last epoch that is done, 0 before the first."""
+        return len(self.history)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all epochs are done, or too many in a row were no better."""
+        return self.step >= self.settings.most_epochs or self.step - self.best_epoch >= self.settings.most_waits
+
+    def advance(self) -> dict[str, float]:
+        """Learn for one epoch, then validate."""
         with torch.random.fork_rng(devices=[torch.cuda.current_device()] if self._cuda else []):
-            torch.manual_seed(_mixed(self.settings.seed, state.epoch))
-            trained = self._learn(torch.randperm(len(self._fit)).numpy())
-        state.epoch += 1
-        held = self._loss_of(self._held) if len(self._held) else float("nan")
-        state.history.append([state.epoch, trained, *([held] if len(self._held) else [])])
-        state.waited += 1
-        if not len(self._held) or held < state.lowest:
-            state.lowest, state.best_epoch, state.waited = held, state.epoch, 0
-            state.best = self.evaluator.weights()
+            torch.manual_seed(_mixed(self.settings.seed, self.step))
+            losses = [self._learn(torch.randperm(len(self._train)).numpy())]
+        lowest = self.history[self.best_epoch - 1][-1] if self.best_epoch else float("inf")
+        if len(self._validation):
+            losses.append(self._mean_loss(self._validation))
+        self.history.append([self.step + 1, *losses])
+        if not len(self._validation) or losses[-1] < lowest:
+            self.best_epoch, self.best = self.step, self.evaluator.weights()
+        return {"loss": losses[-1]}
 
-    def resume(self, folder: Path, run: str) -> State:
-        """Return the state in which a run was left, and take up its weights.
+    def state(self) -> tuple[Tensors, dict[str, Any]]:
+        """Return the weights, the best ones and the history."""
+        weights = {f"now:{name}": tensor for name, tensor in self.evaluator.weights().items()}
+        weights |= {f"best:{name}": tensor for name, tensor in self.best.items()}
+        return weights, {"best_epoch": self.best_epoch, "history": self.history}
 
-        Raises
-        ------
-        InputError
-            If the folder holds another run.
-        """
-        found = load_checkpoint(folder)
-        if found is None:
-            return State()
-        tensors, record = found
-        if record.get("run") != run:
-            raise InputError("folder", str(folder), "an empty folder", "it holds another run, not yet at its end")
-        now, best = (
+    def restore(self, tensors: Tensors, record: Mapping[str, Any]) -> None:
+        """Take up the state of a checkpoint."""
+        now, self.best = (
             {name.removeprefix(part): tensor for name, tensor in tensors.items() if name.startswith(part)}
             for part in ("now:", "best:")
         )
         self.evaluator.load_weights(now)
-        restore(self._optimizer, tensors)
-        kept = {name: record[name] for name in ("waited", "best_epoch", "history")}
-        lowest = min((row[2] for row in record["history"] if len(row) > 2), default=float("nan"))
-        return State(epoch=record["step"], lowest=lowest, best=best, **kept)
-
-    def keep(self, folder: Path, state: State, run: str) -> None:
-        """Write all that the next epoch depends on."""
-        tensors = {f"now:{name}": tensor for name, tensor in self.evaluator.weights().items()}
-        tensors |= {f"best:{name}": tensor for name, tensor in state.best.items()} | flattened(self._optimizer)
-        record = {"run": run, "waited": state.waited, "best_epoch": state.best_epoch, "history": state.history}
-        save_checkpoint(folder, state.epoch, tensors, record)
+        self.best_epoch, self.history = record["best_epoch"], record["history"]
 
     def _learn(self, order: Ints) -> float:
         """Go once through the examples in an order; return the mean loss."""
@@ -104,43 +98,43 @@ class Learning:
         evaluator.head.train()
         total = 0.0
         for start in range(0, len(order), size):
-            batch = self._fit[order[start : start + size]]
-            self._optimizer.zero_grad()
+            batch = self._train[order[start : start + size]]
+            self.optimizer.zero_grad()
             for part in np.array_split(batch, min(self.settings.accumulate, len(batch))):
                 loss = self._losses(part).sum()
                 (loss / len(batch)).backward()  # type: ignore[no-untyped-call]
                 total += float(loss.detach())
-            self._optimizer.step()
+            self.optimizer.step()
         evaluator.encoder.learn(False)
         evaluator.head.eval()
         return total / len(order)
 
     @torch.no_grad()
-    def _loss_of(self, rows: Ints) -> float:
+    def _mean_loss(self, rows: Ints) -> float:
         parts = np.array_split(rows, -(-len(rows) // 512))
         return float(sum(float(self._losses(part).sum()) for part in parts) / len(rows))
 
     def _losses(self, rows: Ints) -> torch.Tensor:
         """Return the loss of each example."""
         with torch.autocast("cuda", torch.bfloat16, enabled=self._cuda and self._vectors is None):
-            outputs = self.evaluator.head(features(*self._shown(rows))).float()
-        wanted = self._wanted(rows)
+            outputs = self.evaluator.head(features(*self._inputs(rows))).float()
+        targets = self._targets(rows)
         if self.settings.loss == "regression":
-            return torch.square(outputs - wanted).squeeze(1)
-        return torch.nn.functional.cross_entropy(outputs, wanted, reduction="none")
+            return torch.square(outputs - targets).squeeze(1)
+        return torch.nn.functional.cross_entropy(outputs, targets, reduction="none")
 
-    def _wanted(self, rows: Ints) -> torch.Tensor:
-        """Return what the head is to put out for some examples, shape (rows, 1) or (rows, stars)."""
+    def _targets(self, rows: Ints) -> torch.Tensor:
+        """Return what the head should put out for some examples, shape (rows, 1) or (rows, stars)."""
         labels = self._labels[torch.tensor(rows, device=self._labels.device)]
         if self.settings.loss == "regression":
             return labels.unsqueeze(1)
         return shared_between_stars(labels, self.settings.stars)
 
-    def _shown(self, rows: Ints) -> Sequence[torch.Tensor]:
+    def _inputs(self, rows: Ints) -> Sequence[torch.Tensor]:
         """Return the vectors of outputs, sources and references of some examples; each text is encoded once."""
         if self._vectors is None:
             return self.evaluator.vectors([[part[i] for i in rows] for part in self._texts])
-        return [known[torch.tensor(rows, device=known.device)] for known in self._vectors]
+        return [vectors[torch.tensor(rows, device=vectors.device)] for vectors in self._vectors]
 
 
 def shared_between_stars(labels: torch.Tensor, stars: int) -> torch.Tensor:
@@ -156,20 +150,19 @@ def shared_between_stars(labels: torch.Tensor, stars: int) -> torch.Tensor:
 
 
 def groups(examples: pd.DataFrame) -> pd.Series:
-    """Return what must not stand on both sides of a split: the source's text or, without one, the context."""
+    """Return each example's group, which no split divides: the source's text or, without one, the context."""
     return examples["source"].where(examples["source"].str.strip() != "", "context " + examples["context_id"])
 
 
 def _split(frame: pd.DataFrame, settings: Settings) -> tuple[Ints, Ints]:
-    """Return the rows to learn from and those on which to stop, whole contexts each."""
+    """Return the rows to learn from and those for validation, whole contexts each."""
     names = groups(frame)
     contexts = names.drop_duplicates().to_numpy(object)
-    held = round(settings.validation * len(contexts))
-    held = max(held, 1) if settings.validation else 0
-    if held >= len(contexts):
+    size = max(round(settings.validation * len(contexts)), 1) if settings.validation else 0
+    if size >= len(contexts):
         allowed = "at least two contexts, or validation=0"
         raise InputError("examples", f"{len(contexts)} contexts", allowed, "annotate more sources")
-    drawn = np.random.default_rng(settings.seed).permutation(contexts)[:held]
+    drawn = np.random.default_rng(settings.seed).permutation(contexts)[:size]
     out = names.isin(drawn).to_numpy()
     return np.flatnonzero(~out), np.flatnonzero(out)
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ import pandas as pd
 from biaslab.core import Judge, Score
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
-from biaslab.core.progress import progress_bar
 from biaslab.core.schema import Dataset
 from biaslab.distill.policy import Policy, load_policy
 from biaslab.distill.risk import MinimumRisk
@@ -128,20 +126,8 @@ def reinforce(
         raise InputError("held_out", f"{len(both)} sources that are trained on", "other sources")
     policy = load_policy(model, prompt, "float32", device)
     run = RiskRun(policy, given, others, _as_function(reward, attribute), settings, str(getattr(reward, "id", "")))
-    if folder is not None:
-        run.resume(Path(folder))
-    steps = range(run.step + 1, settings.steps + 1)
-    with progress_bar(
-        steps,
-        desc={"mrt": "minimum-risk training"}.get(settings.objective, "REINFORCE"),
-        unit="step",
-        disable=not progress,
-    ) as bar:
-        for step in bar:
-            row = run.advance()
-            bar.set_postfix(reward=f"{row['reward_train']:.3f}")
-            if folder is not None and (step % settings.save_every == 0 or step == settings.steps):
-                run.save(Path(folder))
+    bar = {"desc": "minimum-risk training" if settings.objective == "mrt" else "REINFORCE", "unit": "step"}
+    run.finish(folder, settings.save_every, settings.steps, progress, **bar)
     policy.name = f"{policy.name.split(', reinforced')[0]}, reinforced {settings.steps} steps"
     return Reinforced(policy, pd.DataFrame(run.history))
 

@@ -1,73 +1,31 @@
-"""Choose the best of several texts by one evaluator, or by several with weights (Wang et al. 2023, Eqs. 5, 6)."""
+"""Choose the best of several texts by one evaluator, or by several with weights (Wang et al. 2023, Eqs. 5, 6).
+
+Weights are found by exact line searches between evaluators, the way of MERT (Och 2003).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.core import About, Judge, Reply, Score, Status, Trial
+from biaslab.core import Judge
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
-from biaslab.distill.line_search import mean_goal, search_weights
+from biaslab.distill.annotation import Reward
 from biaslab.measures.scoring.scored import SCORES, scores
-from biaslab.stats import require_columns
+from biaslab.stats import ITEM, require_columns
 from biaslab.store import Store
 from biaslab.study.collect import collect
 
 Evaluators = Judge | pd.DataFrame | Mapping[str, "Judge | pd.DataFrame"]
-_ITEM = ["context_id", "candidate_id"]
-
-
-@checked(eager=True)
-@dataclass(frozen=True)
-class Reward:
-    """A scorer that asks an evaluator for one number a candidate: what reranking and training maximise.
-
-    Parameters
-    ----------
-    attributes : sequence of str
-        What is judged; ``""`` is quality as a whole.
-    reference : bool
-        Show the reference to the evaluator.
-
-    Examples
-    --------
-    >>> import biaslab as bl
-    >>> data = bl.load_dataset("graded", limit=1)
-    >>> next(iter(Reward(["coherence"]).design(data))).request.attribute
-    'coherence'
-    """
-
-    name: ClassVar[str] = "reward"
-    attributes: Sequence[str] = ("",)
-    reference: bool = False
-
-    def __post_init__(self) -> None:
-        if isinstance(self.attributes, str) or not self.attributes:
-            raise InputError("attributes", self.attributes, "a list of at least one name")
-
-    def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan one request a candidate and attribute."""
-        for row in dataset.candidates.itertuples():
-            reference = str(row.reference) if self.reference else ""
-            for attribute in self.attributes:
-                given = (row.context_id, row.candidate_id, row.text, row.context)
-                context_id, candidate_id, text, source = map(str, given)
-                about = About(context_id, (candidate_id,), (text,), (attribute,), bool(source.strip()))
-                yield Trial(Score(text, source, reference, attribute, about), context_id, attribute, candidate_id)
-
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:  # noqa: ARG002
-        """Return the evaluator's number as it is."""
-        value = math.nan if reply.score is None else reply.score
-        return (value, "ok") if math.isfinite(value) else (math.nan, "unparsable")
+Floats = NDArray[np.float64]
+_STARTS, _LINES, _ROUNDS = 16, 4, 20  # random starts and lines for each evaluator; rounds of a start at most
 
 
 @checked
@@ -130,7 +88,7 @@ def rerank(
     total = table.to_numpy() @ np.array([given[name] for name in names])
     first = pd.Series(total).groupby(table.index.get_level_values("context_id"), sort=False).idxmax().sort_values()
     kept = candidates.candidates.iloc[first]
-    human = candidates.human.merge(kept[_ITEM], on=_ITEM)
+    human = candidates.human.merge(kept[list(ITEM)], on=list(ITEM))
     said = " + ".join(f"{given[name]:.3g} × {name or 'score'}" for name in names)
     facts = f"{candidates.provenance} Of each context the candidate with the greatest {said}.".strip()
     about = (candidates.attributes, candidates.scale, candidates.noun, facts)
@@ -167,13 +125,13 @@ def evaluate(
     named = judges if isinstance(judges, Mapping) else {"": judges}
     if not named:
         raise InputError("judges", "none", "at least one judge or scores frame")
-    index = pd.MultiIndex.from_frame(candidates.candidates[_ITEM])
-    columns: dict[str, NDArray[np.float64]] = {}
+    index = pd.MultiIndex.from_frame(candidates.candidates[list(ITEM)])
+    columns: dict[str, Floats] = {}
     for name, judge in named.items():
         if not isinstance(judge, pd.DataFrame):
             judge = scores(collect(Reward(attributes, reference), judge, candidates, store, progress))
         for label, part in _parts(judge, name):
-            values = part.set_index(_ITEM)["score"].reindex(index).to_numpy(float)
+            values = part.set_index(list(ITEM))["score"].reindex(index).to_numpy(float)
             if np.isnan(values).any():
                 where = ", ".join(map(str, index[int(np.isnan(values).argmax())]))
                 what = f"no score of {where} by {label or 'the judge'}"
@@ -250,7 +208,7 @@ def tune_weights(
     return found
 
 
-def _blocks(table: pd.DataFrame, aims: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _blocks(table: pd.DataFrame, aims: Floats) -> tuple[Floats, Floats]:
     """Return scores, shape (contexts, candidates, scores), and aims, shape (contexts, candidates)."""
     blocks = list(table.groupby(level="context_id", sort=False).indices.values())
     # contexts with fewer candidates are filled up with their first one, which then still wins its ties
@@ -269,3 +227,86 @@ def _parts(frame: pd.DataFrame, name: str) -> Iterator[tuple[str, pd.DataFrame]]
     groups = frame.groupby("attribute", sort=False)
     for attribute, part in groups:
         yield name if len(groups) == 1 else ": ".join(filter(None, (name, str(attribute)))), part
+
+
+def mean_goal(values: Floats, goals: Floats, weights: Floats) -> float:
+    """Return the mean goal of the candidates that weights choose, the first of equally good ones.
+
+    Parameters
+    ----------
+    values : numpy.ndarray, shape (contexts, candidates, evaluators)
+        Scores.
+    goals : numpy.ndarray, shape (contexts, candidates)
+        What the choices are to be good at.
+    weights : numpy.ndarray, shape (evaluators,)
+    """
+    best = np.argmax(values @ weights, axis=1)
+    return float(np.take_along_axis(goals, best[:, None], axis=1).mean())
+
+
+def search_weights(values: Floats, goals: Floats, seed: int = 0) -> tuple[Floats, float]:
+    """Return weights from 0 with sum 1 whose choices have the greatest mean goal found, and that mean.
+
+    Starts are equal weights, each evaluator alone and random ones. From each, lines towards single evaluators and
+    towards random weights are searched exactly, as long as that helps. With two evaluators the first line is the whole
+    space, and the result exact.
+
+    Parameters
+    ----------
+    values, goals
+        As for `mean_goal`.
+    seed : int
+        Of the random starts and lines.
+    """
+    size, rng = values.shape[-1], np.random.default_rng(seed)
+    alone = np.eye(size)
+    starts = np.vstack([np.full(size, 1 / size), alone, rng.dirichlet(np.ones(size), _STARTS * size)])
+    reached = [mean_goal(values, goals, start) for start in starts]
+    best, most = starts[int(np.argmax(reached))], max(reached)
+    for weights, goal in zip(starts, reached, strict=True):
+        for _ in range(_ROUNDS):
+            towards = [*alone, *rng.dirichlet(np.ones(size), _LINES * size)]
+            tried = [_best_on_line(values, goals, weights, other - weights) for other in towards]
+            gained = [mean_goal(values, goals, point) for point in tried]
+            if max(gained) <= goal:
+                break
+            weights, goal = tried[int(np.argmax(gained))], max(gained)
+        if goal > most:
+            best, most = weights, goal
+    return best, most
+
+
+def _best_on_line(values: Floats, goals: Floats, weights: Floats, direction: Floats) -> Floats:
+    """Return the best weights on a line: the middle of the best piece, the widest of equally good ones.
+
+    Along the line each candidate's sum is a straight line; which is the greatest changes at the corners of their upper
+    envelope only. All envelopes are walked at once, and the mean goal is known between all of their corners.
+    """
+    if np.allclose(direction, 0):
+        return weights
+    ratios = -weights / np.where(direction == 0, np.nan, direction)
+    low, high = float(np.nanmax(ratios[direction > 0])), float(np.nanmin(ratios[direction < 0]))
+    levels, slopes = values @ (weights + low * direction), values @ direction
+    contexts = np.arange(len(values))
+    chosen = np.lexsort((-slopes, -levels), axis=1)[:, 0]  # at the start of the line the highest, then the steepest
+    places, changes = [0.0], [float(goals[contexts, chosen].sum())]
+    while True:
+        rise = slopes - slopes[contexts, chosen][:, None]
+        behind = levels[contexts, chosen][:, None] - levels
+        corners = np.where(rise > 0, behind / np.where(rise > 0, rise, 1.0), np.inf)
+        nearest = corners.min(axis=1)
+        going = nearest < high - low
+        if not going.any():
+            break
+        steepest = np.where(corners <= nearest[:, None], slopes, -np.inf).argmax(axis=1)
+        places += nearest[going].tolist()
+        changes += (goals[contexts, steepest] - goals[contexts, chosen])[going].tolist()
+        chosen = np.where(going, steepest, chosen)
+    order = np.argsort(places, kind="stable")
+    edges = np.append(np.array(places)[order], high - low)
+    sums, widths = np.cumsum(np.array(changes)[order]), np.diff(edges)
+    sums = np.where(widths > 1e-12, sums, -np.inf)
+    piece = int(np.argmax(np.where(sums >= sums.max() - 1e-9, widths, -np.inf)))
+    middle = low + float(edges[piece : piece + 2].mean())
+    found: Floats = np.clip(weights + middle * direction, 0.0, None)
+    return found / float(found.sum())

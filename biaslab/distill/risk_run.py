@@ -1,4 +1,4 @@
-"""The state of a run of training on rewards: what an update does, what is kept of it, how it goes on after a stop."""
+"""Training of a generation model on rewards: samples, their rewards and likelihoods, and an update of the weights."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from biaslab.core.errors import InputError
 from biaslab.distill.candidates import Output, Truncation, sample
-from biaslab.distill.checkpoints import flattened, load_checkpoint, restore, save_checkpoint
+from biaslab.distill.checkpoints import Tensors, TrainingRun
 from biaslab.distill.policy import Ids, Policy
 from biaslab.distill.risk import MinimumRisk, policy_gradient, risk
 from biaslab.distill.sampling import in_batches, random_numbers
@@ -37,23 +36,30 @@ class Task(NamedTuple):
     target: Ids
 
 
-class RiskRun:
-    """The state of a training run."""
+class RiskRun(TrainingRun):
+    """A generation model that is trained on rewards; a step is an update of its weights.
+
+    Attributes
+    ----------
+    history : list of dict
+        The row before training, once it has begun, and one row a step.
+    """
 
     def __init__(
         self,
         policy: Policy,
-        given: pd.DataFrame,
-        others: pd.DataFrame | None,
+        sources: pd.DataFrame,
+        held_out: pd.DataFrame | None,
         reward: RewardFunction,
         settings: MinimumRisk,
         reward_id: str = "",
     ) -> None:
-        self.policy, self.reward, self.settings, self.reward_id = policy, reward, settings, reward_id
-        self.tasks = self._tasks(given)
-        self.held_out = [] if others is None else self._tasks(others)
+        self.policy, self.reward, self.settings = policy, reward, settings
+        self.tasks = self._tasks(sources)
+        self.held_out = [] if held_out is None else self._tasks(held_out)
+        self.identity = self._identity(reward_id)
         self.weights = trainable_weights(policy.model, settings.trainable)
-        self.optimiser = torch.optim.AdamW(self.weights.values(), lr=settings.learning_rate, weight_decay=0.0)
+        self.optimizer = torch.optim.AdamW(self.weights.values(), lr=settings.learning_rate, weight_decay=0.0)
         self.history: list[dict[str, float]] = []
         self.unit, self.centre = settings.reward_unit or 1.0, 0.0  # measured by `_begin`
 
@@ -62,23 +68,28 @@ class RiskRun:
         """The last step that is done, 0 before the first."""
         return max(0, len(self.history) - 1)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all steps are done."""
+        return self.step >= self.settings.steps
+
     def advance(self) -> dict[str, float]:
-        """Take one step and return its row of the history."""
+        """Take one step; return the mean reward of its samples."""
         if not self.history:
             self._begin()
         step, settings = len(self.history), self.settings
         tasks = self._chosen(step)
         drawn = self._draw(tasks, step) if settings.balance > 0 else [[] for _ in tasks]
         rewards = self._judge(tasks, drawn)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         sums = np.zeros(3)
         for batch in in_batches([task.prompt for task in tasks], settings.samples + 1, settings.rows):
             sums += self._backward([tasks[i] for i in batch], [drawn[i] for i in batch], [rewards[i] for i in batch])
         norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), settings.clip, error_if_nonfinite=True)
-        self.optimiser.step()
+        self.optimizer.step()
         loss, lost, likelihood = (sums / len(tasks)).tolist()
         is_due = step % settings.evaluate_every == 0 or step == settings.steps
-        found = {
+        row = {
             "step": float(step),
             "loss": loss,
             "risk": lost,
@@ -88,34 +99,19 @@ class RiskRun:
             "gradient": float(norm),
             "reward_held_out": self._held_out_reward() if is_due else math.nan,
         }
-        self.history.append(found)
-        return found
+        self.history.append(row)
+        return {"reward": row["reward_train"]}
 
-    def save(self, folder: Path) -> None:
-        """Write a checkpoint."""
-        tensors = {f"weight.{name}": weight for name, weight in self.weights.items()}
-        record = {"run": self._identity(), "unit": self.unit, "centre": self.centre, "history": self.history}
-        save_checkpoint(folder, self.step, tensors | flattened(self.optimiser), record)
+    def state(self) -> tuple[Tensors, dict[str, Any]]:
+        """Return the weights, what rewards are measured in, and the history."""
+        weights = {f"weight.{name}": weight for name, weight in self.weights.items()}
+        return weights, {"unit": self.unit, "centre": self.centre, "history": self.history}
 
-    def resume(self, folder: Path) -> None:
-        """Go on from the last checkpoint, if there is one.
-
-        Raises
-        ------
-        InputError
-            If it is of another run.
-        """
-        found = load_checkpoint(folder)
-        if found is None:
-            return
-        tensors, record = found
-        if record.get("run") != self._identity() or record["step"] > self.settings.steps:
-            remedy = "choose another folder, or remove it"
-            raise InputError("folder", str(folder), "checkpoints of this model, these sources and settings", remedy)
+    def restore(self, tensors: Tensors, record: Mapping[str, Any]) -> None:
+        """Take up the state of a checkpoint."""
         with torch.no_grad():
             for name, weight in self.weights.items():
                 weight.copy_(tensors[f"weight.{name}"])
-        restore(self.optimiser, tensors)
         self.unit, self.centre, self.history = record["unit"], record["centre"], record["history"]
 
     def _begin(self) -> None:
@@ -201,15 +197,15 @@ class RiskRun:
             return math.nan
         return _mean_of_means(self._judge(self.held_out, self._draw(self.held_out, 0)))
 
-    def _identity(self) -> dict[str, Any]:
+    def _identity(self, reward_id: str) -> dict[str, Any]:
         """Return what must be the same for a run to go on."""
-        # of what is not part of a step: how often is measured and saved, and how much is computed at once
+        # how often is measured and saved, and how much is computed at once, is no part of a step
         kept = {k: v for k, v in asdict(self.settings).items() if k not in ("evaluate_every", "save_every", "rows")}
         if self.settings.objective == "mrt":  # as in runs that knew no other
             del kept["objective"], kept["baseline"]
         shown = repr([[tuple(task) for task in tasks] for tasks in (self.tasks, self.held_out)])
         digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
-        about = {"model": self.policy.name, "prompt": self.policy.prompt, "reward": self.reward_id}
+        about = {"model": self.policy.name, "prompt": self.policy.prompt, "reward": reward_id}
         return {**about, "settings": kept, "sources": digest}
 
 

@@ -1,4 +1,4 @@
-"""Train an evaluator on what a judge said: regression or classification, early stopping, taken up after a kill."""
+"""Train evaluators on a judge's labels: one of all examples, or one a fold of contexts, by cross-fitting."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from biaslab.core.checked import checked
+from biaslab.core.checks import is_whole, require_whole
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.progress import progress_bar
 from biaslab.distill.checkpoints import remove_checkpoints
+from biaslab.distill.ensembles import Evaluators, fingerprint, save_folds
 from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.evaluator_files import CARD
-from biaslab.distill.examples import EXAMPLES
-from biaslab.distill.learning import Learning, State
+from biaslab.distill.labelling import EXAMPLES
+from biaslab.distill.learning import Learning, groups
 from biaslab.distill.settings import Settings
 from biaslab.stats import require_columns
 
@@ -95,10 +98,10 @@ def train(
     >>> evaluator.score(found["text"])                                              # doctest: +SKIP
     """
     given = replace(settings or Settings(), **changes)
-    frame = choose_examples(examples, attribute)
+    frame = _choose_examples(examples, attribute)
     name = str(frame["attribute"].iloc[0])
-    run = run_digest(frame, given)
-    folder, states = keep_where(store, folder, states, given.encoder, run)
+    run = _run_digest(frame, given)
+    folder, states = _folders(store, folder, states, given.encoder, run)
     done = folder is not None and (Path(folder) / CARD).is_file()
     evaluator = load_evaluator(folder, given.encoder, device) if folder and done else Evaluator(name, given, device)
     if states is not None and not given.trainable:
@@ -107,26 +110,89 @@ def train(
         if evaluator.training.get("run") != run:
             raise InputError("folder", str(folder), "an empty folder", "it holds an evaluator of another run")
         return evaluator
-    learning = Learning(evaluator, frame, given)
-    state = State() if folder is None else learning.resume(Path(folder), run)
-    with progress_bar(
-        total=given.most_epochs, initial=state.epoch, desc=f"{name}: epochs", disable=not progress, leave=False
-    ) as bar:
-        while state.epoch < given.most_epochs and state.waited < given.most_waits:
-            learning.epoch(state)
-            bar.update()
-            if folder is not None:
-                learning.keep(Path(folder), state, run)
-    evaluator.load_weights(state.best or evaluator.weights())
-    counted = {"examples": len(frame), "contexts": int(frame["context_id"].nunique())}
-    evaluator.training = {"best_epoch": state.best_epoch, **counted, "history": state.history, "run": run}
+    learning = Learning(evaluator, frame, given, run)
+    learning.finish(folder, 1, given.most_epochs, progress, desc=f"{name}: epochs", leave=False)
+    evaluator.load_weights(learning.best or evaluator.weights())
+    counts = {"examples": len(frame), "contexts": int(frame["context_id"].nunique())}
+    evaluator.training = {"best_epoch": learning.best_epoch, **counts, "history": learning.history, "run": run}
     if folder is not None:
         evaluator.save(folder)
         remove_checkpoints(Path(folder))
     return evaluator
 
 
-def choose_examples(examples: pd.DataFrame, attribute: str | None) -> pd.DataFrame:
+@checked
+def cross_fit(
+    examples: pd.DataFrame,
+    attribute: str | None = None,
+    folds: int = 5,
+    repeats: int = 1,
+    settings: Settings | None = None,
+    *,
+    folder: str | PathLike[str] | None = None,
+    states: str | PathLike[str] | None = None,
+    store: str | PathLike[str] | None = None,
+    device: str | None = None,
+    progress: bool = True,
+    **changes: Any,
+) -> Evaluators:
+    """Train one evaluator for each fold of contexts, on the contexts of all other folds.
+
+    Parameters
+    ----------
+    examples, attribute, settings, states, store, device, progress, **changes
+        As for `biaslab.distill.train`. The seed draws the folds too.
+    folds : int
+        At least 2.
+    repeats : int
+        How often, with seeds that count up from that of the settings: they draw the folds, the first weights and the
+        validation contexts. The mean of the scores owes less to one draw: pooled over contexts, evaluators that stopped
+        at different epochs are not on one level.
+    folder : path, optional
+        Each evaluator is kept in a folder of its own below it while it learns; a run that was killed is taken up again.
+
+    Returns
+    -------
+    Evaluators
+        Asked about a source of the examples, the evaluator that never saw it answers.
+
+    Raises
+    ------
+    InputError, TrialsError, ModelLoadError
+        As from `biaslab.distill.train`; also if there are fewer contexts than folds.
+
+    Examples
+    --------
+    >>> student = cross_fit(found, "coherence", folds=5)   # doctest: +SKIP
+    >>> student.score(found["text"], found["source"])      # doctest: +SKIP
+    """
+    frame = _choose_examples(examples, attribute)
+    names = groups(frame)
+    contexts = names.drop_duplicates().to_numpy(object)
+    if not is_whole(folds, 2, len(contexts)):
+        raise InputError("folds", folds, f"a whole number from 2 to {len(contexts)}, the contexts of the examples")
+    require_whole("repeats", repeats, 1)
+    given = replace(settings or Settings(), **changes)
+    folder, states = _folders(store, folder, states, given.encoder, folds, repeats, _run_digest(frame, given))
+    trained: list[Evaluator] = []
+    held_out: dict[str, list[int]] = {}
+    for number in progress_bar(range(folds * repeats), desc="folds", disable=not progress, leave=False):
+        here = replace(given, seed=given.seed + number // folds)
+        order = np.random.default_rng(here.seed).permutation(len(contexts))
+        mine = names.isin(contexts[order[number % folds :: folds]])
+        where = None if folder is None else Path(folder) / f"fold-{number}"
+        trained.append(train(frame[~mine], None, here, folder=where, states=states, device=device, progress=progress))
+        for kind in ("text", "source"):
+            for shown in dict.fromkeys(frame.loc[mine, kind].astype(str)):
+                if shown.strip():
+                    held_out.setdefault(fingerprint(kind, shown), []).append(number)
+    evaluators = Evaluators(trained, held_out)
+    if folder is not None:
+        save_folds(evaluators, Path(folder))  # the evaluators are there already
+    return evaluators
+
+
+def _choose_examples(examples: pd.DataFrame, attribute: str | None) -> pd.DataFrame:
     """Return the examples of one attribute, checked.
 
     Raises
@@ -147,7 +213,7 @@ def choose_examples(examples: pd.DataFrame, attribute: str | None) -> pd.DataFra
     return frame
 
 
-def keep_where(
+def _folders(
     store: str | PathLike[str] | None,
     folder: str | PathLike[str] | None,
     states: str | PathLike[str] | None,
@@ -161,7 +227,7 @@ def keep_where(
     return folder or tables / f"evaluator-{digest}", states or tables
 
 
-def run_digest(frame: pd.DataFrame, settings: Settings) -> str:
+def _run_digest(frame: pd.DataFrame, settings: Settings) -> str:
     """Return what tells one run from another: examples and settings, but not where the encoder lies."""
     values = {name: value for name, value in settings.as_json().items() if name != "encoder"}
     rows = frame[[*EXAMPLES[:-1]]].to_json(orient="values", double_precision=15)

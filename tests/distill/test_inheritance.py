@@ -16,8 +16,7 @@ import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import Metric
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.distill._shares import Pair, verdict_of
-from biaslab.distill.inheritance import bias_inheritance
+from biaslab.distill.inheritance import Pair, bias_inheritance, verdict_of
 from biaslab.probes import Familiarity, Position, Source, Verbosity
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.frame import LEADING, TRAILING, estimate_rows, estimates_frame

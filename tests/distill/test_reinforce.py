@@ -149,7 +149,7 @@ def test_reinforce_is_another_run_than_mrt_and_does_not_ask_for_alpha(make_polic
     reinforce(make_policy(**SIZES), SOURCES, likes_b, folder=tmp_path, **QUICK)
     recorded = load_checkpoint(tmp_path)[1]["run"]["settings"]
     assert not {"objective", "baseline"} & set(recorded)  # checkpoints of versions without them go on
-    with pytest.raises(InputError, match="this model, these sources and settings"):
+    with pytest.raises(InputError, match="this model, these texts and settings"):
         reinforce(make_policy(**SIZES), SOURCES, likes_b, folder=tmp_path, **QUICK | {"objective": "reinforce"})
 
 
@@ -318,12 +318,12 @@ def test_goes_on_after_kill_9_to_the_same_weights(make_policy, as_many_threads, 
     finished, _ = reinforce(str(start), SOURCES, counted, folder=tmp_path / "run", **options)
     assert not calls
     assert same(weights(finished), weights(whole))
-    with pytest.raises(InputError, match="this model, these sources and settings"):
+    with pytest.raises(InputError, match="this model, these texts and settings"):
         reinforce(str(start), SOURCES, likes_b, folder=tmp_path / "run", **options | {"seed": 3})
-    with pytest.raises(InputError, match="this model, these sources and settings"):
+    with pytest.raises(InputError, match="this model, these texts and settings"):
         reinforce(str(start), SOURCES.assign(context=["a", "b"]), likes_b, folder=tmp_path / "run", **options)
     other = SimpleNamespace(score=likes_b, id="another reward")
-    with pytest.raises(InputError, match="this model, these sources and settings"):
+    with pytest.raises(InputError, match="this model, these texts and settings"):
         reinforce(str(start), SOURCES, other, folder=tmp_path / "run", **options)
 
 

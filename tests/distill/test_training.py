@@ -15,9 +15,8 @@ from scipy.stats import spearmanr
 
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.distill import Settings, cross_fit, features, train
-from biaslab.distill.embedding import TextEncoder, _shared
+from biaslab.distill.embedding import States, TextEncoder, _shared
 from biaslab.distill.learning import _split, shared_between_stars
-from biaslab.distill.states import States
 from biaslab.judges.loading import find_model
 
 QUICK = {"epochs": 3, "hidden": (8,), "progress": False}
@@ -215,8 +214,8 @@ for name, (when, settings) in cases.items():
     if child == 0:
         kill = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
         if when == "after writing":
-            save = learning.save_checkpoint
-            learning.save_checkpoint = lambda f, step, *a: (save(f, step, *a), kill() if step == 2 else None)
+            save = checkpoints.save_checkpoint
+            checkpoints.save_checkpoint = lambda f, step, *a: (save(f, step, *a), kill() if step == 2 else None)
         elif when == "while writing":
             done = checkpoints.save_file
             checkpoints.save_file = lambda t, path, *a: (done(t, path, *a), "step-00000003" in str(path) and kill())

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 import biaslab as bl
-from biaslab.distill.examples import examples
+from biaslab.distill import examples
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base.cell import Cell
 from biaslab.stats import Ratio

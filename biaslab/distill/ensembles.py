@@ -1,0 +1,232 @@
+"""Several evaluators as one: cross-fitted, or a weighted sum over attributes (Wang et al. 2023, Eq. 6)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Literal, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, ModelLoadError
+from biaslab.core.output import replacing
+from biaslab.distill.annotation import MULTIPLE
+from biaslab.distill.evaluator import Evaluator, load_evaluator
+from biaslab.distill.evaluator_files import read_json
+from biaslab.distill.settings import Score
+
+FOLDS = "folds.json"
+
+
+class Folds(TypedDict):
+    """The content of ``folds.json``: how many evaluators there are, and which of them saw no example of what."""
+
+    format: Literal["biaslab cross-fitted evaluators 1"]
+    folds: int
+    held_out: dict[str, list[int]]
+
+
+@checked(eager=True)
+class Evaluators:
+    """Cross-fitted evaluators of one attribute: each judges the contexts that it was not taught on.
+
+    Parameters
+    ----------
+    folds : sequence of Evaluator
+        One a fold, for each of the repeats.
+    held_out : mapping of str to sequence of int
+        Fingerprint of a source, and of a text → which of the evaluators saw no example of its context.
+
+    Raises
+    ------
+    InputError
+        If they differ in attribute or inputs.
+
+    Notes
+    -----
+    A text is judged by those that did not see its source; the score is their mean. A source that none of them saw is
+    judged by all. Without a source a text is known by itself.
+    """
+
+    def __init__(self, folds: Sequence[Evaluator], held_out: Mapping[str, Sequence[int]]) -> None:
+        if len({(e.attribute, e.settings.inputs) for e in folds}) != 1:
+            raise InputError("folds", len(folds), "evaluators of one attribute and with the same inputs")
+        self.folds = list(folds)
+        self.held_out = {mark: tuple(numbers) for mark, numbers in held_out.items()}
+
+    def __repr__(self) -> str:
+        return f"Evaluators({self.id!r})"
+
+    @property
+    def attribute(self) -> str:
+        """What they judge."""
+        return self.folds[0].attribute
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What must be given beside the text."""
+        return self.folds[0].needs
+
+    @property
+    def id(self) -> str:
+        """Attribute, encoder, inputs and a digest of all that a score depends on."""
+        return f"{self.folds[0].id.partition('@')[0]}:{len(self.folds)} folds@{self.digest}"
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that change with any of the evaluators and with who judges what."""
+        pinned = [[e.digest for e in self.folds], sorted(self.held_out.items())]
+        return hashlib.blake2b(json.dumps(pinned).encode()).hexdigest()[:16]
+
+    def score(
+        self,
+        texts: Sequence[str],
+        sources: Sequence[str] | None = None,
+        references: Sequence[str] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the score of each text, shape (texts,); see `Evaluator.score`."""
+        given = zip(texts, sources or [""] * len(texts), strict=True)
+        judges = [self.unseen_by(text, source) for text, source in given]
+        found = np.zeros(len(judges))
+        for number, evaluator in enumerate(self.folds):
+            mine = [i for i, numbers in enumerate(judges) if number in numbers]
+            parts = [None if p is None else [p[i] for i in mine] for p in (texts, sources, references)]
+            found[mine] += evaluator.score(*parts) / [len(judges[i]) for i in mine]  # type: ignore[arg-type]
+        return found
+
+    def taking(self, score: Score) -> Evaluators:
+        """Return evaluators with the same weights whose score is the expected star, or the likeliest one."""
+        return Evaluators([evaluator.taking(score) for evaluator in self.folds], self.held_out)
+
+    def unseen_by(self, text: str, source: str = "") -> tuple[int, ...]:
+        """Return which evaluators saw no example of a source or, without one, of a text: who judges it."""
+        mark = fingerprint("source", source) if source.strip() else fingerprint("text", text)
+        return self.held_out.get(mark, tuple(range(len(self.folds))))
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write each evaluator in a folder of its own, and ``folds.json``.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
+        path = Path(folder)
+        for number, evaluator in enumerate(self.folds):
+            evaluator.save(path / f"fold-{number}")
+        save_folds(self, path)
+        return path
+
+
+@checked
+def load_evaluators(folder: str | PathLike[str], encoder: str | None = None, device: str | None = None) -> Evaluators:
+    """Load cross-fitted evaluators; see `biaslab.distill.load_evaluator`.
+
+    Raises
+    ------
+    ModelLoadError
+        If they are not there, or not what biaslab wrote.
+    """
+    path = Path(folder)
+    card = read_json(path / FOLDS, Folds)
+    numbers = range(card["folds"])
+    if len(numbers) < 2 or not all(some and all(n in numbers for n in some) for some in card["held_out"].values()):
+        raise ModelLoadError(f"{FOLDS} in {str(folder)!r} names folds that are not there")
+    return Evaluators([load_evaluator(path / f"fold-{i}", encoder, device) for i in numbers], card["held_out"])
+
+
+@checked(eager=True)
+class WeightedEvaluators:
+    """Evaluators of several attributes whose scores are added with weights: Eq. 6 as one reward.
+
+    Parameters
+    ----------
+    evaluators : mapping of str to Evaluator or Evaluators
+        By name.
+    weights : mapping of str to float, optional
+        By name, from 0, as `biaslab.distill.tune_weights` returns them; equal ones by default. They are divided by
+        their sum, so that scores stay on 0 to 1.
+
+    Raises
+    ------
+    InputError
+        If there is no evaluator, or a weight is missing, unknown, negative or not finite, or all are 0.
+
+    Notes
+    -----
+    It goes where an evaluator goes: `EvaluatorJudge`, `reinforce` and, as a judge, `rerank`. Its attribute is
+    "multiple". Weights mean what they were tuned for as long as scores are taken as they are.
+
+    Examples
+    --------
+    >>> both = WeightedEvaluators({"coherence": one, "fluency": other}, tune_weights(...))  # doctest: +SKIP
+    >>> policy, history = bl.distill.reinforce("smollm2-135m", data, both)                # doctest: +SKIP
+    """
+
+    attribute = MULTIPLE
+
+    def __init__(
+        self, evaluators: Mapping[str, Evaluator | Evaluators], weights: Mapping[str, float] | None = None
+    ) -> None:
+        if not evaluators:
+            raise InputError("evaluators", "none", "at least one")
+        given = dict.fromkeys(evaluators, 1.0) if weights is None else dict(weights)
+        total = sum(given.values())
+        fits = set(given) == set(evaluators) and all(math.isfinite(w) and w >= 0 for w in given.values())
+        if not fits or not total > 0:
+            raise InputError("weights", given, f"a number from 0 for each of {', '.join(evaluators)}, and one above 0")
+        self.evaluators = dict(evaluators)
+        self.weights = {name: float(given[name] / total) for name in evaluators}
+
+    def __repr__(self) -> str:
+        return f"WeightedEvaluators({self.id!r})"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What must be given beside the text: whatever one of them needs."""
+        needed = {name for each in self.evaluators.values() for name in each.needs}
+        return tuple(name for name in ("source", "reference") if name in needed)
+
+    @property
+    def id(self) -> str:
+        """Names with their weights, and a digest of all that a score depends on."""
+        said = "+".join(f"{weight:.3g}*{name}" for name, weight in self.weights.items())
+        return f"evaluator:{said}@{self.digest}"
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that change with any evaluator and any weight."""
+        pinned = [[name, each.digest, self.weights[name].hex()] for name, each in self.evaluators.items()]
+        return hashlib.blake2b(json.dumps(pinned).encode()).hexdigest()[:16]
+
+    def score(
+        self,
+        texts: Sequence[str],
+        sources: Sequence[str] | None = None,
+        references: Sequence[str] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the weighted sum of each text's scores, shape (texts,); see `Evaluator.score`."""
+        total = np.zeros(len(texts))
+        for name, evaluator in self.evaluators.items():
+            if self.weights[name]:
+                total += self.weights[name] * evaluator.score(texts, sources, references)
+        return total
+
+
+def fingerprint(kind: str, text: str) -> str:
+    """Return what ``held_out`` of `Evaluators` knows a "source" or a "text" by."""
+    return hashlib.blake2b(f"{kind}\n{text}".encode(), digest_size=12).hexdigest()
+
+
+def save_folds(evaluators: Evaluators, path: Path) -> None:
+    """Write which evaluator saw no example of which source."""
+    content = {"format": "biaslab cross-fitted evaluators 1", "folds": len(evaluators.folds)}
+    with replacing(path / FOLDS) as partial:
+        partial.write_text(json.dumps({**content, "held_out": evaluators.held_out}), encoding="utf-8")
