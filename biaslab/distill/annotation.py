@@ -87,10 +87,10 @@ def find_aspect(task: str, aspect: str) -> Aspect:
     >>> find_aspect("summarization", "coherence").worst
     'incoherence'
     """
-    known = {found.name: found for found in aspects(task)}
-    if aspect not in known:
-        raise InputError("aspect", aspect, f"one of {', '.join(known)}, the aspects of {task}")
-    return known[aspect]
+    by_name = {each.name: each for each in aspects(task)}
+    if aspect not in by_name:
+        raise InputError("aspect", aspect, f"one of {', '.join(by_name)}, the aspects of {task}")
+    return by_name[aspect]
 
 
 @cache
@@ -216,7 +216,7 @@ class Stars:
 
 
 def _named(aspect: Aspect, dataset: Dataset) -> list[str]:
-    """Return the attributes that one number is about: of the multi-aspect prompt all that its definition names.
+    """Return the attributes that a score covers: for the multi-aspect prompt, all that its definition names.
 
     Where it names none, as that of translations with a data set of their quality, it is about all there are; and so is
     a single aspect that a data set lacks which rates one thing only, their quality.
@@ -231,7 +231,7 @@ def _named(aspect: Aspect, dataset: Dataset) -> list[str]:
 @checked(eager=True)
 @dataclass(frozen=True)
 class Reward:
-    """A scorer that asks an evaluator for one number a candidate: what reranking and training maximise.
+    """A scorer that asks an evaluator for one number per candidate, which reranking and training maximise.
 
     Parameters
     ----------
@@ -261,8 +261,8 @@ class Reward:
         for row in dataset.candidates.itertuples():
             reference = str(row.reference) if self.reference else ""
             for attribute in self.attributes:
-                given = (row.context_id, row.candidate_id, row.text, row.context)
-                context_id, candidate_id, text, source = map(str, given)
+                cells = (row.context_id, row.candidate_id, row.text, row.context)
+                context_id, candidate_id, text, source = map(str, cells)
                 about = About(context_id, (candidate_id,), (text,), (attribute,), bool(source.strip()))
                 yield Trial(Score(text, source, reference, attribute, about), context_id, attribute, candidate_id)
 

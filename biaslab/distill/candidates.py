@@ -14,14 +14,14 @@ from biaslab.distill.policy import Ids, Policy, Reading
 
 
 class Output(NamedTuple):
-    """What was written: token ids with the terminator, if one ended it."""
+    """A generated text: token ids, with the terminator if one ended it."""
 
     ids: Ids
     stopped: bool
 
 
 class Truncation(NamedTuple):
-    """What tokens may be sampled.
+    """Which tokens may be sampled.
 
     Parameters
     ----------
@@ -183,10 +183,10 @@ class _Group:
     def advance(self, scores: torch.Tensor, penalty: torch.Tensor) -> None:
         """Take one step: scores of shape (beams, vocabulary) in nats, penalty of shape (vocabulary,)."""
         totals = self.sums.to(scores.device)[:, None] + scores
-        found = (totals - penalty).flatten().topk(min(totals.numel(), self.width * (1 + len(self.terminators))))
+        top = (totals - penalty).flatten().topk(min(totals.numel(), self.width * (1 + len(self.terminators))))
         kept: list[tuple[int, Ids, float]] = []
         self.written = []
-        for rank, place in enumerate(found.indices.tolist()):
+        for rank, place in enumerate(top.indices.tolist()):
             beam, token = divmod(place, scores.shape[-1])
             row, total = (*self.rows[beam], token), float(totals[beam, token])
             if token in self.terminators:

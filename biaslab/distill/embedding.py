@@ -68,7 +68,7 @@ def features(h: torch.Tensor, s: torch.Tensor | None = None, r: torch.Tensor | N
 
 
 class TextEncoder:
-    """An encoder up to one of its layers. While it is frozen it remembers every text.
+    """An encoder cut after one of its layers; while it is frozen, it caches the vectors of every text.
 
     Parameters
     ----------
@@ -137,19 +137,19 @@ class TextEncoder:
             raise InputError("pooling", pooling, "last or mean for a causal model, whose first token sees nothing")
         distinct = list(dict.fromkeys(texts))
         if torch.is_grad_enabled() and self.trained():
-            found = dict(self._computed(distinct))
+            vectors = dict(self._computed(distinct))
         else:
-            found = {text: vector.to(self.device) for text, vector in self.states.find(distinct).items()}
+            vectors = {text: vector.to(self.device) for text, vector in self.states.find(distinct).items()}
             with torch.no_grad():
-                fresh = dict(self._computed([text for text in distinct if text not in found]))
+                fresh = dict(self._computed([text for text in distinct if text not in vectors]))
             self.states.add(fresh)
-            found |= fresh
+            vectors |= fresh
         places = {text: i for i, text in enumerate(distinct)}
-        every = torch.stack([found[text][_POOLINGS.index(pooling)] for text in distinct])
+        every = torch.stack([vectors[text][_POOLINGS.index(pooling)] for text in distinct])
         return every[torch.tensor([places[text] for text in texts], device=every.device)]
 
     def unfreeze(self, layers: int | Literal["all"]) -> None:
-        """Let layers learn, counted from the top, or everything.
+        """Make the top layers trainable, this many, or all with the embeddings.
 
         Raises
         ------
@@ -164,11 +164,11 @@ class TextEncoder:
         self.states = States()
 
     def trained(self) -> dict[str, torch.nn.Parameter]:
-        """Return what learns, by name."""
+        """Return the trainable parameters by name."""
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
     def learn(self, on: bool) -> None:
-        """Switch dropout on in what learns, or off; what was remembered of a learning encoder is forgotten."""
+        """Switch dropout of trainable layers on or off, and drop the vectors that training makes stale."""
         self.model.eval()
         if not self.trained():
             return
@@ -194,7 +194,7 @@ class TextEncoder:
 
 
 class States:
-    """The vectors of one encoder, remembered and, where there is a folder, kept in it.
+    """A cache of one encoder's vectors, in memory and, where there is one, in a folder.
 
     Each `add` writes a file of its own, so that several processes may, and a file is whole or not there. What cannot be
     written or read is computed again: nothing is raised.

@@ -66,12 +66,12 @@ class Evaluators:
 
     @property
     def attribute(self) -> str:
-        """What they judge."""
+        """The attribute that they judge."""
         return self.folds[0].attribute
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What must be given beside the text."""
+        """Inputs required besides the text."""
         return self.folds[0].needs
 
     @property
@@ -92,21 +92,21 @@ class Evaluators:
         references: Sequence[str] | None = None,
     ) -> NDArray[np.float64]:
         """Return the score of each text, shape (texts,); see `Evaluator.score`."""
-        given = zip(texts, sources or [""] * len(texts), strict=True)
-        judges = [self.unseen_by(text, source) for text, source in given]
-        found = np.zeros(len(judges))
+        pairs = zip(texts, sources or [""] * len(texts), strict=True)
+        judges = [self.unseen_by(text, source) for text, source in pairs]
+        scores = np.zeros(len(judges))
         for number, evaluator in enumerate(self.folds):
             mine = [i for i, numbers in enumerate(judges) if number in numbers]
             parts = [None if p is None else [p[i] for i in mine] for p in (texts, sources, references)]
-            found[mine] += evaluator.score(*parts) / [len(judges[i]) for i in mine]  # type: ignore[arg-type]
-        return found
+            scores[mine] += evaluator.score(*parts) / [len(judges[i]) for i in mine]  # type: ignore[arg-type]
+        return scores
 
     def taking(self, score: Score) -> Evaluators:
         """Return evaluators with the same weights whose score is the expected star, or the likeliest one."""
         return Evaluators([evaluator.taking(score) for evaluator in self.folds], self.held_out)
 
     def unseen_by(self, text: str, source: str = "") -> tuple[int, ...]:
-        """Return which evaluators saw no example of a source or, without one, of a text: who judges it."""
+        """Return which evaluators judge a text: those that saw no example of its source or, without one, of itself."""
         mark = fingerprint("source", source) if source.strip() else fingerprint("text", text)
         return self.held_out.get(mark, tuple(range(len(self.folds))))
 
@@ -190,7 +190,7 @@ class WeightedEvaluators:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What must be given beside the text: whatever one of them needs."""
+        """Inputs required besides the text: all that any of them needs."""
         needed = {name for each in self.evaluators.values() for name in each.needs}
         return tuple(name for name in ("source", "reference") if name in needed)
 

@@ -28,7 +28,7 @@ _CHUNK = 1024
 
 @checked
 class Evaluator:
-    """Scores texts from 0 (the worst its teacher said) to 1 (the best); a regression may go a little beyond.
+    """Scores texts from 0 (its teacher's worst label) to 1 (the best); a regression may go slightly beyond.
 
     Made by `biaslab.distill.train` or `load_evaluator`.
 
@@ -70,7 +70,7 @@ class Evaluator:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What must be given beside the text: some of "source" and "reference"."""
+        """Inputs required besides the text: any of "source" and "reference"."""
         return {"output": (), "reference-free": ("source",), "reference-based": ("source", "reference")}[
             self.settings.inputs
         ]
@@ -97,7 +97,7 @@ class Evaluator:
         return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in self._learning().items()}
 
     def load_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Take weights that `weights` returned.
+        """Load weights that `weights` returned.
 
         Raises
         ------
@@ -133,21 +133,21 @@ class Evaluator:
         UserWarning
             If texts are cut because they do not fit the encoder's window: how many.
         """
-        given = self._given(texts, sources, references)
-        if not given[0]:
+        inputs = self._inputs(texts, sources, references)
+        if not inputs[0]:
             return np.empty(0)
         with torch.no_grad():
-            chunks = zip(*(torch.split(part, _CHUNK) for part in self.vectors(given)), strict=True)
+            chunks = zip(*(torch.split(part, _CHUNK) for part in self.vectors(inputs)), strict=True)
             scores = [self.worth(self.head(features(*chunk))).double().cpu().numpy() for chunk in chunks]
         return np.concatenate(scores)
 
-    def vectors(self, given: Sequence[Sequence[str]]) -> tuple[torch.Tensor, ...]:
-        """Return the vectors of texts and of what else is given, sources or references; all encoded together."""
-        together = [text for part in given for text in part]
-        return torch.split(self.encoder.vectors(together, self.settings.pooling), len(given[0]))
+    def vectors(self, inputs: Sequence[Sequence[str]]) -> tuple[torch.Tensor, ...]:
+        """Return the vectors of texts and of their sources and references, where given; all are encoded together."""
+        texts = [text for part in inputs for text in part]
+        return torch.split(self.encoder.vectors(texts, self.settings.pooling), len(inputs[0]))
 
     def worth(self, outputs: torch.Tensor) -> torch.Tensor:
-        """Return scores from what the head puts out: the number itself, or the star, laid on 0 to 1."""
+        """Return scores from the head's outputs: the number itself, or the star on a scale from 0 to 1."""
         if self.settings.loss == "regression":
             return outputs.squeeze(1)
         stars = torch.linspace(0, 1, self.settings.stars, device=outputs.device)
@@ -191,19 +191,19 @@ class Evaluator:
         return self.settings.loss == "classification" and self.settings.score == "likeliest"
 
     def _learning(self) -> dict[str, torch.Tensor]:
-        found: dict[str, torch.Tensor] = {f"encoder.{name}": p for name, p in self.encoder.trained().items()}
-        return found | {f"head.{name}": p for name, p in self.head.named_parameters()}
+        weights: dict[str, torch.Tensor] = {f"encoder.{name}": p for name, p in self.encoder.trained().items()}
+        return weights | {f"head.{name}": p for name, p in self.head.named_parameters()}
 
-    def _given(
+    def _inputs(
         self, texts: Sequence[str], sources: Sequence[str] | None, references: Sequence[str] | None
     ) -> list[list[str]]:
-        given = [list(texts)]
+        inputs = [list(texts)]
         for name, values in (("source", sources), ("reference", references)):
             if name in self.needs:
                 if values is None or len(values) != len(texts) or any(not value.strip() for value in values):
                     raise InputError(f"{name}s", values, f"a {name} for each text: the evaluator was taught with it")
-                given.append(list(values))
-        return given
+                inputs.append(list(values))
+        return inputs
 
 
 @checked
@@ -233,14 +233,14 @@ def load_evaluator(folder: str | PathLike[str], encoder: str | None = None, devi
     settings, weights, card = read_files(folder)
     if encoder is not None:
         settings = replace(settings, encoder=encoder)
-    found = Evaluator(card["attribute"], settings, device, card["training"])
-    if (found.encoder.source.revision, found.encoder.layer) != (card["revision"], card["layer"]):
+    evaluator = Evaluator(card["attribute"], settings, device, card["training"])
+    if (evaluator.encoder.source.revision, evaluator.encoder.layer) != (card["revision"], card["layer"]):
         raise ModelLoadError(
             f"the encoder {settings.encoder!r} is not the one that the evaluator in {str(folder)!r} was trained "
             "on; give the right one as encoder"
         )
-    found.load_weights(weights)
-    return found
+    evaluator.load_weights(weights)
+    return evaluator
 
 
 def _head(settings: Settings, width: int) -> torch.nn.Sequential:

@@ -60,10 +60,10 @@ class EvaluatorJudge(BaseJudge):
         if isinstance(evaluators, AnyEvaluator):
             evaluators = [evaluators]
         if not isinstance(evaluators, Mapping):
-            given = list(evaluators)
-            evaluators = {each.attribute: each for each in given}
-            if len(evaluators) < len(given):
-                raise InputError("evaluators", [each.attribute for each in given], "one for each attribute")
+            attributes = [each.attribute for each in evaluators]
+            evaluators = dict(zip(attributes, evaluators, strict=True))
+            if len(evaluators) < len(attributes):
+                raise InputError("evaluators", attributes, "one for each attribute")
         if not evaluators:
             raise InputError("evaluators", "none", "at least one")
         self.evaluators: dict[str, AnyEvaluator] = dict(evaluators)
@@ -90,7 +90,7 @@ class EvaluatorJudge(BaseJudge):
                 yield request, Reply(score=float(score))
 
     def _evaluator(self, request: Request) -> AnyEvaluator:
-        """Return who answers a request.
+        """Return the evaluator that answers a request.
 
         Raises
         ------
@@ -101,14 +101,15 @@ class EvaluatorJudge(BaseJudge):
         assert isinstance(request, Score)  # noqa: S101 - just checked
         known = self.evaluators
         whole = next(iter(known.values())) if len(known) == 1 else known.get(MULTIPLE)
-        found = known.get(request.attribute) if request.attribute or "" in known else whole
-        if found is None:
+        evaluator = known.get(request.attribute) if request.attribute or "" in known else whole
+        if evaluator is None:
             listed = ", ".join(known)
             raise JudgeError(f"no evaluator for the attribute {request.attribute!r}, only for {listed}", request)
-        for name in found.needs:
+        for name in evaluator.needs:
             if not getattr(request, name).strip():
-                raise JudgeError(f"the evaluator of {found.attribute} was taught with a {name}; show it one", request)
-        return found
+                what = f"the evaluator of {evaluator.attribute} was taught with a {name}"
+                raise JudgeError(f"{what}; show it one", request)
+        return evaluator
 
 
 def load_judge(folder: str | PathLike[str], encoder: str | None = None, device: str | None = None) -> EvaluatorJudge:
@@ -122,11 +123,11 @@ def load_judge(folder: str | PathLike[str], encoder: str | None = None, device: 
     path = Path(folder)
     one = (path / CARD).is_file() or (path / FOLDS).is_file()
     inside = [] if one else sorted(p for p in path.glob("*") if (p / CARD).is_file() or (p / FOLDS).is_file())
-    found: list[AnyEvaluator] = []
+    evaluators: list[AnyEvaluator] = []
     for each in inside or [path]:
         load = load_evaluators if (each / FOLDS).is_file() else load_evaluator
-        found.append(load(each, encoder, device))
+        evaluators.append(load(each, encoder, device))
     try:
-        return EvaluatorJudge(found, path.resolve().name)
+        return EvaluatorJudge(evaluators, path.resolve().name)
     except InputError as error:
         raise ModelLoadError(f"the folder {str(folder)!r} holds several evaluators of one attribute") from error

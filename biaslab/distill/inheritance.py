@@ -1,4 +1,4 @@
-"""Which of its teacher's biases a student keeps: a share for each metric of a probe, with an interval.
+"""Bias inheritance: the share of its teacher's bias that a student has, by metric of a probe, with an interval.
 
 Wang et al. (2023) distil a judge into a small evaluator and do not ask what comes along. A probe is run on both, about
 the same contexts, and each metric of the student is set against the teacher's.
@@ -57,7 +57,7 @@ def bias_inheritance(
     *,
     control: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Estimate what share of each of its teacher's biases a student has from it.
+    """Estimate the share of each of its teacher's biases that a student inherited.
 
     Parameters
     ----------
@@ -148,16 +148,16 @@ def bias_inheritance(
     own = [probe.estimate(frame, list(wanted)) for frame in trials]
     conditions = condition_names(own[0], *_MAY_DIFFER)
     columns = ("metric", "dataset", *conditions)
-    found = [rows_by_cell(frame, columns) for frame in own]
-    keys = [key for key in found[0] if all(key in other for other in found[1:])]
+    cells = [rows_by_cell(frame, columns) for frame in own]
+    keys = [key for key in cells[0] if all(key in other for other in cells[1:])]
     if not keys:
-        what = where_apart(found, columns, ROLES)
+        what = where_apart(cells, columns, ROLES)
         raise TrialsError("conditions", what, "at least one cell that all judged", "ask all alike")
     estimate = partial(quickly(probe).estimate, metrics=list(wanted))
     drawn = without_each(estimate, trials, columns, keys, f"{probe.name} without" if progress else "")
     rows: list[dict[str, Any]] = []
     for key, values in zip(keys, drawn, strict=True):
-        metric, pair = wanted[key[0]], [part[key] for part in found]
+        metric, pair = wanted[key[0]], [part[key] for part in cells]
         where = dict(zip(("dataset", *conditions), key[1:], strict=True)) | {"of": metric.name, "unit": metric.unit}
         values = np.vstack([[[row["estimate"] for row in pair]], values]) - metric.null
         rows += [dict(row) | where | {"role": role} for role, row in zip(ROLES, pair, strict=False)]
@@ -171,23 +171,23 @@ def bias_inheritance(
 
 def _require_metrics(probe: Probe, metrics: Sequence[str] | None) -> dict[str, Metric]:
     """Return the wanted metrics by name; each has a null."""
-    known = {metric.name: metric for metric in probe.metrics}
-    tested = [name for name, metric in known.items() if metric.null is not None and not metric.quality]
+    by_name = {metric.name: metric for metric in probe.metrics}
+    tested = [name for name, metric in by_name.items() if metric.null is not None and not metric.quality]
     wanted = probe.primary if metrics is None else metrics
     unknown = [wanted] if isinstance(wanted, str) else [name for name in wanted if name not in tested]
     if unknown or not wanted:
         raise InputError("metrics", unknown or wanted, f"a list of metrics with a null: {', '.join(tested)}")
-    return {name: known[name] for name in dict.fromkeys(wanted)}
+    return {name: by_name[name] for name in dict.fromkeys(wanted)}
 
 
-def _common(given: Sequence[pd.DataFrame]) -> tuple[list[pd.DataFrame], int]:
+def _common(trials: Sequence[pd.DataFrame]) -> tuple[list[pd.DataFrame], int]:
     """Return the trials about contexts that all judged, and how many contexts are left out."""
-    for role, frame in zip(ROLES, given, strict=False):
+    for role, frame in zip(ROLES, trials, strict=False):
         require_columns(frame, ("judge", "dataset", "context_id"), f"{role}'s trials")
         judges = sorted(set(frame["judge"]))
         if len(judges) != 1:
             raise TrialsError(f"{role}'s trials", judges, "trials of one judge", "choose a judge's rows")
-    return on_common_contexts(dict(zip(ROLES, given, strict=False)))
+    return on_common_contexts(dict(zip(ROLES, trials, strict=False)))
 
 
 def _compared(

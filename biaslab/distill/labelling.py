@@ -74,13 +74,13 @@ def examples(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None = None)
     keys = [*ITEM, "attribute"]
     labels = usable(scored).groupby(keys, sort=False)["label"].mean().reset_index()
     texts = dataset.candidates.rename(columns={"context": "source"})
-    found = labels.merge(texts[[*ITEM, "text", "source", "reference"]], on=list(ITEM), how="left", indicator=True)
-    unknown = found["_merge"] != "both"
+    labelled = labels.merge(texts[[*ITEM, "text", "source", "reference"]], on=list(ITEM), how="left", indicator=True)
+    unknown = labelled["_merge"] != "both"
     if unknown.any():
-        what = " / ".join(map(str, found.loc[unknown, keys].iloc[0]))
+        what = " / ".join(map(str, labelled.loc[unknown, keys].iloc[0]))
         raise TrialsError("trials", what, "candidates of the data set")
     rated = dataset.human.groupby(keys, sort=False)["score"].mean().rename("human")
-    return found.join(rated, on=keys)[list(EXAMPLES)]
+    return labelled.join(rated, on=keys)[list(EXAMPLES)]
 
 
 @checked

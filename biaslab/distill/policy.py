@@ -64,10 +64,10 @@ class Policy:
         """Tokens that end a text, the one that references are ended with first."""
         ends = self.model.generation_config.eos_token_id
         ids = [self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])]
-        known = tuple(dict.fromkeys(i for i in ids if i is not None))
-        if not known:
+        terminators = tuple(dict.fromkeys(i for i in ids if i is not None))
+        if not terminators:
             raise JudgeError(f"the model {self.name!r} names no end-of-sequence token, so no text would end")
-        return known
+        return terminators
 
     @cached_property
     def opening(self) -> Ids:
@@ -127,10 +127,10 @@ class Policy:
         if targets.shape[1] > 1:
             logits = torch.cat([logits, reading.feed(targets[:, :-1], of)], dim=1)
         wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        found = wide.log_softmax(-1).gather(-1, targets[..., None])[..., 0]
+        log_probs = wide.log_softmax(-1).gather(-1, targets[..., None])[..., 0]
         lengths = torch.tensor([len(row) for row in rows], device=targets.device)
         inside = torch.arange(targets.shape[1], device=targets.device) < lengths[:, None]
-        sums = found.masked_fill(~inside, 0.0).sum(-1)
+        sums = log_probs.masked_fill(~inside, 0.0).sum(-1)
         return list(torch.split(sums, [len(group) for group in outputs]))
 
     def save(self, folder: str | PathLike[str]) -> Path:
@@ -182,9 +182,9 @@ def load_policy(
         return model if prompt is None else Policy(model.model, model.tokenizer, model.name, prompt)
     if prompt is not None and SOURCE not in prompt:
         raise InputError("prompt", prompt, f"a text with {SOURCE} where the source goes")
-    found, device = find_model(model), choose_device(device)
-    loaded, tokenizer = load_model(found, choose_dtype(dtype, device), device)
-    return Policy(loaded, tokenizer, f"{found.name}@{found.revision}", prompt or SOURCE)
+    source, device = find_model(model), choose_device(device)
+    loaded, tokenizer = load_model(source, choose_dtype(dtype, device), device)
+    return Policy(loaded, tokenizer, f"{source.name}@{source.revision}", prompt or SOURCE)
 
 
 class Reading:
@@ -225,7 +225,7 @@ class Reading:
         self.logits = self._run(fed)[:, -1]
 
     def feed(self, tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """Go on with tokens, shape (new rows, n), row i after the old row ``rows[i]``.
+        """Read on: tokens of shape (new rows, n), row i of which continues the old row ``rows[i]``.
 
         Returns
         -------
@@ -246,7 +246,7 @@ class Reading:
             inputs["position_ids"] = (self.mask.cumsum(-1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
         if self.cache is None and "logits_to_keep" in self._takes:
             inputs["logits_to_keep"] = 1
-        found = self.model(attention_mask=self.mask, past_key_values=self.cache, use_cache=True, **inputs)
-        self.cache = found.past_key_values
-        logits: torch.Tensor = found.logits
+        output = self.model(attention_mask=self.mask, past_key_values=self.cache, use_cache=True, **inputs)
+        self.cache = output.past_key_values
+        logits: torch.Tensor = output.logits
         return logits

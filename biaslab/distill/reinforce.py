@@ -23,7 +23,7 @@ from biaslab.distill.sampling import source_frame
 
 
 class Reinforced(NamedTuple):
-    """What `reinforce` returns.
+    """The result of `reinforce`.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def reinforce(
     progress: bool = True,
     **changes: Any,
 ) -> Reinforced:
-    """Train a generation model to write what an evaluator scores high.
+    """Train a generation model to write texts that an evaluator scores highly.
 
     Loss of a source: λ × risk of its samples (Eqs. 3, 4; with ``objective="reinforce"`` Eq. 2) + (1 − λ) × −log P of
     its reference a token (Eq. 9). The samples of an update are drawn first, in batches and without gradient; then their
@@ -134,10 +134,10 @@ def reinforce(
 
 def _as_function(reward: Any, attribute: str) -> RewardFunction:
     """Return the reward as a function of texts, sources and references."""
-    found = partial(_ask, reward, attribute) if hasattr(reward, "ask") else getattr(reward, "score", reward)
-    if not callable(found):
+    function = partial(_ask, reward, attribute) if hasattr(reward, "ask") else getattr(reward, "score", reward)
+    if not callable(function):
         raise InputError("reward", reward, "a function of texts, sources and references, an evaluator, or a judge")
-    return found
+    return function
 
 
 def _ask(
@@ -146,5 +146,5 @@ def _ask(
     requests = [Score(*parts, attribute) for parts in zip(texts, sources, references, strict=True)]
     judge.check(requests)
     replies = dict(judge.ask(dict.fromkeys(requests)))
-    found = [replies[request].score for request in requests]
-    return np.array([math.nan if value is None else value for value in found])
+    scores = [replies[request].score for request in requests]
+    return np.array([math.nan if score is None else score for score in scores])

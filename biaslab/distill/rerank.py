@@ -18,7 +18,7 @@ from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.distill.annotation import Reward
-from biaslab.measures.scoring.scored import SCORES, scores
+from biaslab.measures.scoring.scorer import SCORES, scores
 from biaslab.stats import ITEM, require_columns
 from biaslab.store import Store
 from biaslab.study.collect import collect
@@ -152,7 +152,7 @@ def tune_weights(
     store: Store | str | PathLike[str] | None = None,
     progress: bool = True,
 ) -> pd.Series:
-    """Find weights whose choices score best by something else, on contexts kept for validation.
+    """Tune weights so that the chosen texts score best by another measure, on contexts kept for validation.
 
     Parameters
     ----------
@@ -203,9 +203,9 @@ def tune_weights(
         raise InputError("objective", list(goal.columns), "one score a candidate", "choose one attribute")
     values, goals = _blocks(table, goal.iloc[:, 0].to_numpy(float))
     weights, reached = search_weights(values, goals, seed)
-    found = pd.Series(weights, index=table.columns, name="weight")
-    found.attrs = {"objective": reached, "equal": mean_goal(values, goals, np.ones(table.shape[1]))}
-    return found
+    tuned = pd.Series(weights, index=table.columns, name="weight")
+    tuned.attrs = {"objective": reached, "equal": mean_goal(values, goals, np.ones(table.shape[1]))}
+    return tuned
 
 
 def _blocks(table: pd.DataFrame, aims: Floats) -> tuple[Floats, Floats]:
@@ -308,5 +308,5 @@ def _best_on_line(values: Floats, goals: Floats, weights: Floats, direction: Flo
     sums = np.where(widths > 1e-12, sums, -np.inf)
     piece = int(np.argmax(np.where(sums >= sums.max() - 1e-9, widths, -np.inf)))
     middle = low + float(edges[piece : piece + 2].mean())
-    found: Floats = np.clip(weights + middle * direction, 0.0, None)
-    return found / float(found.sum())
+    best: Floats = np.clip(weights + middle * direction, 0.0, None)
+    return best / float(best.sum())

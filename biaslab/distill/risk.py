@@ -19,7 +19,7 @@ Baseline = Literal["others", "start", "none"]
 @checked(eager=True)
 @dataclass(frozen=True)
 class MinimumRisk:
-    """How `reinforce` trains.
+    """Settings of `reinforce`.
 
     Parameters
     ----------

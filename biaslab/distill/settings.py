@@ -133,7 +133,7 @@ class Settings:
 
     @classmethod
     def from_json(cls, values: object) -> Settings:
-        """Return settings that somebody wrote, checked.
+        """Return settings from their JSON form, checked.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What different ways to write or to choose texts do to their measures: reward, overlap, length, familiarity."""
+"""Compare ways to write or choose texts by reward, overlap, length or familiarity."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def best_of_n(
     by: str = "reward",
     counts: Iterable[int] | None = None,
 ) -> pd.DataFrame:
-    """Return what is expected of the text with the greatest reward among n, for n from 1 to all there are of a context.
+    """Return the expected measures of the text with the greatest reward among n, for n from 1 to a context's texts.
 
     The n texts are drawn from a context's texts without putting back, and the expectation over all such draws is exact:
     with N texts ordered by reward, the i-th greatest is the best of a draw with probability C(N − i, n − 1) / C(N, n).

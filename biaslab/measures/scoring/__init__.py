@@ -29,14 +29,12 @@ from biaslab.measures.scoring.agreement import agreement, agreement_difference
 from biaslab.measures.scoring.bert_score import bert_scores
 from biaslab.measures.scoring.conditional_shares import conditional_shares
 from biaslab.measures.scoring.encoder import Encoder, load_encoder
-from biaslab.measures.scoring.g_eval import GEval
+from biaslab.measures.scoring.g_eval import GEval, StepWriting, written_steps
 from biaslab.measures.scoring.gpt_score import GPTScore
 from biaslab.measures.scoring.prompt_scoring import PromptScoring
 from biaslab.measures.scoring.rating import Rating
 from biaslab.measures.scoring.reference import reference_scores
-from biaslab.measures.scoring.scored import SCORES, scores
-from biaslab.measures.scoring.scorer import Scorer
-from biaslab.measures.scoring.step_writing import StepWriting, written_steps
+from biaslab.measures.scoring.scorer import SCORES, Scorer, scores
 from biaslab.measures.scoring.system_accuracy import system_accuracy
 
 __all__ = [

@@ -12,7 +12,7 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.scored import SCORES
+from biaslab.measures.scoring.scorer import SCORES
 from biaslab.stats import (
     ITEM,
     Estimate,
@@ -92,16 +92,16 @@ def agreement(
     given = resampling or Resampling()
     _require_options(levels, coefficients)
     require_columns(scores, SCORES[1:], "scores")
+
+    def estimate(items: pd.DataFrame, level: Level, coefficient: Method) -> Estimate:
+        return estimate_correlation(items, "score", "human", given, level, coefficient, null=0.0)
+
     rows: list[dict[str, Any]] = []
     names = [name for name in (*SCORES[:4], *by) if name in scores.columns]
     for values, part in scores.groupby(names, sort=False):
         where = dict(zip(names, values, strict=True))
         frame = _own_human(part) if dataset is None else with_human([part], dataset, str(where["attribute"]))
         what = f"agreement ({' '.join(map(str, values))})"
-
-        def estimate(items: pd.DataFrame, level: Level, coefficient: Method) -> Estimate:
-            return estimate_correlation(items, "score", "human", given, level, coefficient, null=0.0)
-
         rows += _rows("agreement", frame, what, where, estimate, (levels, coefficients), given)
     conditions = [name for name in (*_CONDITIONS[:3], *by, *_CONDITIONS[4:]) if name not in by or name in names]
     return estimates_frame(rows, "agreement", ("agreement",), conditions)
@@ -175,7 +175,7 @@ def agreement_difference(
 
 
 def with_human(parts: Sequence[pd.DataFrame], dataset: Dataset, attribute: str) -> pd.DataFrame:
-    """Put the scores of one attribute beside the mean human scores.
+    """Join the scores of one attribute with the mean human scores.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def _once_each(scores: pd.DataFrame) -> None:
 
 
 def _own_human(part: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of one attribute in a frame that says the human scores itself."""
+    """Return the scores of one attribute with the human scores in the frame's own column."""
     require_columns(part, ["human"], "scores")
     _once_each(part)
     system = part["system"].fillna("") if "system" in part else ""
@@ -262,7 +262,7 @@ def _require_options(levels: Sequence[str], coefficients: Sequence[str]) -> None
 
 
 def _only(scores: pd.DataFrame, name: str) -> dict[str, str]:
-    """Return whose scores a frame holds."""
+    """Return scorer, judge and data set of a frame that holds the scores of one."""
     require_columns(scores, SCORES[1:], name)
     whose = scores.reindex(columns=["scorer", "judge", "dataset"], fill_value="").drop_duplicates()
     if len(whose) != 1:

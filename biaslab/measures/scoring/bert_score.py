@@ -16,7 +16,7 @@ from biaslab.core.checks import require_one_of
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.encoder import Encoder, load_encoder
 from biaslab.measures.scoring.reference import Against, compared_with
-from biaslab.measures.scoring.scored import scored
+from biaslab.measures.scoring.scorer import scored
 
 Measure = Literal["precision", "recall", "F1"]
 
@@ -129,7 +129,7 @@ def _mean(values: NDArray[np.float64], weights: ArrayLike | None) -> float:
 
 
 def _rarity(texts: Sequence[NDArray[np.int64]]) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
-    """Return what gives the inverse document frequency of tokens, plus one so that every token has one."""
+    """Return the function that gives tokens their inverse document frequency, plus one so that every token has one."""
     having = Counter(token for ids in texts for token in set(ids.tolist()))
 
     def weigh(ids: NDArray[np.int64]) -> NDArray[np.float64]:

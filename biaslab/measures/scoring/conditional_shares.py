@@ -1,4 +1,4 @@
-"""Which scores follow a low and a high score of another attribute (Stureborg et al. 2024, Figs. 4 and 10)."""
+"""Score distributions after a low and after a high score of another attribute (Stureborg et al. 2024, Figs. 4, 10)."""
 
 from __future__ import annotations
 

@@ -66,12 +66,12 @@ class Encoder:
             If texts are cut because they do not fit the model's window.
         """
         rows = self.tokens(texts)
-        found: dict[int, Encoded] = {}
+        encoded: dict[int, Encoded] = {}
         for batch in batches([len(ids) for ids, _ in rows], _BATCH_TOKENS):
             for index, vectors in zip(batch, self._hidden([rows[i][0] for i in batch]), strict=True):
                 ids, special = (np.array(part, np.int64) for part in rows[index])
-                found[index] = Encoded(ids[special == 0], vectors[special == 0])
-        return [found[index] for index in range(len(texts))]
+                encoded[index] = Encoded(ids[special == 0], vectors[special == 0])
+        return [encoded[index] for index in range(len(texts))]
 
     def tokens(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """Return the ids of each text and which of them are special, cut to the window.

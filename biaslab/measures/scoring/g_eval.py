@@ -1,24 +1,34 @@
-"""G-Eval: a detailed form, and the expected score over its answers (Liu et al. 2023, arXiv 2303.16634)."""
+"""G-Eval: a detailed form, the expected score, and steps that the judge writes (Liu et al. 2023, arXiv 2303.16634)."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import pandas as pd
+
 from biaslab import prompts
-from biaslab.core import Trial
+from biaslab.core import Completion, Reply, Status, Trial
 from biaslab.core.checked import checked
-from biaslab.core.scales import Scale
+from biaslab.core.checks import require_attributes_list, require_temperature, require_whole
+from biaslab.core.errors import TrialsError
+from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Item, Question
 from biaslab.measures.scoring.scorer import Scorer, require_known_steps, require_steps
+from biaslab.stats import require_columns
+
+_STEP = re.compile(r"^\W{0,4}(?:step\s*)?\d{1,2}\s*[.):]\W{0,4}(?=\w)(.+)$|^[-*•]\s+(?=\w)(.+)$", re.IGNORECASE)
+_CONTEXT = "steps"  # the pseudo-context of requests that are about no candidate
 
 
 @checked(eager=True)
 @dataclass(frozen=True)
 class GEval(Scorer):
-    """Set task, criterion and steps, show source and candidate, let a form be filled in, and take the expected score.
+    """Ask for a score with a form that states task, criterion and evaluation steps, and take the expected score.
 
     Its further parameters are those of `biaslab.scoring.scorer.Scorer`.
 
@@ -78,3 +88,102 @@ class GEval(Scorer):
             steps=list(self.steps.get(attribute, ())),
         )
         return Question.of(item, attribute, prompt, scale)
+
+
+@checked(eager=True)
+@dataclass(frozen=True)
+class StepWriting:
+    """Let the judge write the evaluation steps of each attribute, for the ``steps`` of `biaslab.scoring.GEval`.
+
+    A design like any other: `biaslab.collect` asks, a store keeps each reply, so that the steps of a study stay those
+    that its scores were asked with.
+
+    Parameters
+    ----------
+    attributes : sequence of str, optional
+        What to write steps for; all attributes of the data set by default.
+    scale : str
+        Name of one of `biaslab.core.scales.SCALES`: that of the scores.
+    temperature : float
+        0 is greedy.
+    max_tokens : int
+        Length of the steps at most.
+    seed : int
+        Of sampled text.
+
+    Notes
+    -----
+    A trial's ``value`` is the number of steps; a reply with fewer than two is unparsable.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> [trial] = StepWriting(["fluency"]).design(bl.load_dataset("graded", limit=2))
+    >>> print(trial.request.messages[0].content.splitlines()[-1])
+    Evaluation steps:
+    """
+
+    attributes: Sequence[str] | None = None
+    scale: str = "1-5"
+    temperature: float = 0.0
+    max_tokens: int = 256
+    seed: int = 0
+
+    name: ClassVar[str] = "step_writing"
+    keeps_replies: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require_attributes_list(self.attributes)
+        find_scale(self.scale)
+        require_temperature(self.temperature)
+        require_whole("max_tokens", self.max_tokens, 1)
+        require_whole("seed", self.seed, 0)
+
+    def design(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan one text an attribute."""
+        for attribute in dataset.require_attributes(self.attributes):
+            about = prompts.describe(dataset, attribute)
+            prompt = prompts.render(
+                "evaluation_steps",
+                noun=dataset.noun,
+                attribute=attribute,
+                definition=about["definition"],
+                scale=find_scale(self.scale),
+            )
+            request = Completion(prompt, self.temperature, self.max_tokens, 0, self.seed)
+            yield Trial(request, _CONTEXT, attribute, "")
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:  # noqa: ARG002 - as all designs do
+        """Return how many steps a text holds, and the status."""
+        count = len(parse_steps(reply.text))
+        return (float(count), "ok") if count > 1 else (math.nan, "unparsable")
+
+
+@checked
+def written_steps(trials: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the steps of each attribute, from the trials of `StepWriting`.
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing, or a reply holds no steps.
+    """
+    require_columns(trials, ("attribute", "status", "reply"), "trials")
+    if (unread := trials.loc[trials["status"] != "ok", "attribute"].tolist()) or trials.empty:
+        allowed = "a list of two steps or more for each attribute"
+        raise TrialsError("trials", f"no steps of {', '.join(unread) or 'any attribute'}", allowed)
+    return {str(name): parse_steps(str(text)) for name, text in zip(trials["attribute"], trials["reply"], strict=True)}
+
+
+def parse_steps(text: str | None) -> list[str]:
+    r"""Read the steps of a numbered list, or of one with bullets; what stands around them is left out.
+
+    Examples
+    --------
+    >>> parse_steps("Sure:\n\n1. Read the source.\n**2)** Compare the two.\nGood luck!")
+    ['Read the source.', 'Compare the two.']
+    >>> parse_steps("I would read it first.")
+    []
+    """
+    matches = (_STEP.match(line.strip()) for line in (text or "").splitlines())
+    return [(match[1] or match[2]).strip(" *_") for match in matches if match]

@@ -18,7 +18,7 @@ from biaslab.measures.scoring.pointwise import items
 @checked(eager=True)
 @dataclass(frozen=True)
 class GPTScore:
-    """Score a candidate with its mean log-probability a token, given the source and what it should be like.
+    """Score a candidate by its mean log-probability per token, given the source and an instruction.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What scorers and pointwise probes share: which items there are, how a score is asked for, how a reply is read."""
+"""Pointwise scoring: the candidates, how a score is asked for, and how a reply is read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AnyAnswer = Literal["distribution", "text", "score"]
 
 @dataclass(frozen=True)
 class Item:
-    """One candidate with what humans thought of it.
+    """One candidate with its mean human scores.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def items(dataset: Dataset) -> Iterator[Item]:
 
 
 def drawn_items(dataset: Dataset, n_candidates: int | None, seed: int) -> Iterator[Item]:
-    """Yield some candidates a context, drawn without replacement, in the data set's order; None is all of them.
+    """Sample candidates of each context without replacement, in the data set's order; None takes all.
 
     The draw of a context depends on the seed and that context alone.
     """
@@ -80,7 +80,7 @@ def single_ratings(dataset: Dataset, written: Callable[[float], str]) -> dict[tu
 
 
 def ratings_by_item(dataset: Dataset) -> dict[tuple[Any, ...], dict[str, Scalar]]:
-    """Return, by context, candidate and attribute, what trials carry of single human scores.
+    """Return the single human scores that trials carry, by context, candidate and attribute.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def ratings_by_item(dataset: Dataset) -> dict[tuple[Any, ...], dict[str, Scalar]
 
 @dataclass(frozen=True)
 class Asking:
-    """How scores are asked for; the parameters of a probe that all pointwise probes have.
+    """How scores are asked for: the parameters that all pointwise probes share.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class Asking:
             )
 
     def requests(self, question: Question) -> Iterator[Request]:
-        """Yield what to ask, one request a replicate."""
+        """Yield the requests, one per replicate."""
         item, about = question.item, question.about
         if self.answer == "score":
             yield Score(item.text, item.context, item.reference, about.attributes[0], about)
@@ -168,7 +168,7 @@ def about_scores(
     previous: float | None = None,
     edit: str = "",
 ) -> About:
-    """Say what a request for scores of an item is about, in the words of `biaslab.core.About`."""
+    """Return what a request for an item's scores is about."""
     return About(
         item.context_id,
         (item.candidate_id,),

@@ -13,7 +13,7 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.scored import scored
+from biaslab.measures.scoring.scorer import scored
 
 Metric = Literal["ROUGE-1", "ROUGE-2", "ROUGE-L", "BLEU", "chrF"]
 Against = Literal["reference", "source"]
@@ -27,7 +27,7 @@ def reference_scores(
     attributes: Sequence[str] | None = None,
     against: Against | None = None,
 ) -> pd.DataFrame:
-    """Score every candidate by the words that it shares with its reference or, without one, with its source.
+    """Score every candidate by its overlap with its reference or, without one, with its source.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def reference_scores(
 
 
 def compared_with(dataset: Dataset, against: Against | None = None) -> tuple[Against, list[str]]:
-    """Return what candidates are compared with, "reference" or "source", and that text for each of them.
+    """Return the side that candidates are compared with, "reference" or "source", and its text for each of them.
 
     Raises
     ------
@@ -97,7 +97,7 @@ _COLUMNS: dict[Against, str] = {"reference": "reference", "source": "context"}
 
 @cache
 def _score(metric: str) -> Callable[[str, str], float]:
-    """Return what scores a candidate against another text."""
+    """Return the function that scores a candidate against another text."""
     if metric.startswith("ROUGE"):
         from rouge_score.rouge_scorer import RougeScorer
 

@@ -1,18 +1,24 @@
-"""What scorers that ask a judge for a number share: their parameters, and one question a candidate and attribute."""
+"""Base of scorers that ask a judge for a number, and the scores frame: one score a candidate and attribute."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import pandas as pd
 
 from biaslab.core import Nearest, Reply, Request, Status, Trial, reading_text
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_attributes_list
-from biaslab.core.errors import InputError
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, items, read_score
+from biaslab.stats import require_columns, usable
+
+#: Columns of a scores frame; the first four say whose scores they are.
+SCORES = ("scorer", "judge", "dataset", "attribute", "context_id", "candidate_id", "score")
 
 
 @checked(eager=True)
@@ -98,3 +104,71 @@ def require_known_steps(steps: Mapping[str, Sequence[str]], attributes: Sequence
     """Raise `InputError` if there are steps for an attribute that is not scored."""
     if unknown := [name for name in steps if name not in attributes]:
         raise InputError("steps", unknown, f"steps for some of {', '.join(attributes)}")
+
+
+@checked
+def scores(trials: pd.DataFrame) -> pd.DataFrame:
+    """Turn score trials into scores, the mean of its replicates for each candidate.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Made by `biaslab.collect` with a scorer.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``scorer, judge, dataset, attribute, context_id, candidate_id, score``, in the order of the trials. A candidate
+        none of whose replicates could be read has NaN.
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing, or one replicate of a candidate stands there twice: then the trials hold several
+        conditions, which no mean should mix.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> scorer = bl.scoring.GEval(attributes=["fluency"], answer="text", replicates=4)
+    >>> found = scores(bl.collect(scorer, bl.SimulatedJudge(data), data, progress=False))
+    >>> found.shape, found["scorer"].iloc[0]
+    ((12, 7), 'g_eval')
+    """
+    keys = ["probe", *SCORES[1:-1]]
+    require_columns(trials, (*keys, "replicate", "value", "status"), "trials")
+    twice = trials.duplicated([*keys, "replicate"])
+    if twice.any():
+        what = " ".join(map(str, trials.loc[twice, keys].iloc[0]))
+        raise TrialsError("trials", f"two scores of one replicate ({what})", "one condition", "choose one beforehand")
+    means = usable(trials).groupby(keys, sort=False)["value"].mean().rename("score")
+    means = trials[keys].drop_duplicates().join(means, on=keys)
+    return means.rename(columns={"probe": "scorer"}).reset_index(drop=True)
+
+
+def scored(
+    dataset: Dataset, scorer: str, judge: str, values: Iterable[float], attributes: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Return the scores frame of a metric that ignores attributes: a candidate has the same score for each.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What was scored.
+    scorer, judge : str
+        The metric, and what computed it.
+    values : iterable of float
+        One a row of ``dataset.candidates``.
+    attributes : sequence of str, optional
+        What humans judged; all attributes of the data set by default.
+
+    Raises
+    ------
+    InputError
+        If an attribute is unknown.
+    """
+    frame = dataset.candidates[["context_id", "candidate_id"]].assign(score=list(values))
+    whose = {"scorer": scorer, "judge": judge, "dataset": dataset.name}
+    parts = [frame.assign(**whose, attribute=name) for name in dataset.require_attributes(attributes)]
+    return pd.concat(parts, ignore_index=True)[list(SCORES)]

@@ -14,7 +14,7 @@ from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.agreement import with_human
-from biaslab.measures.scoring.scored import SCORES
+from biaslab.measures.scoring.scorer import SCORES
 from biaslab.stats import (
     Estimate,
     Resampling,

@@ -7,7 +7,7 @@ from biaslab import prompts
 from biaslab.core import Choice, Completion, Reply, Usage
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.measures.scoring import GEval, Rating, StepWriting, written_steps
-from biaslab.measures.scoring.step_writing import parse_steps
+from biaslab.measures.scoring.g_eval import parse_steps
 
 
 class Writer:

@@ -10,7 +10,7 @@ import pytest
 import biaslab as bl
 from biaslab.core.errors import TrialsError
 from biaslab.measures.scoring import system_accuracy
-from biaslab.measures.scoring.scored import scored
+from biaslab.measures.scoring.scorer import scored
 
 QUICK = bl.Resampling(n=200)
 
