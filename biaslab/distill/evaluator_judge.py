@@ -60,10 +60,10 @@ class EvaluatorJudge(BaseJudge):
         if isinstance(evaluators, AnyEvaluator):
             evaluators = [evaluators]
         if not isinstance(evaluators, Mapping):
-            attributes = [each.attribute for each in evaluators]
-            evaluators = dict(zip(attributes, evaluators, strict=True))
-            if len(evaluators) < len(attributes):
-                raise InputError("evaluators", attributes, "one for each attribute")
+            several = list(evaluators)
+            evaluators = {each.attribute: each for each in several}
+            if len(evaluators) < len(several):
+                raise InputError("evaluators", [each.attribute for each in several], "one for each attribute")
         if not evaluators:
             raise InputError("evaluators", "none", "at least one")
         self.evaluators: dict[str, AnyEvaluator] = dict(evaluators)

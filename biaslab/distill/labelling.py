@@ -159,12 +159,10 @@ def _scored(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None) -> pd.D
     if scale is None:
         require_columns(trials, ["scale"], "trials")
         mine = mine[mine["scale"].notna()]
-        names = mine["scale"].astype(str)
-        ends = {name: scale_named(name) for name in names.unique()}
-        low, high = (names.map({n: getattr(s, end) for n, s in ends.items()}).astype(float) for end in ("low", "high"))
-        labels = (mine["value"] - low) / (high - low)
+        scales = {name: scale_named(str(name)) for name in mine["scale"].unique()}
+        labels = [scales[name].unit(value) for name, value in zip(mine["scale"], mine["value"], strict=True)]
     else:
-        labels = mine["value"].map(scale.unit)
+        labels = [scale.unit(value) for value in mine["value"]]
     if mine.empty:
         raise TrialsError("trials", "no scores of this data set", f"scores of candidates of {dataset.name}")
     return mine.assign(label=labels)
