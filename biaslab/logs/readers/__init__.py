@@ -1,9 +1,9 @@
-"""Judgements that somebody already has: logs of any known format, or any table through a mapping, as trials."""
+"""Read recorded judgements as trials: logs of any known format, or any table through a mapping."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from biaslab.logs.readers.detection import available, detect, find_format
 from biaslab.logs.readers.documents import Document, documents, read_frame, read_rows, why_empty
 from biaslab.logs.readers.log_columns import COLUMNS, without_duplicates
 from biaslab.logs.readers.mapping_files import LogMapping, make_mapping
-from biaslab.logs.readers.reshaping import shaped
+from biaslab.logs.readers.reshaping import Shape, shaped
 from biaslab.logs.readers.rows import Log, Rows, Source
 
 __all__ = ["available", "read_judgements"]
@@ -30,7 +30,7 @@ _SHOWN = 3  # files without a record of which it is said why
 def read_judgements(
     path: str | Path | pd.DataFrame,
     format: str | None = None,  # noqa: A002 - the word that a reader of files looks for
-    mapping: Mapping[str, Any] | str | Path | None = None,
+    mapping: Mapping[str, Any] | str | Path | Callable[[pd.DataFrame], pd.DataFrame] | None = None,
     strict: bool = False,
 ) -> pd.DataFrame:
     r"""Read a log of judgements as trials.
@@ -43,14 +43,16 @@ def read_judgements(
         file are.
     format : str, optional
         One of `biaslab.logs.readers.available`; seen from the fields of the records by default, never from a name.
-    mapping : mapping of str to str, or path, optional
+    mapping : mapping of str to str, path, or callable, optional
         Column of the trials → ``"field"`` of the file or dotted path, ``"=constant"``, ``"field~regular expression"``,
         the first group of which is taken, or ``"field | 0 -> tie, 1 -> a"``, what its values mean. It always wins over
         what a format's reader found, such as ``{"judge": "=GPT-4"}``, and is needed for tables of no known format
         (`biaslab.logs.readers.mapping` lists what for). ``explode`` makes rows of a list, ``join`` adds the fields of a
         second file (`biaslab.logs.readers.reshaping`), and ``score_pattern`` is a regular expression that reads scores
         in texts instead of `biaslab.prompts.parsing`. A path is that of a TOML file that says all this
-        (`biaslab.logs.readers.mapping_files`).
+        (`biaslab.logs.readers.mapping_files`). A function takes the table of a file (`pandas.json_normalize`: nested
+        objects are columns such as ``"meta.judge"``) and returns a table with columns named as those of the trials, or
+        as those of a known format; its index, the line in the file, may be kept, so that rows can be traced.
     strict : bool
         Raise at the first malformed line.
 
@@ -91,6 +93,14 @@ def read_judgements(
     [['x', 'y', 1.0, 'ok'], ['y', 'x', 0.0, 'ok']]
     >>> [(line, reason.partition(":")[0]) for _, line, reason in trials.attrs["problems"]]
     [(3, 'not JSON')]
+
+    A function of the table as mapping:
+
+    >>> def mapping(table):
+    ...     names = {"question": "context_id", "A": "candidate_id", "B": "opponent_id", "judgment": "reply"}
+    ...     return table.rename(columns=names).replace({"reply": r".*\[\[(.)\]\].*"}, r"\1", regex=True)
+    >>> read_judgements(file, mapping=mapping)[["judge", "candidate_id", "value", "key"]].to_numpy().tolist()
+    [['j', 'x', 1.0, 'log.jsonl:1'], ['j', 'y', 0.0, 'log.jsonl:2']]
     """
     given = make_mapping(mapping)
     chosen = given.format if format is None else format
@@ -147,7 +157,7 @@ class _Reading:
         first = next(chunks, None)
         name = "mapping" if inspect else self.format
         if first is not None and name is None:
-            exploded = self.mapping.shape is not None and bool(self.mapping.shape.explode)
+            exploded = isinstance(self.mapping.shape, Shape) and bool(self.mapping.shape.explode)
             name = "mapping" if exploded and given else detect(first.records, bool(given))
         if first is None or name is None:
             self.lists += _lists(first)

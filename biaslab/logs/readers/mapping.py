@@ -70,15 +70,6 @@ class Mapped(NamedTuple):
     unmatched: NDArray[np.bool_]
 
 
-def check_mapping(mapping: Mapping[str, Any]) -> None:
-    """Raise `InputError` unless a mapping goes from known names to expressions."""
-    unknown = [name for name in mapping if name not in NAMES]
-    if unknown:
-        raise InputError("mapping", unknown, f"some of {', '.join(NAMES)}")
-    for name, expression in mapping.items():
-        parse_expression(name, expression)
-
-
 def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> Mapped:
     """Return the columns that a mapping names, and refuse records in which one is of the wrong kind."""
     lost = np.zeros(len(rows.records), bool)

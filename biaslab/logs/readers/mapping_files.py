@@ -1,4 +1,4 @@
-"""Mapping files: what is said of a log, in TOML, kept beside it.
+"""Read what a user says of a log: a mapping, a TOML file kept beside the log, or a function of its table.
 
 ::
 
@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from biaslab.core.errors import InputError
-from biaslab.logs.readers.expressions import LISTS
-from biaslab.logs.readers.mapping import NAMES, check_mapping
+from biaslab.logs.readers.expressions import LISTS, parse_expression
+from biaslab.logs.readers.mapping import NAMES
 from biaslab.logs.readers.readings import compiled
-from biaslab.logs.readers.reshaping import Shape, from_folder, make_shape
+from biaslab.logs.readers.reshaping import Shape, TableFunction, make_shape
 
 OPTIONS = ("format", "score_pattern", "explode", "join")
 
@@ -42,17 +42,17 @@ class LogMapping:
         Of the log.
     score_pattern : str, optional
         A regular expression that reads scores in texts.
-    shape : Shape, optional
-        What is done to records before they are read.
+    shape : Shape or callable, optional
+        Changes to records before they are read; a function takes and returns their table.
     """
 
     columns: Mapping[str, Any] = field(default_factory=dict)
     format: str | None = None
     score_pattern: str | None = None
-    shape: Shape | None = None
+    shape: Shape | TableFunction | None = None
 
 
-def make_mapping(given: Mapping[str, Any] | str | Path | None) -> LogMapping:
+def make_mapping(given: Mapping[str, Any] | str | Path | TableFunction | None) -> LogMapping:
     """Return what a mapping or a mapping file says, checked.
 
     Raises
@@ -67,9 +67,12 @@ def make_mapping(given: Mapping[str, Any] | str | Path | None) -> LogMapping:
     """
     if isinstance(given, str | Path):
         return _made(read_mapping_file(given), str(given))
+    if callable(given):
+        return LogMapping(shape=given)
     if given is not None and not isinstance(given, Mapping):
+        allowed = "columns of trials with their fields, a TOML file, or a function of a data frame"
         remedy = 'such as {"context_id": "question", "judge": "=me"}'
-        raise InputError("mapping", type(given).__name__, "columns of trials with their fields, or a TOML file", remedy)
+        raise InputError("mapping", type(given).__name__, allowed, remedy)
     return _made(dict(given or {}), "mapping")
 
 
@@ -81,27 +84,29 @@ def read_mapping_file(path: str | Path) -> dict[str, Any]:
     InputError
         If there is no such file, or it is no TOML.
     """
-    found = _table(Path(path))
-    join = found.get("join")
-    return found if not isinstance(join, str) else found | {"join": from_folder(join, Path(path).parent)}
-
-
-def _table(path: Path) -> dict[str, Any]:
+    file = Path(path)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        entries = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError("mapping", str(path), "a mapping, or a TOML file that exists") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         remedy = 'write for example context_id = "question"'
         raise InputError("mapping", str(path), f"a TOML file ({error})", remedy) from error
+    if isinstance(entries.get("join"), str):
+        entries["join"] = str(file.parent / entries["join"])  # an absolute path stays
+    return entries
 
 
 def _made(given: dict[str, Any], name: str) -> LogMapping:
-    columns = {key: _expression(key, value) for key, value in given.items() if key not in OPTIONS}
-    unknown = [key for key in columns if key not in NAMES]
-    if unknown:
+    columns = {
+        key: {"fields": value} if key in LISTS and isinstance(value, list) else value
+        for key, value in given.items()
+        if key not in OPTIONS
+    }
+    if unknown := [key for key in columns if key not in NAMES]:
         raise InputError(name, unknown, f"some of {', '.join((*OPTIONS, *NAMES))}")
-    check_mapping(columns)
+    for key, value in columns.items():
+        parse_expression(key, value)
     for option in ("format", "score_pattern"):
         if not isinstance(given.get(option), str | None):
             raise InputError(f"{name}: {option}", given[option], "a text")
@@ -110,8 +115,3 @@ def _made(given: dict[str, Any], name: str) -> LogMapping:
         compiled(pattern, "score_pattern")
     shape = make_shape(given.get("explode"), given.get("join"))
     return LogMapping(columns, given.get("format"), pattern, shape)
-
-
-def _expression(name: str, value: Any) -> Any:
-    """Let a list of fields stand for itself."""
-    return {"fields": value} if name in LISTS and isinstance(value, list) else value

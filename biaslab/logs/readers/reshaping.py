@@ -1,24 +1,29 @@
-"""Records of a log taken apart or put together before they are read: lists to rows, a second file beside the first."""
+"""Reshape the records of a log before they are read: explode lists, join a second file, or apply a function."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from biaslab.core.errors import InputError
-from biaslab.logs.readers.documents import documents, read_rows
+from biaslab.logs.readers.documents import documents, read_frame, read_rows
 from biaslab.logs.readers.rows import Log, Rows
 
+TableFunction = Callable[[pd.DataFrame], pd.DataFrame]
 _JOIN = re.compile(r"(?P<file>.+?)\s+on\s+(?P<left>[^=\s]+)(?:\s*=\s*(?P<right>\S+))?\s*")
 _NUMBER = "#"  # after the name of an exploded field: the place in its list, or the key in its object
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What is done to records before they are read.
+    """Changes to records before they are read, in this order.
 
     Parameters
     ----------
@@ -28,7 +33,7 @@ class Shape:
     joined : mapping of str to dict, optional
         Records of another file by the value of its field.
     on : str
-        The field of this file that says which.
+        The field of this file whose value selects them.
     """
 
     explode: tuple[str, ...] = ()
@@ -36,9 +41,9 @@ class Shape:
     on: str = ""
 
     def of(self, rows: Rows) -> Rows:
-        """Return the records in their new shape; those without a partner or a list are refused."""
+        """Return the records in their new shape; refuse those without a partner or a list."""
         if self.joined is not None:
-            rows = _with_partners(rows, self.joined, self.on)
+            rows = _merged(rows, self.joined, self.on)
         for field in self.explode:
             rows = _exploded(rows, field)
         return rows
@@ -67,60 +72,79 @@ def make_shape(explode: Any, join: Any) -> Shape | None:
         raise InputError("mapping['explode']", explode, "the name of a field with lists, or several with commas")
     if join is None:
         return Shape(named)
-    found = _JOIN.fullmatch(join) if isinstance(join, str) else None
-    if found is None:
+    match = _JOIN.fullmatch(join) if isinstance(join, str) else None
+    if match is None:
         raise InputError("mapping['join']", join, "'FILE on FIELD' or 'FILE on FIELD=FIELD OF THE OTHER FILE'")
-    return Shape(named, _by_value(Path(found["file"]), found["right"] or found["left"]), found["left"])
+    return Shape(named, _by_value(Path(match["file"]), match["right"] or match["left"]), match["left"])
 
 
-def from_folder(join: str, folder: Path) -> str:
-    """Return what to join with a file's name that starts from a folder.
+def shaped(chunks: Iterator[Rows], shape: Shape | TableFunction | None) -> Iterator[Rows]:
+    """Yield chunks of records in their new shape, without those that lost every record."""
+    if shape is not None:
+        chunks = map(shape.of, chunks) if isinstance(shape, Shape) else _through(list(chunks), shape)
+    return (rows for rows in chunks if rows.records)
 
-    Examples
-    --------
-    >>> from_folder("people.json on idx", Path("logs"))
-    'logs/people.json on idx'
-    """
-    return join if Path(join).is_absolute() else str(folder / join)
+
+def _through(chunks: list[Rows], function: TableFunction) -> Iterator[Rows]:
+    """Yield the rows of a user's table, made of all records; nested objects are columns with dotted names."""
+    if not chunks:
+        return
+    lines = list(chain.from_iterable(rows.lines for rows in chunks))
+    log, unit = chunks[0].log, chunks[0].log.unit
+    table = pd.json_normalize(list(chain.from_iterable(rows.records for rows in chunks)))
+    made = function(table.set_axis(pd.Index(lines, name=unit)))
+    if not isinstance(made, pd.DataFrame):
+        raise InputError("mapping", type(made).__name__, "a function that returns a pandas.DataFrame")
+    kept = made.index.isin(lines).all()
+    start = 0
+    for rows in read_frame(made, log):
+        end = start + len(rows.records)
+        yield Rows(rows.records, made.index[start:end].tolist() if kept else rows.lines, log, chunks[0].textual)
+        start = end
+    log.unit = unit if kept else log.unit
 
 
 def _by_value(path: Path, field: str) -> dict[str, dict[str, Any]]:
     """Return the records of a file by the value of a field, each value once."""
-    found: dict[str, dict[str, Any]] = {}
+    records: dict[str, dict[str, Any]] = {}
     for document in documents(path):
         for rows in read_rows(document, Log(document.name)):
             for value, record in zip(rows.take(field, "name"), rows.records, strict=True):
-                if isinstance(value, str) and found.setdefault(value, record) is not record:
+                if isinstance(value, str) and records.setdefault(value, record) is not record:
                     where, remedy = f"{field} = {value}", "join on a field that identifies its records"
                     raise InputError("mapping['join']", where, f"every value once in {path}", remedy)
-    if not found:
+    if not records:
         raise InputError("mapping['join']", str(path), f"a file whose records have the field {field}")
-    return found
+    return records
 
 
-def _with_partners(rows: Rows, joined: Mapping[str, dict[str, Any]], on: str) -> Rows:
+def _merged(rows: Rows, joined: Mapping[str, dict[str, Any]], on: str) -> Rows:
     """Return the records with the fields of their partners; a field that both have is that of the log."""
     values = rows.take(on, "id")
-    partners = [joined.get(value) if isinstance(value, str) else None for value in values]
-    kept = [place for place, partner in enumerate(partners) if partner is not None and rows.good[place]]
-    for place, partner in enumerate(partners):
-        if partner is None and rows.good[place]:
-            rows.log.refuse(rows.lines[place], f"no partner to join for {on} = {values[place]}")
-    records = [{**(partners[place] or {}), **rows.records[place]} for place in kept]
-    return Rows(records, [rows.lines[place] for place in kept], rows.log, rows.textual)
+    alone = rows.good & ~values.isin(list(joined)).to_numpy()
+    for place in np.flatnonzero(alone).tolist():
+        rows.log.refuse(rows.lines[place], f"no partner to join for {on} = {values[place]}")
+    rows.good &= ~alone
+    places = np.flatnonzero(rows.good).tolist()
+    records = [joined[values[place]] | rows.records[place] for place in places]
+    return Rows(records, [rows.lines[place] for place in places], rows.log, rows.textual)
 
 
 def _exploded(rows: Rows, field: str) -> Rows:
-    records: list[dict[str, Any]] = []
-    lines: list[int] = []
-    for line, record, value in zip(rows.lines, rows.records, rows.values(field), strict=True):
-        if not isinstance(value, list | dict):
-            rows.log.refuse(line, f"{field} is neither a list nor an object")
-            continue
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            records.append({**_replaced(record, field, item), f"{field}{_NUMBER}": key})
-            lines.append(line)
-    return Rows(records, lines, rows.log, rows.textual)
+    items = pd.Series([_items(value) for value in rows.values(field)], dtype=object)
+    rows.refuse(items.isna(), f"{field} is neither a list nor an object")
+    exploded = items.explode().dropna()  # pairs of key and item; an empty list has none
+    records = [
+        {**_replaced(rows.records[place], field, item), f"{field}{_NUMBER}": key}
+        for place, (key, item) in exploded.items()
+    ]
+    return Rows(records, [rows.lines[place] for place in exploded.index], rows.log, rows.textual)
+
+
+def _items(value: Any) -> list[tuple[Any, Any]] | None:
+    if isinstance(value, dict):
+        return list(value.items())
+    return list(enumerate(value)) if isinstance(value, list) else None
 
 
 def _replaced(record: dict[str, Any], path: str, item: Any) -> dict[str, Any]:
@@ -129,11 +153,3 @@ def _replaced(record: dict[str, Any], path: str, item: Any) -> dict[str, Any]:
     if path in record or not dot or not isinstance(record.get(first), dict):
         return {**record, path: item}
     return {**record, first: _replaced(record[first], rest, item)}
-
-
-def shaped(chunks: Iterator[Rows], shape: Shape | None) -> Iterator[Rows]:
-    """Yield chunks of records in their new shape, without those that lost every record."""
-    for rows in chunks:
-        made = rows if shape is None else shape.of(rows)
-        if made.records:
-            yield made

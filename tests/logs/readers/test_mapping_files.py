@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
@@ -188,3 +189,24 @@ def test_exploding_keeps_every_item_in_its_place(lists):
 def test_names_of_values_come_back_as_they_were_written(meanings):
     written = "field | " + ", ".join(f"{value} -> {meaning}" for value, meaning in meanings.items())
     assert dict(parse_expression("winner", written).values) == meanings
+
+
+def test_a_function_of_the_table_is_a_mapping(tmp_path):
+    records = [{"id": "p", "by": {"judge": "j"}, "said": [4, 5]}, {"id": 2, "by": {"judge": "j"}, "said": [3]}]
+
+    def mapping(table):
+        made = table.explode("said").rename(columns={"id": "context_id", "by.judge": "judge", "said": "score"})
+        return made.assign(candidate_id="x", scale="1-5", replicate=made.groupby("context_id").cumcount())
+
+    trials = bl.read_judgements(lines(tmp_path, *records), mapping=mapping)
+    assert trials[["context_id", "replicate", "value", "key"]].to_numpy().tolist() == [
+        ["p", 0, 4.0, "log.jsonl:1"],
+        ["p", 1, 5.0, "log.jsonl:1"],
+        ["2", 0, 3.0, "log.jsonl:2"],
+    ]
+    table = pd.DataFrame(records)
+    assert bl.read_judgements(table, mapping=mapping)["value"].tolist() == [4.0, 5.0, 3.0]
+    with pytest.raises(InputError, match=r"returns a pandas\.DataFrame"):
+        bl.read_judgements(table, mapping=lambda _: None)
+    with pytest.raises(InputError, match="context_id, candidate_id"):
+        bl.read_judgements(table, mapping=lambda table: table.tail(1))
