@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -149,6 +149,15 @@ def read_table(path: Path) -> pd.DataFrame:
         table = pd.DataFrame.from_records(records, index=range(1, len(records) + 1))
     if table.empty:
         raise DatasetError(str(path), "empty", "at least one data row")
+    return table
+
+
+def read_columns(path: Path, columns: Sequence[str], remedy: str) -> pd.DataFrame:
+    """Return a table like `read_table`, or raise `DatasetError` if it lacks one of the columns."""
+    table = read_table(path)
+    missing = [name for name in columns if name not in table]
+    if missing:
+        raise DatasetError(f"{path}, header", missing, f"the columns {', '.join(columns)}", remedy)
     return table
 
 

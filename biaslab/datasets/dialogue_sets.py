@@ -3,11 +3,13 @@
 After the sets of Chen et al. 2024 (LLM as a Scorer: The Impact of Output Order on Dialogue Evaluation), which are
 judged as a whole: "each set contains four to six dialogues and exhibits one or more problems, such as repetition or
 contradictions between dialogues". Theirs, made from the agents of Park et al. 2023, are not published; these were
-written for biaslab. A set is one candidate, its dialogues stand in chronological order, and a high score is a bad one.
+written for biaslab, and stand in ``dialogue_sets.json``. A set is one candidate, its dialogues stand in chronological
+order, and a high score is a bad one.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -25,68 +27,11 @@ PLANS = ((1, 0), (0, 1), (2, 0), (1, 1), (2, 2))
 COSTS = (2.0, 2.5)
 FIRST = ("Ada", "Cleo", "Eva", "Gita", "Ida", "Kim", "Mia")
 SECOND = ("Ben", "Dan", "Finn", "Hugo", "Jon", "Leo", "Ned")
+_WRITTEN = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 #: What can be true of the first speaker. Dialogue k tells fact k, and tells fact k − 2 once more.
-FACTS = (
-    ("Bergen", "Lyon", "Turin", "Porto", "Ghent"),
-    ("my cat Pip", "my old dog Rex", "my parrot Coco", "my tortoise Zeno", "my rabbit Olive"),
-    ("cello", "trumpet", "clarinet", "viola", "accordion"),
-    ("a baker", "a postman", "a tram driver", "a nurse", "a florist"),
-    ("Oslo", "Dublin", "Vienna", "Split", "Riga"),
-    ("mint tea", "cold milk", "black coffee", "apple juice", "hot chocolate"),
-    ("Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Saturdays"),
-    ("nuts", "eggs", "celery", "mustard", "sesame"),
-)
+FACTS: list[list[str]] = _WRITTEN["facts"]
 #: The turns of dialogue k, the first and third by the first speaker; {own} is fact k, {earlier} fact k − 2.
-THEMES = (
-    (
-        "I grew up in {own}, every year of it.",
-        "Then the streets here must look wide to you.",
-        "They do, and I know but one way: to the hall, where we train on {earlier} and on no other day.",
-        "That is a start. I will show you the rest.",
-    ),
-    (
-        "I have to go home early, for {own} is waiting, the only animal I have.",
-        "Take something along for dinner, then.",
-        "Gladly, if it is without {earlier}; there is nothing else that I may not eat.",
-        "I will ask in the kitchen what is in it.",
-    ),
-    (
-        "In this case is my {own}, the one instrument that I play.",
-        "Did you carry it all the way?",
-        "From {earlier}, where I grew up from the first day to the last.",
-        "No wonder that your shoulder hurts.",
-    ),
-    (
-        "I work as {own} now, which is the first job I ever had.",
-        "Who looks after things at home while you are out?",
-        "Nobody but {earlier}, and I have no other animal.",
-        "That is company enough.",
-    ),
-    (
-        "For the holidays I go to my only sister, who has always lived in {own}.",
-        "What will you bring her?",
-        "A tune on the {earlier}, since I play nothing else.",
-        "She will like that better than flowers.",
-    ),
-    (
-        "Let us sit down; I take {own}, the only thing I ever drink.",
-        "Have you the time?",
-        "Until four. As {earlier}, which I have been since school, I start early tomorrow.",
-        "Then I will call the waiter at once.",
-    ),
-    (
-        "We train on {own}, and never on another day.",
-        "So you could come to the cinema on Sunday?",
-        "If my only sister may come along; she is here from {earlier}, where she has always lived.",
-        "The more the merrier.",
-    ),
-    (
-        "How kind of you to bake! I may eat anything but {own}.",
-        "There is none in it, I made sure of that.",
-        "A large piece, please, and {earlier} with it, since I drink nothing else.",
-        "Both are on the table in a minute.",
-    ),
-)
+THEMES: list[list[str]] = _WRITTEN["themes"]
 PROVENANCE = (
     "Constructed for biaslab in the manner of Chen et al. 2024: sets of original dialogues with exchanges repeated and "
     "facts contradicted by a script, the severity derived from how many there are. Not human ratings. "
@@ -100,7 +45,7 @@ def load(path: Path | None = None) -> Dataset:
     Parameters
     ----------
     path : None
-        Not used: the sets are made from what stands in this module.
+        Not used: the sets are made from the facts and themes in ``dialogue_sets.json``.
 
     Returns
     -------

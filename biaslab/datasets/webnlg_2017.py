@@ -9,7 +9,7 @@ import pandas as pd
 
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.core.schema import Dataset
-from biaslab.datasets._files import from_rows, need_path, read_table, text_key
+from biaslab.datasets._files import from_rows, need_path, read_columns, text_key
 
 ATTRIBUTES = {
     "fluency": "the text reads naturally and does not sound odd",
@@ -133,10 +133,7 @@ def published_scores(path: str | Path | None, dataset: Dataset) -> pd.DataFrame:
 
 def _read(file: Path, attributes: tuple[str, ...]) -> pd.DataFrame:
     """Return the table with stripped texts, and the key of each set of triples."""
-    table = read_table(file)
-    missing = [name for name in (*_COLUMNS, *attributes) if name not in table]
-    if missing:
-        raise DatasetError(f"{file}, header", missing, f"the columns {', '.join((*_COLUMNS, *attributes))}", REMEDY)
+    table = read_columns(file, (*_COLUMNS, *attributes), REMEDY)
     for name in _COLUMNS:
         table[name] = table[name].astype(str).str.strip()
     return table.assign(key=table["mr"].map(text_key))

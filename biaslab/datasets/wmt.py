@@ -9,7 +9,7 @@ import pandas as pd
 
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.core.schema import Dataset
-from biaslab.datasets._files import from_rows, need_path, read_table, text_key
+from biaslab.datasets._files import from_rows, need_path, read_columns, text_key
 
 DEFINITION = "the translation says what the source says, in good and natural language"
 REMEDY = "get the table of MQM scores of WMT's metrics tasks, then load_dataset('wmt', path=..., pair='en-de')"
@@ -63,10 +63,7 @@ def load(
     >>> data = load("train.csv", pair="en-de", year=2020)  # doctest: +SKIP
     """
     file = need_path(path, REMEDY)
-    table = read_table(file)
-    missing = [name for name in COLUMNS if name not in table]
-    if missing:
-        raise DatasetError(f"{file}, header", missing, f"the columns {', '.join(COLUMNS)}", REMEDY)
+    table = read_columns(file, COLUMNS, REMEDY)
     for column, wanted in (("lp", pair), ("year", year), ("domain", domain)):
         table = _only(table, column, wanted)
     _require_one_pair(table)

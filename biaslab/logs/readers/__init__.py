@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.checked import checked
-from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.errors import InputError
 from biaslab.logs.readers import inspect_logs
 from biaslab.logs.readers.detection import available, detect, find_format
 from biaslab.logs.readers.documents import Document, documents, read_frame, read_rows, why_empty
@@ -164,11 +164,9 @@ class _Reading:
             self.fields += sorted({str(field) for record in (first.records[:5] if first else ()) for field in record})
             self.skipped.append(log.file)
             return
-        if self.strict and log.problems:
-            _, line, reason = log.problems[0]
-            where = f"{log.file}, {log.unit} {line}"
-            raise TrialsError(where, reason, "a well-formed line", "leave out strict to go on")
         log.strict = self.strict
+        if self.strict and log.problems:
+            log.refuse(log.problems[0].line, log.problems[0].reason)
         self.logs.append(log)
         self.files[log.file] = "inspect" if inspect else name
         read, source = find_format(name).read, Source(log.file, self.mapping.score_pattern)

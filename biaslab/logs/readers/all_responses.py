@@ -8,16 +8,20 @@ underscore of the file's name.
 
 from __future__ import annotations
 
+import math
 import re
+from functools import cache
 from typing import Any
 
 import pandas as pd
 
+from biaslab.core.scales import scale_named
 from biaslab.core.schema import count_words
 from biaslab.datasets._files import text_key
-from biaslab.logs.readers.log_columns import trials_of
-from biaslab.logs.readers.readings import each_on_scale, scored
-from biaslab.logs.readers.rows import Rows, Source, plain
+from biaslab.logs.readers.log_columns import trials_of_several
+from biaslab.logs.readers.readings import UNREAD, scored
+from biaslab.logs.readers.rows import Rows, Source, measured, plain, strings
+from biaslab.prompts.parsing.numerals import Reading
 
 FIELDS = frozenset({"source", "system_output", "prompt", "all_responses"})
 _ATTRIBUTE = re.compile(r"^[ \t]*-?[ \t]*(?P<name>[A-Z]\w+):?\s*\Z", re.MULTILINE)
@@ -29,62 +33,42 @@ _NAMES = {
 }
 
 
+_COLUMNS = ("dataset", "context_id", "candidate_id", "attribute", "scale", "form", "order", "configuration", "human",
+            "words", "replicate", "reply", "value", "status")  # fmt: skip
+
+
 def read(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial a sample."""
     texts = rows.take_texts("source", "system_output", "prompt")
-    context, responses, scores = (
-        rows.take("context", "text"),
-        rows.take("all_responses", "list"),
-        rows.take("scores", "any"),
-    )
-    system = rows.take("system_id", "id", "unknown")
+    context, system = rows.take("context", "text"), rows.take("system_id", "id", "unknown")
+    responses, scores = rows.take("all_responses", "list"), rows.take("scores", "any")
     asked = [_asked(prompt) if isinstance(prompt, str) else None for prompt in texts["prompt"]]
     rows.refuse(pd.Series([found is None for found in asked]), "the prompt names no attribute with a scale")
-    rows.refuse(
-        pd.Series([not all(isinstance(r, str | None) for r in given) for given in responses]), "a response is no text"
-    )
+    no_text = [not all(isinstance(reply, str | None) for reply in given) for given in responses]
+    rows.refuse(pd.Series(no_text), "a response is no text")
     made: list[tuple[Any, ...]] = []
-    for place, (found, given) in enumerate(zip(asked, responses, strict=True)):
-        if not rows.good[place] or found is None:
+    keys: list[str] = []
+
+    @cache
+    def reading(text: str, scale: str, attribute: str) -> Reading:
+        return scored(scale_named(scale), attribute, source.score_pattern)(text)
+
+    for place, (question, given) in enumerate(zip(asked, responses, strict=True)):
+        if not rows.good[place] or question is None:
             continue
-        text, about = texts["source"][place], context[place]
+        attribute, scale, form, order = question
+        scale = source.scale or scale
+        text, about, output = texts["source"][place], context[place], texts["system_output"][place]
         identity = text_key(*(part.strip() for part in (text, about) if isinstance(part, str)))
-        shown = system[place] if system[place] != "unknown" else text_key(texts["system_output"][place].strip())
-        human = _human(scores[place], found[0])
-        if source.scale is not None:
-            found = (found[0], source.scale, *found[2:])
-        words = float(count_words(texts["system_output"][place]))
-        fixed = (place, _dataset(scores[place]), identity, shown, *found, human, words, text_key(text.strip()))
-        made += [(*fixed, replicate, plain(reply)) for replicate, reply in enumerate(given)]
-    return _trials(made, source)
-
-
-def _trials(made: list[tuple[Any, ...]], source: Source) -> pd.DataFrame:
-    known = [
-        "dataset",
-        "context_id",
-        "candidate_id",
-        "attribute",
-        "scale",
-        "form",
-        "order",
-        "human",
-        "words",
-        "replicate",
-    ]
-    found = pd.DataFrame(made, columns=["place", *known[:-1], "source_key", "replicate", "reply"]).set_index("place")
-    found["reply"] = found["reply"].astype("str")
-    readings = each_on_scale(
-        found["reply"],
-        found["scale"],
-        found["attribute"],
-        lambda scale, name: scored(scale, name, source.score_pattern),
-    )
-    judge = source.file.rsplit("/", 1)[-1].split("_")[0]
-    configuration = found["form"] + ", " + found["order"] if len(found) else found["form"]
-    columns: dict[str, Any] = {name: found[name] for name in [*known, "reply"]}
-    trials = trials_of({"judge": judge, "configuration": configuration, **columns, **readings}, found.index)
-    return trials.assign(source_key=found["source_key"].astype("str"))  # what a recorded judge finds the context by
+        shown = system[place] if system[place] != "unknown" else text_key(output.strip())
+        human, words = _human(scores[place], attribute), float(count_words(output))
+        fixed = (place, _dataset(scores[place]), identity, shown, attribute, scale, form, order, f"{form}, {order}")
+        for replicate, reply in enumerate(map(plain, given)):
+            value, status = UNREAD if reply is None else reading(reply, scale, attribute)
+            made.append((*fixed, human, words, replicate, reply, value, status))
+            keys.append(text_key(text.strip()))
+    trials = trials_of_several(made, _COLUMNS, judge=source.file.rsplit("/", 1)[-1].split("_")[0])
+    return trials.assign(source_key=strings(keys).to_numpy())  # what a recorded judge finds the context by
 
 
 def _asked(prompt: str) -> tuple[str, str, str, str] | None:
@@ -105,8 +89,7 @@ def _asked(prompt: str) -> tuple[str, str, str, str] | None:
 
 
 def _human(scores: Any, attribute: str) -> float:
-    value = scores.get(attribute) if isinstance(scores, dict) else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else float("nan")
+    return measured(scores.get(attribute)) if isinstance(scores, dict) else math.nan
 
 
 def _dataset(scores: Any) -> str:

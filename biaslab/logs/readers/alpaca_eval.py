@@ -16,10 +16,9 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core import Status
-from biaslab.core.schema import count_words
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.log_columns import trials_of
-from biaslab.logs.readers.rows import Rows, Source, strings
+from biaslab.logs.readers.rows import Rows, Source, strings, word_counts
 
 FIELDS = frozenset({"instruction", "output_1", "output_2", "generator_1", "generator_2", "preference"})
 _ANSWERS = ("m", "M")  # shown first, shown second
@@ -31,7 +30,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     """Return one pair trial a record."""
     texts = rows.take_texts("instruction", "output_1", "output_2")
     instruction = texts["instruction"]
-    lengths = [texts[f"output_{i}"].map(count_words, na_action="ignore").astype(float) for i in (1, 2)]
+    lengths = [word_counts(texts[f"output_{i}"]) for i in (1, 2)]
     generators = [rows.take(f"generator_{i}", "id") for i in (1, 2)]
     preference, judge = rows.take("preference", "number"), rows.take("annotator", "id", "unknown")
     completions = rows.take("raw_completion", "any")

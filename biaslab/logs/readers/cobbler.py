@@ -11,7 +11,6 @@ the number of other systems. The judge is taken from the file's name; its own sy
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ import pandas as pd
 
 from biaslab.core.scales import scale_named
 from biaslab.logs.readers.log_columns import trials_of_several
-from biaslab.logs.readers.readings import number_on
+from biaslab.logs.readers.readings import UNREAD, number_on
 from biaslab.logs.readers.rows import Rows, Source
 from biaslab.prompts.parsing.numerals import Reading
 
@@ -30,9 +29,8 @@ FIELDS = frozenset({"model", "combination"})
 WIN_FIELDS: frozenset[str] = frozenset()
 _INVALID = "Invalid response"
 _NAME = re.compile(r"(?:true_order|preferences)_(?P<judge>.+?)(?:\.\w+)*$")
-_UNREAD: Reading = (math.nan, "unparsable")
 #: What the exchanged order gave: the probability that what was shown first in it wins.
-_MARKS: dict[str, Reading] = {"fo bias": (1.0, "ok"), "lo bias": (0.0, "ok"), "inconsistent": _UNREAD}
+_MARKS: dict[str, Reading] = {"fo bias": (1.0, "ok"), "lo bias": (0.0, "ok"), "inconsistent": UNREAD}
 #: Who can have won the first order, given the mark: the first shown, the second, or either.
 _WINNERS = {"fo bias": (0,), "lo bias": (1,), "inconsistent": (0, 1)}
 _FEWEST = 3  # systems of win counts: fewer are any numbers
@@ -50,7 +48,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
             continue
         first, second, *mark = given
         if name == _INVALID:
-            made.append((place, context[place], first, second, *_UNREAD))
+            made.append((place, context[place], first, second, *UNREAD))
             continue
         reading = _MARKS[mark[0]] if mark else (float(name == second), "ok")
         made.append((place, context[place], first, second, float(name == first), "ok"))

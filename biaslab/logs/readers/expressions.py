@@ -1,4 +1,4 @@
-"""What a mapping writes for one column: a field or path, a constant, a part of a field, or names for its values.
+"""Parse what a mapping writes for one column: a field or path, a constant, a part of a field, or names for its values.
 
 ================================  ==========================================================================
 ``question``                      a field of the record
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from biaslab.core.errors import InputError
-from biaslab.logs.readers.readings import compiled
+from biaslab.logs.readers.readings import compiled, first_group
 from biaslab.logs.readers.rows import Rows
 
 LISTS = ("ratings", "preference")  # columns that are made of several fields, or of a list
@@ -57,12 +57,12 @@ class Expression:
 
     def texts(self, rows: Rows, field: str) -> list[Any]:
         """Return what a field says of each record; None where the pattern does not match or a value means nothing."""
-        found = [_written(value) for value in rows.values(field)]
+        texts = [_written(value) for value in rows.values(field)]
         if self.pattern is not None:
-            found = [_group(self.pattern, text) for text in found]
+            texts = [None if text is None else first_group(self.pattern, text) for text in texts]
         if self.values is not None:
-            found = [self.values.get("null" if text is None else text.strip()) for text in found]
-        return found
+            texts = [self.values.get("null" if text is None else text.strip()) for text in texts]
+        return texts
 
 
 def parse_expression(name: str, given: Any) -> Expression:
@@ -128,11 +128,6 @@ def _meanings(where: str, text: str) -> dict[str, str]:
             raise InputError(where, text.strip(), "value -> meaning, separated by commas", "such as 0 -> tie, 1 -> one")
         found[value.strip()] = meaning.strip()
     return found
-
-
-def _group(pattern: re.Pattern[str], text: str | None) -> str | None:
-    match = pattern.search(text) if text is not None else None
-    return next((group for group in match.groups() if group is not None), None) if match else None
 
 
 def _written(value: Any) -> str | None:

@@ -1,4 +1,4 @@
-r"""Anybody's table through a mapping: which field, constant or part of a field is which column of the trials.
+r"""Read any table through a mapping: which field, constant or part of a field is which column of the trials.
 
 A mapping goes from a column of the trials to what `biaslab.logs.readers.expressions` lists: ``"field"``, a field or
 dotted path; ``"=text"``, a constant; ``"field~expression"``, the first group of a regular expression found in the
@@ -38,7 +38,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.errors import InputError
-from biaslab.core.schema import count_words
 from biaslab.logs.readers.expressions import LISTS, Expression, parse_expression
 from biaslab.logs.readers.log_columns import COLUMNS, SCHEMA, trials_of
 from biaslab.logs.readers.outcomes import (
@@ -50,7 +49,7 @@ from biaslab.logs.readers.outcomes import (
     read_pair,
     read_score,
 )
-from biaslab.logs.readers.rows import NUMERAL, Kind, Rows, Source, strings
+from biaslab.logs.readers.rows import NUMERAL, Kind, Rows, Source, field_names, read_value, strings, word_counts
 
 _TEXTS = {"text": "words", "opponent_text": "opponent_words"}
 _EXPLICIT = (*_TEXTS, "samples", "label_mass")  # fields of such names are rarely what the trials mean by them
@@ -60,7 +59,6 @@ _KINDS: dict[str, Kind] = {name: "id" if column.kind == "text" else column.kind 
 _KINDS |= {"p_first": "number", "score": "number", "reply": "text", "winner": "id", "text": "text"}
 _KINDS |= {"opponent_text": "text"}
 _IDENTITY = ("context_id", "candidate_id", "opponent_id")
-_WORDS = {"true": True, "false": False}
 
 
 class Mapped(NamedTuple):
@@ -91,8 +89,7 @@ def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> Mapped:
         found["preference"] = pd.Series(lists["preference"], dtype=object)
     for name, column in _TEXTS.items():
         if name in found:
-            texts = found.pop(name)
-            found.setdefault(column, texts.map(count_words, na_action="ignore").astype(float))
+            found.setdefault(column, word_counts(found.pop(name)))
     return Mapped(found, lost)
 
 
@@ -144,10 +141,9 @@ def _require_entries(
     missing = [name for name in ("context_id", "candidate_id") if name not in whole]
     alone = outcome is None and not ("ratings" in whole and "opponent_id" not in whole)
     if missing or alone:
-        fields = ", ".join(sorted({str(name) for record in rows.records[:20] for name in record}))
         wanted = [*missing, *([f"one of {', '.join(OUTCOMES)}"] if alone else [])]
-        raise InputError(f"mapping of {source.file}", dict(mapping), f"entries for {' and '.join(wanted)}",
-                         f"the file has {fields}; write for example context_id=question")  # fmt: skip
+        remedy = f"the file has {field_names(rows.records)}; write for example context_id=question"
+        raise InputError(f"mapping of {source.file}", dict(mapping), f"entries for {' and '.join(wanted)}", remedy)
     if outcome is not None and "opponent_id" not in whole and "scale" not in whole:
         raise InputError("mapping", dict(mapping), "an entry for scale", "such as scale='=1-5'; it is never guessed")
 
@@ -163,13 +159,13 @@ def without_value(trials: pd.DataFrame, unmatched: NDArray[np.bool_]) -> pd.Data
 def _require_fields(rows: Rows, name: str, expression: Expression) -> None:
     absent = [field for field in expression.fields if not rows.has(field)]
     if absent:
-        listed = ", ".join(sorted({str(key) for record in rows.records[:20] for key in record}))
-        raise InputError(f"mapping[{name!r}]", ", ".join(absent), f"a field of the file: {listed}")
+        allowed = f"a field of the file: {field_names(rows.records)}"
+        raise InputError(f"mapping[{name!r}]", ", ".join(absent), allowed)
 
 
 def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool_]) -> pd.Series:
     if expression.constant is not None:
-        return pd.Series(_kind_of(name, expression.constant), index=range(len(rows.records)))
+        return pd.Series(_constant(name, expression.constant), index=range(len(rows.records)))
     field = expression.fields[0]
     if expression.is_plain:
         return rows.take(field, _KINDS[name], "no winner" if name == "winner" else None)
@@ -185,23 +181,23 @@ def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool
 
 
 def _converted(texts: list[Any], kind: Kind) -> pd.Series:
-    """Return texts that were found as numbers or flags, NaN and False where they are none, or as they are."""
+    """Return texts as numbers or flags, NaN and False where they are none, or as they are."""
     if kind == "number":
-        return pd.Series([float(t) if t is not None and NUMERAL.fullmatch(t) else np.nan for t in texts], dtype=float)
+        numbers = (read_value(text, "number") for text in texts)
+        return pd.Series([np.nan if number is None else number for number in numbers], dtype=float)
     if kind == "flag":
-        return pd.Series([_WORDS.get((text or "").lower(), False) for text in texts], dtype=bool)
+        return pd.Series([bool(read_value(text or "", "flag")) for text in texts], dtype=bool)
     return strings(texts)
 
 
-def _kind_of(name: str, constant: str) -> Any:
+def _constant(name: str, text: str) -> Any:
     kind = _KINDS.get(name)
     if kind not in ("number", "flag"):
-        return constant
-    try:
-        return float(constant) if kind == "number" else _WORDS[constant.lower()]
-    except (KeyError, ValueError) as error:
-        allowed = "a number" if kind == "number" else "true or false"
-        raise InputError(f"mapping[{name!r}]", constant, allowed) from error
+        return text
+    value = read_value(text, kind)
+    if value is None:
+        raise InputError(f"mapping[{name!r}]", text, "a number" if kind == "number" else "true or false")
+    return value
 
 
 def _raw(rows: Rows, expression: Expression, field: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What mapped columns say: who won, which score, whom humans prefer, and how humans rated."""
+"""Turn mapped columns into verdicts, scores, human preferences and human ratings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale
-from biaslab.logs.readers.readings import each, each_on_scale, lettered, number_on, scored
+from biaslab.logs.readers.readings import each, each_on_scale, lettered, number_on, probability, scored
 from biaslab.logs.readers.rows import NUMERAL, Source, strings
 from biaslab.prompts.parsing.numerals import Reading
 
@@ -30,7 +30,7 @@ def read_pair(found: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
         If the outcome is that of a score.
     """
     if outcome == "p_first":
-        return each(found["p_first"], _probability)
+        return each(found["p_first"], probability)
     if outcome == "winner":
         value = sides(found["winner"], found["candidate_id"], found["opponent_id"])
         status = np.select([value == 0.5, ~np.isnan(value)], ["tie", "ok"], "unparsable")
@@ -92,9 +92,3 @@ def human_ratings(rows: Sequence[Sequence[str]]) -> dict[str, pd.Series]:
         "ratings": strings([" ".join(text for _, text in row) for row in given]),
         "annotators": strings([" ".join(str(at) for at, _ in row) for row in given]),
     }
-
-
-def _probability(value: float) -> Reading:
-    if not 0 <= value <= 1:
-        return math.nan, "unparsable" if math.isnan(value) else "out_of_range"
-    return (0.5, "tie") if value == 0.5 else (value, "ok")

@@ -1,4 +1,4 @@
-"""What a user maps, against what a format's reader found: the user's word holds, and what hangs on it is read anew."""
+"""Let a user's mapping replace columns that a format's reader read, and read again what depends on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from biaslab.core.scales import scale_named
 from biaslab.logs.readers.log_columns import SCHEMA
 from biaslab.logs.readers.mapping import columns_of, with_preference, without_value
 from biaslab.logs.readers.outcomes import OF_PAIRS, OF_SCORES, OUTCOMES, read_pair, read_score
-from biaslab.logs.readers.readings import number_on
+from biaslab.logs.readers.readings import each, number_on
 from biaslab.logs.readers.rows import Rows, Source
 
 Reader = Callable[[Rows, Source, Mapping[str, Any]], pd.DataFrame]
@@ -69,11 +69,10 @@ def _rescaled(found: pd.DataFrame, scale: str | None) -> pd.DataFrame:
         return found
     other = (found["opponent_id"].isna() & (found["scale"] != scale)).to_numpy()
     if other.any():
-        read = number_on(scale_named(scale))
         usable = other & found["status"].eq("ok").to_numpy()
-        readings = [read(value) for value in found.loc[usable, "value"]]
-        found.loc[usable, "value"] = [value for value, _ in readings]
-        found.loc[usable, "status"] = [status for _, status in readings]
+        readings = each(found.loc[usable, "value"], number_on(scale_named(scale)))
+        for name in readings:
+            found.loc[usable, name] = readings[name].to_numpy()
         found.loc[other, "scale"] = scale
     return found
 

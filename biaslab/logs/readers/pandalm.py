@@ -7,7 +7,6 @@ joined by ``idx`` (``join = "testset-v1.json on idx"``), ``annotator1`` and so o
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,19 +15,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core.schema import count_words
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.log_columns import trials_of
-from biaslab.logs.readers.outcomes import human_gaps
-from biaslab.logs.readers.readings import each
-from biaslab.logs.readers.rows import Rows, Source, strings
-from biaslab.prompts.parsing.numerals import Reading
+from biaslab.logs.readers.outcomes import human_gaps, read_pair
+from biaslab.logs.readers.rows import Rows, Source, strings, word_counts
 
 FIELDS = frozenset({"idx"})
 _RESPONSES = ("response1", "response2")
 _ANNOTATOR = re.compile(r"annotator\d+")
 _MEANING = {"1": "first", "2": "second", "0": "tie", "tie": "tie"}
-_WORTH: dict[str, Reading] = {"first": (1.0, "ok"), "second": (0.0, "ok"), "tie": (0.5, "tie")}
 
 
 def tells(records: Sequence[Mapping[str, Any]]) -> bool:
@@ -39,7 +34,7 @@ def tells(records: Sequence[Mapping[str, Any]]) -> bool:
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
     """Return one pair trial a record."""
     judge = _judge(rows.records) or "unknown"
-    index, verdict = rows.take("idx", "id"), rows.values(f"{judge}_result")
+    index, winner = rows.take("idx", "id"), strings([_meaning(value) for value in rows.values(f"{judge}_result")])
     systems = [_systems(value) for value in rows.values("cmp_key")]
     texts = {name: rows.take(name, "text") for name in ("instruction", "input")}
     first, second = (strings([pair[at] for pair in systems]) for at in (0, 1))
@@ -55,13 +50,10 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
             "words": _lengths(rows.values("response1")),
             "opponent_words": _lengths(rows.values("response2")),
             "reply": rows.take(f"{judge}_reason", "text"),
-            **each(strings([_meaning(value) for value in verdict]), lambda said: _WORTH.get(said, _UNREAD)),
+            **read_pair({"winner": winner, "candidate_id": first, "opponent_id": second}, "winner"),
         },
         index.index,
     )
-
-
-_UNREAD: Reading = (math.nan, "unparsable")
 
 
 def _judge(records: Sequence[Mapping[str, Any]]) -> str | None:
@@ -99,5 +91,4 @@ def _preferred(rows: Rows, first: pd.Series, second: pd.Series) -> pd.Series:
 def _lengths(responses: list[Any]) -> pd.Series:
     """Return words; some responses of the published file are numbers."""
     texts = (str(g) if isinstance(g, str | int | float) and not isinstance(g, bool) else None for g in responses)
-    counted = [math.nan if text is None else float(count_words(text)) for text in texts]
-    return pd.Series(counted, dtype=float)
+    return word_counts(strings(list(texts)))

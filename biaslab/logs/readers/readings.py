@@ -1,4 +1,4 @@
-"""What recorded replies say: which of two, or which score. What cannot be read is a status, never a guess."""
+"""Read verdicts and scores in recorded replies; what cannot be read is a status, never a guess."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from biaslab.prompts.parsing.refusal import is_refusal
 
 _ASKED = re.compile(r"\[\[\W{0,3}[ABC]\b[^\[\]\n]*\]\]")
 _FAILED = re.compile(r"\s*(?:Failed to obtain answer via API|\$ERROR\$)")
+UNREAD: Reading = (math.nan, "unparsable")
 _WORTH: dict[str, Reading] = {"A": (1.0, "ok"), "B": (0.0, "ok"), "C": (0.5, "tie")}
 
 
 def each(texts: pd.Series, read: Callable[[Any], Reading]) -> pd.DataFrame:
     """Read every text, equal ones once: columns ``value`` and ``status``; a missing text is unparsable."""
     codes, distinct = pd.factorize(texts)
-    readings = [read(text) for text in distinct.tolist()] + [(math.nan, "unparsable")]  # a missing one has code -1
+    readings = [read(text) for text in distinct.tolist()] + [UNREAD]  # a missing one has code -1
     values, statuses = np.array([value for value, _ in readings]), np.array([s for _, s in readings], object)
     return pd.DataFrame({"value": values[codes], "status": statuses[codes]}, index=texts.index)
 
@@ -133,9 +134,28 @@ def compiled(pattern: str, name: str) -> re.Pattern[str]:
     return expression
 
 
+def first_group(pattern: re.Pattern[str], text: str) -> str | None:
+    """Return the first group that matches, where a pattern is found in a text; None where it is not."""
+    match = pattern.search(text)
+    return next((group for group in match.groups() if group is not None), None) if match else None
+
+
 def number_on(scale: Scale) -> Callable[[float], Reading]:
     """Return what says whether a recorded number lies on a scale; NaN is no score."""
     return lambda value: place_on(scale, value)
+
+
+def probability(value: float) -> Reading:
+    """Read the probability that the first shown wins; ½ is a tie.
+
+    Examples
+    --------
+    >>> probability(0.7), probability(0.5), probability(7)
+    ((0.7, 'ok'), (0.5, 'tie'), (nan, 'out_of_range'))
+    """
+    if not 0 <= value <= 1:
+        return math.nan, "unparsable" if math.isnan(value) else "out_of_range"
+    return (0.5, "tie") if value == 0.5 else (value, "ok")
 
 
 def failed(texts: pd.Series) -> pd.Series:
@@ -144,10 +164,9 @@ def failed(texts: pd.Series) -> pd.Series:
 
 
 def _by_pattern(text: str, expression: re.Pattern[str], scale: Scale) -> Reading:
-    found = expression.search(text)
-    said = next((group for group in found.groups() if group is not None), None) if found else None
+    group = first_group(expression, text)
     try:
-        value = math.nan if said is None else float(said)
+        value = math.nan if group is None else float(group)
     except ValueError:
         value = math.nan
     return place_on(scale, value)

@@ -1,11 +1,12 @@
-"""Records of a log as columns: what is malformed is counted with its line and reason, and the rest goes on."""
+"""Read records of a log as columns; malformed ones are counted, with line and reason, and skipped."""
 
 from __future__ import annotations
 
 import math
 import re
+import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -14,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.errors import TrialsError
+from biaslab.core.schema import count_words
 
 CALL_FAILED = "the call failed"
 """Why a record is left out that a judge did not answer."""
@@ -179,6 +181,34 @@ class Rows:
         for place in np.flatnonzero(wrong).tolist():
             self.log.refuse(self.lines[place], reason)
         self.good &= ~wrong
+
+
+def read_value(value: Any, kind: Kind) -> Any:
+    """Return a value as one kind; None if it is of another.
+
+    Examples
+    --------
+    >>> read_value("4.5", "number"), read_value("yes", "flag"), read_value(3, "id")
+    (4.5, None, '3')
+    """
+    made = _CONVERSIONS[kind].read(value)
+    return None if made is _WRONG else made
+
+
+def measured(value: Any) -> float:
+    """Return a finite number that stands as one in the file; NaN for a text, true, false and anything else."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return float(value) if number else math.nan
+
+
+def word_counts(texts: pd.Series) -> pd.Series:
+    """Return the number of words of each text; NaN where it is missing."""
+    return texts.map(count_words, na_action="ignore").astype(float)
+
+
+def field_names(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return the names of the fields of the first records, for a message."""
+    return ", ".join(sorted({str(name) for record in records[:20] for name in record}))
 
 
 def _at(record: Any, path: str) -> Any:

@@ -24,15 +24,13 @@ import pandas as pd
 
 from biaslab.core.scales import scale_named
 from biaslab.logs.readers.log_columns import trials_of_several
-from biaslab.logs.readers.readings import number_on
-from biaslab.logs.readers.rows import Rows, Source
-from biaslab.prompts.parsing.numerals import Reading
+from biaslab.logs.readers.readings import number_on, probability
+from biaslab.logs.readers.rows import Rows, Source, measured
 
 FIELDS = frozenset({"key", "model", "self_preference"})
 SCORE_FIELDS = frozenset({"key", "model", "target_model", "scores"})
 _NAME = re.compile(r"(?:pairs|label_(?P<naming>[a-z]+)|scores)_(?P<dataset>[^_]+)_(?P<judge>[^_.]+)\.")
 _NAMINGS = {"correct": "authors named rightly", "wrong": "authors named wrongly", "random": "authors named at random"}
-_UNREAD: Reading = (math.nan, "unparsable")
 _PAIR = ("context_id", "candidate_id", "opponent_id", "order_known", "p_both_orders", "value", "status", "label_mass")
 _SCORE = ("judge", "context_id", "candidate_id", "value", "status", "label_mass")
 _PROBABILITIES = ("probability", "comparison_output")
@@ -81,18 +79,12 @@ def _of_name(file: str) -> tuple[str, str, str]:
 
 def _orders(record: dict[str, Any], judge: str, other: str, mean: float) -> Iterator[tuple[Any, ...]]:
     if not any(f"{order}_comparison" in record for order in ("forward", "backward")):
-        yield judge, other, False, mean, *_likely(mean), math.nan
+        yield judge, other, False, mean, *probability(mean), math.nan
         return
     single = any(f"{order}_{part}" in record for order in ("forward", "backward") for part in _PROBABILITIES)
     for order, shown, own in (("forward", (judge, other), mean), ("backward", (other, judge), 1 - mean)):
         value, mass = _first_wins(record, order)
-        yield *shown, True, math.nan if single else own, *_likely(value), mass
-
-
-def _likely(value: float) -> Reading:
-    if math.isnan(value):
-        return _UNREAD
-    return (0.5, "tie") if value == 0.5 else (value, "ok")
+        yield *shown, True, math.nan if single else own, *probability(value), mass
 
 
 def _first_wins(record: dict[str, Any], order: str) -> tuple[float, float]:
@@ -112,8 +104,7 @@ def _first_wins(record: dict[str, Any], order: str) -> tuple[float, float]:
 
 def _chance(value: Any) -> float:
     """Return a probability; NaN for what is none."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
-    return float(value) if number else math.nan
+    return number if 0 <= (number := measured(value)) <= 1 else math.nan
 
 
 def _distribution(given: Any) -> dict[int, float] | None:
