@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from biaslab.core.errors import InputError
-from biaslab.core.many import frozen
 
 #: A label alone, lines "attribute: label", lines "score: label", or a JSON object.
 Form = Literal["bare", "lines", "text", "json"]
@@ -13,7 +13,7 @@ Form = Literal["bare", "lines", "text", "json"]
 Reasons = Literal["none", "before", "after"]
 
 
-@frozen
+@dataclass(frozen=True)
 class About:
     """What the words of a request say, for a simulated or recorded judge, which does not read them.
 

@@ -11,7 +11,6 @@ from biaslab.core.about import About
 from biaslab.core.checked import blame
 from biaslab.core.checks import require_temperature
 from biaslab.core.errors import InputError, UnsupportedRequestError
-from biaslab.core.many import hashed_once
 
 Role = Literal["system", "user", "assistant"]
 
@@ -26,9 +25,15 @@ class Message(NamedTuple):
 Messages: TypeAlias = str | Sequence[Message | tuple[str, str] | Mapping[str, str]]
 
 
-@hashed_once
+class _Copied:
+    """A request whose copies, also those in another process, have its fields alone, not its remembered key."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+
+
 @dataclass(frozen=True)
-class Choice:
+class Choice(_Copied):
     """Ask for a distribution over labels (Liusie et al., Eq. 3).
 
     Parameters
@@ -69,9 +74,8 @@ class Choice:
             raise
 
 
-@hashed_once
 @dataclass(frozen=True)
-class Completion:
+class Completion(_Copied):
     """Ask for text.
 
     Parameters
@@ -126,9 +130,8 @@ class Completion:
             raise
 
 
-@hashed_once
 @dataclass(frozen=True)
-class Likelihood:
+class Likelihood(_Copied):
     """Ask for the log-probability of every token of a text.
 
     Parameters
@@ -156,9 +159,8 @@ class Likelihood:
             raise InputError("text", self.text, "a text of at least one character")
 
 
-@hashed_once
 @dataclass(frozen=True)
-class Score:
+class Score(_Copied):
     """Ask an evaluator for one number: how good a text is (Wang et al. 2023).
 
     Parameters

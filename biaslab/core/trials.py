@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from biaslab.core.errors import InputError
-from biaslab.core.many import frozen
 from biaslab.core.requests import Request
 
 Status = Literal["ok", "tie", "refused", "unparsable", "out_of_range", "off_format", "ambiguous"]
@@ -17,7 +16,7 @@ DECLINED = frozenset({"content_filter", "refusal"})
 Scalar = str | int | float | bool | None
 
 
-@frozen
+@dataclass(frozen=True)
 class Usage:
     """Tokens that one or more replies cost: read, those of them that a server had in its cache, and written.
 
@@ -63,7 +62,7 @@ class Usage:
             raise InputError("usages", usages, "a list of biaslab.Usage", remedy) from error
 
 
-@frozen
+@dataclass(frozen=True)
 class Reply:
     """What a judge said, raw. Judges never interpret it; probes do.
 
@@ -104,7 +103,7 @@ class Reply:
     samples: int | None = None
 
 
-@frozen
+@dataclass(frozen=True)
 class Trial:
     """One planned judgement: a request and the condition it belongs to.
 
