@@ -26,6 +26,26 @@ def progress_bar(*given: Any, **options: Any) -> plain[Any]:
     return bar
 
 
+class Postfix:
+    """The text behind a progress bar: what is spent so far, and the judge's retries."""
+
+    def __init__(self, bar: plain[Any]) -> None:
+        self._bar, self._spent, self._retries = bar, "", ""
+
+    def retried(self, words: str) -> None:
+        """Say at once that the judge asks again; called from its thread."""
+        self._retries = words
+        self._show(refresh=True)
+
+    def spent(self, dollars: float) -> None:
+        """Say what is spent, when the bar is drawn next."""
+        self._spent = f"${dollars:,.2f}"
+        self._show(refresh=False)
+
+    def _show(self, refresh: bool) -> None:
+        self._bar.set_postfix_str("; ".join(filter(None, (self._spent, self._retries))), refresh=refresh)
+
+
 @cache
 def _kind() -> Any:
     """Return the class of bars: that of tqdm or, in a notebook, one whose widget becomes text when it is closed."""

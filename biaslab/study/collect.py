@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from os import PathLike
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from biaslab.core import Design, Judge, as_judge
+from biaslab.core import Adaptable, Design, Given, Judge, Request, as_judge
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_study
-from biaslab.core.errors import ModelChangedWarning, NearestDesignWarning, warn
-from biaslab.core.progress import progress_bar
+from biaslab.core.errors import (
+    JudgeError,
+    ModelChangedWarning,
+    NearestDesignWarning,
+    UnreachableError,
+    UnsupportedRequestError,
+    warn,
+)
+from biaslab.core.progress import Postfix, progress_bar
 from biaslab.judges.function import FunctionJudge
 from biaslab.store import Store
-from biaslab.study.collecting.nearest_asked import Asked
 from biaslab.study.collecting.walk import Walk
+from biaslab.study.collecting.windows import window_size, windows
 from biaslab.study.spending.budget import Budget, budget_of
-from biaslab.study.spending.spent import postfix_of
+from biaslab.study.spending.cost import unanswered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,14 +162,14 @@ def collect(
     try:
         with (
             progress_bar(desc=probe.name, unit="reply", total=0, disable=not progress) as bar,
-            postfix_of(asked, bar) as postfix,
+            asked.watched((postfix := Postfix(bar)).retried),
         ):
             tells = progress if announce is None else announce
             limits = budget if budget is not None else budget_of(asked)
             walk = Walk(asked, dataset, kept, limits, bar, postfix, tells, out)
             if kept is not None:
                 walk.attrs["store"] = str(kept.path.resolve())
-            trials = Asked(walk, collect).trials(probe) if nearest else walk.trials(probe)
+            trials = _ask_nearest(walk, probe, probe.name, []) if nearest else walk.trials(probe)
     finally:
         if kept is not None and kept is not store:
             kept.close()
@@ -169,6 +177,57 @@ def collect(
         warn(walk.attrs["otherwise"], NearestDesignWarning)
     _warn_of_several_models(walk.models, asked.id)
     return trials
+
+
+def _ask_nearest(walk: Walk, probe: Design, name: str, changes: list[str]) -> pd.DataFrame | TrialsFile:
+    """Ask what a design plans or, where the judge refuses that, the nearest design that it answers."""
+    if changes:
+        walk.attrs["otherwise"] = f"{name} {' and '.join(changes)}"
+    try:
+        return walk.trials(probe)
+    except (UnsupportedRequestError, UnreachableError) as error:
+        other = _nearest(walk, probe, error, changes)
+        if other is None:
+            raise
+        try:
+            return _ask_nearest(walk, other, name, changes)
+        except UnsupportedRequestError as last:
+            raise error from last  # the first one says what was wanted
+
+
+def _nearest(walk: Walk, probe: Design, error: JudgeError, changes: list[str]) -> Design | None:
+    """Return the nearest design without what was refused; where no server answers only one that is stored."""
+    nearest = probe.nearest(error.request) if isinstance(probe, Adaptable) and error.request is not None else None
+    if nearest is None:
+        return None
+    cause = error.__cause__ if isinstance(error.__cause__, JudgeError) else error
+    reason = str(cause).partition("; ")[0]  # without the remedy, and without the candidate where it turned out
+    if walk.judge.reads_prompts:
+        changes.append(f"{nearest.words} ({reason})")
+    design = nearest.design
+    if nearest.reads is not None:
+        read = collect(nearest.reads, _embedded_judge(), walk.dataset, walk.store, not walk.bar.disable)
+        design = design.given(read, walk.dataset) if isinstance(design, Given) else design
+    if isinstance(error, UnreachableError):
+        missing = _first_unanswered(walk, design)
+        return design if missing is None else _nearest(walk, design, UnreachableError(str(error), missing), changes)
+    return design
+
+
+def _first_unanswered(walk: Walk, design: Design) -> Request | None:
+    for window in windows(design.design(walk.dataset), window_size(walk.judge)):
+        missing = unanswered(walk.judge, [trial.request for trial in window], walk.store)
+        if missing:
+            return missing[0]
+    return None
+
+
+@cache
+def _embedded_judge() -> Judge:
+    """Return the embedded model, which reads texts for judges that give no probabilities of them."""
+    from biaslab.judges import load_judge
+
+    return load_judge("smollm2-135m")
 
 
 def _warn_of_several_models(models: Counter[str], judge_id: str) -> None:

@@ -329,3 +329,21 @@ def test_scorers_and_probes_are_designs(graded):
         assert isinstance(kind(), Probe)
     trials = bl.collect(scorer, bl.SimulatedJudge(graded), graded, progress=False)
     assert set(trials["probe"]) == {scorer.name}
+
+
+def test_a_budget_is_held_against_the_nearest_design_alone(graded):
+    """What was planned before a server refused it is not charged a second time."""
+
+    class TextOnly(bl.SimulatedJudge):
+        def packs(self, requests):
+            asked = list(requests)
+            for request in asked:
+                if isinstance(request, Choice):
+                    raise UnsupportedRequestError("only text", request)
+            return super().packs(asked)
+
+    probe = Position(["coherence"], [1], n_pairs=2)
+    size = sum(1 for _ in probe.design(graded))
+    with pytest.warns(bl.errors.NearestDesignWarning, match="only text"):
+        trials = bl.collect(probe, TextOnly(graded), graded, progress=False, budget=bl.Budget(requests=size))
+    assert trials.attrs["asked"] == size

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,32 +14,40 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
-from biaslab.core import BaseJudge, Design, Reply, Request, Trial, is_sequential, request_key
+from biaslab.core import (
+    DECLINED,
+    BaseJudge,
+    Choice,
+    Design,
+    Reply,
+    Request,
+    Trial,
+    is_sequential,
+    request_key,
+)
 from biaslab.core.errors import InputError, JudgeError
+from biaslab.core.many import uncollected
+from biaslab.core.progress import Postfix
 from biaslab.store import Store
 from biaslab.store.trials import TrialsFile
 from biaslab.store.trials.column_types import Columns, Part
 from biaslab.store.trials.writing import require_target, writing
-from biaslab.study.collecting.first_walk import Plan, Survey, survey
-from biaslab.study.collecting.judged import judged
-from biaslab.study.collecting.windows import window_size, windows
-from biaslab.study.spending.affordable import Charge
-from biaslab.study.spending.announcement import Forecast
-from biaslab.study.spending.budget import Budget
+from biaslab.study.collecting.windows import Plan, Survey, survey_design, window_size, windows
+from biaslab.study.spending.announcement import announcement_of
+from biaslab.study.spending.budget import Budget, Ledger
 from biaslab.study.spending.cost import unanswered
-from biaslab.study.spending.spent import Postfix, Spent
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
     from biaslab.datasets import Dataset
 
-_IS_KEPT = "kept if a store was given"
+_DECLINED = math.nan, "refused"
 
 
 @dataclass
 class Walk:
-    """One run: who is asked about what, what it has spent so far, and where its trials go.
+    """One run: which judge is asked about which data set, what it spends, and where its trials go.
 
     Parameters
     ----------
@@ -46,132 +55,130 @@ class Walk:
         Who is asked.
     dataset : Dataset
         What is judged.
-    kept : Store, optional
+    store : Store, optional
         Where replies are kept.
     budget : Budget, optional
         What the run may spend.
     bar, postfix
-        The progress bar, and what stands behind it.
-    tells : bool
-        Say what is going to be asked.
+        The progress bar, and the text behind it.
+    announces : bool
+        Announce the plan before the first request.
     out : path, optional
         The file of the trials, which then are in memory only as long as it takes.
     attrs : dict
-        What is told of the trials; ``asked`` and ``stored`` are added.
+        Attributes of the trials; ``asked`` and ``stored`` are added.
+    models : Counter of str
+        How many replies each model gave, by the name that its server states.
     """
 
     judge: BaseJudge
     dataset: Dataset
-    kept: Store | None
+    store: Store | None
     budget: Budget | None
     bar: tqdm[Any]
     postfix: Postfix
-    tells: bool = False
+    announces: bool = False
     out: str | PathLike[str] | None = None
     attrs: dict[str, Any] = field(default_factory=lambda: {"asked": 0, "stored": 0})
     models: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.source = self.judge if self.kept is None else self.kept.wrap(self.judge)
-        self.spent = Spent(self.budget or Budget(), self.source)
+        self.source = self.judge if self.store is None else self.store.wrap(self.judge)
+        self.ledger = Ledger(self.judge, self.budget, self.source, self.announces)
 
     def trials(self, probe: Design) -> pd.DataFrame | TrialsFile:
         """Ask what a design plans, round by round."""
         self.bar.reset(total=0)
+        self.ledger.begin_plan()
         self._requests = 0
         study = {"probe": probe.name, "judge": self.judge.id, "dataset": self.dataset.name}
-        more, plan = is_sequential(probe), partial(probe.design, self.dataset)
-        found = self._surveyed(probe, plan, begins=True)
-        if not found.trials:
+        sequential, plan = is_sequential(probe), partial(probe.design, self.dataset)
+        survey = self._survey(probe, plan, begins=True)
+        if not survey.trials:
             raise InputError("probe", probe, "a design of at least one judgement", "give more contexts or candidates")
         replies = getattr(probe, "keeps_replies", False)
-        columns = Columns(found.kinds, replies, found.first)
-        target = None if self.out is None else require_target(self.out, columns, study, grows=more)
-        self._begin(found)
-        if target is not None and not more:
+        columns = Columns(survey.types, replies, survey.first)
+        target = None if self.out is None else require_target(self.out, columns, study, grows=sequential)
+        self._begin(survey)
+        if target is not None and not sequential:
             with writing(target, columns, self.attrs) as file:
-                for part in self._judged(probe, columns, study, found, plan):
+                for part in self._judge(probe, columns, study, survey, plan):
                     file.write(part)
-                self._tell()
+                self._count_replies()
             return TrialsFile(target)
-        frames = [columns.frame(list(self._judged(probe, columns, study, found, plan)))]
-        kinds = found.kinds
-        while more:
+        frames = [columns.frame(list(self._judge(probe, columns, study, survey, plan)))]
+        types = survey.types
+        while sequential:
             so_far = pd.concat(frames, ignore_index=True)
             plan = partial(probe.design, self.dataset, so_far)  # type: ignore[call-arg]
-            found = self._surveyed(probe, plan, begins=False)
-            if not found.trials:
+            survey = self._survey(probe, plan, begins=False)
+            if not survey.trials:
                 break
-            self._begin(found)
-            columns = Columns(found.kinds, replies, found.first)
-            frames.append(columns.frame(list(self._judged(probe, columns, study, found, plan))))
-            kinds = {name: kinds.get(name, set()) | found.kinds.get(name, set()) for name in {**kinds, **found.kinds}}
+            self._begin(survey)
+            columns = Columns(survey.types, replies, survey.first)
+            frames.append(columns.frame(list(self._judge(probe, columns, study, survey, plan))))
+            names = {**types, **survey.types}
+            types = {name: types.get(name, set()) | survey.types.get(name, set()) for name in names}
         frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
-        self._tell()
+        self._count_replies()
         frame.attrs.update(self.attrs)
         if target is None:
             return frame
-        whole = Columns(kinds, replies, [str(name) for name in frame.loc[:, :"replicate"]])
+        whole = Columns(types, replies, [str(name) for name in frame.loc[:, :"replicate"]])
         with writing(target, whole, self.attrs) as file:
             file.write((pa.Table.from_pandas(frame[list(whole.names)], preserve_index=False), {}))
         return TrialsFile(target)
 
-    def _tell(self) -> None:
-        asked = self.spent.requests
+    def _count_replies(self) -> None:
+        asked = self.ledger.requests
         self.attrs |= {"asked": asked, "stored": max(self._requests - asked, 0)}
 
-    def _surveyed(self, probe: Design, plan: Plan, begins: bool) -> Survey:
-        """Walk through a design, and refuse it or say what it asks; nothing is asked yet."""
-        charge = None if self.budget is None else Charge(self.budget, self.judge)
-        forecast = Forecast(self.judge) if self.tells and begins else None
+    def _survey(self, probe: Design, plan: Plan, begins: bool) -> Survey:
+        """Walk through a design, and refuse or announce it; nothing is asked yet."""
         asks = False
 
         def count(requests: list[Request], trials: list[Trial]) -> None:
             nonlocal asks
-            missing = unanswered(self.judge, requests, self.kept)
+            missing = unanswered(self.judge, requests, self.store)
             asks |= bool(missing)
-            if charge is not None:
-                charge.add(missing, trials)
-            if forecast is not None:
-                forecast.add(missing)
+            self.ledger.plan(missing, trials)
 
-        counts = charge is not None or forecast is not None
-        found = survey(plan, self.source, window_size(self.judge), count if counts else None)
-        if charge is not None:
-            self.spent.require(charge, asks, begins)
-        if forecast is not None and forecast.requests:
-            stored = found.requests - forecast.requests
-            planned = forecast.announcement(stored, self.budget, is_sequential(probe))
-            self.bar.write(f"{probe.name}: {planned}")
-        return found
+        counts = self.budget is not None or (self.announces and begins)
+        survey = survey_design(plan, self.source, window_size(self.judge), count if counts else None)
+        if counts:
+            self.ledger.require(begins, asks)
+        if self.announces and begins and self.ledger.planned:
+            stored = survey.requests - self.ledger.planned
+            self.bar.write(f"{probe.name}: {announcement_of(self.ledger, stored, is_sequential(probe))}")
+        return survey
 
-    def _begin(self, found: Survey) -> None:
-        self._requests += found.requests
-        self._answered, self._planned = 0, found.requests
-        self.bar.total = (self.bar.total or 0) + found.requests
+    def _begin(self, survey: Survey) -> None:
+        self._requests += survey.requests
+        self._answered, self._planned = 0, survey.requests
+        self.bar.total = (self.bar.total or 0) + survey.requests
 
-    def _judged(
-        self, probe: Design, columns: Columns, study: Mapping[str, str], found: Survey, plan: Plan
+    def _judge(
+        self, probe: Design, columns: Columns, study: Mapping[str, str], survey: Survey, plan: Plan
     ) -> Iterator[Part]:
         """Ask and read a round, window by window."""
-        again: dict[str, Reply] = {}
-        for window in windows(plan(), window_size(self.judge)) if found.whole is None else [found.whole]:
+        known: dict[str, Reply] = {}
+        for window in windows(plan(), window_size(self.judge)) if survey.whole is None else [survey.whole]:
             requests = list(dict.fromkeys([trial.request for trial in window]))
-            shared = [each for each in requests if hash(each) in found.shared] if found.shared else []
-            keys = {each: request_key(each, study["judge"]) for each in shared}
-            replies = {each: again[key] for each, key in keys.items() if key in again}
+            shared = [request for request in requests if hash(request) in survey.shared] if survey.shared else []
+            keys = {request: request_key(request, study["judge"]) for request in shared}
+            replies = {request: known[key] for request, key in keys.items() if key in known}
             for part in self._affordable([each for each in requests if each not in replies] if replies else requests):
                 self._ask(part, replies)
-            if len(replies) < len(requests) or any(each not in replies for each in requests):
+            if len(replies) < len(requests) or any(request not in replies for request in requests):
                 raise JudgeError(f"the judge {self.judge.id!r} left requests unanswered")
-            again |= {key: replies[each] for each, key in keys.items()}
+            known |= {key: replies[request] for request, key in keys.items()}
             yield judged(probe, columns, study, window, replies)
 
     def _affordable(self, requests: list[Request]) -> Iterator[list[Request]]:
         """Cut requests so that none is asked, not even with others in one pack, that a budget does not have."""
         start = 0
         while start < len(requests):
-            left = len(requests) if self.spent.budget.requests is None else self.spent.requests_left
+            left = self.ledger.requests_left or len(requests)
             yield requests[start : start + left]
             start += left
 
@@ -182,11 +189,74 @@ class Walk:
                 replies.update(pack)
                 arrived = [reply for _, reply in pack]
                 self.models.update([reply.model for reply in arrived if reply.model is not None])
-                self.spent.count(arrived)
-                if self.spent.budget.prices is not None:
-                    self.postfix.spent(self.spent.dollars())
+                self.ledger.count(arrived)
+                if self.ledger.budget.prices is not None:
+                    self.postfix.spent(self.ledger.dollars)
                 self.bar.update(len(pack))
                 self._answered += len(pack)
                 if self._answered < self._planned:
                     answered = f"{self._answered} of {self._planned} requests are answered"
-                    self.spent.stop_at_limit(f"{answered}, and {_IS_KEPT}")
+                    self.ledger.stop_at_limit(f"{answered}, and kept if a store was given")
+
+
+def judged(
+    probe: Design,
+    columns: Columns,
+    study: Mapping[str, str],
+    trials: Sequence[Trial],
+    replies: Mapping[Request, Reply],
+) -> Part:
+    """Read the replies to some trials, and put both into columns.
+
+    Parameters
+    ----------
+    probe : Design
+        Reads a reply.
+    columns : Columns
+        Of the design.
+    study : mapping of str to str
+        ``probe``, ``judge`` and ``dataset``, the same in all rows.
+    trials : sequence of Trial
+        In the order of the rows.
+    replies : mapping of Request to Reply
+        To all their requests.
+    """
+    with uncollected():
+        answers = [replies[trial.request] for trial in trials]
+        # a server that says it declined needs no reading
+        read = [
+            _DECLINED if reply.finish_reason in DECLINED else probe.read(trial, reply)
+            for trial, reply in zip(trials, answers, strict=True)
+        ]
+        values: dict[str, Sequence[Any]] = {name: [text] for name, text in study.items()}
+        for name in ("context_id", "candidate_id", "opponent_id", "attribute", "replicate"):
+            values[name] = [getattr(trial, name) for trial in trials]
+        conditions = [trial.condition for trial in trials]
+        for name in columns.conditions:
+            values.setdefault(name, [condition.get(name, math.nan) for condition in conditions])
+        values["value"], values["status"] = [value for value, _ in read], [status for _, status in read]
+        values |= _of_replies(trials, answers, study["judge"])
+        values["reply"] = [reply.text for reply in answers] if "reply" in columns.names else ()
+        return columns.pack(values, len(trials))
+
+
+def _of_replies(trials: Sequence[Trial], answers: Sequence[Reply], judge_id: str) -> dict[str, Sequence[Any]]:
+    """Return what is the same for all trials that one reply serves, such as those of all labels of a distribution."""
+    rows: list[tuple[float, float, int, str]] = []
+    before: Reply | None = None
+    asked: Request | None = None
+    for trial, reply in zip(trials, answers, strict=True):
+        request = trial.request
+        if reply is before and request is asked:
+            rows.append(rows[-1])
+            continue
+        before, asked = reply, request
+        samples = math.nan if reply.samples is None else reply.samples
+        rows.append((_label_mass(request, reply), samples, reply.usage.tokens, request_key(request, judge_id)))
+    return dict(zip(("label_mass", "samples", "tokens", "key"), zip(*rows, strict=True), strict=True))
+
+
+def _label_mass(request: Request, reply: Reply) -> float:
+    if not isinstance(request, Choice) or reply.logprobs is None:
+        return math.nan
+    return math.fsum(map(math.exp, reply.logprobs))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from biaslab.core import Judge, Probe
 from biaslab.core.checked import checked
-from biaslab.core.checks import require_study, require_whole
+from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.judges.modes import AnswerMode
 from biaslab.stats import FEWEST
@@ -260,7 +260,6 @@ def plan(
     >>> 0.05 < planned.effect < 0.2
     True
     """
-    require_study(probe, judge, dataset)
     own = budget_of(judge) if prices is None else None
     prices = own.prices if own else prices
     _check(effect, contexts, prices, seconds_per_request)

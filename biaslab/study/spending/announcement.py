@@ -8,18 +8,15 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from biaslab.core import BaseJudge, Design, Judge, Request, Usage, as_judge, is_sequential
+from biaslab.core import Design, Judge, Request, Usage, is_sequential
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.core.output import count
 from biaslab.store import Store
-from biaslab.study.spending.budget import Budget, budget_of
+from biaslab.study.spending.budget import Budget, Ledger, budget_of
 from biaslab.study.spending.cost import dollars, unanswered
-from biaslab.study.spending.token_counts import TokenCounter
 
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset
-
-_SAMPLE = 200  # requests whose tokens are counted; the others are scaled by their characters
 
 
 class Announcement(NamedTuple):
@@ -93,42 +90,21 @@ def foresee(
     >>> print(foresee(judge, [Choice("Is A or B better?", ("A", "B"))], budget=bl.Budget(prices={"input": 2.0})))
     1 request; 5 tokens to read and at most 1 to write, estimated at 4 characters a token; at most $0.00
     """
-    found = Forecast(judge)
-    found.add(missing)
-    return found.announcement(stored, budget, more)
+    ledger = Ledger(judge, budget or budget_of(judge), announces=True)
+    ledger.plan(missing)
+    return announcement_of(ledger, stored, more)
 
 
-class Forecast:
-    """Counts what a judge is going to be asked, of requests that come in parts: see `foresee`."""
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge, self._tokens = as_judge(judge), TokenCounter(judge, _SAMPLE)
-        self.requests = self._asked = 0
-        self._written = 0.0
-
-    def add(self, missing: Sequence[Request]) -> None:
-        """Count some more requests, all different, whose replies the store does not hold."""
-        if missing:
-            _, written = self._tokens.add(missing)
-            self._written += float(written.sum())
-            self._asked += _times(self._judge, missing)
-            self.requests += len(missing)
-
-    def announcement(self, stored: int = 0, budget: Budget | None = None, more: bool = False) -> Announcement:
-        """Return what is going to be asked, given what else is known: see `foresee`."""
-        read, written = self._tokens.read, self._written
-        known = budget or budget_of(self._judge) or Budget()
-        prices = known.prices
-        price = None if not prices else dollars(Usage(round(read), 0, round(written)), prices)
-        seconds = None if known.seconds_per_request is None else known.seconds_per_request * self.requests
-        counts = (self.requests, stored, self._asked, read, written)
-        return Announcement(*counts, self._tokens.method, price, seconds, more)
-
-
-def _times(judge: BaseJudge, requests: Sequence[Request]) -> int:
-    """Return how many requests are sent for some, by a panel or by a judge that samples."""
-    expanded = [each for request in requests for each in judge.expand(request)]
-    return sum(_times(each, expanded) for each in judge.asks) if judge.asks else len(requests)
+def announcement_of(ledger: Ledger, stored: int = 0, more: bool = False) -> Announcement:
+    """Return what a ledger has planned, with what else is known: see `foresee`."""
+    if ledger.tokens is None:
+        raise InputError("ledger", ledger, "one that announces", "make it with announces=True")
+    prices, speed = ledger.budget.prices, ledger.budget.seconds_per_request
+    read, written = ledger.tokens.read, ledger.written
+    price = None if not prices else dollars(Usage(round(read), 0, round(written)), prices)
+    seconds = None if speed is None else speed * ledger.planned
+    counts = (ledger.planned, stored, ledger.sent, read, written)
+    return Announcement(*counts, ledger.tokens.method, price, seconds, more)
 
 
 def foresee_all(
