@@ -194,9 +194,8 @@ class Score(_Copied):
             raise InputError("text", self.text, "a text of at least one character")
 
 
-@hashed_once
 @dataclass(frozen=True)
-class Compare:
+class Compare(_Copied):
     """Ask a judge that reads no prompt which of two texts is better: a function, or a reward model.
 
     Its reply has a ``score``, the probability that the first wins.
