@@ -136,7 +136,7 @@ def _exploded(rows: Rows, field: str) -> Rows:
     exploded = items.explode().dropna()  # pairs of key and item; an empty list has none
     records = [
         {**_replaced(rows.records[place], field, item), f"{field}{_NUMBER}": key}
-        for place, (key, item) in exploded.items()
+        for place, (key, item) in zip(exploded.index.tolist(), exploded, strict=True)
     ]
     return Rows(records, [rows.lines[place] for place in exploded.index], rows.log, rows.textual)
 

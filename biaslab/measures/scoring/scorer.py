@@ -143,8 +143,8 @@ def scores(trials: pd.DataFrame) -> pd.DataFrame:
         what = " ".join(map(str, trials.loc[twice, keys].iloc[0]))
         raise TrialsError("trials", f"two scores of one replicate ({what})", "one condition", "choose one beforehand")
     means = usable(trials).groupby(keys, sort=False)["value"].mean().rename("score")
-    means = trials[keys].drop_duplicates().join(means, on=keys)
-    return means.rename(columns={"probe": "scorer"}).reset_index(drop=True)
+    rows = trials[keys].drop_duplicates().join(means, on=keys)
+    return rows.rename(columns={"probe": "scorer"}).reset_index(drop=True)
 
 
 def scored(

@@ -216,7 +216,14 @@ class Probe(ABC):
             if "value" in part:
                 require_values(part)
                 part = part.assign(value=without_rounding(part["value"]))
-            cell = Cell(part, where, chosen, metrics is None if breakdowns is None else breakdowns, self._named(where), probe.resampling)
+            cell = Cell(
+                part,
+                where,
+                chosen,
+                metrics is None if breakdowns is None else breakdowns,
+                self._named(where),
+                probe.resampling,
+            )
             rows += [row for measured in probe.measure(cell) for row in measured.rows(cell)]
         warn_shared(self.name, shared)
         return estimates_frame(rows, self.name, self.primary, (*self.cell[2:], *self.conditions))

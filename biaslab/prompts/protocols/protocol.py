@@ -314,7 +314,7 @@ class Protocol:
         --------
         >>> import biaslab as bl
         >>> mine = Protocol.from_template("{first} or {second}?", verdicts={"A": 1, "B": 0})
-        >>> shown = mine.show(bl.load_dataset("graded", limit=1), "coherence", "g01", ["c1", "c2"])
+        >>> shown = mine.show(bl.load_dataset("graded", limit=1), "coherence", "news-1", ["c1", "c2"])
         >>> sorted(shown)
         ['attribute', 'context', 'definition', 'first', 'high', 'low', 'noun', 'reference', 'second']
         """
