@@ -80,7 +80,7 @@ def read_json(path: Path, kind: type[Read]) -> Read:
         If it cannot be read, or a field is missing, unknown, of another type or no finite number.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=int)  # which refuses NaN and Infinity
+        content: Read = json.loads(path.read_text(encoding="utf-8"), parse_constant=int)  # int refuses NaN, Infinity
     except (OSError, ValueError) as error:
         raise ModelLoadError(f"{path.name} in {str(path.parent)!r} cannot be read: {error}") from error
     if not is_kind(content, kind):
