@@ -77,7 +77,7 @@ def load_dataset(name: str, /, path: str | Path | None = None, limit: int | None
 
 
 def maps_columns(name: str) -> bool:
-    """Say whether a data set is a table of one's own, so that its columns, scale and noun can be told."""
+    """Return whether a data set is a user's own table, which takes columns, scale and noun."""
     plain, _ = split_name(name)
     require_one_of("dataset", plain, tuple(available()))
     return "columns" in signature(_loader(plain).load).parameters

@@ -24,7 +24,7 @@ LENGTHS: Mapping[str, Callable[[Source], list[str]]] = {
     "long": lambda source: [*source["summary"], source["aside"], source["reference"]],
 }
 RECIPES: Mapping[str, Mapping[str, int]] = {"": {}, ", misreported": {"swap_facts": 2}}
-"""What is added to a length's name: its degradations, and their level."""
+"""Suffix of a length's name → its degradations, with their levels."""
 
 PROVENANCE = (
     "Constructed for biaslab from the texts of `graded`: summaries of three lengths, half of them with two facts "

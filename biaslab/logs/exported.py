@@ -1,4 +1,4 @@
-"""An export of a `biaslab.Store` as a judge: every stored reply again, to exactly the request that it answered."""
+"""Replay an export of a `biaslab.Store` as a judge: every stored reply, to exactly the request that it answered."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ExportedJudge(BaseJudge):
 
 
 def is_export(path: str | Path) -> bool:
-    """Say whether a file is an export of a store."""
+    """Return whether a file is an export of a store."""
     document = next(documents(path), None)
     rows = next(read_rows(document, Log("")), None) if document else None
     return rows is not None and set(rows.records[0]) >= FIELDS

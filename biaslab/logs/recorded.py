@@ -1,4 +1,4 @@
-"""Judgements that somebody already has, as a judge: it says again what was recorded, and nothing else."""
+"""Replay recorded judgements as a judge."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class RecordedJudge(BaseJudge):
             yield request, self._nothing(request) if why else self._reply(request)
 
     def _missing(self, request: Request) -> str:
-        """Say why a request has no recorded judgement; an empty string if it has."""
+        """Return why a request has no recorded judgement; an empty string if it has one."""
         question = self._question(request)
         if isinstance(question, ScoreQuestion) and self._scales and question.scale.values not in self._scales:  # noqa: PD011
             return f"scores on the scale {question.scale.name}; the log has {', '.join(self._scales.values())}"

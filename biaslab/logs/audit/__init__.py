@@ -1,4 +1,4 @@
-"""What judgements that somebody already has tell of their judge."""
+"""Estimate a judge's biases from recorded judgements."""
 
 from biaslab.logs.audit.run import audit
 

@@ -18,7 +18,7 @@ from biaslab.stats import usable
 
 @dataclass(frozen=True)
 class Subsets(CellMeasure):
-    """Say in each subset how often decisions go as the gold label does.
+    """Measure agreement with the gold label in each subset.
 
     Notes
     -----

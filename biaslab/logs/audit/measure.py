@@ -1,4 +1,4 @@
-"""What an audit estimates of judgements whatever their design: the base of all that no probe designs."""
+"""Base for measures that an audit estimates from any recorded judgements, beside the probes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from biaslab.stats import Resampling, each_cell, estimates_frame
 
 @dataclass(frozen=True)
 class Measure(ABC):
-    """What takes the recorded judgements that it can be estimated from, and estimates them, as probes do.
+    """Base for measures: select the recorded judgements that support an estimate, and estimate it, as probes do.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class PairLength(CellMeasure):
-    """Say how often the longer of two texts wins.
+    """Measure how often the longer of two texts wins.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""What is said of compared candidates whatever the design: every readable reply counts, whole pairs or not."""
+"""Describe pairwise replies whatever the design: every readable reply counts, with or without its twin."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def read_judgements(
 
 
 class _Reading:
-    """What was read so far of the files of one path."""
+    """The files of one path, and the logs and problems read so far."""
 
     def __init__(self, format_: str | None, mapping: LogMapping, strict: bool) -> None:
         self.format, self.mapping, self.strict = format_, mapping, strict

@@ -59,7 +59,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def tells_wins(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Say whether half the records are how often each of some systems won, and some add up to all their pairs."""
+    """Return whether half the records are how often each of some systems won, and some add up to all their pairs."""
     (systems, _), *_ = Counter(frozenset(record) for record in records).most_common(1)
     pairs = len(systems) * (len(systems) - 1) // 2
     wins = [record for record in records if set(record) == systems and _are_wins(record)]

@@ -1,4 +1,4 @@
-"""What a file is packed in: gzip, xz, bzip2, tar, zip; and which files hold no log, with what to do about it."""
+"""Unpack gzip, xz, bzip2, tar and zip; recognise files that hold no log, and name the remedy."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def foreign(data: bytes) -> str | None:
 
 
 def is_inspect(data: bytes) -> bool:
-    """Say whether a zip is a log of Inspect."""
+    """Return whether a zip is a log of Inspect."""
     return bool({"header.json", "_journal/start.json"} & set(_names(data)))
 
 

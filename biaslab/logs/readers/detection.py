@@ -1,4 +1,4 @@
-"""Which format a log has: seen in the fields of its records, never in its name."""
+"""Detect the format of a log from the fields of its records, never from its name."""
 
 from __future__ import annotations
 

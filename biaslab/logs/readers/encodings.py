@@ -1,4 +1,4 @@
-"""Which encoding a file of text has: UTF-8 by default, what its first bytes say, or what its bytes look like."""
+"""Detect the encoding of a text file: UTF-8 by default, else by its first bytes, else the likeliest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from charset_normalizer import from_bytes
 
 NO_TEXT = re.compile("[\udc80-\udcff]")
-"""What stands in a text for bytes that are not of its encoding."""
+"""Matches the characters that stand for bytes which the encoding cannot decode."""
 
 _BEYOND_ASCII = re.compile("[^\0-\x7f\udc80-\udcff]")
 _UTF_8 = "utf-8"

@@ -52,7 +52,7 @@ class Expression:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the field is taken as it stands."""
+        """Whether the field is taken unchanged."""
         return self.constant is None and self.pattern is None and self.values is None
 
     def texts(self, rows: Rows, field: str) -> list[Any]:

@@ -21,7 +21,7 @@ _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 
 def is_inspect(document: Document) -> bool:
-    """Say whether a file is an Inspect log."""
+    """Return whether a file is an Inspect log."""
     if document.data.startswith(b"PK\x03\x04"):
         return is_inspect_archive(document.data)
     head = document.data[:4096]

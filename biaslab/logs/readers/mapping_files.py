@@ -32,7 +32,7 @@ OPTIONS = ("format", "score_pattern", "explode", "join")
 
 @dataclass(frozen=True)
 class LogMapping:
-    """What a user says of a log.
+    """A user's mapping of a log: columns, format and shape.
 
     Parameters
     ----------

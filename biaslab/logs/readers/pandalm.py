@@ -27,7 +27,7 @@ _MEANING = {"1": "first", "2": "second", "0": "tie", "tie": "tie"}
 
 
 def tells(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Say whether records have the verdict of exactly one judge."""
+    """Return whether records have the verdict of exactly one judge."""
     return _judge(records) is not None
 
 

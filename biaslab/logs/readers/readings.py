@@ -159,7 +159,7 @@ def probability(value: float) -> Reading:
 
 
 def failed(texts: pd.Series) -> pd.Series:
-    """Say which texts are the log's note that a call failed, which is no reply of the judge."""
+    """Return which texts are the log's note that a call failed, which is no reply of the judge."""
     return texts.str.match(_FAILED).fillna(value=False).astype(bool)
 
 

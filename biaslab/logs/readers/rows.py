@@ -55,7 +55,7 @@ class Problem(NamedTuple):
 
 @dataclass
 class Log:
-    """What was wrong with a log.
+    """Problems of a log: malformed lines, records left out, and values that a mapping did not match.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Rows:
         self.good: NDArray[np.bool_] = np.ones(len(records), bool)
 
     def has(self, name: str) -> bool:
-        """Say whether any record has a field, or something at a dotted path such as ``"judgments.0.decision"``."""
+        """Return whether any record has a field, or something at a dotted path such as ``"judgments.0.decision"``."""
         if any(name in record for record in self.records):
             return True
         return "." in name and any(_at(record, name) is not _WRONG for record in self.records)
@@ -268,7 +268,7 @@ def _flag(value: Any) -> Any:
 
 
 class _Conversion(NamedTuple):
-    """How values of one kind are read: what is allowed, the reading of one, what stands for a wrong one, the dtype."""
+    """How values of one kind are read: allowed values for the message, the reading, the placeholder, the dtype."""
 
     allowed: str
     read: Callable[[Any], Any]

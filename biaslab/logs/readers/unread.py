@@ -62,7 +62,7 @@ read them
 
 
 def describe_unread(trials: pd.DataFrame) -> str:
-    """Say how much of a log could not be read, and what of it.
+    """Describe how much of a log could not be read, by reason.
 
     Examples
     --------
