@@ -17,7 +17,7 @@ from biaslab.core.schema import count_words
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.log_columns import trials_of_several
 from biaslab.logs.readers.readings import number_on
-from biaslab.logs.readers.rows import Rows, Source, plain
+from biaslab.logs.readers.rows import Rows, Source, measured, plain
 
 FIELDS = frozenset({"instruction", "gpt4_score"})
 _SCALE = "1-5"
@@ -53,6 +53,5 @@ def _number(score: Any) -> float | None:
     """Return a finite number, NaN for null, None for anything else."""
     if score is None:
         return math.nan
-    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-        return None
-    return float(score)
+    number = measured(score)
+    return None if math.isnan(number) else number

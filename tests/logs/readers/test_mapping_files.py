@@ -116,6 +116,14 @@ def test_a_field_of_the_very_name_goes_before_a_path(tmp_path):
     assert trials["candidate_id"].tolist() == ["x"]
 
 
+@pytest.mark.parametrize("said", ["1", "true"])
+def test_flags_are_read_alike_in_fields_constants_and_names_of_values(tmp_path, said):
+    record = {"context_id": "c", "candidate_id": "x", "opponent_id": "y", "winner": "x", "known": said}
+    for expression in ("known", f"={said}", f"winner | x -> {said}"):
+        trials = bl.read_judgements(lines(tmp_path, record), mapping={"order_known": expression})
+        assert trials["order_known"].tolist() == [True]
+
+
 def test_options_of_a_mapping_file(tmp_path):
     record = {
         "judge": "j",
