@@ -134,11 +134,12 @@ def _exploded(rows: Rows, field: str) -> Rows:
     items = pd.Series([_items(value) for value in rows.values(field)], dtype=object)
     rows.refuse(items.isna(), f"{field} is neither a list nor an object")
     exploded = items.explode().dropna()  # pairs of key and item; an empty list has none
+    places = exploded.index.tolist()
     records = [
         {**_replaced(rows.records[place], field, item), f"{field}{_NUMBER}": key}
-        for place, (key, item) in zip(exploded.index.tolist(), exploded, strict=True)
+        for place, (key, item) in zip(places, exploded, strict=True)
     ]
-    return Rows(records, [rows.lines[place] for place in exploded.index], rows.log, rows.textual)
+    return Rows(records, [rows.lines[place] for place in places], rows.log, rows.textual)
 
 
 def _items(value: Any) -> list[tuple[Any, Any]] | None:
