@@ -25,13 +25,13 @@ def list_judges(
 
 @app.command()
 def build(
-    folder: Annotated[Path, typer.Argument(help="Of raw data, laid out as the data cards say.")],
-    rows: Annotated[bool, typer.Option("--rows", help="Make rows and data cards again.")] = False,
+    folder: Annotated[Path, typer.Argument(help="Folder of raw data, laid out as the data cards say.")],
+    rows: Annotated[bool, typer.Option("--rows", help="Rebuild rows and data cards.")] = False,
     perplexities: Annotated[
-        bool, typer.Option("--perplexities", help="Compute the log-perplexities that are not kept yet; takes long.")
+        bool, typer.Option("--perplexities", help="Compute missing log-perplexities; takes long.")
     ] = False,
     estimates: Annotated[
-        bool, typer.Option("--estimates", help="Estimate anew what every judge's rows tell, uncarried sources' too.")
+        bool, typer.Option("--estimates", help="Estimate every judge again, also from sources that are not included.")
     ] = False,
     source: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this source; may be repeated. Default: all.")

@@ -27,9 +27,7 @@ def audit(
     ],
     kind: Annotated[
         str | None,
-        typer.Option(
-            "--format", metavar="NAME", help="Format, such as llmbar or mapping; seen from the content by default."
-        ),
+        typer.Option("--format", metavar="NAME", help="Format, such as llmbar or mapping; detected by default."),
     ] = None,
     mapped: Annotated[
         list[str] | None,
@@ -38,16 +36,22 @@ def audit(
         ),
     ] = None,
     mapping_file: Annotated[
-        Path | None, typer.Option("--mapping", metavar="FILE.toml", help="A file that says what --map does, and more.")
+        Path | None,
+        typer.Option("--mapping", metavar="FILE.toml", help="A mapping file, which can do what --map does and more."),
     ] = None,
     humans: Annotated[
-        bool, typer.Option("--humans", help="Say how far people agree in a table of their ratings, without a judge.")
+        bool,
+        typer.Option(
+            "--humans", help="Measure agreement among people in a table of their ratings; no judge is needed."
+        ),
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line.")] = False,
     dataset: Annotated[str | None, typer.Option(help="Join human scores of this data set; see `biaslab list`.")] = None,
     path: DataPath = None,
-    only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Run this probe; may be repeated.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Print every estimate, not the page.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Run only this probe; may be repeated.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Print every estimate instead of the summary.")] = False,
     card: Annotated[
         Path | None, typer.Option(metavar="STEM", help="Write the bias card: STEM.html, .md, .png and .csv.")
     ] = None,

@@ -12,8 +12,8 @@ from biaslab.core.errors import InputError
 
 app = typer.Typer(help="Judge through OpenAI's Batch API or vLLM's run-batch.", no_args_is_help=True)
 
-Out = Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="Where the requests are exported to.")]
-StorePath = Annotated[Path, typer.Option(help="Where replies are kept.")]
+Out = Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="File of the exported requests.")]
+StorePath = Annotated[Path, typer.Option(help="Store of replies.")]
 KeyName = Annotated[str | None, typer.Option(help="Environment variable of the API key.", metavar="NAME")]
 
 
@@ -21,16 +21,16 @@ KeyName = Annotated[str | None, typer.Option(help="Environment variable of the A
 def export(
     name: Annotated[str, typer.Argument(metavar="PROBE", help="A probe that `biaslab list` shows, such as position.")],
     out: Out,
-    judge: Annotated[str, typer.Option(help="Who judges, such as api:gpt-4o-mini.")],
-    dataset: Annotated[str, typer.Option(help="What is judged; see `biaslab list`.")] = "graded",
+    judge: Annotated[str, typer.Option(help="The judge, such as api:gpt-4o-mini.")],
+    dataset: Annotated[str, typer.Option(help="The data set; see `biaslab list`.")] = "graded",
     path: DataPath = None,
     contexts: Contexts = None,
     attribute: Attributes = None,
     param: Knobs = None,
     store: StorePath = Path("judgements.sqlite"),
-    seed: Annotated[int | None, typer.Option(help="Of everything random, as for `biaslab probe`.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed, as for `biaslab probe`.")] = None,
 ) -> None:
-    """Write what a probe would ask and the store does not hold; nothing is asked."""
+    """Export the requests of a probe that the store does not answer; nothing is asked."""
     from biaslab import load_dataset, load_judge
     from biaslab.judges.api import ApiJudge
     from biaslab.judges.batch_api import export_batch
@@ -69,7 +69,7 @@ def submit(out: Out, key: KeyName = None) -> None:
 
 @app.command()
 def status(out: Out, key: KeyName = None) -> None:
-    """Show how far the batches are."""
+    """Show the progress of the batches."""
     from biaslab.judges.api.batch_jobs import BatchJobs
 
     jobs = BatchJobs(out, key).update()
@@ -83,12 +83,12 @@ def status(out: Out, key: KeyName = None) -> None:
 def import_(
     out: Out,
     results: Annotated[
-        list[Path] | None, typer.Argument(help="Files of results, such as vllm's; by default they are downloaded.")
+        list[Path] | None, typer.Argument(help="Result files, such as those of vLLM; downloaded by default.")
     ] = None,
     store: StorePath = Path("judgements.sqlite"),
     key: KeyName = None,
 ) -> None:
-    """Put replies into the store; partial results are fine, and importing twice does no harm."""
+    """Import replies into the store; partial results are fine, and so is importing twice."""
     from biaslab.judges.api.batch_jobs import BatchJobs
     from biaslab.judges.batch_api import import_results, read_keys
     from biaslab.store import Store

@@ -25,13 +25,13 @@ def calibrate(
     metric: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Calibrate this metric; may be repeated.")
     ] = None,
-    studies: Annotated[int, typer.Option(help="Simulated studies a row.")] = 1000,
+    studies: Annotated[int, typer.Option(help="Simulated studies for each row.")] = 1000,
     contexts: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Contexts of a study; may be repeated. Default: 8, 24, 100.")
+        list[int] | None, typer.Option(metavar="N", help="Contexts in a study; may be repeated. Default: 8, 24, 100.")
     ] = None,
     population: Annotated[int, typer.Option(help="Contexts of the population that studies draw from.")] = 5_000,
     jobs: Annotated[int, typer.Option(help="Processes; the result does not depend on it.")] = 1,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     mode: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="How judges answer: exact, text, sampled:k; may be repeated."),
@@ -44,9 +44,10 @@ def calibrate(
         bool, typer.Option("--all", help="All metrics, modes and generators: the full table of the docs.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Write rows to this file as they come; go on with it.")
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="Write rows to this file as they come; a second run continues it."),
     ] = None,
-    page: Annotated[Path | None, typer.Option(metavar="FILE.md", help="Write the table as a page, too.")] = None,
+    page: Annotated[Path | None, typer.Option(metavar="FILE.md", help="Also write the table as a page.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with 3 if a metric leaves its band.")] = False,
 ) -> None:
     """Measure error rates and power on simulated judges.

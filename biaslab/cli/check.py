@@ -25,17 +25,18 @@ _TABLE = "limits"
 
 
 def check(
-    judge: Annotated[str | None, typer.Option(help="Who judges; see `biaslab list`.")] = None,
+    judge: Annotated[str | None, typer.Option(help="The judge; see `biaslab list`.")] = None,
     estimates: Annotated[
         Path | None, typer.Option(metavar="FILE.csv", help="Check these estimates; no judge is asked.")
     ] = None,
     limit: Annotated[
-        list[str] | None, typer.Option(metavar="METRIC=LOW:HIGH", help="Where a metric may lie; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="METRIC=LOW:HIGH", help="Range that a metric may lie in; may be repeated."),
     ] = None,
     limits: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help='A file with a table [limits]: metric = "LOW:HIGH".')
     ] = None,
-    dataset: Annotated[str, typer.Option(help="What is judged; see `biaslab list`.")] = "graded",
+    dataset: Annotated[str, typer.Option(help="The data set; see `biaslab list`.")] = "graded",
     path: DataPath = None,
     contexts: Contexts = None,
     param: Knobs = None,
@@ -43,10 +44,10 @@ def check(
     out: Table = None,
     junit: Annotated[Path | None, typer.Option(metavar="FILE.xml", help="Write a JUnit report.")] = None,
 ) -> None:
-    """Hold a judge to limits, by an exit code: 0, 1 or 4.
+    """Check a judge against limits, by exit code: 0, 1 or 4.
 
     Exit 0: every interval lies inside its limits. 1: one lies outside. 4: the
-    study was too small to tell, which passes nothing.
+    study was too small to tell, which does not pass.
     """
     require_table(out)
     if junit is not None:

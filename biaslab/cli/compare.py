@@ -21,13 +21,19 @@ _FILE = "file"
 def compare(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Saved trials or logs, or CSV of estimates.")],
     by: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="What is compared. Default: judges, or of one judge the files.")
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="What to compare. Default: the judges, or the files if there is one judge."
+        ),
     ] = None,
-    probe: Annotated[str | None, typer.Option(metavar="NAME", help="Of a log: what is measured in it.")] = None,
+    probe: Annotated[str | None, typer.Option(metavar="NAME", help="For a log: the probe to estimate.")] = None,
     metric: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Compare this; may be repeated. Default: primary ones.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Compare this metric; may be repeated. Default: primary ones."),
     ] = None,
-    reference: Annotated[str | None, typer.Option(metavar="VALUE", help="From which the others differ.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(metavar="VALUE", help="The reference that the others are compared with.")
+    ] = None,
     out: Table = None,
 ) -> None:
     """Compare judges on the contexts that both judged.

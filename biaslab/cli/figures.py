@@ -38,19 +38,17 @@ def figures(
     contexts: Contexts = None,
     param: Knobs = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Execute this notebook; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Run only this notebook; may be repeated.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Notebooks that run at once.")] = 1,
-    changed: Annotated[
-        bool, typer.Option("--changed", help="Leave out notebooks whose figures are up to date.")
-    ] = False,
+    jobs: Annotated[int, typer.Option(help="Number of notebooks to run at once.")] = 1,
+    changed: Annotated[bool, typer.Option("--changed", help="Skip notebooks whose figures are up to date.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder of the figures; by default figures, and one in it for parameters that you change."),
+        typer.Option(help="Folder of the figures; by default figures, with a subfolder for changed parameters."),
     ] = None,
     store: StorePath = Path("judgements.sqlite"),
 ) -> None:
-    """Make all figures: execute the notebooks, and say what it cost.
+    """Make all figures by running the notebooks, and report the cost.
 
     What is not given is left to each notebook: the embedded judge, bundled texts.
     -p sets a parameter of the notebooks that have it, such as -p n_pairs=3.

@@ -19,10 +19,10 @@ def _group() -> None:
 
 @app.command()
 def copy(
-    folder: Annotated[Path, typer.Argument(help="Where to; created if missing.")] = Path("notebooks"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace notebooks that were changed, too.")] = False,
+    folder: Annotated[Path, typer.Argument(help="Target folder; created if missing.")] = Path("notebooks"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Also replace notebooks that were changed.")] = False,
 ) -> None:
-    """Copy all notebooks to a folder; those there that were changed are kept."""
+    """Copy all notebooks to a folder; changed ones there are kept."""
     from biaslab.figures.copying import copy_notebooks
 
     done = copy_notebooks(folder, overwrite)

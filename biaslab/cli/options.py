@@ -18,23 +18,28 @@ if TYPE_CHECKING:
     from biaslab.probes.base import Probe
 
 Judge = Annotated[
-    str | None, typer.Option(help="Who judges, such as smollm2-135m, a folder, a .gguf file or simulated:position=1.")
+    str | None,
+    typer.Option(help="The judge: a name such as smollm2-135m, a folder, a .gguf file or simulated:position=1."),
 ]
-DatasetName = Annotated[str | None, typer.Option(help="What is judged: a name that `biaslab list` shows.")]
-DataPath = Annotated[Path | None, typer.Option(help="File or folder of a data set that is not bundled.")]
-Contexts = Annotated[int | None, typer.Option(help="Use only the first contexts of the data set, this many.")]
-StorePath = Annotated[Path, typer.Option(help="Where replies are kept, so that nothing is asked twice.")]
+DatasetName = Annotated[str | None, typer.Option(help="The data set, by a name that `biaslab list` shows.")]
+DataPath = Annotated[Path | None, typer.Option(help="File or folder of a data set that is not bundled with biaslab.")]
+Contexts = Annotated[int | None, typer.Option(help="Use the first N contexts.")]
+StorePath = Annotated[Path, typer.Option(help="Store of replies; what it holds is not asked again.")]
 Columns = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=COLUMN,…", help="Of one's own table: its columns, as text=summary,context=article."),
+    typer.Option(
+        metavar="NAME=COLUMN,…", help="For your own table: its columns, such as text=summary,context=article."
+    ),
 ]
 Scale = Annotated[
-    str | None, typer.Option("--scale", metavar="LOW-HIGH", help="Of one's own table: the scale of its scores.")
+    str | None, typer.Option("--scale", metavar="LOW-HIGH", help="For your own table: the scale of its scores.")
 ]
-Noun = Annotated[str | None, typer.Option(help="Of one's own table: what prompts call a candidate, such as summary.")]
+Noun = Annotated[str | None, typer.Option(help="For your own table: what prompts call a candidate, such as summary.")]
 Knobs = Annotated[
     list[str] | None,
-    typer.Option("--param", "-p", metavar="NAME=VALUE", help="Set a parameter; may be repeated. A list has commas."),
+    typer.Option(
+        "--param", "-p", metavar="NAME=VALUE", help="Set a parameter; repeatable. Separate list items by commas."
+    ),
 ]
 Attributes = Annotated[
     list[str] | None, typer.Option("--attribute", metavar="NAME", help="Judge this attribute; may be repeated.")

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from biaslab.cli.labels import plan_labels
-from biaslab.cli.options import Attributes, Columns, DataPath, Knobs, Noun, Scale, Table, make_probe, name_dataset
+from biaslab.cli.options import (
+    Attributes,
+    Columns,
+    DataPath,
+    Knobs,
+    Noun,
+    Scale,
+    Table,
+    make_probe,
+    name_dataset,
+    require_table,
+    write_table,
+)
 from biaslab.core.errors import InputError
 
 
@@ -16,18 +28,20 @@ def plan(
     name: Annotated[
         str, typer.Argument(metavar="PROBE", help="A probe that `biaslab list` shows, or correct: labels.")
     ],
-    judge: Annotated[str, typer.Option(help="Who would judge; see `biaslab list`.")] = "smollm2-135m",
-    dataset: Annotated[str, typer.Option(help="What would be judged; see `biaslab list`.")] = "graded",
+    judge: Annotated[str, typer.Option(help="The judge; see `biaslab list`.")] = "smollm2-135m",
+    dataset: Annotated[str, typer.Option(help="The data set; see `biaslab list`.")] = "graded",
     path: DataPath = None,
     columns: Columns = None,
     scale: Scale = None,
     noun: Noun = None,
     attribute: Attributes = None,
     param: Knobs = None,
-    effect: Annotated[float | None, typer.Option(help="The shift to detect, such as 0.05 of a rate.")] = None,
-    contexts: Annotated[int | None, typer.Option(help="Say instead what this number of contexts detects.")] = None,
-    metric: Annotated[str | None, typer.Option(help="Of which metric; the probe's first by default.")] = None,
-    power: Annotated[float, typer.Option(help="Chance to detect the shift if it is there.")] = 0.8,
+    effect: Annotated[float | None, typer.Option(help="The shift to detect, such as 0.05 for a rate.")] = None,
+    contexts: Annotated[
+        int | None, typer.Option(help="Show instead which shift this number of contexts can detect.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="The metric; the probe's first by default.")] = None,
+    power: Annotated[float, typer.Option(help="Power: the chance to detect the shift if it exists.")] = 0.8,
     alpha: Annotated[float, typer.Option(help="Two-sided level of the test.")] = 0.05,
     answer: Annotated[
         str | None, typer.Option(help="How the judge answers: exact, text or sampled:k; the probe's way by default.")
@@ -39,28 +53,31 @@ def plan(
     price_out: Annotated[float | None, typer.Option(help="Dollars for a million tokens written.")] = None,
     price_cached: Annotated[float | None, typer.Option(help="Dollars for a million tokens read from a cache.")] = None,
     measure: Annotated[
-        bool, typer.Option("--measure", help="Ask the judge two contexts, kept in the store, and time it.")
+        bool, typer.Option("--measure", help="Time the judge on two contexts; the replies are kept in the store.")
     ] = False,
-    store: Annotated[Path, typer.Option(help="What it holds is free.")] = Path("judgements.sqlite"),
-    judged: Annotated[Path | None, typer.Option(metavar="FILE", help="Of correct: saved trials, or a log.")] = None,
+    store: Annotated[Path, typer.Option(help="Store of replies; what it holds is free.")] = Path("judgements.sqlite"),
+    judged: Annotated[Path | None, typer.Option(metavar="FILE", help="For correct: saved trials, or a log.")] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.csv", help="Of correct: the labels of a pilot; else those in the trials."),
+        typer.Option(metavar="FILE.csv", help="For correct: the labels of a pilot; by default those in the trials."),
     ] = None,
     estimand: Annotated[
-        str | None, typer.Option(help="Of correct: mean_score, win_rate or difference; what fits by default.")
+        str | None,
+        typer.Option(help="For correct: mean_score, win_rate or difference; chosen from the trials by default."),
     ] = None,
-    system: Annotated[list[str] | None, typer.Option(help="Of correct: one of interest; may be repeated.")] = None,
-    budget: Annotated[int | None, typer.Option(help="Of correct: choose so many contexts to label.")] = None,
+    system: Annotated[
+        list[str] | None, typer.Option(help="For correct: a system of interest; may be repeated.")
+    ] = None,
+    budget: Annotated[int | None, typer.Option(help="For correct: choose this many contexts to label.")] = None,
     out: Table = None,
 ) -> None:
-    """Say what a study would need and cost, before it is run.
+    """Plan a study: how many contexts it needs, and what it costs.
 
     Only --measure asks the judge anything. `plan correct` says how many contexts
     people have to label, with a judge's help and without it, and which.
     """
     if name == "correct":
-        plan_labels(judged, labels, effect, estimand, system, budget, out, power, alpha)
+        _plan_labels(judged, labels, effect, estimand, system, budget, out, power, alpha)
         return
     from biaslab import load_dataset, load_judge
     from biaslab.study import planning
@@ -96,3 +113,35 @@ def plan(
     if measure:
         found = planned(measure_speed(chosen, model, data, store))
     typer.echo(str(found))
+
+
+def _plan_labels(
+    judged: Path | None,
+    labels: Path | None,
+    effect: float | None,
+    estimand: str | None,
+    systems: Sequence[str] | None,
+    budget: int | None,
+    out: Path | None,
+    power: float,
+    alpha: float,
+) -> None:
+    """Print how many labels an effect needs, with the judge and without, and choose contexts for a budget."""
+    require_table(out)
+    if judged is None:
+        raise InputError("judged", None, "a file of saved trials or a log", "add --judged FILE")
+    if effect is None and budget is None:
+        raise InputError(
+            "effect", None, "a shift to detect, or a budget of contexts", "add --effect .05 or --budget 40"
+        )
+    from biaslab import read_judgements
+    from biaslab.correct import choose_contexts, plan_labels
+
+    trials = read_judgements(judged)
+    if effect is not None:
+        wanted = {"estimand": estimand, "systems": systems or None, "power": power, "alpha": alpha}
+        typer.echo(str(plan_labels(trials, labels, effect, **wanted)))  # type: ignore[arg-type]
+    if budget is not None:
+        chosen = choose_contexts(trials, budget)
+        typer.echo(f"to label: {', '.join(chosen['context_id'].head(10))}{', …' if len(chosen) > 10 else ''}")
+        write_table(chosen, out, "context")

@@ -28,13 +28,13 @@ from biaslab.cli.text import first_line, table
 from biaslab.core.checks import require_whole
 from biaslab.core.output import count
 
-Seed = Annotated[int | None, typer.Option(help="Of everything random: drawn pairs, resampling.")]
+Seed = Annotated[int | None, typer.Option(help="Random seed of drawn pairs and resampling.")]
 
 
 def probe(
     name: Annotated[str, typer.Argument(help="A probe that `biaslab list` shows, such as position.")],
-    judge: Annotated[str, typer.Option(help="Who judges; see `biaslab list`.")] = "smollm2-135m",
-    dataset: Annotated[str, typer.Option(help="What is judged; see `biaslab list`.")] = "graded",
+    judge: Annotated[str, typer.Option(help="The judge; see `biaslab list`.")] = "smollm2-135m",
+    dataset: Annotated[str, typer.Option(help="The data set; see `biaslab list`.")] = "graded",
     path: DataPath = None,
     columns: Columns = None,
     scale: Scale = None,
@@ -46,7 +46,7 @@ def probe(
     out: Table = None,
     seed: Seed = None,
     trials: Annotated[
-        Path | None, typer.Option(metavar="FILE.parquet", help="Write the judgements there as they come.")
+        Path | None, typer.Option(metavar="FILE.parquet", help="Write the judgements to this file as they come.")
     ] = None,
 ) -> None:
     """Measure one phenomenon and print the estimates.
@@ -78,7 +78,9 @@ def probe(
 def estimate(
     name: Annotated[str, typer.Argument(help="The probe that made the judgements, such as position.")],
     trials: Annotated[Path, typer.Argument(metavar="FILE.parquet", help="Judgements that `biaslab probe` wrote.")],
-    metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="This one only; may be repeated.")] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Estimate only this metric; may be repeated.")
+    ] = None,
     param: Knobs = None,
     out: Table = None,
     seed: Seed = None,

@@ -26,27 +26,27 @@ _NEEDED = ("probe", "judge", "dataset", "metric", "estimate", "ci_low", "ci_high
 
 
 def card(
-    judges: Annotated[list[str], typer.Argument(metavar="JUDGE…", help="Who is judged; see `biaslab list`.")],
+    judges: Annotated[list[str], typer.Argument(metavar="JUDGE…", help="The judges to measure; see `biaslab list`.")],
     dataset: Annotated[
-        str | None, typer.Option(help="On what; see `biaslab list`. Default: graded, and of a log itself.")
+        str | None, typer.Option(help="The data set; see `biaslab list`. Default: graded; a log brings its own.")
     ] = None,
     path: DataPath = None,
     columns: Columns = None,
     scale: Scale = None,
     noun: Noun = None,
     contexts: Contexts = None,
-    candidates: Annotated[int, typer.Option(help="Candidates a context that are scored, drawn at random.")] = 2,
+    candidates: Annotated[int, typer.Option(help="Candidates to score in each context, drawn at random.")] = 2,
     attribute: Attributes = None,
     param: Knobs = None,
     probe: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Measure this bias; may be repeated. Default: all.")
     ] = None,
     remedies: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Estimates after remedies: a column `remedy`.")
+        Path | None, typer.Option(metavar="FILE.csv", help="Estimates after remedies, with a column `remedy`.")
     ] = None,
-    store: Annotated[Path, typer.Option(help="Where replies are kept.")] = Path("judgements.sqlite"),
+    store: Annotated[Path, typer.Option(help="Store of replies.")] = Path("judgements.sqlite"),
     out: Annotated[Path, typer.Option(metavar="STEM", help="Write STEM.html, .md, .png and .csv.")] = Path("card"),
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
 ) -> None:
     """Say whether judges can be trusted: the bias card.
 
@@ -96,18 +96,20 @@ def table(
         list[str] | None, typer.Option(metavar="NAME", help="Show this metric; may be repeated. Default: primary ones.")
     ] = None,
     where: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Only these rows; may be repeated.")
+        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Keep only these rows; may be repeated.")
     ] = None,
-    across: Annotated[str | None, typer.Option(metavar="COLUMN", help="Its values become columns.")] = None,
+    across: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Make a column of each value of this one.")
+    ] = None,
     stars: Annotated[bool, typer.Option("--stars", help="Mark small q-values.")] = False,
-    digits: Annotated[int, typer.Option(help="Decimals.")] = 3,
-    caption: Annotated[str | None, typer.Option(help="Stands before what every caption states.")] = None,
-    label: Annotated[str | None, typer.Option(help="Of LaTeX's \\label.")] = None,
+    digits: Annotated[int, typer.Option(help="Number of decimals.")] = 3,
+    caption: Annotated[str | None, typer.Option(help="Text before the standard caption.")] = None,
+    label: Annotated[str | None, typer.Option(help="Key of LaTeX's \\label.")] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A .tex, .md, .html or .csv file; shown as Markdown by default.")
     ] = None,
     macros: Annotated[
-        Path | None, typer.Option(metavar="FILE.tex", help="Write the numbers as LaTeX macros, too.")
+        Path | None, typer.Option(metavar="FILE.tex", help="Also write the numbers as LaTeX macros.")
     ] = None,
 ) -> None:
     """Lay out estimates for a paper, as a table and macros."""

@@ -47,8 +47,8 @@ def prune(
         str | None,
         typer.Option(metavar="DATE", help="Delete replies stored before this date (UTC), such as 2025-06-30."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many it would be.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before deleting.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how many would be deleted.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
 ) -> None:
     """Delete the replies of a judge, or those before a date, or both at once, and shrink the file."""
     with Store(path, create=False) as store:
@@ -64,13 +64,13 @@ def prune(
 
 @app.command()
 def merge(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The store to make; nothing may lie there.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The store to create; the file must not exist.")],
     stores: Annotated[list[Path], typer.Argument(metavar="STORE…", help="At least two stores; they are only read.")],
     first_wins: Annotated[
-        bool, typer.Option("--first-wins", help="Where stores hold different replies, keep that of the first.")
+        bool, typer.Option("--first-wins", help="If stores hold different replies, keep the first store's.")
     ] = False,
 ) -> None:
-    """Make one store of several, such as those of drivers that each asked a part of a study."""
+    """Merge several stores into one, such as those of drivers that each asked a part of a study."""
     from biaslab.store.merging import merge_stores
 
     merged = merge_stores(out, stores, first_wins)

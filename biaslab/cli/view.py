@@ -31,14 +31,16 @@ def view(
         list[str] | None, typer.Option(metavar="NAME", help="Only judgements of this probe; may be repeated.")
     ] = None,
     attribute: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only judgements of this; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Only judgements of this attribute; may be repeated.")
     ] = None,
     judge: Annotated[str | None, typer.Option(help="Only judgements by the judge with exactly this id.")] = None,
-    most: Annotated[int, typer.Option("--max", help="Cards at most: flips, ties, unread replies first.")] = 200,
-    sort: Annotated[str, typer.Option(help="flips, ties, unread, effects or trials: what comes first.")] = "flips",
-    store: Annotated[Path | None, typer.Option(help="Of trials: the store that has their prompts and replies.")] = None,
+    most: Annotated[
+        int, typer.Option("--max", help="Show at most this many cards; flips, ties and unread replies come first.")
+    ] = 200,
+    sort: Annotated[str, typer.Option(help="What comes first: flips, ties, unread, effects or trials.")] = "flips",
+    store: Annotated[Path | None, typer.Option(help="For trials: the store with their prompts and replies.")] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="What was judged; see `biaslab list`. A bundled one is found by itself.")
+        str | None, typer.Option(help="The data set; see `biaslab list`. A bundled one is found automatically.")
     ] = None,
     path: DataPath = None,
 ) -> None:
