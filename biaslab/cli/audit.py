@@ -202,14 +202,14 @@ def _say_what_was_read(file: Path, trials: pd.DataFrame) -> None:
     for name, encoding in facts["encodings"].items():
         typer.echo(f"  {name} is not in UTF-8: read as {encoding}")
     if facts["duplicates"]:
-        others = f", {facts['contradictions']:,} of which say something else" if facts["contradictions"] else ""
-        typer.echo(f"  {facts['duplicates']:,} stand twice{others}: the first is kept")
+        others = f"; {facts['contradictions']:,} of them contradict it" if facts["contradictions"] else ""
+        typer.echo(f"  dropped {facts['duplicates']:,} duplicate judgements (kept the first of each{others})")
     for reason, count in facts["left_out"].items():
         typer.echo(f"  {count:,} left out: {reason}")
     for reason, count in facts["unmatched"].items():
-        typer.echo(f"  {count:,} not as the mapping says: {reason}")
+        typer.echo(f"  {count:,} do not fit the mapping: {reason}")
     if facts["skipped"]:
-        typer.echo(f"  {len(facts['skipped']):,} files are no logs: {', '.join(facts['skipped'][:3])}, …")
+        typer.echo(f"  skipped {len(facts['skipped']):,} files that are not logs: {', '.join(facts['skipped'][:3])}, …")
     if facts["malformed"]:
         typer.echo(f"  {facts['malformed']:,} malformed lines:")
     for name, line, reason in facts["problems"][:_LISTED]:

@@ -1,4 +1,4 @@
-"""Every probe of a judge, one after the other: what each gives, or why it gives nothing, kept as it comes."""
+"""Measure every probe of a judge in turn, and keep the estimates, or the reason why there are none, as they come."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _OF_ALL = frozenset({401, 402, 403, 404, 429})  # a server that says one of thes
 
 
 @dataclass
-class Found:
-    """What probes gave so far, and why others did not; the card of it is saved after each.
+class Measured:
+    """Estimates so far, and the reasons where there are none; the card is saved after each probe.
 
     Parameters
     ----------
@@ -75,26 +75,26 @@ class Found:
             return
 
 
-def measure_all(judge: Judge, probes: Sequence[Probe], data: Dataset, store: Path, found: Found) -> None:
-    """Measure everything of one judge, as far as it can be asked; what is found is added and saved probe by probe."""
+def measure_all(judge: Judge, probes: Sequence[Probe], data: Dataset, store: Path, measured: Measured) -> None:
+    """Measure every probe of one judge as far as it can be asked; estimates are added and saved probe by probe."""
     from biaslab.study.spending.announcement import foresee_all
 
     if planned := foresee_all(probes, judge, data, store):
         typer.echo(f"{judge.id}, {count(len(probes), 'probe')}: {planned}")
-    before = len(found.frames)
+    before = len(measured.frames)
     for place, probe in enumerate(probes):
         try:
-            found.frames.append(_measure(probe, judge, data, store, found))
+            measured.frames.append(_measure(probe, judge, data, store, measured))
         except _OF_ONE as error:
             why = " ".join(str(error).split())
-            if _ends_all(error, answered=len(found.frames) > before):
-                found.ended[judge.id] = error
-                found.missing.append((judge.id, ", ".join(other.name for other in probes[place:]), why))
+            if _ends_all(error, answered=len(measured.frames) > before):
+                measured.ended[judge.id] = error
+                measured.missing.append((judge.id, ", ".join(other.name for other in probes[place:]), why))
                 return
-            found.missing.append((judge.id, probe.name, why))
+            measured.missing.append((judge.id, probe.name, why))
             typer.echo(f"{probe.name} of {judge.id}: not measured; {why}")
         else:
-            found.save()
+            measured.save()
 
 
 def _ends_all(error: BiaslabError, answered: bool) -> bool:
@@ -104,7 +104,7 @@ def _ends_all(error: BiaslabError, answered: bool) -> bool:
     return isinstance(error, ServerError) and (error.status in _OF_ALL or (error.status is None and not answered))
 
 
-def _measure(probe: Probe, judge: Judge, data: Dataset, store: Path, found: Found) -> pd.DataFrame:
+def _measure(probe: Probe, judge: Judge, data: Dataset, store: Path, measured: Measured) -> pd.DataFrame:
     """Measure what a card shows of one probe: its primary metrics, and how well the judge agrees with references."""
     from biaslab import collect
 
@@ -115,6 +115,6 @@ def _measure(probe: Probe, judge: Judge, data: Dataset, store: Path, found: Foun
     told = f"{count(asked, 'judge call')}, {count(stored, 'reply')} from the store"
     typer.echo(f"{probe.name} of {judge.id}: {count(len(estimates), 'estimate')}; {told}")
     if "otherwise" in trials.attrs:
-        found.otherwise.append((judge.id, probe.name, trials.attrs["otherwise"]))
+        measured.otherwise.append((judge.id, probe.name, trials.attrs["otherwise"]))
         typer.echo(f"  {trials.attrs['otherwise']}")
     return estimates

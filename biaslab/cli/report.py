@@ -10,7 +10,7 @@ import typer
 
 from biaslab.cli.audit import audit_log, is_log, not_measured
 from biaslab.cli.knobs import make_probes
-from biaslab.cli.measuring import Found, measure_all
+from biaslab.cli.measuring import Measured, measure_all
 from biaslab.cli.options import Attributes, Columns, Contexts, DataPath, Knobs, Noun, Scale, name_dataset
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import BiaslabError, InputError
@@ -64,12 +64,12 @@ def card(
     from biaslab.report.summary import STATUS
     from biaslab.report.wording import correction
 
-    measured = read_estimates(remedies) if remedies is not None else None
+    remedied = read_estimates(remedies) if remedies is not None else None
     kinds = _kinds(probe)
     chosen = make_probes(kinds, param, {"seed": seed, "attributes": attribute, "n_candidates": candidates})
     logs = [name for name in judges if dataset is None and is_log(name)]
     frames = [audit_log(name, [kind.name for kind in kinds]) for name in logs]
-    found = Found(out, measured, frames, [why for frame in frames for why in not_measured(frame)])
+    measured = Measured(out, remedied, frames, [why for frame in frames for why in not_measured(frame)])
     asked = [name for name in judges if name not in logs]
     if asked:
         named = name_dataset(dataset, columns, scale, noun, attribute)
@@ -77,12 +77,12 @@ def card(
         if attribute:
             data.require_attributes(attribute)
         for name in asked:
-            measure_all(load_judge(name, data), chosen, data, store, found)
-    if not found.frames:
-        raise next(iter(found.ended.values()), BiaslabError("nothing could be measured"))
-    for name, why in found.ended.items():
+            measure_all(load_judge(name, data), chosen, data, store, measured)
+    if not measured.frames:
+        raise next(iter(measured.ended.values()), BiaslabError("nothing could be measured"))
+    for name, why in measured.ended.items():
         typer.echo(f"{name}: asked nothing more; {why}")
-    written = found.card()
+    written = measured.card()
     for row in written.biases.to_dict("records"):
         status = STATUS[row["status"]][1]
         typer.echo(f"{row['judge']}: {row['probe']}, {row['label']}: {status}: {row['verdict']}")
