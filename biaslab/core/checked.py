@@ -1,4 +1,4 @@
-"""Errors of one's own for whatever of the public interface is called with the wrong kind of argument.
+"""Raise `InputError` that names the argument wherever the public interface is called with one of a wrong type.
 
 `checked` costs a call next to nothing as long as nothing fails. What escapes a function and is no error of biaslab is
 looked at once more: where an argument is not what its annotation says, `biaslab.core.errors.InputError` names it.

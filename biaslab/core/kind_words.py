@@ -1,4 +1,4 @@
-"""How people call the kinds of values that biaslab takes, and where they come from."""
+"""Describe in words what an annotation allows, and how to get such a value."""
 
 from __future__ import annotations
 

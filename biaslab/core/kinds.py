@@ -1,4 +1,4 @@
-"""Whether a value is of the kind that an annotation names; read only where a call failed, or where kinds are asked for.
+"""Compare values with annotations; imported only after a call failed, or where arguments are checked eagerly.
 
 `typeguard` compares; what it does not know is here: that numbers of numpy are numbers and true is none, that one
 string is no list of names, and which columns a frame has that is one of ours.

@@ -1,4 +1,4 @@
-"""What to ask instead, where a judge refuses a request of a design."""
+"""The nearest design to ask instead if a judge refuses a request."""
 
 from __future__ import annotations
 

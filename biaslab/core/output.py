@@ -1,4 +1,4 @@
-"""What leaves the package: numbers, counted nouns and tables for people, and files written whole or not at all."""
+"""Write numbers, counted nouns and tables for people, and files whole or not at all."""
 
 from __future__ import annotations
 

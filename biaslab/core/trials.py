@@ -1,4 +1,4 @@
-"""What a judge said, and the planned judgement that it belongs to."""
+"""Replies of judges, and trials: the planned judgements that they answer."""
 
 from __future__ import annotations
 

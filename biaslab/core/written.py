@@ -1,4 +1,4 @@
-"""Values as people write them on a command line or in a name: text, read as the type that a parameter declares.
+"""Read values from text, as on a command line or in a judge's name, by the type that a parameter declares.
 
 Examples
 --------

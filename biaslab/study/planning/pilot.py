@@ -1,4 +1,4 @@
-"""How much contexts vary: read off a pilot study, or off a simulated one where there is none yet."""
+"""Estimate how much a metric varies between contexts, from a pilot study or a simulated one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a design in rounds asks in all, where each round depends on the answers to those before."""
+"""Count the requests of a sequential design, whose rounds depend on earlier answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study costs before it is run: open requests, their tokens, their time and their price."""
+"""Count what a study costs before it is run: open requests, their tokens, time and price."""
 
 from __future__ import annotations
 
