@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:  # whose import takes longer than that of biaslab
+    Loader, MetaPathFinder = type("Loader", (), {}), object  # MovedModules needs two different bases
 
 _INTO = {
     "core": ("checks", "errors", "output", "parameters", "progress", "project", "scales", "written"),
@@ -24,7 +28,7 @@ _INTO = {
 MOVED = {name: f"{room}.{name}" for room, names in _INTO.items() for name in names} | {"judgements": "logs.readers"}
 
 
-class MovedModules(MetaPathFinder, Loader):
+class MovedModules(Loader, MetaPathFinder):
     """Find a module by a shorter or former name: the same object as by its own."""
 
     def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
