@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar, cast
+from typing import Any, Literal, TypedDict, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -86,7 +86,7 @@ def read_json(path: Path, kind: type[Read]) -> Read:
     if not is_kind(content, kind):
         fields = ", ".join(kind.__annotations__)
         raise ModelLoadError(f"{path.name} in {str(path.parent)!r} does not hold what biaslab writes there: {fields}")
-    return cast(Read, content)
+    return content
 
 
 def _digest(path: Path) -> str:

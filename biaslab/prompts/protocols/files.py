@@ -6,13 +6,12 @@ None where the file is of another format.
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -23,9 +22,6 @@ from biaslab.prompts.protocols.json_reader import JsonPath
 from biaslab.prompts.protocols.pattern_readers import Matches
 from biaslab.prompts.protocols.readers import FirstOf
 from biaslab.prompts.protocols.text_formats import TEXT_FORMATS
-
-if TYPE_CHECKING:
-    from biaslab.prompts.protocols.protocol import Protocol
 
 Arguments = dict[str, Any]
 
@@ -41,9 +37,25 @@ class Source(NamedTuple):
 _WAYS = {"pattern", "json", "parse", "reader"}  # to read a reply, of which there is one
 
 
-def load(cls: type[Protocol], path: Path, name: str | None, changes: Mapping[str, Any]) -> Protocol:
-    """Load a protocol from a file; see `Protocol.from_file`."""
-    allowed = set(inspect.signature(cls.from_template).parameters)
+def arguments_of(path: Path, name: str | None, changes: Mapping[str, Any], allowed: Collection[str]) -> Arguments:
+    """Return the arguments of `Protocol.from_template` that a file holds, with some of them replaced.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file.
+    name : str or None
+        Which protocol, where it holds several.
+    changes : mapping
+        Arguments that replace those of the file.
+    allowed : collection of str
+        Names of all arguments.
+
+    Raises
+    ------
+    InputError
+        As `Protocol.from_file` does.
+    """
     for key in changes:
         if key not in allowed:
             raise unknown("argument", key, sorted(allowed))
@@ -54,8 +66,7 @@ def load(cls: type[Protocol], path: Path, name: str | None, changes: Mapping[str
     replaced = _WAYS if _WAYS & set(changes) else {"reader"} if {"verdicts", "scale"} & set(changes) else set()
     arguments = {key: value for key, value in arguments.items() if key not in replaced}
     values = {**arguments.get("values", {}), **changes.get("values", {})}
-    whole: Arguments = {"name": path.stem} | arguments | dict(changes)
-    return cls.from_template(**whole | {"values": values})
+    return {"name": path.stem} | arguments | dict(changes) | {"values": values}
 
 
 def _arguments(path: Path, text: str, name: str | None) -> Arguments:

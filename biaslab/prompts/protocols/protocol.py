@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -19,6 +20,7 @@ from biaslab.core.requests import Role
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import Dataset
 from biaslab.prompts.protocols.building import as_turns, guess_variables, reader_of, require_candidates
+from biaslab.prompts.protocols.files import arguments_of
 from biaslab.prompts.protocols.readers import Function, Labels, Reader, Verdicts
 from biaslab.prompts.protocols.slots import SlotText, Syntax
 
@@ -234,9 +236,8 @@ class Protocol:
             If the file holds no protocol, several of which none is named, or no format of replies; the message says
             what to give.
         """
-        from biaslab.prompts.protocols.files import load
-
-        return load(cls, Path(path), name, changes)
+        allowed = signature(cls.from_template).parameters
+        return cls.from_template(**arguments_of(Path(path), name, changes, allowed))
 
     def __post_init__(self) -> None:
         require_one_of("choose", self.choose, get_args(Choose))
