@@ -65,7 +65,7 @@ from biaslab.stats.power import expected_power
 from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected
 from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
-from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha
+from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha, krippendorff_alpha
 from biaslab.stats.samples import sample_differences, sample_table, sampling_noise, score_spread
 from biaslab.stats.sampling_attenuation import expected_agreement_loss
 from biaslab.stats.scale_use import score_weights
@@ -137,6 +137,7 @@ __all__ = [
     "in_order",
     "is_above",
     "is_rounding",
+    "krippendorff_alpha",
     "linear_model",
     "logistic_model",
     "note_missing",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+import krippendorff
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -27,6 +28,40 @@ Measurement = Literal["interval", "ordinal", "nominal"]
 _BOUNDS = (-1.0, 1.0)
 _CHUNK = 1 << 18
 _TWO = 2  # annotators at least
+
+
+@checked
+def krippendorff_alpha(
+    scores: pd.DataFrame,
+    level: Measurement = "interval",
+    units: Sequence[str] | None = None,
+    annotator: str = "annotator",
+    score: str = "score",
+) -> float:
+    """Compute Krippendorff's alpha of tidy scores without an interval, by the package `krippendorff`.
+
+    Parameters
+    ----------
+    scores, level, units, annotator, score
+        As for `estimate_alpha`; no context is needed.
+
+    Returns
+    -------
+    float
+        At most 1; NaN where `estimate_alpha` is undefined.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"item": [1, 1, 2, 2], "annotator": ["a", "b"] * 2, "score": [1, 1, 5, 4]})
+    >>> round(krippendorff_alpha(frame), 4)
+    0.9412
+    """
+    keys = [c for c in scores.columns if c not in (annotator, score)] if units is None else list(units)
+    if _pairable(scores, level, keys, annotator, score, keys[0]).why_undefined:
+        return math.nan
+    wide = scores.pivot_table(score, annotator, keys)
+    return float(krippendorff.alpha(wide.to_numpy(float), level_of_measurement=level))
 
 
 @checked

@@ -13,7 +13,7 @@ from scipy import stats
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.correlation import correlation
 from biaslab.stats.inference import Resampling
-from biaslab.stats.reliability import estimate_alpha
+from biaslab.stats.reliability import estimate_alpha, krippendorff_alpha
 
 LEVELS = ("interval", "ordinal", "nominal")
 NAN = math.nan
@@ -86,6 +86,7 @@ def test_alpha_does_not_depend_on_who_is_who_or_on_order(matrix, level, random):
 @given(matrices, st.sampled_from(LEVELS))
 def test_alpha_is_the_packages_and_at_most_one(matrix, level):
     found = alpha(tidy(matrix), level)
+    assert krippendorff_alpha(tidy(matrix), level) == pytest.approx(found.estimate, abs=1e-9, nan_ok=True)
     pairable = matrix[:, (~np.isnan(matrix)).sum(axis=0) > 1]
     if math.isnan(found.estimate):
         assert len(np.unique(pairable[~np.isnan(pairable)])) < 2
