@@ -1,4 +1,4 @@
-"""Whether `biaslab.compare` keeps its promises: the studies of `biaslab calibrate --generator two_judges`, in minutes.
+"""Whether `biaslab.compare` keeps its promises: the studies of `biaslab validate --generator two_judges`, in minutes.
 
 Contexts are drawn as there, with the same random numbers. The jackknife is computed from sums of contexts instead of
 from trials, which is a thousand times quicker; of some studies both are computed, and have to be equal.
@@ -89,7 +89,7 @@ class Pair:
 
 
 def shares(pair: Pair, contexts: int, number: int) -> list[dict[str, object]]:
-    """Return the rows of one size, as `biaslab.calibrate` has them."""
+    """Return the rows of one size, as `biaslab.validate` has them."""
     cell = pair.cell
     name = f"{cell.kind.name} {cell.metric.name} {cell.planted} False {cell.mode} {cell.generator}"
     seed = (cell.seed, zlib.crc32(name.encode()))

@@ -26,7 +26,7 @@ DECLARED = [(kind, metric) for kind in available().values() for metric in kind.m
 
 
 def calibrated(kind, metrics, modes=None, **options):
-    return bl.calibrate([kind], metrics, modes=modes, **{**SMALL, **options})
+    return bl.validate([kind], metrics, modes=modes, **{**SMALL, **options})
 
 
 @pytest.mark.parametrize("k", [3, 5])
@@ -59,7 +59,7 @@ def test_unknown_modes_and_generators_are_named_with_what_there_is(name):
     with pytest.raises(InputError, match="exact, text, sampled:3"):
         AnswerMode(name)
     with pytest.raises(InputError, match=r"judge, normal, t3.*noisy_humans"):
-        bl.calibrate(generators=[name])
+        bl.validate(generators=[name])
 
 
 FAST = {"output_order", "position"}
@@ -187,7 +187,7 @@ def test_contexts_that_are_drawn_twice_share_no_request():
 
 def test_bounds_that_are_not_there_are_said_to_be_missing_and_those_that_are_must_cover():
     options = {"metrics": [RATE], "modes": ["exact"], "generators": ["missing_20"], **SMALL}
-    missing = bl.calibrate([Bounded], **options)
+    missing = bl.validate([Bounded], **options)
     bounds = missing[missing["quantity"] == "bounds"]
     assert bounds["kept"].all()
     assert bounds["estimate"].eq(1).all()
@@ -250,16 +250,16 @@ def test_the_page_has_every_metric_and_every_refusal():
             calibrated(bl.probes.Position, [RATE], ["exact"], generators=["t3"]),
         ]
     )
-    page = render(found, "biaslab calibrate --all", date(2026, 1, 31))
+    page = render(found, "biaslab validate --all", date(2026, 1, 31))
     assert "2026-01-31" in page
-    assert "biaslab calibrate --all" in page
+    assert "biaslab validate --all" in page
     assert page.count(f"| position | {RATE} |") == 3
     assert "refused: mode is 'exact'" in page
     assert "## t3: effects of contexts" in page
 
 
 def test_the_command_takes_modes_and_generators(tmp_path, capsys):
-    words = ["calibrate", "--probe", "position", "--metric", RATE, "--studies", "5", "--population", "40"]
+    words = ["validate", "--probe", "position", "--metric", RATE, "--studies", "5", "--population", "40"]
     words += ["--contexts", "8", "--mode", "sampled:3", "--generator", "t3"]
     page = tmp_path / "page.md"
     assert main([*words, "--page", str(page), "--out", str(tmp_path / "t.csv")]) == 0
@@ -267,7 +267,7 @@ def test_the_command_takes_modes_and_generators(tmp_path, capsys):
     assert "sampled:3" in page.read_text()
     assert main([*words, "--generator", "t5"]) == 2
     assert "noisy_humans" in capsys.readouterr().err
-    assert main(["calibrate", "--all", "--probe", "position"]) == 2
+    assert main(["validate", "--all", "--probe", "position"]) == 2
     assert "--probe" in capsys.readouterr().err
 
 

@@ -62,7 +62,7 @@ class RefusalsAsLosses(Position):
 
 def left(probe, **options):
     """Return the quantities that leave their band, and whether refusals were planted there."""
-    rows = calibration.outside(bl.calibrate([probe], **{**SMALL, **options}))
+    rows = calibration.outside(bl.validate([probe], **{**SMALL, **options}))
     return set(zip(rows["quantity"], rows["planted"], rows["refusals"], strict=True))
 
 
@@ -88,9 +88,9 @@ def test_refusals_counted_as_losses_are_caught_where_there_are_refusals():
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(available()))
 def test_every_primary_metric_keeps_its_bands(name):
-    """Reduced: 100 studies of 24 contexts; `biaslab calibrate --check` runs them all."""
+    """Reduced: 100 studies of 24 contexts; `biaslab validate --check` runs them all."""
     reduced = {"studies": 100, "population": 1000, "contexts": [24], "curve": []}
-    found = bl.calibrate([available()[name]], **reduced)
+    found = bl.validate([available()[name]], **reduced)
     assert set(found["metric"]) >= set(available()[name].primary)
     bad = calibration.outside(found)
     assert bad.empty, "\n".join(map(calibration.describe, bad.itertuples()))
@@ -99,7 +99,7 @@ def test_every_primary_metric_keeps_its_bands(name):
 @pytest.mark.slow
 def test_two_judges_of_the_same_contexts_are_compared():
     options = {"studies": 5, "population": 40, "contexts": [6], "generators": ["two_judges"]}
-    found = bl.calibrate([Position], [METRIC], **options)
+    found = bl.validate([Position], [METRIC], **options)
     shown = found[["generator", "planted", "quantity"]].to_numpy().tolist()
     assert [row[0] for row in shown] == ["two_judges"] * 4
     assert [tuple(row[1:]) for row in shown] == [
@@ -110,14 +110,14 @@ def test_two_judges_of_the_same_contexts_are_compared():
     truth = found.groupby("planted")["truth"].first()
     assert abs(truth[False]) < 0.06
     assert truth[True] > 0.05
-    assert "two_judges: differences between two" in render(found, "biaslab calibrate", date(2026, 1, 31))
+    assert "two_judges: differences between two" in render(found, "biaslab validate", date(2026, 1, 31))
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("kind", "metric"), [(Position, METRIC), (bl.probes.Verbosity, "verbosity_slope")])
 def test_differences_between_judges_keep_their_bands(kind, metric):
     """Reduced: 50 studies of 24 contexts; the guide has the table of 1000, and says what 8 contexts lack."""
-    found = bl.calibrate([kind], [metric], studies=50, population=400, contexts=[24], generators=["two_judges"])
+    found = bl.validate([kind], [metric], studies=50, population=400, contexts=[24], generators=["two_judges"])
     bad = calibration.outside(found)
     assert bad.empty, "\n".join(map(calibration.describe, bad.itertuples()))
 
@@ -132,14 +132,14 @@ def test_judges_taken_as_independent_are_caught(monkeypatch):
         return found[found["role"] == "difference"]
 
     monkeypatch.setattr(cells, "difference_each", unpaired)
-    found = bl.calibrate([Position], [METRIC], studies=175, population=400, contexts=[24], generators=["two_judges"])
+    found = bl.validate([Position], [METRIC], studies=175, population=400, contexts=[24], generators=["two_judges"])
     rows = calibration.outside(found)
     assert {("coverage", False), ("coverage", True)} <= set(zip(rows["quantity"], rows["planted"], strict=True))
 
 
 @pytest.mark.slow
 def test_the_table_says_what_was_run():
-    found = bl.calibrate([Position], [METRIC], studies=15, population=200, contexts=[8, 12], curve=[16])
+    found = bl.validate([Position], [METRIC], studies=15, population=200, contexts=[8, 12], curve=[16])
     shape = found.groupby(["planted", "refusals"])["n_contexts"].agg(lambda g: sorted(set(g)))
     assert shape.to_list() == [[8, 12], [8, 12], [8, 12, 16], [8, 12]]
     assert (found["studies"] == 15).all()
@@ -156,7 +156,7 @@ def test_the_table_says_what_was_run():
 def test_the_result_depends_on_the_seed_and_not_on_the_number_of_processes():
     options = {"metrics": [METRIC], "studies": 10, "population": 60, "contexts": [8], "curve": []}
     one, two, other = (
-        bl.calibrate([Position], jobs=jobs, seed=seed, **options).drop(columns="seconds")
+        bl.validate([Position], jobs=jobs, seed=seed, **options).drop(columns="seconds")
         for jobs, seed in ((1, 3), (2, 3), (1, 4))
     )
     pd.testing.assert_frame_equal(one, two)
@@ -236,7 +236,7 @@ def test_a_calibration_must_leave_one_value():
     careless = dataclasses.replace(Position.metrics[0].calibration, parameters={})
     kind = type("Careless", (Position,), {"metrics": with_calibration(careless)})
     with pytest.raises(InputError, match="one value of first_position_rate, not 2"):
-        bl.calibrate([kind], [METRIC], studies=1, population=6)
+        bl.validate([kind], [METRIC], studies=1, population=6)
 
 
 @pytest.mark.parametrize(
@@ -249,11 +249,11 @@ def test_a_calibration_must_leave_one_value():
 )  # fmt: skip
 def test_parameters_are_checked(options, name):
     with pytest.raises(InputError, match=name):
-        bl.calibrate([Position], **options)
+        bl.validate([Position], **options)
 
 
 WORDS = [
-    "calibrate",
+    "validate",
     "--probe",
     "position",
     "--metric",
@@ -286,5 +286,12 @@ def test_the_command_fails_and_names_what_left_its_band(monkeypatch, capsys):
 
 
 def test_the_command_refuses_a_wrong_file_before_anything_runs(capsys):
-    assert main(["calibrate", "--out", "table.xlsx"]) == 2
+    assert main(["validate", "--out", "table.xlsx"]) == 2
     assert "out is 'table.xlsx'" in capsys.readouterr().err
+
+
+def test_the_former_name_is_said_to_be_one():
+    options = {"studies": 1, "population": 12, "contexts": [8]}
+    with pytest.warns(DeprecationWarning, match=r"biaslab\.calibrate is now biaslab\.validate"):
+        rows = bl.calibrate([Position], [METRIC], **options)
+    assert rows.drop(columns="seconds").equals(bl.validate([Position], [METRIC], **options).drop(columns="seconds"))

@@ -2,10 +2,10 @@
 
 Examples
 --------
->>> from biaslab.calibration import calibrate
+>>> from biaslab.calibration import validate
 >>> from biaslab.probes import find_probe
 >>> kinds, metrics = [find_probe("position")], ["first_position_rate"]
->>> found = calibrate(kinds, metrics, studies=20, contexts=[8], population=200)
+>>> found = validate(kinds, metrics, studies=20, contexts=[8], population=200)
 >>> found["quantity"].tolist()
 ['type_i_error', 'coverage', 'type_i_error', 'coverage', 'power', 'coverage', 'power', 'coverage']
 """
@@ -28,12 +28,24 @@ from biaslab.calibration.sheet import Sheet
 from biaslab.core import Metric, Probe
 from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean, require_whole
-from biaslab.core.errors import InputError
+from biaslab.core.errors import InputError, warn
 from biaslab.core.output import require_file
 from biaslab.judges.modes import MODES, AnswerMode
 from biaslab.probes import available
 
-__all__ = ["BANDS", "GENERATORS", "MODES", "REFUSALS", "WIDER", "calibrate", "calibrate_all", "describe", "outside"]
+__all__ = [
+    "BANDS",
+    "GENERATORS",
+    "MODES",
+    "REFUSALS",
+    "WIDER",
+    "calibrate",
+    "calibrate_all",
+    "describe",
+    "outside",
+    "validate",
+    "validate_all",
+]
 
 _CONTEXTS = (8, 24, 100)
 _MODES = ("exact", "text", "sampled:3", "sampled:5")  # of the full table
@@ -41,7 +53,7 @@ _Report = Callable[[pd.DataFrame], object]
 
 
 @checked(eager=True)
-def calibrate(
+def validate(
     probes: Sequence[type[Probe]] | None = None,
     metrics: Sequence[str] | None = None,
     studies: int = 1000,
@@ -114,7 +126,7 @@ def calibrate(
     Raises
     ------
     InputError
-        If a number is too small, a metric, mode or generator is unknown, or nothing is left to calibrate.
+        If a number is too small, a metric, mode or generator is unknown, or nothing is left to validate.
 
     Notes
     -----
@@ -133,7 +145,7 @@ def calibrate(
     return _run_all(cells, jobs, report, out)
 
 
-def calibrate_all(
+def validate_all(
     studies: int = 1000,
     population: int = 5_000,
     jobs: int = 1,
@@ -150,12 +162,12 @@ def calibrate_all(
     Parameters
     ----------
     studies, population, jobs, seed, report, out
-        As for `calibrate`.
+        As for `validate`.
 
     Returns
     -------
     pandas.DataFrame
-        That of `calibrate`.
+        That of `validate`.
     """
     _check(studies, _CONTEXTS, (), population, jobs, seed)
     wanted = [*_chosen(None, None, _MODES, (JUDGE,)), *_chosen(None, None, ("exact",), tuple(GENERATORS))]
@@ -168,6 +180,18 @@ def calibrate_all(
     whole: dict[str, Any] = {"studies": studies, "population": population, "refused": max(1, studies // 4)}
     declared = [replace(cell, **whole) if cell.declared else cell for cell in cells]
     return _run_all(sorted(declared, key=lambda cell: not cell.declared), jobs, report, out)
+
+
+def calibrate(*arguments: Any, **options: Any) -> pd.DataFrame:
+    """Call `validate`, whose former name this is: in this field, calibration is that of probabilities."""
+    warn("biaslab.calibrate is now biaslab.validate", DeprecationWarning)
+    return validate(*arguments, **options)
+
+
+def calibrate_all(*arguments: Any, **options: Any) -> pd.DataFrame:
+    """Call `validate_all`, whose former name this is."""
+    warn("biaslab.calibration.calibrate_all is now validate_all", DeprecationWarning)
+    return validate_all(*arguments, **options)
 
 
 def _check(studies: int, contexts: Sequence[int], curve: Sequence[int], population: int, jobs: int, seed: int) -> None:
@@ -202,12 +226,12 @@ def _chosen(
 
 
 def outside(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of `calibrate` that leave their band by more than the Monte-Carlo error."""
+    """Return the rows of `validate` that leave their band by more than the Monte-Carlo error."""
     return found[~found["kept"].astype(bool)]
 
 
 def describe(row: Any) -> str:
-    """Describe one row of `calibrate` in words."""
+    """Describe one row of `validate` in words."""
     who = f"{'planted' if row.planted else 'fair'} judge{' with refusals' if row.refusals else ''}"
     where = "" if row.generator == JUDGE else f", {row.generator}"
     if row.quantity == "refused":

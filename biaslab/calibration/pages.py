@@ -16,7 +16,7 @@ from biaslab.core.output import replacing
 _WHERE = ["probe", "metric", "mode", "generator"]
 _HEAD = """# The calibration table
 
-What `biaslab calibrate` found on {day}, with
+What `biaslab validate` found on {day}, with
 
 ```bash
 {command}
@@ -39,7 +39,7 @@ def write_page(found: pd.DataFrame, path: str | PathLike[str], command: str) -> 
     Parameters
     ----------
     found : pandas.DataFrame
-        Made by `biaslab.calibrate`.
+        Made by `biaslab.validate`.
     path : path
         The page, which is replaced.
     command : str
@@ -63,8 +63,8 @@ def render(found: pd.DataFrame, command: str, day: date) -> str:
     --------
     >>> import biaslab as bl
     >>> kinds, metrics = [bl.probes.Position], ["first_position_rate"]
-    >>> found = bl.calibrate(kinds, metrics, studies=20, contexts=[8], population=60)
-    >>> page = render(found, "biaslab calibrate", date(2026, 1, 31))
+    >>> found = bl.validate(kinds, metrics, studies=20, contexts=[8], population=60)
+    >>> page = render(found, "biaslab validate", date(2026, 1, 31))
     >>> page.count("| position | first_position_rate | exact |")
     1
     """

@@ -15,7 +15,6 @@ from biaslab.cli import (
     atlas,
     audit,
     batch,
-    calibrate,
     check,
     compare,
     figures,
@@ -25,6 +24,7 @@ from biaslab.cli import (
     protocol,
     report,
     store,
+    validate,
     view,
 )
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning, NearestDesignWarning, UnreadableLogError
@@ -57,7 +57,7 @@ for _command in (
     probe.probe,
     probe.estimate,
     plan.plan,
-    calibrate.calibrate,
+    validate.validate,
     check.check,
     compare.compare,
     audit.audit,
@@ -66,6 +66,7 @@ for _command in (
     view.view,
 ):
     app.command()(_command)
+app.command("calibrate", hidden=True, deprecated=True)(validate.validate)
 app.command("list")(probe.list_everything)
 
 

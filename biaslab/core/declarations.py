@@ -13,7 +13,7 @@ from biaslab.core.trials import Scalar
 class Calibration:
     """How to see whether a metric keeps its promises: what to plant in a simulated judge, and who is judged.
 
-    `biaslab.calibrate` asks a fair and a biased judge, and estimates over many simulated studies the type-I error of
+    `biaslab.validate` asks a fair and a biased judge, and estimates over many simulated studies the type-I error of
     the test, the coverage of the interval, and the power.
 
     Parameters

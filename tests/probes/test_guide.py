@@ -88,7 +88,7 @@ def test_in_a_notebook_it_has_a_verdict_a_card_and_an_axis(tmp_path, monkeypatch
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_place")
 def test_it_keeps_its_promises_without_another_edit():
-    found = bl.calibrate([find_probe("own_texts")], studies=400, contexts=[24, 100], population=3000)
+    found = bl.validate([find_probe("own_texts")], studies=400, contexts=[24, 100], population=3000)
     left = calibration.outside(found)
     assert left.empty, "\n".join(map(calibration.describe, left.itertuples()))
     power = found[(found["quantity"] == "power") & ~found["refusals"]].set_index("n_contexts")["estimate"]

@@ -33,7 +33,7 @@ QUICK = (
 #: What is no error of ours, and why.
 OF_OTHERS = {("kept", "make", "a function"): "the function that was given failed, and its own error says why"}
 #: What takes more than some seconds a walk.
-LONG = ("calibrate", "plan", "plots.save", "report.card", "report.page", "ranking.rank_intervals")
+LONG = ("validate", "plan", "plots.save", "report.card", "report.page", "ranking.rank_intervals")
 
 
 class Nothing:

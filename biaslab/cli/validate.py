@@ -1,4 +1,4 @@
-"""``biaslab calibrate``: see whether every primary metric keeps its promises."""
+"""``biaslab validate``: see whether every primary metric keeps its promises."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LEFT_BAND = 3
 _SHOWN = ("quantity", "planted", "refusals", "n_contexts", "estimate", "ci_low", "ci_high", "low", "high", "kept")
 
 
-def calibrate(
+def validate(
     probe: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Calibrate this probe; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Validate this probe; may be repeated.")
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Calibrate this metric; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Validate this metric; may be repeated.")
     ] = None,
     studies: Annotated[int, typer.Option(help="Simulated studies for each row.")] = 1000,
     contexts: Annotated[
@@ -65,12 +65,12 @@ def calibrate(
     numbers: dict[str, Any] = {"studies": studies, "population": population, "jobs": jobs, "seed": seed}
     numbers |= {"report": _show, "out": out}
     if everything:
-        found = calibration.calibrate_all(**numbers)
+        found = calibration.validate_all(**numbers)
     else:
         kinds = [find_probe(name) for name in probe] if probe else None
         given = {"contexts": contexts, "modes": mode, "generators": generator}
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value}
-        found = calibration.calibrate(kinds, metric, **numbers, **chosen)
+        found = calibration.validate(kinds, metric, **numbers, **chosen)
     if out is not None:
         typer.echo(f"{count(len(found), 'row')} in {out}")
     if page is not None:
@@ -93,7 +93,7 @@ def _refuse_a_choice(everything: bool, **chosen: object) -> None:
 def _command(everything: bool, studies: int, population: int, seed: int, out: Path | None) -> str:
     """Return the command that makes the table again."""
     given = f"--studies {studies} --population {population} --seed {seed}"
-    return f"biaslab calibrate {'--all ' if everything else ''}{given}{f' --out {out.name}' if out else ''}"
+    return f"biaslab validate {'--all ' if everything else ''}{given}{f' --out {out.name}' if out else ''}"
 
 
 def _show(rows: pd.DataFrame) -> None:
