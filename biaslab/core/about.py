@@ -33,7 +33,8 @@ class About:
     source : bool
         Whether the source is shown.
     labels : tuple of str
-        Of a pair: the answers offered, for the first, for the second, and perhaps for a tie.
+        Of a pair: the answers offered, for the first, for the second, and perhaps for a tie. Of scores: what a reply
+        looks like for each label of the scale, where a protocol says so.
     scale : str
         Of scores: the name of the scale, as `biaslab.core.scales.scale_named` knows it.
     form : {"bare", "lines", "text", "json"}

@@ -121,7 +121,7 @@ def _majority(about: About | None, replies: Sequence[Reply], share: NDArray[np.f
 
 def _undecided(about: About | None, verdicts: Sequence[Hashable]) -> str:
     """Return the text for equal votes: a tie of a pair, the mean of scores."""
-    if about is not None and about.labels:
+    if about is not None and len(about.candidate_ids) == 2 and about.labels:
         return about.labels[2] if len(about.labels) > 2 else "Tie"
     numbers = [verdict for verdict in verdicts if isinstance(verdict, float)]
     return f"{np.mean(numbers):.12g}" if len(numbers) == len(verdicts) else DIVIDED
@@ -132,7 +132,7 @@ def _read(about: About | None, reply: Reply) -> Hashable | None:
     if reply.finish_reason in DECLINED or not (reply.text or "").strip():
         return None
     text = str(reply.text).strip()
-    if about is not None and about.labels:
+    if about is not None and len(about.candidate_ids) == 2 and about.labels:
         tie = about.labels[2] if len(about.labels) > 2 else None
         chosen, status = parse_choice(text, about.labels, tie)
         return "tie" if status == "tie" else None if chosen is None else (chosen,)

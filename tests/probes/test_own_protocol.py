@@ -111,3 +111,61 @@ def test_two_protocols_are_two_cells(graded):
     probes = [bl.probes.Position(["coherence"], protocol=_protocol(way)) for way in ("labels", "json")]
     trials = pd.concat([bl.collect(probe, judge, graded, progress=False) for probe in probes])
     assert probes[0].estimate(trials, ["first_position_rate"])["template"].nunique() == 2
+
+
+RUBRIC = "{question}\n\n{answer}\n\nRate the answer's {attribute}."
+SCORED = {
+    "free": {"scale": "1-5"},
+    "marked": {"scale": (1, 10), "pattern": r"\[\[(\d+(?:\.\d+)?)\]\]"},
+    "json": {"scale": "1-100", "json": "score"},
+}
+
+
+@pytest.mark.parametrize("way", SCORED)
+def test_scores_are_asked_and_read_as_the_judge_is_deployed(graded, way):
+    protocol = bl.Protocol.from_template(RUBRIC, "score", name="mine", **SCORED[way])
+    probe = bl.probes.Verbosity(["coherence"], protocol=protocol)
+    judge = bl.SimulatedJudge(graded, quality=0.5, verbosity=1.0)
+    trials = bl.collect(probe, judge, graded, progress=False)
+    ours = bl.probes.Verbosity(["coherence"], scale=protocol.scale.name, answer="text", temperature=0)
+    expected = bl.collect(ours, judge, graded, progress=False)
+    assert trials["value"].tolist() == expected["value"].tolist()
+    estimates = [each.estimate(rows, ["verbosity_slope"]) for each, rows in ((probe, trials), (ours, expected))]
+    assert estimates[0]["protocol"].tolist() == [protocol.id]
+    assert estimates[0]["estimate"].item() == estimates[1]["estimate"].item() > 0
+
+
+def test_grades_are_scores_too(graded):
+    protocol = bl.Protocol.from_template(RUBRIC, "score", {"C": 1, "P": 0.5, "I": 0}, pattern=r"GRADE: ([CPI])")
+    probe = bl.probes.Verbosity(["coherence"], protocol=protocol)
+    trials = bl.collect(probe, bl.SimulatedJudge(graded, quality=0.5, verbosity=1.0), graded, progress=False)
+    assert set(trials["value"]) == {0.0, 1.0}
+    trial = next(iter(probe.design(graded)))
+    assert probe.read(trial, Reply(text="Partly. GRADE: P")) == (0.5, "ok")
+    assert set(trials["scale"]) == {"0-1"}
+
+
+def test_label_probabilities_of_scores_are_those_of_the_labels(graded):
+    labels = {str(number): number for number in (3, 1, 5, 2, 4)}
+    protocol = bl.Protocol.from_template(RUBRIC, "score", labels, answer="label")
+    judge = bl.SimulatedJudge(graded, verbosity=1.0)
+    probes = [bl.probes.Verbosity(["coherence"], **how) for how in ({"protocol": protocol}, {})]
+    values = [bl.collect(probe, judge, graded, progress=False)["value"] for probe in probes]
+    assert values[0].to_numpy() == pytest.approx(values[1].to_numpy())
+
+
+def test_two_protocols_of_scores_are_two_cells_and_an_evaluator_has_none(graded):
+    protocols = [bl.Protocol.from_template(RUBRIC, "score", **SCORED[way]) for way in ("free", "json")]
+    probes = [bl.probes.Verbosity(["coherence"], protocol=protocol) for protocol in protocols]
+    judge = bl.SimulatedJudge(graded, verbosity=1.0)
+    trials = pd.concat([bl.collect(probe, judge, graded, progress=False) for probe in probes])
+    assert set(probes[0].estimate(trials, ["verbosity_slope"])["protocol"]) == {each.id for each in protocols}
+    by_length = bl.collect(probes[0], lambda candidate: min(5, 1 + len(candidate) / 200), graded, progress=False)
+    assert by_length["value"].notna().all()
+    assert "protocol" not in by_length
+    for protocol in (_protocol("labels"), bl.Protocol.from_template(RUBRIC, "score", scale="1-5 words")):
+        with pytest.raises(InputError):
+            bl.probes.Verbosity(protocol=bl.Protocol.from_template(RUBRIC, "score", {"a": 0.2, "b": 0.7}))
+        if protocol.form == "pair":
+            with pytest.raises(InputError, match="asks for a score"):
+                bl.probes.Verbosity(protocol=protocol)

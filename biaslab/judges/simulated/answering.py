@@ -154,6 +154,8 @@ def _refuses_to_score(judge: SimulatedJudge, asked: ScoreQuestion) -> bool:
 
 def write_scores(asked: ScoreQuestion, chosen: list[str]) -> str:
     """Write labels in the form that was asked, with reasons where they were asked."""
+    if asked.replies:
+        return asked.replies[asked.scale.labels.index(chosen[0])]
     if asked.layout == "bare":
         return chosen[0]
     if asked.layout == "json":

@@ -60,6 +60,8 @@ class ScoreQuestion:
         Whether the first line already stands in the prompt up to its score.
     template : str
         Name of the variant of the prompt.
+    replies : tuple of str
+        What a reply looks like for each label, where that is not the label in the layout.
     """
 
     digest: bytes
@@ -74,6 +76,7 @@ class ScoreQuestion:
     previous: float | None
     opened: bool
     template: str = ""
+    replies: tuple[str, ...] = ()
 
 
 Question = PairQuestion | ScoreQuestion
@@ -138,7 +141,7 @@ class Questions:
         previous = None if about.previous is None else scale.unit(about.previous)
         # reasons that come first are what an answer that was begun goes on with
         opened = request.messages[-1].role == "assistant" and about.reasons != "before"
-        how = (about.reasons, about.form, previous, opened, about.template)
+        how = (about.reasons, about.form, previous, opened, about.template, about.labels)
         return ScoreQuestion(digest, shown[0], about.attributes, source, scale, units, heaps, *how)
 
 

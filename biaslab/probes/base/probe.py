@@ -205,11 +205,12 @@ class Probe(ABC):
         """
         chosen = choose_metrics([metric.name for metric in self.metrics], metrics)
         source = opened(trials)
-        require_columns(source, (*self.cell, *self.columns), "trials")
+        columns = (*self.cell, "protocol") if "protocol" in source.columns else self.cell
+        require_columns(source, (*columns, *self.columns), "trials")
         rows: list[dict[str, Any]] = []
         shared: dict[Any, Any] = {}
-        for values, part in _cells(source, self.cell):
-            where = dict(zip(self.cell, values, strict=True))
+        for values, part in _cells(source, columns):
+            where = dict(zip(columns, values, strict=True))
             clusters = shared_requests(part)
             shared |= clusters
             probe = replace(self, resampling=replace(self.resampling, clusters=clusters)) if clusters else self
@@ -226,7 +227,7 @@ class Probe(ABC):
             )
             rows += [row for measured in probe.measure(cell) for row in measured.rows(cell)]
         warn_shared(self.name, shared)
-        return estimates_frame(rows, self.name, self.primary, (*self.cell[2:], *self.conditions))
+        return estimates_frame(rows, self.name, self.primary, (*columns[2:], *self.conditions))
 
     @checked_function
     def accepts(self, trials: pd.DataFrame) -> Accepted:

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from biaslab.core import Completion, Nearest, Reply, Request, Status, Trial, request_key
-from biaslab.core.scales import find_scale
+from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import AnyAnswer, Asking, Question, items, read_score
 from biaslab.probes.base.probe import Probe
@@ -57,8 +57,11 @@ class ScoreProbe(Probe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        find_scale(self.scale)
-        _ = self.asking
+        _ = self._scale, self.asking
+
+    @property
+    def _scale(self) -> Scale:
+        return find_scale(self.scale)
 
     @property
     def asking(self) -> Asking:
@@ -67,7 +70,7 @@ class ScoreProbe(Probe):
 
     def questions(self, dataset: Dataset) -> Iterator[Question]:
         """Yield the question for the score of every candidate and attribute."""
-        attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
+        attributes, scale = dataset.require_attributes(self.attributes), self._scale
         for item, attribute in product(items(dataset), attributes):
             yield Question.rate(dataset, item, [attribute], scale)
 

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
@@ -17,7 +17,7 @@ from biaslab.core import About, Choice, Completion, Message, Reply, Request, Sta
 from biaslab.core.checks import require_one_of, require_temperature, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.requests import Role
-from biaslab.core.scales import scale_named
+from biaslab.core.scales import Scale, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
 from biaslab.prompts.protocols.building import as_turns, guess_variables, reader_of, require_candidates
 from biaslab.prompts.protocols.files import arguments_of
@@ -282,6 +282,21 @@ class Protocol:
         """What an obedient judge would reply: for the first, for the second and, where there is one, for a tie."""
         ends = (max(self.points), min(self.points))
         return tuple(map(self.write, (*ends, *(value for value in self.points if value == 0.5))))
+
+    @cached_property
+    def scale(self) -> Scale:
+        """The scale of the scores: whole numbers, each with the reply that an obedient judge would write for it.
+
+        Raises
+        ------
+        InputError
+            If the ends are no whole numbers.
+        """
+        low, high = self.points[0], self.points[-1]
+        if not (low.is_integer() and high.is_integer() and 0 <= low < high <= _LONGEST_SCALE):
+            raise InputError("scale", (low, high), f"whole numbers from 0 to {_LONGEST_SCALE}, to study scores")
+        numbers = whole_numbers(int(low), int(high))
+        return replace(numbers, labels=tuple(map(self.write, numbers.values)))
 
     @property
     def sources(self) -> tuple[str, ...]:
