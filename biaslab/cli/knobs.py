@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from biaslab.core.checks import unknown
+from biaslab.core.errors import InputError
 from biaslab.core.written import pairs, read
 
 if TYPE_CHECKING:
     from biaslab.probes.base import Probe
+    from biaslab.prompts.protocols import Protocol
 
 
-def make_probes(kinds: Sequence[type[Probe]], given: Sequence[str] | None, options: Mapping[str, Any]) -> list[Probe]:
+def make_probes(
+    kinds: Sequence[type[Probe]],
+    given: Sequence[str] | None,
+    options: Mapping[str, Any],
+    protocols: Sequence[Path] | None = None,
+) -> list[Probe]:
     """Make probes from the options that they have, and from parameters by name.
 
     Parameters
@@ -26,12 +34,15 @@ def make_probes(kinds: Sequence[type[Probe]], given: Sequence[str] | None, optio
         what stands in `options`.
     options : mapping
         Of the command; None is left to the probe, as is what it does not have.
+    protocols : sequence of path, optional
+        Files of prompts and parsers, one of pairs and one of scores at most; each goes to the probes of its form.
 
     Raises
     ------
     InputError
-        If no probe has a name, or a value is not what it allows.
+        If no probe has a name, a value is not what it allows, or no probe takes a protocol.
     """
+    by_form = _by_form(protocols or (), kinds)
     written, names = pairs(given, "param", "NAME=VALUE, such as -p n_pairs=3"), {kind.name for kind in kinds}
     own = {kind: hints(kind) for kind in kinds}
     known = sorted(dict.fromkeys(name for each in own.values() for name in each), key=lambda name: "." in name)
@@ -41,7 +52,28 @@ def make_probes(kinds: Sequence[type[Probe]], given: Sequence[str] | None, optio
         if not having:
             mine = next((list(own[kind]) for kind in kinds if kind.name == probe), known) if probe in names else known
             raise unknown("parameter", name, mine)
-    return [_make(kind, options, _of(kind, written)) for kind in kinds]
+    made = []
+    for kind in kinds:
+        protocol = by_form.get(getattr(kind, "protocol_form", ""))
+        made.append(_make(kind, {**options, "protocol": protocol}, _of(kind, written)))
+    return made
+
+
+def _by_form(files: Sequence[Path], kinds: Sequence[type[Probe]]) -> dict[str, Protocol]:
+    """Load protocols, and see that each has a probe."""
+    from biaslab.prompts.protocols import Protocol
+
+    forms = {kind.name: getattr(kind, "protocol_form", "") for kind in kinds}
+    found: dict[str, Protocol] = {}
+    for protocol in map(Protocol.from_file, files):
+        if protocol.form not in forms.values():
+            taken = ", ".join(f"{name} ({form}s)" for name, form in forms.items() if form) or "none of them takes one"
+            raise InputError("protocol", f"{protocol.name}, of {protocol.form}s", f"one for the probes: {taken}")
+        if protocol.form in found:
+            names = f"{found[protocol.form].name} and {protocol.name}"
+            raise InputError("protocol", names, f"one of {protocol.form}s", "measure one after the other")
+        found[protocol.form] = protocol
+    return found
 
 
 @cache

@@ -41,6 +41,10 @@ Knobs = Annotated[
         "--param", "-p", metavar="NAME=VALUE", help="Set a parameter; repeatable. Separate list items by commas."
     ),
 ]
+Protocols = Annotated[
+    list[Path] | None,
+    typer.Option("--protocol", metavar="FILE", help="Ask with this prompt and parser; one of pairs, one of scores."),
+]
 Attributes = Annotated[
     list[str] | None, typer.Option("--attribute", metavar="NAME", help="Judge this attribute; may be repeated.")
 ]
@@ -86,11 +90,15 @@ def name_dataset(
 
 
 def make_probe(
-    name: str, attributes: Sequence[str] | None, seed: int | None = None, given: Sequence[str] | None = None
+    name: str,
+    attributes: Sequence[str] | None,
+    seed: int | None = None,
+    given: Sequence[str] | None = None,
+    protocols: Sequence[Path] | None = None,
 ) -> Probe:
     """Make a probe from what the command line gives."""
     from biaslab.cli.knobs import make_probes
     from biaslab.probes import find_probe
 
     kind = find_probe(name)
-    return make_probes([kind], given, {"attributes": attributes or None, "seed": seed})[0]
+    return make_probes([kind], given, {"attributes": attributes or None, "seed": seed}, protocols)[0]

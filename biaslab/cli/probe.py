@@ -16,6 +16,7 @@ from biaslab.cli.options import (
     DataPath,
     Knobs,
     Noun,
+    Protocols,
     Scale,
     StorePath,
     Table,
@@ -42,6 +43,7 @@ def probe(
     contexts: Contexts = None,
     attribute: Attributes = None,
     param: Knobs = None,
+    protocol: Protocols = None,
     store: StorePath = Path("judgements.sqlite"),
     out: Table = None,
     seed: Seed = None,
@@ -59,7 +61,7 @@ def probe(
         require_whole("contexts", contexts, 1)
     from biaslab import collect, load_dataset, load_judge
 
-    chosen = make_probe(name, attribute, seed, param)
+    chosen = make_probe(name, attribute, seed, param, protocol)
     data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute) or dataset, path, limit=contexts)
     asks = load_judge(judge, data)
     given: dict[str, Any] = {"store": store, "progress": sys.stderr.isatty(), "announce": True, "out": trials}

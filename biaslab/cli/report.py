@@ -11,7 +11,7 @@ import typer
 from biaslab.cli.audit import audit_log, is_log, not_measured
 from biaslab.cli.knobs import make_probes
 from biaslab.cli.measuring import Measured, measure_all
-from biaslab.cli.options import Attributes, Columns, Contexts, DataPath, Knobs, Noun, Scale, name_dataset
+from biaslab.cli.options import Attributes, Columns, Contexts, DataPath, Knobs, Noun, Protocols, Scale, name_dataset
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import BiaslabError, InputError
 from biaslab.core.output import count, require_file
@@ -38,6 +38,7 @@ def card(
     candidates: Annotated[int, typer.Option(help="Candidates to score in each context, drawn at random.")] = 2,
     attribute: Attributes = None,
     param: Knobs = None,
+    protocol: Protocols = None,
     probe: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Measure this bias; may be repeated. Default: all.")
     ] = None,
@@ -66,7 +67,8 @@ def card(
 
     remedied = read_estimates(remedies) if remedies is not None else None
     kinds = _kinds(probe)
-    chosen = make_probes(kinds, param, {"seed": seed, "attributes": attribute, "n_candidates": candidates})
+    options = {"seed": seed, "attributes": attribute, "n_candidates": candidates}
+    chosen = make_probes(kinds, param, options, protocol)
     logs = [name for name in judges if dataset is None and is_log(name)]
     frames = [audit_log(name, [kind.name for kind in kinds]) for name in logs]
     measured = Measured(out, remedied, frames, [why for frame in frames for why in not_measured(frame)])

@@ -1,5 +1,6 @@
 """``biaslab protocol check``: what a prompt shows and how replies are read, before any judge is asked."""
 
+import pandas as pd
 import pytest
 
 from biaslab.cli import main
@@ -51,3 +52,37 @@ def test_a_probe_asks_with_it(mine, tmp_path, capsys, monkeypatch):
     command = "probe position --judge simulated:position=1 --contexts 4 --attribute coherence -p protocol=mine.toml"
     assert main(command.split()) == 0
     assert "mine@" in capsys.readouterr().out
+
+
+RUBRIC = """
+form = "score"
+template = "{question} {answer}"
+pattern = '\\[\\[(\\d+)\\]\\]'
+scale = [1, 10]
+"""
+
+
+def test_a_card_asks_each_probe_with_the_protocol_of_its_form(mine, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "score.toml").write_text(RUBRIC)
+    probes = "--probe position --probe verbosity --protocol mine.toml --protocol score.toml"
+    assert main(f"card simulated:position=1 --contexts 8 --attribute coherence {probes}".split()) == 0
+    estimates = pd.read_csv("card.csv")
+    assert estimates.loc[estimates["probe"] == "position", "template"].str.startswith("mine@").all()
+    assert estimates.loc[estimates["probe"] == "verbosity", "protocol"].str.startswith("score@").all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("probe position --protocol score.toml", "one for the probes: position (pairs)"),
+        ("probe sweep --protocol mine.toml", "none of them takes one"),
+        ("probe position --protocol mine.toml --protocol mine.toml", "one of pairs"),
+        ("probe position --protocol gone.toml", "a text file"),
+    ],
+)
+def test_a_protocol_that_no_probe_takes_is_said_to_be_one(mine, tmp_path, capsys, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "score.toml").write_text(RUBRIC)
+    assert main([*options.split(), "--judge", "simulated:position=1"]) == 2
+    assert message in capsys.readouterr().err

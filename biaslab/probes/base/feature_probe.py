@@ -61,6 +61,8 @@ class FeatureProbe(ScoreProbe):
     ----------
     feature : str
         The column of items that scores may follow.
+    protocol_form : str
+        Form of the protocols that it takes.
 
     Raises
     ------
@@ -69,6 +71,7 @@ class FeatureProbe(ScoreProbe):
     """
 
     feature: ClassVar[str]
+    protocol_form: ClassVar[str] = "score"
 
     reliability: float | None = field(default=None, kw_only=True)
     protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)

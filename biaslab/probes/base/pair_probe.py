@@ -60,9 +60,12 @@ class PairProbe(Probe):
     ----------
     verdicts : bool
         Whether the verdict of a judge that reads no prompt will do, since the phenomenon does not lie in the prompt.
+    protocol_form : str
+        Form of the protocols that it takes.
     """
 
     verdicts: ClassVar[bool] = False
+    protocol_form: ClassVar[str] = "pair"
 
     answer: Answer = field(default="distribution", kw_only=True)
     ties: bool = field(default=False, kw_only=True)
