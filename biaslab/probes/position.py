@@ -171,7 +171,7 @@ class Position(PairProbe):
             drawn = draw(list(combinations(texts, 2)), self.n_pairs, self.seed, name)
             both = [order for pair in drawn for order in (pair, pair[::-1])]
             for (first, second), (attribute, score), template in product(
-                both, list(zip(attributes, scores, strict=True)), self.prompts_of(self.templates)
+                both, list(zip(attributes, scores, strict=True)), self._prompts_of(self.templates)
             ):
                 gap = score[first] - score[second]
                 pair = (first, texts[first]), (second, texts[second])

@@ -159,6 +159,7 @@ def effect_or_why_not(error: float, contexts: int) -> tuple[float, str]:
     return detectable_effect(error, contexts), ""
 
 
+@checked
 def estimate_by_t(
     value: float,
     error: float,

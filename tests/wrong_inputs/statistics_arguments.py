@@ -69,7 +69,7 @@ OF_STATISTICS = {
     },
     "stats.clustered": {"names": lambda w: w.trials["context_id"].unique()},
     "stats.completed": {"values": lambda w: np.ones(len(w.trials))},
-    "stats.context_correlations": {"given": lambda w: w.many, "context": value("context_id")},
+    "stats.context_correlations": {"scored": lambda w: w.many, "context": value("context_id")},
     "stats.describe_distribution": {
         "weights": value(np.full((4, 3), 1 / 3)),
         "metrics": value(["scale_use"]),
@@ -77,6 +77,7 @@ OF_STATISTICS = {
     "stats.draw_means": {"probabilities": value([[0.2, 0.3, 0.5]]), "draws": value(4)},
     "stats.each_cell": {"by": value(["attribute"])},
     "stats.estimate_alpha": ALPHA | {"scores": lambda w: w.many},
+    "stats.krippendorff_alpha": ALPHA | {"scores": lambda w: w.many},
     "stats.estimate_rows": {
         "estimates": lambda w: {"one": w.ratio.estimate(w.resampling)},
         "n_trials": value(3),

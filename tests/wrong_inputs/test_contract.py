@@ -17,6 +17,7 @@ from public_interface import SUBMODULES, parameters, public, room_of
 from right_arguments import LEFT_OUT, given, instance
 from small_world import World
 
+from biaslab.core import BaseJudge
 from biaslab.core.errors import BiaslabError, InputError
 
 ROOMS = ("biaslab", *SUBMODULES)
@@ -29,6 +30,9 @@ QUICK = (
     *("ranking.decode", "ranking.rank", "report.findings", "report.to_markdown", "scoring.scores"),
     *("stats.adjust", "stats.average_over", "stats.expected_power", "stats.Ratio"),
 )
+
+#: What a judge may offer and most do not; nobody calls it unless the judge says so.
+OPTIONAL = (BaseJudge.encode, BaseJudge.of_members)
 
 #: What is no error of ours, and why.
 OF_OTHERS = {("kept", "make", "a function"): "the function that was given failed, and its own error says why"}
@@ -138,7 +142,11 @@ def walk(world, path):
 
 def walked(room):
     """Return the names of what is walked in a submodule."""
-    return [path for path in public(room) if path not in LEFT_OUT and path.rsplit(".", 1)[0] not in LEFT_OUT]
+    return [
+        path
+        for path, (_, function) in public(room).items()
+        if path not in LEFT_OUT and path.rsplit(".", 1)[0] not in LEFT_OUT and function not in OPTIONAL
+    ]
 
 
 def check(world, path):

@@ -96,7 +96,7 @@ class PairProbe(Probe):
         for name, value in settled.items():
             object.__setattr__(self, name, value)
 
-    def prompts_of(self, templates: Sequence[int]) -> Sequence[int]:
+    def _prompts_of(self, templates: Sequence[int]) -> Sequence[int]:
         """Return the templates to ask with: a protocol takes the place of all."""
         return templates if self.protocol is None and self.answer != "verdict" else templates[:1]
 
