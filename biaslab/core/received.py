@@ -29,9 +29,7 @@ def answers_of(judge: Any, answers: Any) -> Any:
     if hasattr(answers, "__next__"):
         return answers
     if isinstance(answers, str | Reply | dict) or not hasattr(answers, "__iter__"):
-        raise JudgeError(
-            f"{_named(judge)}.ask returned {_short(answers)}, allowed: pairs of request and reply; {_PAIR}"
-        )
+        raise JudgeError(f"{_named(judge)}.ask returned {short(answers)}, allowed: pairs of request and reply; {_PAIR}")
     return iter(answers)
 
 
@@ -45,13 +43,13 @@ def received(judge: Any, answer: Any) -> tuple[Request, Reply]:
     """
     if not isinstance(answer, tuple | list) or len(answer) != 2 or not isinstance(answer[1], Reply):
         wanted = next((words for kind, words in _REPLIES.items() if _asks(answer, kind)), "a biaslab.Reply")
-        raise JudgeError(f"{_named(judge)}.ask gave {_short(answer)}, allowed: a request with {wanted}; {_PAIR}")
+        raise JudgeError(f"{_named(judge)}.ask gave {short(answer)}, allowed: a request with {wanted}; {_PAIR}")
     request, reply = answer
     if isinstance(request, Choice) and reply.logprobs is not None:
         given, wanted_length = _length(reply.logprobs), len(request.labels)
         if given != wanted_length:
             raise JudgeError(
-                f"{_named(judge)}.ask gave {_short(reply.logprobs)} as logprobs, allowed: {wanted_length} numbers, one "
+                f"{_named(judge)}.ask gave {short(reply.logprobs)} as logprobs, allowed: {wanted_length} numbers, one "
                 f"natural logarithm for each of the labels {', '.join(map(repr, request.labels))}; give them in this "
                 "order",
                 request,
@@ -81,8 +79,9 @@ def _named(judge: Any) -> str:
     return type(judge).__name__
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """Write a value in at most 60 characters, for a message."""
     if isinstance(value, tuple) and len(value) == 2:
-        return f"a request with {_short(value[1])}"
+        return f"a request with {short(value[1])}"
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:59]}…"

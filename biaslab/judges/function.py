@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from biaslab.core import BaseJudge, Compare, Completion, Reply, Request, Score
+from biaslab.core import LIMITS, BaseJudge, Compare, Completion, Reply, Request, Score
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError, JudgeError
+from biaslab.core.received import short
 
 _PAIR, _ONE, _PROMPT = ("first", "second"), ("candidate",), ("prompt",)
 _SHOWN = ("context", "reference", "attribute")
@@ -64,9 +65,9 @@ class FunctionJudge(BaseJudge):
 
     Notes
     -----
-    A function of two texts returns ``"first"``, ``"second"`` or ``"tie"``; the probability that the first wins; or a
-    mapping of these names to probabilities. ``None`` is a refusal. An exception is a failed call and never a verdict:
-    what was answered until then is kept, and the error names the line.
+    A function of two texts returns ``"first"``, ``"second"`` or ``"tie"``; the probability that the first wins, where
+    ½ is a tie; or a mapping of these names to probabilities. ``None`` is a refusal. An exception is a failed call and
+    never a verdict: what was answered until then is kept, and the error names the line.
 
     Examples
     --------
@@ -101,6 +102,10 @@ class FunctionJudge(BaseJudge):
         self.kinds = frozenset({_kind_of(self._arguments, function)})
         self.reads_prompts = Completion in self.kinds
         self.limits = dict(limits or {})
+        if limits:
+            from biaslab.judges.api.arguments import check_spending  # which loads openai
+
+            check_spending("limits", limits, LIMITS)
         self.breadth = concurrency
         ends = "" if tuple(scale) == (1.0, 5.0) else f":{scale[0]:g}-{scale[1]:g}"
         self.id = f"function:{name or _name_of(function)}@{version}{ends}"
@@ -157,7 +162,7 @@ class FunctionJudge(BaseJudge):
             kind = type(request)
             on = f"; the scale is {self.scale[0]:g} to {self.scale[1]:g}" if kind is Score else ""
             name = _name_of(self.function)
-            raise JudgeError(f"{name} returned {_short(returned)}, allowed: {_ALLOWED[kind]}{on}", request)
+            raise JudgeError(f"{name} returned {short(returned)}, allowed: {_ALLOWED[kind]}{on}", request)
         return Reply(score=score)
 
 
@@ -225,6 +230,7 @@ class _Calls(Iterator[tuple[Request, Reply]]):
             self._under_way -= 1
             if isinstance(reply, Reply):
                 yield request, reply
+        self.close()
 
     def close(self) -> None:
         """Call no more, and drop what is under way."""
@@ -300,8 +306,3 @@ async def _awaited(made: Any) -> Any:
 
 def _name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
-
-
-def _short(value: object) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else f"{text[:59]}…"

@@ -164,6 +164,8 @@ class Position(PairProbe):
         """Plan every drawn pair in both orders, for each attribute, template and replicate."""
         attributes = dataset.require_attributes(self.attributes)
         means = dataset.human_means[list(attributes)].to_numpy(float)  # a row a candidate
+        prompted = self.protocol is None and self.answer != "verdict"
+        templates = self.templates if prompted else self.templates[:1]  # elsewhere something else takes their place
         for context_id, rows in dataset.candidates.groupby("context_id", sort=False):
             name, texts = str(context_id), dict(zip(rows["candidate_id"], rows["text"], strict=True))
             context = (name, str(rows["context"].iloc[0]))
@@ -171,7 +173,7 @@ class Position(PairProbe):
             drawn = draw(list(combinations(texts, 2)), self.n_pairs, self.seed, name)
             both = [order for pair in drawn for order in (pair, pair[::-1])]
             for (first, second), (attribute, score), template in product(
-                both, list(zip(attributes, scores, strict=True)), self._prompts_of(self.templates)
+                both, list(zip(attributes, scores, strict=True)), templates
             ):
                 gap = score[first] - score[second]
                 pair = (first, texts[first]), (second, texts[second])

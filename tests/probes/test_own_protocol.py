@@ -102,7 +102,7 @@ def test_a_file_is_a_parameter(graded, tmp_path):
     probe = bl.probes.Position(["coherence"], protocol=path)
     assert probe.protocol == bl.Protocol.from_file(path)
     assert bl.probes.Position(["coherence"], protocol=str(path)) == probe
-    with pytest.raises(InputError, match="compares pairs"):
+    with pytest.raises(InputError, match="one of the form pair"):
         bl.probes.Position(protocol=bl.Protocol.from_template("{answer}", "score", scale="1-5"))
 
 
@@ -167,5 +167,5 @@ def test_two_protocols_of_scores_are_two_cells_and_an_evaluator_has_none(graded)
         with pytest.raises(InputError):
             bl.probes.Verbosity(protocol=bl.Protocol.from_template(RUBRIC, "score", {"a": 0.2, "b": 0.7}))
         if protocol.form == "pair":
-            with pytest.raises(InputError, match="asks for a score"):
+            with pytest.raises(InputError, match="one of the form score"):
                 bl.probes.Verbosity(protocol=protocol)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from os import PathLike
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -86,9 +85,7 @@ class FeatureProbe(ScoreProbe):
         """Load the protocol where a file is named; ask as it says."""
         if self.protocol is None:
             return
-        protocol = self.protocol if isinstance(self.protocol, Protocol) else Protocol.from_file(Path(self.protocol))
-        if protocol.form != "score":
-            raise InputError("protocol", protocol.id, f"one that asks for a score; this one compares a {protocol.form}")
+        protocol = Protocol.of_form(self.protocol, "score")
         settled = {"protocol": protocol, "temperature": protocol.temperature, "max_tokens": protocol.max_tokens}
         settled["scale"] = protocol.scale.name
         if protocol.answer == "text":

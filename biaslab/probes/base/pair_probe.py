@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from os import PathLike
-from pathlib import Path
 from typing import ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
@@ -87,18 +86,12 @@ class PairProbe(Probe):
         """Load the protocol where a file is named; ask as it says."""
         if self.protocol is None:
             return
-        protocol = self.protocol if isinstance(self.protocol, Protocol) else Protocol.from_file(Path(self.protocol))
-        if protocol.form != "pair":
-            raise InputError("protocol", protocol.id, f"one that compares pairs; this one asks for a {protocol.form}")
+        protocol = Protocol.of_form(self.protocol, "pair")
         settled = {"protocol": protocol, "ties": 0.5 in protocol.points, "temperature": protocol.temperature}
         if protocol.answer == "text":
             settled["answer"] = "text"
         for name, value in settled.items():
             object.__setattr__(self, name, value)
-
-    def _prompts_of(self, templates: Sequence[int]) -> Sequence[int]:
-        """Return the templates to ask with: a protocol takes the place of all."""
-        return templates if self.protocol is None and self.answer != "verdict" else templates[:1]
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: text instead of label probabilities, a verdict instead of text."""

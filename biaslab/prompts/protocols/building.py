@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from biaslab.core.errors import InputError
 from biaslab.core.requests import Role
+from biaslab.core.scales import scale_named
 from biaslab.prompts.protocols.json_reader import JsonPath
 from biaslab.prompts.protocols.pattern_readers import Pattern
 from biaslab.prompts.protocols.readers import FreeScore, Function, Labels, Reader, Verdicts
 from biaslab.prompts.protocols.slots import SlotText, Syntax, guess_syntax
 
+LONGEST_SCALE = 1000
 _CANDIDATES = {"pair": ("first", "second"), "score": ("candidate",)}
 _CHAT_MARK = re.compile(r"<\|im_start\|>\s*(system|user|assistant)[^\n]*\n(.*?)\s*(?:<\|im_end\|>|\Z)", re.DOTALL)
 _WHAT = "answer|response|resp|output|completion|candidate|summary|option|assistant|model|text|reply"
@@ -154,3 +157,33 @@ def reader_of(
         "verdicts", None, "what replies mean: verdicts, a pattern, a JSON path, a function or a scale",
         'such as verdicts={"[[A]]": 1, "[[B]]": 0}, or scale="1-5"',
     )  # fmt: skip
+
+
+def points_of(form: str, reader: Reader, scale: str | tuple[float, float] | None) -> tuple[float, ...]:
+    """Return the values that replies can have, in ascending order."""
+    if reader.points:
+        if form == "pair" and not 0 <= reader.points[0] < reader.points[-1] <= 1:
+            raise InputError("verdicts", reader.points, "probabilities that the first wins: 1, 0, and 0.5 for a tie")
+        return reader.points
+    if form == "pair":
+        raise InputError("verdicts", None, 'what replies mean, such as verdicts={"A": 1, "B": 0}')
+    if isinstance(scale, str):
+        return scale_named(scale).values
+    if scale is None:
+        raise InputError("scale", scale, "a name such as '1-5', or two ends such as (0, 100)", "or give verdicts")
+    if not scale[0] < scale[1]:
+        raise InputError("scale", scale, "two ends, the lower one first")
+    low, high = map(float, scale)
+    whole = low.is_integer() and high.is_integer() and high - low <= LONGEST_SCALE
+    return tuple(map(float, range(int(low), int(high) + 1))) if whole else (low, high)
+
+
+def as_json(value: Any) -> Any:
+    """Return a field as JSON takes it."""
+    if isinstance(value, Function):
+        return [value.function.__module__, value.function.__qualname__, value.examples]
+    if isinstance(value, Reader | SlotText):
+        return [type(value).__name__, *(as_json(getattr(value, each.name)) for each in fields(value))]  # type: ignore[arg-type]
+    if isinstance(value, tuple):
+        return [as_json(each) for each in value]
+    return value

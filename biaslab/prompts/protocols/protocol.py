@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from inspect import signature
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -17,11 +18,19 @@ from biaslab.core import About, Choice, Completion, Message, Reply, Request, Sta
 from biaslab.core.checks import require_one_of, require_temperature, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.requests import Role
-from biaslab.core.scales import Scale, scale_named, whole_numbers
+from biaslab.core.scales import Scale, whole_numbers
 from biaslab.core.schema import Dataset
-from biaslab.prompts.protocols.building import as_turns, guess_variables, reader_of, require_candidates
+from biaslab.prompts.protocols.building import (
+    LONGEST_SCALE,
+    as_json,
+    as_turns,
+    guess_variables,
+    points_of,
+    reader_of,
+    require_candidates,
+)
 from biaslab.prompts.protocols.files import arguments_of
-from biaslab.prompts.protocols.readers import Function, Labels, Reader, Verdicts
+from biaslab.prompts.protocols.readers import Labels, Reader, Verdicts
 from biaslab.prompts.protocols.slots import SlotText, Syntax
 
 Form = Literal["pair", "score"]
@@ -35,7 +44,6 @@ _WORDS_FIRST = re.compile(
     r"|after (?:providing|giving|writing) (?:your|an?)\b",
     re.IGNORECASE,
 )
-_LONGEST_SCALE = 1000
 _ORDER = {1.0: 0, 0.0: 1}
 
 
@@ -205,7 +213,7 @@ class Protocol:
             form,
             turns,
             made,
-            _points(form, made, scale),
+            points_of(form, made, scale),
             shown,
             tuple((values or {}).items()),
             choose,
@@ -214,6 +222,20 @@ class Protocol:
             max_tokens,
             temperature,
         )
+
+    @classmethod
+    def of_form(cls, given: Protocol | str | PathLike[str], form: Form) -> Protocol:
+        """Return a protocol, from its file where one is named.
+
+        Raises
+        ------
+        InputError
+            If it is of another form.
+        """
+        protocol = given if isinstance(given, cls) else cls.from_file(Path(str(given)))
+        if protocol.form != form:
+            raise InputError("protocol", protocol.id, f"one of the form {form}; this one is a {protocol.form}")
+        return protocol
 
     @classmethod
     def from_file(cls, path: str | Path, name: str | None = None, **changes: Any) -> Protocol:
@@ -274,7 +296,7 @@ class Protocol:
 
     @cached_property
     def _hash(self) -> str:
-        document = json.dumps([_plain(getattr(self, each.name)) for each in fields(self)[1:]], sort_keys=True)
+        document = json.dumps([as_json(getattr(self, each.name)) for each in fields(self)[1:]], sort_keys=True)
         return hashlib.sha256(document.encode()).hexdigest()[:8]
 
     @cached_property
@@ -293,8 +315,8 @@ class Protocol:
             If the ends are no whole numbers.
         """
         low, high = self.points[0], self.points[-1]
-        if not (low.is_integer() and high.is_integer() and 0 <= low < high <= _LONGEST_SCALE):
-            raise InputError("scale", (low, high), f"whole numbers from 0 to {_LONGEST_SCALE}, to study scores")
+        if not (low.is_integer() and high.is_integer() and 0 <= low < high <= LONGEST_SCALE):
+            raise InputError("scale", (low, high), f"whole numbers from 0 to {LONGEST_SCALE}, to study scores")
         numbers = whole_numbers(int(low), int(high))
         return replace(numbers, labels=tuple(map(self.write, numbers.values)))
 
@@ -462,33 +484,3 @@ class Protocol:
             If no verdict means the value.
         """
         return self.reader.write(value)
-
-
-def _points(form: Form, reader: Reader, scale: str | tuple[float, float] | None) -> tuple[float, ...]:
-    """Return the values that replies can have, in ascending order."""
-    if reader.points:
-        if form == "pair" and not 0 <= reader.points[0] < reader.points[-1] <= 1:
-            raise InputError("verdicts", reader.points, "probabilities that the first wins: 1, 0, and 0.5 for a tie")
-        return reader.points
-    if form == "pair":
-        raise InputError("verdicts", None, 'what replies mean, such as verdicts={"A": 1, "B": 0}')
-    if isinstance(scale, str):
-        return scale_named(scale).values
-    if scale is None:
-        raise InputError("scale", scale, "a name such as '1-5', or two ends such as (0, 100)", "or give verdicts")
-    if not scale[0] < scale[1]:
-        raise InputError("scale", scale, "two ends, the lower one first")
-    low, high = map(float, scale)
-    whole = low.is_integer() and high.is_integer() and high - low <= _LONGEST_SCALE
-    return tuple(map(float, range(int(low), int(high) + 1))) if whole else (low, high)
-
-
-def _plain(value: Any) -> Any:
-    """Return a field as JSON takes it."""
-    if isinstance(value, Function):
-        return [value.function.__module__, value.function.__qualname__, value.examples]
-    if isinstance(value, Reader | SlotText):
-        return [type(value).__name__, *(_plain(getattr(value, each.name)) for each in fields(value))]  # type: ignore[arg-type]
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    return value

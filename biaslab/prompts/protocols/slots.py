@@ -75,15 +75,10 @@ class SlotText:
         return tuple(dict.fromkeys(_SLOT[self.syntax].findall(self.source)))
 
     @cached_property
-    def pieces(self) -> tuple[str, ...] | None:
-        """What stands before, between and behind the slots, where each is printed just once; None elsewhere."""
-        if self.syntax == "jinja2":
-            return None
-        literal_and_slots = _SLOT[self.syntax].split(self.source)
-        names = literal_and_slots[1::2]
-        if len(set(names)) < len(names):
-            return None
-        return tuple(self._literal(piece) for piece in literal_and_slots[::2])
+    def _parts(self) -> tuple[str, ...]:
+        """Literal text and names of slots in turn; of a text in braces."""
+        parts = _SLOT[self.syntax].split(self.source)
+        return tuple(part if i % 2 else self._literal(part) for i, part in enumerate(parts))
 
     def fill(self, values: Mapping[str, object]) -> str:
         """Return the text with its slots filled.
@@ -103,8 +98,7 @@ class SlotText:
             raise InputError("template", f"a slot {missing[0]} without a value", f"values for {', '.join(self.slots)}")
         if self.syntax == "jinja2":
             return _render(self.source, values)
-        parts = _SLOT[self.syntax].split(self.source)
-        return "".join(str(values[part]) if i % 2 else self._literal(part) for i, part in enumerate(parts))
+        return "".join(str(values[part]) if i % 2 else part for i, part in enumerate(self._parts))
 
     def _literal(self, piece: str) -> str:
         return piece.replace("{{", "{").replace("}}", "}") if self.syntax == "format" else piece
