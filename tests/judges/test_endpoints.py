@@ -55,10 +55,17 @@ def judge_of():
         judge.close()
 
 
+@pytest.fixture
 def nowhere():
-    """Return an address at which nothing answers."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+    """Return a function that gives addresses at which nothing answers: each port is taken until the test ends."""
+    with ExitStack() as taken:
+
+        def address():
+            port = taken.enter_context(socket.socket())
+            port.bind(("127.0.0.1", 0))
+            return f"http://127.0.0.1:{port.getsockname()[1]}/v1"
+
+        yield address
 
 
 def prompts(count, word="prompt"):
@@ -110,7 +117,7 @@ def test_a_study_goes_on_with_more_servers(judge_of, tmp_path):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_server_that_is_not_there_is_left_out(judge_of, first):
+def test_a_server_that_is_not_there_is_left_out(judge_of, nowhere, first):
     with FaultServer() as server:
         addresses = [nowhere(), server] if first else [server, nowhere()]
         judge = judge_of(*addresses, patience=Patience(retries=0, first_wait=0.001, reach=0.3))
@@ -154,7 +161,7 @@ def test_a_server_that_comes_back_is_asked_again(judge_of):
             assert sum(back.asked.values()) > 20
 
 
-def test_nobody_there_is_said_of_all(judge_of):
+def test_nobody_there_is_said_of_all(judge_of, nowhere):
     one, other = nowhere(), nowhere()
     judge, began = judge_of(one, other, patience=Patience(reach=0.3, first_wait=0.05)), time.monotonic()
     with pytest.raises(UnreachableError, match=rf"nothing answers at ({one}|{other})"):
