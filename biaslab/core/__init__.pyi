@@ -42,6 +42,7 @@ from .protocols import (
     require_kinds as require_kinds,
 )
 from .requests import (
+    EACH_ALONE as EACH_ALONE,
     KINDS as KINDS,
     Choice as Choice,
     Compare as Compare,

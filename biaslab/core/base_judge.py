@@ -59,6 +59,9 @@ class BaseJudge:
     reads_prompts : bool
         False of a judge that is shown texts without a prompt: then a probe does so without saying that it departs from
         its design.
+    score_scale : str
+        Name of the scale of the numbers that it gives to `Score` requests, such as ``"reward"``; empty if they are
+        shares of whatever scale is asked for, 0 its lowest and 1 its highest value.
     encodes : bool
         Whether `encode` counts tokens; if not, plans estimate them.
     members : tuple of Judge
@@ -73,6 +76,7 @@ class BaseJudge:
     prices: Mapping[str, float] | None = None
     limits: Mapping[str, float] = MappingProxyType({})
     reads_prompts: bool = True
+    score_scale: str = ""
     encodes: bool = False
     members: tuple[Judge, ...] = ()
     asks: tuple[BaseJudge, ...] = ()

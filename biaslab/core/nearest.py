@@ -26,11 +26,14 @@ class Nearest:
         What it does otherwise, as a verb phrase after the name of the design: "reads text instead of …".
     reads : Design, optional
         What the embedded model is asked first; then ``design`` is `Given`, and is handed its trials.
+    omits : str
+        What it leaves out, as such a phrase: said also of a judge that reads no prompt, of which ``words`` are not.
     """
 
     design: Design
     words: str
     reads: Design | None = None
+    omits: str = ""
 
 
 @runtime_checkable

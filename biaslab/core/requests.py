@@ -233,6 +233,9 @@ class Compare(_Copied):
                 raise InputError(name, text, "a text of at least one character")
 
 
+#: Stands in the column ``template`` of pairs whose texts a judge scores one by one, so that none is shown first.
+EACH_ALONE = "each alone"
+
 Prompt = Choice | Completion | Likelihood
 Request = Prompt | Score | Compare
 KINDS: tuple[type[Request], ...] = (Choice, Completion, Likelihood, Score, Compare)

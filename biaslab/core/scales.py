@@ -14,6 +14,7 @@ Examples
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -73,6 +74,10 @@ class Scale:
         """The highest value."""
         return self.values[-1]
 
+    def at(self, number: float) -> float:
+        """Return what an evaluator's number is worth: 0 the lowest value, 1 the highest; itself without bounds."""
+        return number if math.isinf(self.high) else self.low + number * (self.high - self.low)
+
     def unit(self, value: float) -> float:
         """Map a value linearly so that the lowest becomes 0 and the highest 1; NaN stays NaN."""
         return (value - self.low) / (self.high - self.low)
@@ -124,6 +129,9 @@ SCALES: dict[str, Scale] = {scale.name: scale for scale in _ALL}
 """The scales of Stureborg et al. by name. Their Table 2 counts 13 answers with word modifiers, as if "weak 1" and
 "strong 5" were left out; here every number takes both words, so there are 15."""
 
+REWARD = Scale("reward", ("-inf", "inf"), (-math.inf, math.inf), "any number")
+"""Of judges whose numbers have no bounds. Estimates take their standard deviation in a cell as one point."""
+
 
 def find_scale(name: str) -> Scale:
     """Return one of `SCALES`.
@@ -143,7 +151,7 @@ def find_scale(name: str) -> Scale:
 
 
 def scale_named(name: str) -> Scale:
-    """Return one of `SCALES`, or whole numbers such as "1-3", on which somebody else's judge answered.
+    """Return one of `SCALES`, `REWARD`, or whole numbers such as "1-3", on which somebody else's judge answered.
 
     Raises
     ------
@@ -155,6 +163,8 @@ def scale_named(name: str) -> Scale:
     >>> scale_named("1-3").labels, scale_named("1-5 words").labels[0]
     (('1', '2', '3'), 'weak 1')
     """
+    if name == REWARD.name:
+        return REWARD
     span = _SPAN.fullmatch(name)
     if name in SCALES or span is None or not 0 < int(span[2]) - int(span[1]) <= _LONGEST:
         return find_scale(name)

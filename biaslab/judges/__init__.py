@@ -32,6 +32,7 @@ def available() -> dict[str, str]:
         "sampled:<k>:<judge>": "a judge of labels from one of text, by k samples of each answer",
         "panel:<judge>+<judge>": "several judges as one: the mean of their distributions, the majority of their texts",
         "ray:<n>:<judge>": "n replicas of a judge, on this machine or the Ray cluster of RAY_ADDRESS",
+        "reward:<folder or model>": "a reward model: a sequence classifier of one output",
         "python:<module>:<function>": "a function of one's own, such as fn(context, first, second)",
         "evaluator:<folder>": "an evaluator that a judge taught, saved by `biaslab.distill`; answers scores only",
         "recorded:<file>[,column=value…]": "judgements somebody already has: a log that `biaslab audit` reads",
@@ -83,6 +84,10 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     for kind, around in (("sampled:", _sampled), ("panel:", _panel), ("ray:", _on_ray)):
         if name.startswith(kind):
             return around(name, dataset)
+    if name.startswith("reward:"):
+        from biaslab.judges.reward import RewardJudge
+
+        return RewardJudge(name.removeprefix("reward:"))
     if name.startswith("python:"):
         from biaslab.judges.function import load_named
 

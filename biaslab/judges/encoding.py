@@ -78,11 +78,12 @@ class Encoder:
                 return tuple(full[:at]), tuple(full[at + len(bare) :])
         return (), ()
 
-    def conversation(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """Encode a conversation up to where the judge's answer begins.
+    def conversation(self, messages: Sequence[Message], closed: bool = False) -> tuple[int, ...]:
+        """Encode a conversation up to where the judge's answer begins, or, ``closed``, to its end.
 
-        A last message of the assistant is left open, so that the answer continues it. Where the template refuses or
-        drops a system message, it is put before the first message of the user instead, as newer templates do.
+        A last message of the assistant is left open, so that the answer continues it, unless it is closed. Where the
+        template refuses or drops a system message, it is put before the first message of the user instead, as newer
+        templates do.
 
         Raises
         ------
@@ -91,7 +92,7 @@ class Encoder:
         """
         if not self.tokenizer.chat_template:
             return (*self.prefix, *self.plain("\n\n".join(m.content for m in messages)))
-        messages, layout = self._lay_out(messages)
+        messages, layout = self._lay_out(messages, closed)
         pieces = [layout.pieces[0]]
         for (index, left, right), piece in zip(layout.slots, layout.pieces[1:], strict=True):
             content = _representable(messages[index].content)
@@ -125,26 +126,26 @@ class Encoder:
         """Decode generated ids; special tokens vanish."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
-    def _lay_out(self, messages: Sequence[Message]) -> tuple[Sequence[Message], _Layout]:
+    def _lay_out(self, messages: Sequence[Message], closed: bool = False) -> tuple[Sequence[Message], _Layout]:
         roles = tuple(m.role for m in messages)
         try:
-            return messages, self._layout(roles)
+            return messages, self._layout(roles, closed)
         except JudgeError:
             if roles[:2] != ("system", "user"):
                 raise
         merged = Message("user", f"{messages[0].content}\n\n{messages[1].content}")
-        return [merged, *messages[2:]], self._layout(roles[1:])
+        return [merged, *messages[2:]], self._layout(roles[1:], closed)
 
-    def _render(self, roles: tuple[str, ...]) -> _Layout:
+    def _render(self, roles: tuple[str, ...], closed: bool) -> _Layout:
         turns = [{"role": role, "content": f"\u2003\ue000{i}\ue001\u2003"} for i, role in enumerate(roles)]
-        answered = turns[:-1] if roles[-1] == "assistant" else turns
+        answered = turns[:-1] if roles[-1] == "assistant" and not closed else turns
         try:
             template = self.tokenizer.get_chat_template()
             text = self.tokenizer.apply_chat_template(
                 answered,
                 chat_template=_STILL + template if "strftime_now" in template else template,
                 tokenize=False,
-                add_generation_prompt=True,
+                add_generation_prompt=not closed,
             )
         except Exception as error:
             raise JudgeError(f"the model's chat template refuses this conversation: {error}") from error

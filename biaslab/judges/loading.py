@@ -18,7 +18,7 @@ from biaslab.core.errors import ModelLoadError
 from biaslab.judges.model_source import EMBEDDED, EMBEDDED_ENCODER, WHEELS, ModelSource, find_model, first_line
 from biaslab.judges.placement import DeviceMap
 
-__all__ = ["EMBEDDED", "EMBEDDED_ENCODER", "ModelSource", "find_model", "load_headless", "load_model"]
+__all__ = ["EMBEDDED", "EMBEDDED_ENCODER", "ModelSource", "find_model", "load_headless", "load_model", "load_reward_model"]
 
 
 def load_model(source: ModelSource, dtype: str, device: str, device_map: DeviceMap | None = None) -> tuple[Any, Any]:
@@ -72,6 +72,41 @@ def load_headless(source: ModelSource, dtype: str = "float32", device: str = "cp
 
     model, tokenizer = _load(source, dtype, device, lambda _: AutoModel, safe)
     return (model.get_encoder() if model.config.is_encoder_decoder else model), tokenizer
+
+
+def load_reward_model(
+    source: ModelSource, dtype: str, device: str, device_map: DeviceMap | None = None
+) -> tuple[Any, Any]:
+    """Load a sequence classifier of one output, and its tokenizer, as `load_model` does.
+
+    Raises
+    ------
+    ModelLoadError
+        If transformers cannot load it, it is an encoder–decoder model, it has several outputs, or the files hold no
+        weights of the output: then transformers would draw them at random.
+    """
+    return _load(source, dtype, device, lambda config: _RewardModel(source.name, config), device_map=device_map)
+
+
+class _RewardModel:
+    """Loads sequence classifiers, and refuses what is no reward model."""
+
+    def __init__(self, name: str, config: Any) -> None:
+        if config.is_encoder_decoder:
+            raise ModelLoadError(f"the model {name!r} is an encoder–decoder model, which gives no reward")
+        self.name = name
+
+    def from_pretrained(self, location: str, **options: Any) -> Any:
+        """Load the weights, all of them."""
+        from transformers import AutoModelForSequenceClassification
+
+        model, said = AutoModelForSequenceClassification.from_pretrained(location, output_loading_info=True, **options)
+        missing = sorted(said["missing_keys"])
+        if missing:
+            raise ModelLoadError(f"the files hold no weights of {missing[0]}, so this is no trained reward model")
+        if model.config.num_labels != 1:
+            raise ModelLoadError(f"it has {model.config.num_labels} outputs, and a reward model has one")
+        return model
 
 
 def _load(

@@ -116,11 +116,11 @@ class LocalJudge(BaseJudge):
         self._max_batch_tokens, self._device_map = max_batch_tokens, device_map
 
     def __repr__(self) -> str:
-        return f"LocalJudge({self.id!r}, device={self.device!r})"
+        return f"{type(self).__name__}({self.id!r}, device={self.device!r})"
 
     def _repr_html_(self) -> str:
         kinds = ", ".join(sorted(kind.__name__ for kind in self.kinds))
-        return html_table("LocalJudge", [("id", self.id), ("device", str(self.device)), ("answers", kinds)])
+        return html_table(type(self).__name__, [("id", self.id), ("device", str(self.device)), ("answers", kinds)])
 
     @classmethod
     def from_loaded(cls, model: Any, tokenizer: Any, name: str, *, max_batch_tokens: int | None = None) -> LocalJudge:
@@ -300,7 +300,7 @@ class LocalJudge(BaseJudge):
         """Score the sequences of all requests together; a request is answered when its last one is."""
         parts = [(request, at) for request, sequences in encoded.items() for at in range(len(sequences))]
         scores: dict[Request, dict[int, list[float]]] = {}
-        with _naming_index([request for request, _ in parts]):
+        with naming_index([request for request, _ in parts]):
             for pack in self._scorer.packs([s for sequences in encoded.values() for s in sequences]):
                 for index, values in pack:
                     request, at = parts[index]
@@ -314,7 +314,7 @@ class LocalJudge(BaseJudge):
         from biaslab.judges.generation import Prompted
 
         rows = [Prompted(request, prompt, _seed(request)) for request, prompt in prompts.items()]
-        with _naming_index(list(prompts)):
+        with naming_index(list(prompts)):
             for batch in self._generator.generate(rows):
                 yield [(rows[index].request, self._written(rows[index], ids, stopped)) for index, ids, stopped in batch]
 
@@ -334,7 +334,7 @@ def _naming(request: Request) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _naming_index(requests: Sequence[Request]) -> Iterator[None]:
+def naming_index(requests: Sequence[Request]) -> Iterator[None]:
     """Let an `OutOfMemoryError` inside carry the request whose index it tells."""
     try:
         yield

@@ -16,6 +16,7 @@ from biaslab.core import (
     Likelihood,
     Reply,
     Request,
+    Score,
     as_judge,
     require_kinds,
 )
@@ -66,7 +67,8 @@ class Panel(BaseJudge):
     that of the first member who says what most say. Where as many say one thing as another, a panel about a pair
     writes that it is a tie, and one about a score the mean of these scores. Texts that cannot be read have no vote.
 
-    Of `Score` requests it is the weighted mean. `Likelihood` requests are not answered: members cut texts into
+    Of `Score` and `Compare` requests it is the weighted mean; rewards of several models have no unit in common, so
+    that a panel of `biaslab.RewardJudge` answers `Compare` alone. `Likelihood` requests are not answered: members cut texts into
     different tokens. A reply costs the tokens of all members; prices are the highest of any member, limits the lowest.
 
     References
@@ -105,6 +107,9 @@ class Panel(BaseJudge):
         self.weights = weights
         self.id = f"panel{self._weights_in_id()}:{'+'.join(judge.id for judge in self.members)}"
         self.kinds = frozenset.intersection(*(judge.kinds for judge in self.members)) - {Likelihood}
+        if any(each.score_scale for each in self.asks):
+            self.kinds -= {Score}
+        self.reads_prompts = any(each.reads_prompts for each in self.asks)
         if not self.kinds:
             able = "; ".join(f"{one.id}: {', '.join(sorted(k.__name__ for k in one.kinds))}" for one in self.members)
             raise InputError("judges", able, "members who answer the same kind of requests, other than Likelihood")

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from biaslab.core.errors import OutOfMemoryError
-from biaslab.judges.batches import Scored, is_out_of_memory
+from biaslab.judges.batches import Distributions, Scored, is_out_of_memory
 from biaslab.judges.placement import input_device, is_spread
 from biaslab.judges.tree_pack import Pack, Readout
 
@@ -55,7 +55,11 @@ class TreeScorer:
     ----------
     computed : int
         Tokens computed so far: as many as the sequences have distinct prefixes.
+    reader : type
+        Reads what is asked for from logits.
     """
+
+    reader: type[Distributions] = Distributions
 
     def __init__(self, model: Any, max_tokens: int = 512, max_logits: int = 1 << 27) -> None:
         self.model, self.device, self.computed = model, input_device(model), 0
@@ -123,7 +127,7 @@ class TreeScorer:
         after = logits[-1:].clone() if last else before
         if reading[:1] == [-1]:
             logits, nodes = torch.cat([before, logits]), [-1, *nodes]  # type: ignore[list-item]
-        return pack.read(nodes, logits), after
+        return pack.read(nodes, logits, self.reader), after
 
     def _send(self, numbers: list[int] | list[list[int]]) -> torch.Tensor:
         """Copy whole numbers to the model's device without waiting for what runs there."""

@@ -27,6 +27,8 @@ class Description(NamedTuple):
     prices: Mapping[str, float] | None
     limits: Mapping[str, float]
     encodes: bool
+    reads_prompts: bool
+    score_scale: str
 
 
 class Answered(NamedTuple):
@@ -93,7 +95,8 @@ class Replica:
         """Return the judge's attributes; errors of making it are raised here."""
         judge = self._judge
         prices = None if judge.prices is None else dict(judge.prices)
-        return Description(judge.id, judge.kinds, prices, dict(judge.limits), judge.encodes)
+        own = judge.encodes, judge.reads_prompts, judge.score_scale
+        return Description(judge.id, judge.kinds, prices, dict(judge.limits), *own)
 
     def check(self, requests: Sequence[Request]) -> None:
         """Raise a `JudgeError` if the judge cannot answer one of the requests."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -38,20 +39,22 @@ def choose_scorer(
     plain = BatchScorer(model, tokens, logits, opening=opening)
     if model.config.is_encoder_decoder:
         return plain  # the encoder sees the whole prompt: nothing but its output can be shared, and that is
-    reason = _unfit(model)
+    reason = unfit(model)
     if not reason:
         tree = TreeScorer(model, pack_tokens(model, tokens), logits)
-        reason = _self_check(tree, plain)
+        ids = tuple(i % tree.vocabulary for i in range(5, 21))
+        samples = [Scored(ids, 9), Scored(ids[:12] + ids[:6], 9), Scored(ids[:12] + ids[3:9] + ids[:2], 9)]
+        reason = self_check(tree, plain, samples)
         if not reason:
             return tree
     _LOG.warning("%s takes no prefix tree (%s); padded batches are used", type(model).__name__, reason)
     return plain
 
 
-def _unfit(model: Any) -> str:
-    """Return why a model's configuration rules the tree out; empty if it does not."""
+def unfit(model: Any, needed: Sequence[str] = _NEEDED) -> str:
+    """Return why a model's configuration, or its forward pass, rules the tree out; empty if it does not."""
     config = model.config.get_text_config()
-    missing = [name for name in _NEEDED if name not in inspect.signature(model.forward).parameters]
+    missing = [name for name in needed if name not in inspect.signature(model.forward).parameters]
     if missing:
         return f"its forward pass takes no {missing[0]}"
     if getattr(model, "_is_stateful", False):
@@ -60,10 +63,8 @@ def _unfit(model: Any) -> str:
     return f"layers of type {other[0]}" if other else ""
 
 
-def _self_check(tree: TreeScorer, plain: BatchScorer) -> str:
-    """Return how the tree disagrees with plain batches on three short sequences; empty if it does not."""
-    ids = tuple(i % tree.vocabulary for i in range(5, 21))
-    samples = [Scored(ids, 9), Scored(ids[:12] + ids[:6], 9), Scored(ids[:12] + ids[3:9] + ids[:2], 9)]
+def self_check(tree: TreeScorer, plain: BatchScorer, samples: Sequence[Scored]) -> str:
+    """Return how the tree disagrees with plain batches on a few short sequences; empty if it does not."""
     expected = dict(plain.score(samples))
     try:
         scores = dict(tree.score(samples))
@@ -72,4 +73,4 @@ def _self_check(tree: TreeScorer, plain: BatchScorer) -> str:
     worst = max(abs(a - b) for i in expected for a, b in zip(scores[i], expected[i], strict=True))
     tolerance = 1e-3 if tree.model.dtype == torch.float32 else 0.5
     tree.computed = 0
-    return "" if worst <= tolerance else f"log-probabilities differ by {worst:.2g}"
+    return "" if worst <= tolerance else f"its numbers differ by {worst:.2g}"

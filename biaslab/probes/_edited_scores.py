@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.core.errors import MissingDataWarning
-from biaslab.core.scales import Scale, scale_named
+from biaslab.core.scales import REWARD, Scale, scale_named
 from biaslab.probes._edit_metrics import EDITED, NULL, UNEDITED, VARIANTS
 from biaslab.probes.base import Cell, Estimable, Part, mean_of
 from biaslab.stats import ITEM, Estimate, Ratio, Resampling, cluster_statistic, sum_by_context, undefined
@@ -36,7 +36,7 @@ def score_parts(cell: Cell) -> Iterator[Part]:
     for variant in (EDITED, NULL):
         blocks = whole(cell, trials, "variant", (variant, UNEDITED))
         yield Part({"score_effect": _shift(bounds, (variant, UNEDITED), blocks)}, blocks, {"variant": variant})
-    for variant in VARIANTS:
+    for variant in VARIANTS if scale is not REWARD else ():
         yield Part({"top_rate": _top_rate(all_three, variant, scale)}, all_three, {"variant": variant})
 
 

@@ -9,12 +9,12 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from biaslab.core import Reply, Scalar, Status, Trial
+from biaslab.core import Completion, Nearest, Reply, Request, Scalar, Score, Status, Trial
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.pointwise import Question, drawn_items
+from biaslab.measures.scoring.pointwise import Asking, Question, drawn_items
 from biaslab.probes._edit_logs import recorded_edits
 from biaslab.probes._edit_metrics import BOTH, EDITED, NULL, PAIRS, SCORES, UNEDITED
 from biaslab.probes._edited_pairs import UNDEFENDED, defended_parts, pair_parts
@@ -57,8 +57,9 @@ class Edit(PairProbe, ScoreProbe):
     defences : sequence of {"none", "delimiters", "quoting", "reminder", "two_step"}
         What stands in the prompt against candidates that speak to their judge (`biaslab.prompts.defences`); everything
         is asked under each.
-    answer : {"distribution", "text"}
-        Read the probabilities of the labels, or generate text and read it.
+    answer : {"distribution", "text", "verdict"}
+        Read the probabilities of the labels, or generate text and read it; or show a judge that reads no prompt the
+        texts, which takes edits of the text itself and no defences.
 
     Raises
     ------
@@ -127,7 +128,7 @@ class Edit(PairProbe, ScoreProbe):
     """
 
     name = "edit"
-    evaluators = False  # headings and notes stand in a prompt
+    verdicts = True
     cell = ("judge", "dataset", "attribute", "edit", "form")
     conditions = ("quality", "defence", "variant", "edited", "human_gap")
     columns = (
@@ -144,7 +145,7 @@ class Edit(PairProbe, ScoreProbe):
     template: int = 1
     gap_bins: int = 3
     defences: Sequence[Defence] = (UNDEFENDED,)
-    answer: Literal["distribution", "text"] = field(default="distribution", kw_only=True)
+    answer: Literal["distribution", "text", "verdict"] = field(default="distribution", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -158,6 +159,11 @@ class Edit(PairProbe, ScoreProbe):
         if not names or len(set(names)) < len(names) or any(name.startswith(PREFIX) for name in names):
             allowed = f"at least one, each of a name of its own that does not begin with {PREFIX!r}"
             raise InputError("edits", names, allowed, "give functions names, or make them a biaslab.prompts.edits.Edit")
+        if self.answer == "verdict":
+            in_prompt = [edit.name for edit in self.chosen if edit.place != "text"]
+            in_prompt += [name for name in self.defences if name != UNDEFENDED]
+            if in_prompt:
+                raise InputError("answer", self.answer, "distribution or text", f"{in_prompt[0]} stands in a prompt")
 
     @property
     def chosen(self) -> tuple[Change, ...]:
@@ -165,6 +171,29 @@ class Edit(PairProbe, ScoreProbe):
         if isinstance(self.edits, str | Change):
             raise InputError("edits", self.edits, "a list of edits", f"write [{self.edits!r}]")
         return tuple(map(find_edit, _USUAL if self.edits is None else self.edits))
+
+    @property
+    def asking(self) -> Asking:
+        """How scores are asked for."""
+        answer = "score" if self.answer == "verdict" else self.answer
+        return Asking(answer, self.replicates, self.temperature, self.max_tokens, self.seed, evaluators=True)
+
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the nearest design: text instead of label probabilities, then texts alone, then one of the forms."""
+        if self.answer == "verdict" and len(self.forms) > 1:
+            form: Form = "pair" if isinstance(refused, Score) else "score"
+            words = f"judges by {form}s alone"
+            return Nearest(replace(self, forms=(form,)), words, omits=words)
+        if not isinstance(refused, Completion) or self.answer != "text":
+            return super().nearest(refused)
+        kept = [edit for edit in self.chosen if edit.place == "text"]
+        if not kept or any(name != UNDEFENDED for name in self.defences):
+            return None
+        left = [edit.name for edit in self.chosen if edit.place != "text"]
+        omits = f"leaves out {', '.join(left)}, which a prompt would have to say" if left else ""
+        settled = {"answer": "verdict", "protocol": None, "replicates": 1, "edits": kept}
+        words = " and ".join(filter(None, ("shows the texts without a prompt", omits)))
+        return Nearest(replace(self, **settled), words, omits=omits)  # type: ignore[arg-type]
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every drawn item, and every drawn pair in both orders, as it is, edited and null-edited."""

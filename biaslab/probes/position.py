@@ -9,7 +9,7 @@ from itertools import combinations, product
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Comparison, Metric, Trial
+from biaslab.core import EACH_ALONE, Comparison, Metric, Trial
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking import pairs
@@ -29,7 +29,7 @@ from biaslab.probes.base import (
     planted,
 )
 from biaslab.probes.base.pair_probe import draw
-from biaslab.stats import Estimate, Ratio, Resampling
+from biaslab.stats import Estimate, Ratio, Resampling, by_construction
 
 _BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")
 _PREFERS_FIRST = planted({"position": 0.4}, {"templates": (1,)})
@@ -189,6 +189,11 @@ class Position(PairProbe):
                 if isinstance(ratio := metrics[name], Ratio):
                     metrics[name] = replace(ratio, extremes=bounds)
             note = note_missing_pairs(cell.trials)
+        if (cell.trials["template"] == EACH_ALONE).all() and _is_free(blocks):
+            checked = f"each text is scored alone, and swapping changes none of {len(blocks):,} verdicts"
+            n = blocks["context_id"].nunique()
+            metrics["first_position_rate"] = by_construction(0.5, n, checked)
+            metrics["first_position_logit"] = by_construction(0.0, n, checked)
         metrics["resampling_consistency"] = lambda: _noise_floor(blocks, cell.trials)
         yield Part(metrics, blocks, {"human_gap": np.nan}, note)
         for gap, part in pairs.by_gap(blocks, self.gap_bins) if cell.everything else ():
@@ -233,6 +238,11 @@ def _is_exact(blocks: pd.DataFrame) -> bool:
     """Say whether p are probabilities, neither shares of samples nor verdicts throughout."""
     sampled = blocks[["samples_ij", "samples_ji"]].notna().to_numpy().any()
     return not (sampled or np.isin(blocks[["p_ij", "p_ji"]], (0.0, 0.5, 1.0)).all())
+
+
+def _is_free(blocks: pd.DataFrame) -> bool:
+    """Say whether every pair has the same winner, with the same probability, in both orders."""
+    return bool(len(blocks)) and bool(np.allclose(blocks["p_ij"] + blocks["p_ji"], 1.0, rtol=0, atol=1e-6))
 
 
 def _bias(blocks: pd.DataFrame, resampling: Resampling, null: float | None) -> Ratio | Estimate:

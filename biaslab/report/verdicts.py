@@ -27,6 +27,7 @@ from biaslab.report.wording import (
     varying,
 )
 from biaslab.stats import (
+    BY_CONSTRUCTION,
     LEADING,
     WITHOUT_SPREAD,
     corrected,
@@ -190,6 +191,8 @@ def _telling_apart(estimates: pd.DataFrame) -> dict[Any, list[str]]:
 
 def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) -> tuple[Finding, Doubt]:
     """Return what an estimate shows, and where that is inconclusive, why."""
+    if record.get("method") == BY_CONSTRUCTION:
+        return "none", ""
     if np.isnan(record["q_value"]) or null is None:
         return "untested", ""
     side = side_of(record, null)
@@ -268,6 +271,8 @@ def side_words(metric: Metric, side: str) -> str:
 
 def _nothing(record: Mapping[Any, Any], metric: Metric, size: float | None) -> str:
     """Write which effects are excluded."""
+    if record.get("method") == BY_CONSTRUCTION:
+        return f"{_effect(metric)}, by construction"
     if _is_never(record, size):
         few = f"at most {percent(_unseen(record), 2)} of contexts can have one"
         return f"no effect in any of {record['n_contexts']:,.0f} contexts: {few}"

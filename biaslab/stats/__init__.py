@@ -28,10 +28,12 @@ from biaslab.stats.distribution import DISTRIBUTION, describe_distribution
 from biaslab.stats.errors_in_variables import slope_at_equal
 from biaslab.stats.estimate import (
     ALPHA,
+    BY_CONSTRUCTION,
     EXACT,
     WITHOUT_SPREAD,
     Estimate,
     Inference,
+    by_construction,
     is_above,
     is_rounding,
     settled,
@@ -81,6 +83,7 @@ from biaslab.stats.t_inference import (
 
 __all__ = [
     "ALPHA",
+    "BY_CONSTRUCTION",
     "CELL",
     "DISTRIBUTION",
     "EXACT",
@@ -111,6 +114,7 @@ __all__ = [
     "agreement_within",
     "alpha_difference",
     "average_over",
+    "by_construction",
     "choose_metrics",
     "cluster_difference",
     "cluster_statistic",

@@ -28,6 +28,8 @@ VALUES_ONLY = "no interval: only values were asked for"
 EXACT = "clopper-pearson over contexts"
 WITHOUT_SPREAD = ("none", EXACT)
 _NAN = math.nan
+#: How the interval of a value was made that could be no other.
+BY_CONSTRUCTION = "by construction"
 _DECIMALS, _BITS = 10, 1e-14  # of short decimals; how far the last bits are from them
 
 
@@ -85,6 +87,11 @@ def undefined(reason: str, contexts: int = 0) -> Estimate:
 def without_interval(value: float, contexts: int, reason: str = "no interval: one context only") -> Estimate:
     """Return a value about whose uncertainty nothing can be said, with the reason."""
     return Estimate(value, _NAN, _NAN, _NAN, _NAN, _NAN, contexts, "none", reason)
+
+
+def by_construction(value: float, contexts: int, reason: str) -> Estimate:
+    """Return a value that could be no other, with the reason; nothing is tested."""
+    return Estimate(value, 0.0, value, value, _NAN, _NAN, contexts, BY_CONSTRUCTION, reason)
 
 
 def unvarying(

@@ -97,6 +97,7 @@ class StoredJudge(BaseJudge):
             raise InputError("judge.id", judge.id, "text without lone surrogates") from error
         self.store, self.judge = store, as_judge(judge)
         self.id, self.kinds = judge.id, judge.kinds  # the judge's own: replies are found under its id
+        self.reads_prompts, self.score_scale = self.judge.reads_prompts, self.judge.score_scale
         self.tally = Tally()
         self._tallies: tuple[Tally, ...] = (self.tally, PROCESS)
         if self.judge.members:

@@ -204,6 +204,8 @@ def _nearest(walk: Walk, probe: Design, error: JudgeError, changes: list[str]) -
     reason = str(cause).partition("; ")[0]  # without the remedy, and without the candidate where it turned out
     if walk.judge.reads_prompts:
         changes.append(f"{nearest.words} ({reason})")
+    elif nearest.omits:
+        changes.append(nearest.omits)
     design = nearest.design
     if nearest.reads is not None:
         read = collect(nearest.reads, _embedded_judge(), walk.dataset, walk.store, not walk.bar.disable)

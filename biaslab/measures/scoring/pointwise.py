@@ -287,9 +287,7 @@ def read_score(trial: Trial, reply: Reply, temperature: float = 1.0) -> tuple[fl
             return float(p[scale.values.index(float(trial.condition["label"]))]), "ok"  # type: ignore[arg-type]
         return float(_probabilities(tuple(logprobs), temperature) @ np.array(scale.values)), "ok"
     if isinstance(trial.request, Score):
-        return (
-            (math.nan, "refused") if reply.score is None else (scale.low + reply.score * (scale.high - scale.low), "ok")
-        )
+        return (math.nan, "refused") if reply.score is None else (scale.at(reply.score), "ok")
     if trial.labels:
         return parse_scores(reply.text, trial.labels, scale)[trial.attribute]
     return parse_score(reply.text, scale)

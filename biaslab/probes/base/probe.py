@@ -25,7 +25,7 @@ from biaslab.core.checked import check_methods, checked_fields, checked_function
 from biaslab.core.checks import require_attributes_list, require_whole
 from biaslab.core.schema import Dataset
 from biaslab.probes.base.cell import Cell, Part
-from biaslab.probes.base.value_ranges import require_values
+from biaslab.probes.base.value_ranges import in_points, require_values
 from biaslab.stats import (
     Resampling,
     choose_metrics,
@@ -216,7 +216,7 @@ class Probe(ABC):
             probe = replace(self, resampling=replace(self.resampling, clusters=clusters)) if clusters else self
             if "value" in part:
                 require_values(part)
-                part = part.assign(value=without_rounding(part["value"]))
+                part = part.assign(value=without_rounding(in_points(part)))
             cell = Cell(
                 part,
                 where,

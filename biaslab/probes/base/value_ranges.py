@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.core.scales import scale_named
+from biaslab.core.scales import REWARD, scale_named
 
 Bools = NDArray[np.bool_]
 _ROUNDING, _BEYOND = 1e-6, 0.25  # the second in widths of a scale
@@ -48,6 +48,21 @@ def require_values(trials: pd.DataFrame) -> None:
             allowed = f"from {low:g} to {high:g}, {what}"
             remedy = f"check where the values of {int(outside.sum())} of {len(values)} trials come from"
             raise TrialsError("value", float(values[outside][0]), allowed, remedy)
+
+
+def in_points(trials: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the values of a cell's trials, unbounded scores in standard deviations of them.
+
+    Examples
+    --------
+    >>> in_points(pd.DataFrame({"scale": ["reward"] * 3, "value": [-30.0, 0.0, 30.0]})).tolist()
+    [-1.0, 0.0, 1.0]
+    """
+    values = trials["value"].to_numpy(float)
+    rewards = (trials["scale"] == REWARD.name).to_numpy(bool) if "scale" in trials else np.array([False])
+    scored = np.isfinite(values) & rewards
+    spread = float(values[scored].std(ddof=1)) if scored.sum() > 1 else 0.0
+    return np.where(rewards, values / spread, values) if spread else values
 
 
 def _ranges(trials: pd.DataFrame, values: NDArray[np.float64]) -> Iterator[tuple[Bools, tuple[float, float], str]]:

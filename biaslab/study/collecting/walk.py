@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,14 @@ import pyarrow as pa
 
 from biaslab.core import (
     DECLINED,
+    EACH_ALONE,
     BaseJudge,
     Choice,
+    Compare,
     Design,
     Reply,
     Request,
+    Score,
     Trial,
     is_sequential,
     request_key,
@@ -92,7 +95,7 @@ class Walk:
         self.ledger.begin_plan()
         self._requests = 0
         study = {"probe": probe.name, "judge": self.judge.id, "dataset": self.dataset.name}
-        sequential, plan = is_sequential(probe), partial(probe.design, self.dataset)
+        sequential, plan = is_sequential(probe), self._plan(probe.design)
         survey = self._survey(probe, plan, begins=True)
         if not survey.trials:
             raise InputError("probe", probe, "a design of at least one judgement", "give more contexts or candidates")
@@ -110,7 +113,7 @@ class Walk:
         types = survey.types
         while sequential:
             so_far = pd.concat(frames, ignore_index=True)
-            plan = partial(probe.design, self.dataset, so_far)  # type: ignore[call-arg]
+            plan = self._plan(probe.design, so_far)
             survey = self._survey(probe, plan, begins=False)
             if not survey.trials:
                 break
@@ -128,6 +131,16 @@ class Walk:
         with writing(target, whole, self.attrs) as file:
             file.write((pa.Table.from_pandas(frame[list(whole.names)], preserve_index=False), {}))
         return TrialsFile(target)
+
+    def _plan(self, design: Callable[..., Iterable[Trial]], *so_far: pd.DataFrame) -> Plan:
+        """Return what makes the design; where a judge scores texts alone, on a scale of its own, trials say so."""
+        if not self.judge.score_scale:
+            return partial(design, self.dataset, *so_far)
+        own = {Score: {"scale": self.judge.score_scale}, Compare: {"template": EACH_ALONE}}
+        return lambda: (
+            replace(trial, condition={**trial.condition, **own.get(type(trial.request), {})})
+            for trial in design(self.dataset, *so_far)
+        )
 
     def _count_replies(self) -> None:
         asked = self.ledger.requests

@@ -1,0 +1,222 @@
+"""`RewardJudge`: a reward model on this machine, which gives each text a number and reads no prompt."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from biaslab.core import Compare, Message, Pack, Reply, Request, Score, Usage
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError, UnsupportedRequestError
+from biaslab.core.scales import REWARD
+from biaslab.judges.loading import load_reward_model
+from biaslab.judges.local import LocalJudge, naming_index
+from biaslab.judges.placement import DeviceMap
+
+if TYPE_CHECKING:
+    from biaslab.judges.batches import BatchScorer, Scored
+    from biaslab.judges.prefix_tree import TreeScorer
+
+_SLOT = re.compile(r"\{(context|reference|attribute)\}")
+_CLOSING = 64  # tokens that end an answer, in any template
+
+
+@checked(eager=True)
+class RewardJudge(LocalJudge):
+    """A reward model that runs here: a sequence classifier of one output.
+
+    Parameters
+    ----------
+    model : str
+        A local folder or a hub identifier, such as ``"Skywork/Skywork-Reward-Llama-3.1-8B-v0.2"``.
+    dtype, device, device_map, revision, max_batch_tokens
+        As for `biaslab.LocalJudge`.
+    prompt : str
+        What the user is said to have asked for: a text with ``{context}``, and ``{reference}`` or ``{attribute}``
+        where they should be shown, such as ``"Summarise this article:\\n\\n{context}"``. It is part of the id.
+
+    Attributes
+    ----------
+    id : str
+        Name, content fingerprint or commit, dtype, and the prompt if it is not just the context.
+
+    Raises
+    ------
+    InputError
+        If dtype, device or device_map is not one that can be used here, or the prompt does not show the context.
+    ModelLoadError
+        At once if the model is not there; at the first question if it cannot be loaded, needs code of its own, or is
+        no sequence classifier of one trained output.
+
+    Notes
+    -----
+    A text is shown as the model's chat template shows an answer of the assistant to the prompt; a model without a
+    template is given prompt and text as a pair of segments (encoders), or as two paragraphs. Rewards are read at the
+    last token of a text, whatever its batch is filled up with.
+
+    * `biaslab.core.Score`: the reward itself, which has no bounds, on the scale ``"reward"``. Estimates of a probe take
+      its standard deviation within a cell (judge, data set, attribute, …) as one point, so that what matters in points
+      matters in standard deviations.
+    * `biaslab.core.Compare`: the probability that the first wins, σ(reward of the first − reward of the second), as
+      such models are trained to give it (Bradley and Terry 1952); equal rewards are a tie. Each text is scored alone,
+      so that a verdict cannot depend on which one stands first.
+
+    What candidates of one context share is computed once; so is a text that stands in many pairs.
+
+    Examples
+    --------
+    >>> judge = RewardJudge("Skywork/Skywork-Reward-Llama-3.1-8B-v0.2")                         # doctest: +SKIP
+    >>> trials = bl.collect(bl.probes.Verbosity(["quality"]), judge, data, store="replies.sqlite")  # doctest: +SKIP
+    """
+
+    kinds: frozenset[type] = frozenset({Compare, Score})
+    reads_prompts = False
+    score_scale = REWARD.name
+
+    def __init__(
+        self,
+        model: str,
+        dtype: str | None = None,
+        device: str | None = None,
+        *,
+        prompt: str = "{context}",
+        device_map: DeviceMap | None = None,
+        revision: str | None = None,
+        max_batch_tokens: int | None = None,
+    ) -> None:
+        super().__init__(
+            model, dtype, device, device_map=device_map, revision=revision, max_batch_tokens=max_batch_tokens
+        )
+        self._prompt = _checked_prompt(prompt)
+        self.id = f"reward:{self.id.partition(':')[2]}{_in_id(prompt)}"
+
+    @classmethod
+    def from_loaded(
+        cls,
+        model: Any,
+        tokenizer: Any,
+        name: str,
+        *,
+        max_batch_tokens: int | None = None,
+        prompt: str = "{context}",
+    ) -> RewardJudge:
+        """Wrap a model and tokenizer that are already in memory.
+
+        Parameters
+        ----------
+        model : transformers.PreTrainedModel
+            A sequence classifier of one output in evaluation mode, on its device.
+        tokenizer : transformers.PreTrainedTokenizerBase
+            Its tokenizer.
+        name : str
+            Must name the weights: it becomes the judge's id, under which replies are stored.
+        max_batch_tokens, prompt
+            As for the class.
+        """
+        judge = super().from_loaded(model, tokenizer, name, max_batch_tokens=max_batch_tokens)
+        assert isinstance(judge, RewardJudge)  # noqa: S101 - the class that it was called on
+        judge._prompt = _checked_prompt(prompt)
+        judge.id = f"reward:{judge.id.partition(':')[2]}{_in_id(prompt)}"
+        return judge
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        return load_reward_model(self._source, self.dtype, self.device, self._device_map)
+
+    @cached_property
+    def _opening(self) -> tuple[int, ...]:
+        return ()
+
+    @cached_property
+    def _segments(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], bool]:
+        """Tokens before, between and after two segments of an encoder, and whether it is told which is which."""
+        tokenizer, encoder = self._loaded[1], self._encoder
+        one, two = encoder.plain("a"), encoder.plain("b")
+        whole = tokenizer("a", "b")
+        ids = tuple(whole["input_ids"])
+        start = next(at for at in range(len(ids)) if ids[at : at + len(one)] == one)
+        second = next(at for at in range(start + len(one), len(ids)) if ids[at : at + len(two)] == two)
+        typed = 1 in whole.get("token_type_ids", ())
+        return ids[:start], ids[start + len(one) : second], ids[second + len(two) :], typed
+
+    @cached_property
+    def _scorer(self) -> BatchScorer | TreeScorer:
+        from biaslab.judges.reward_scorers import choose_rewards, is_causal
+
+        model = self._loaded[0]
+        return choose_rewards(model, not is_causal(model) and self._segments[3], self._max_batch_tokens)
+
+    def _at_most(self, request: Request) -> int:
+        """Return a number of tokens that the longest text of a request cannot exceed, without encoding it."""
+        encoder = self._encoder
+        return max(encoder.at_most(turns) for turns in self._turns(request)) + _CLOSING
+
+    def _sequences(self, request: Request) -> list[Scored]:
+        """Turn a request into the texts that are scored: one, or the two of a pair."""
+        from biaslab.judges.reward_scorers import is_causal, rewarded
+
+        encoder, has_template = self._encoder, bool(self._loaded[1].chat_template)
+        made = []
+        for turns in self._turns(request):
+            asked, text = (turn.content for turn in turns)
+            if has_template:
+                made.append(rewarded(encoder.conversation(turns, closed=True)))
+            elif is_causal(self._loaded[0]) or not asked.strip():
+                whole = encoder.plain(f"{asked}\n\n{text}" if asked.strip() else text)
+                made.append(rewarded((*encoder.prefix, *whole, *encoder.suffix)))
+            else:
+                before, between, after, _ = self._segments
+                first = (*before, *encoder.plain(asked), *between)
+                made.append(rewarded((*first, *encoder.plain(text), *after), len(first)))
+        return made
+
+    def _turns(self, request: Request) -> list[tuple[Message, Message]]:
+        """Return the conversations that are scored."""
+        if isinstance(request, Compare):
+            texts = [request.first, request.second]
+        elif isinstance(request, Score):
+            texts = [request.text]
+        else:
+            raise UnsupportedRequestError("a reward model reads no prompt, only texts", request)
+        shown = {"context": request.source, "reference": request.reference, "attribute": request.attribute}
+        asked = _SLOT.sub(lambda slot: shown[slot[1]], self._prompt)
+        return [(Message("user", asked), Message("assistant", text)) for text in texts]
+
+    def _score(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[list[tuple[Request, Reply]]]:
+        """Score every different text once; a request is answered when its last text is."""
+        texts = {sequence.ids: sequence for sequences in encoded.values() for sequence in sequences}
+        waiting: dict[tuple[int, ...], list[Request]] = {}
+        for request, sequences in encoded.items():
+            for ids in {sequence.ids for sequence in sequences}:
+                waiting.setdefault(ids, []).append(request)
+        order, rewards = list(texts), dict[tuple[int, ...], float]()
+        with naming_index([waiting[ids][0] for ids in order]):
+            for pack in self._scorer.packs(list(texts.values())):
+                rewards |= {order[index]: value for index, [value] in pack}
+                met = dict.fromkeys(request for index, _ in pack for request in waiting[order[index]])
+                done = [each for each in met if all(sequence.ids in rewards for sequence in encoded[each])]
+                if done:
+                    yield [(each, _reply([(len(s.ids), rewards[s.ids]) for s in encoded[each]])) for each in done]
+
+
+def _reply(read: list[tuple[int, float]]) -> Reply:
+    """Return the reply of one text or two, from the tokens and reward of each."""
+    usage = Usage(prompt_tokens=sum(tokens for tokens, _ in read))
+    if len(read) == 1:
+        return Reply(score=read[0][1], usage=usage)
+    ahead = read[0][1] - read[1][1]
+    return Reply(score=1 / (1 + math.exp(-ahead)) if ahead >= 0 else 1 - 1 / (1 + math.exp(ahead)), usage=usage)
+
+
+def _checked_prompt(prompt: str) -> str:
+    if not isinstance(prompt, str) or "{context}" not in prompt:
+        raise InputError("prompt", prompt, "a text with {context}, and {reference} or {attribute} where they are shown")
+    return prompt
+
+
+def _in_id(prompt: str) -> str:
+    return "" if prompt == "{context}" else f"+{hashlib.sha256(prompt.encode()).hexdigest()[:8]}"

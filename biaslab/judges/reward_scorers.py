@@ -1,0 +1,138 @@
+"""Score whole texts with a reward model: as a prefix tree, or in padded batches where its architecture wants them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from biaslab.judges.batches import BatchScorer, Distributions, Scored, TokenSet, padded
+from biaslab.judges.memory import batch_tokens, pack_tokens
+from biaslab.judges.prefix_tree import TreeScorer
+from biaslab.judges.scorers import self_check, unfit
+
+_LOG = logging.getLogger(__name__)
+_NEEDED = ("position_ids", "attention_mask", "past_key_values")
+_END = TokenSet(())  # stands for the reward, which is read where a text ends
+
+
+def rewarded(ids: tuple[int, ...], second: int | None = None) -> Scored:
+    """Return the sequence of a text whose reward is wanted; an encoder's second segment begins at ``second``."""
+    return Scored(ids, len(ids) if second is None else second, _END)
+
+
+def is_causal(model: Any) -> bool:
+    """Tell whether a classifier reads the last token of a causal model; encoders read their first, or all."""
+    return isinstance(getattr(model, "score", None), torch.nn.Linear)
+
+
+def choose_rewards(model: Any, typed: bool, max_batch_tokens: int | None = None) -> TreeScorer | BatchScorer:
+    """Return the prefix tree where the architecture takes it, else padded batches, and log that once.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+        A sequence classifier of one output in evaluation mode.
+    typed : bool
+        Whether an encoder is told which tokens are of the second segment.
+    max_batch_tokens : int, optional
+        Tokens of one batch or pack at most; by default as many as free memory allows.
+    """
+    tokens = max_batch_tokens or batch_tokens(model)
+    if not is_causal(model):
+        return RewardBatches(model, tokens, typed)
+    plain = RewardBatches(model, tokens)
+    reason = unfit(model.base_model, _NEEDED)
+    if not reason:
+        tree = RewardTree(model, pack_tokens(model, tokens))
+        size = int(model.config.get_text_config().vocab_size)
+        ids = tuple(i % size for i in range(5, 21))
+        reason = self_check(tree, plain, [rewarded(ids), rewarded(ids[:12] + ids[:6]), rewarded(ids[:12] + ids[3:9])])
+        if not reason:
+            return tree
+    _LOG.warning("%s takes no prefix tree (%s); padded batches are used", type(model).__name__, reason)
+    return plain
+
+
+class RewardBatches(BatchScorer):
+    """Rewards of texts in padded batches, longest first; the reward is read at a text's own last token.
+
+    Transformers look for the last token that is no padding instead, which is another one where the token that fills up
+    also ends turns.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+        A sequence classifier of one output.
+    max_tokens : int
+        Tokens of a batch at most, padding included.
+    typed : bool
+        Whether an encoder is told which tokens are of the second segment.
+    """
+
+    def __init__(self, model: Any, max_tokens: int, typed: bool = False) -> None:
+        super().__init__(model, max_tokens)
+        self._vocabulary, self._typed = 1, typed
+
+    @torch.inference_mode()
+    def _score_causal(self, rows: Sequence[Scored]) -> list[list[float]]:
+        ids = padded([row.ids for row in rows], self.device)
+        if is_causal(self.model):
+            hidden = self.model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+            last = torch.tensor([len(row.ids) - 1 for row in rows], device=hidden.device)
+            rewards = self.model.score(hidden[torch.arange(len(rows), device=hidden.device), last])
+        else:
+            inputs = {"attention_mask": padded([(1,) * len(row.ids) for row in rows], self.device)}
+            if self._typed:
+                segments = [(0,) * row.start + (1,) * (len(row.ids) - row.start) for row in rows]
+                inputs["token_type_ids"] = padded(segments, self.device)
+            rewards = self.model(input_ids=ids, **inputs).logits
+        return [[float(value)] for value in rewards[:, 0].float().tolist()]
+
+
+class RewardTree(TreeScorer):
+    """Rewards of texts by their prefix tree: what candidates of one context share is computed once.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+        A sequence classifier of one output on a causal attention model.
+    max_tokens : int
+        Tokens computed in one forward pass at most.
+    """
+
+    def __init__(self, model: Any, max_tokens: int) -> None:
+        super().__init__(_OneLogit(model), max_tokens, max_logits=1 << 62)
+        self.vocabulary, self.reader = 1, _Rewards
+
+
+class _OneLogit:
+    """A reward model as a causal language model whose only logit is the reward."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def __call__(self, logits_to_keep: torch.Tensor | list[int], **inputs: Any) -> Any:
+        hidden = self._model.base_model(**inputs).last_hidden_state[:, logits_to_keep]
+        return SimpleNamespace(logits=self._model.score(hidden))
+
+
+class _Rewards(Distributions):
+    """Rewards, read as they are."""
+
+    def __init__(self, logits: torch.Tensor) -> None:
+        self.logits = logits.float()
+
+    def tokens(self, positions: Sequence[int], ids: Sequence[int]) -> torch.Tensor:  # noqa: ARG002
+        """Return nothing: no token is scored."""
+        return self.logits[:0, 0]
+
+    def any_of(self, positions: Sequence[int], ids: TokenSet) -> torch.Tensor:  # noqa: ARG002
+        """Return the reward at each position, shape (positions,)."""
+        return self.logits[torch.tensor(positions, dtype=torch.long, device=self.logits.device), 0]
