@@ -33,6 +33,7 @@ from .judges.function import FunctionJudge as FunctionJudge
 from .judges.local import LocalJudge as LocalJudge
 from .judges.panel_of_judges import Panel as Panel
 from .judges.ray_judge import RayJudge as RayJudge
+from .judges.reward import RewardJudge as RewardJudge
 from .judges.sampled import Sampled as Sampled
 from .judges.simulated import SimulatedJudge as SimulatedJudge
 from .logs.audit import audit as audit

@@ -54,7 +54,7 @@ def make_probes(
             raise unknown("parameter", name, mine)
     made = []
     for kind in kinds:
-        protocol = by_form.get(getattr(kind, "protocol_form", ""))
+        protocol = next((each for form, each in by_form.items() if form in forms_of(kind)), None)
         made.append(_make(kind, {**options, "protocol": protocol}, _of(kind, written)))
     return made
 
@@ -63,17 +63,23 @@ def _by_form(files: Sequence[Path], kinds: Sequence[type[Probe]]) -> dict[str, P
     """Load protocols, and see that each has a probe."""
     from biaslab.prompts.protocols import Protocol
 
-    forms = {kind.name: getattr(kind, "protocol_form", "") for kind in kinds}
+    forms = {kind.name: forms_of(kind) for kind in kinds}
     found: dict[str, Protocol] = {}
     for protocol in map(Protocol.from_file, files):
-        if protocol.form not in forms.values():
-            taken = ", ".join(f"{name} ({form}s)" for name, form in forms.items() if form) or "none of them takes one"
+        if not any(protocol.form in each for each in forms.values()):
+            taken = ", ".join(f"{name} ({' or '.join(each)})" for name, each in forms.items() if each)
+            taken = taken or "none of them takes one"
             raise InputError("protocol", f"{protocol.name}, of {protocol.form}s", f"one for the probes: {taken}")
         if protocol.form in found:
             names = f"{found[protocol.form].name} and {protocol.name}"
             raise InputError("protocol", names, f"one of {protocol.form}s", "measure one after the other")
         found[protocol.form] = protocol
     return found
+
+
+def forms_of(kind: type[Probe]) -> list[str]:
+    """Return the forms of the protocols that a probe takes."""
+    return [form for form in str(getattr(kind, "protocol_form", "")).split() if form != "or"]
 
 
 @cache

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from biaslab.core.errors import InputError
 
@@ -47,6 +47,8 @@ class About:
         Names of the edits of the candidates in the order shown, "" for none; empty where nothing is edited.
     template : str
         Name of the variant of the prompt, where several are compared; empty elsewhere.
+    protocol : biaslab.Protocol, optional
+        What reads a reply, where it is not read as biaslab's own prompts are.
 
     Raises
     ------
@@ -73,6 +75,7 @@ class About:
     previous: float | None = None
     edits: tuple[str, ...] = ()
     template: str = ""
+    protocol: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.edits and len(self.edits) != len(self.candidate_ids):

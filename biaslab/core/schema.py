@@ -30,6 +30,7 @@ class Dataset:
     candidates : pandas.DataFrame
         One row per context × candidate: ``context_id, context, candidate_id, system, text, reference``. All strings;
         ``reference`` and ``system`` may be empty. ``(context_id, candidate_id)`` is unique, and a context has one text.
+        Further columns of strings, such as a rubric, are `variables`, which the slots of a `biaslab.Protocol` can show.
     human : pandas.DataFrame
         One row per context × candidate × attribute × annotator: ``context_id, candidate_id, attribute, annotator,
         score``. May be empty. An annotator may skip an item: then there is no row.
@@ -64,7 +65,8 @@ class Dataset:
     provenance: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "candidates", _columns(self.candidates, CANDIDATE_COLUMNS, "candidates"))
+        columns = (*CANDIDATE_COLUMNS, *self.variables)
+        object.__setattr__(self, "candidates", _columns(self.candidates, columns, "candidates"))
         object.__setattr__(self, "human", _columns(self.human, HUMAN_COLUMNS, "human"))
         _check_candidates(self.candidates)
         _check_human(self)
@@ -90,6 +92,12 @@ class Dataset:
             for name, text in facts
         )
         return f'<table><caption style="white-space: nowrap">{html.escape(self.name)}</caption>{rows}</table>'
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """Columns of the candidates beyond the usual ones whose values are all strings."""
+        own = (str(name) for name in self.candidates.columns if name not in CANDIDATE_COLUMNS)
+        return tuple(name for name in own if all(isinstance(value, str) for value in self.candidates[name]))
 
     @property
     def n_contexts(self) -> int:

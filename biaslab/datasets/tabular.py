@@ -26,6 +26,7 @@ def load(
     human: str | Path | pd.DataFrame | None = None,
     provenance: str = "",
     data: pd.DataFrame | None = None,
+    variables: Sequence[str] = (),
 ) -> Dataset:
     r"""Load a table of candidates, with or without human scores.
 
@@ -61,6 +62,9 @@ def load(
         Where the data come from and under which licence.
     data : pandas.DataFrame, optional
         The table itself, instead of a path; its index is not read.
+    variables : sequence of str
+        Columns to keep besides, such as a rubric, for the slots of a `biaslab.Protocol`. An empty value is an empty
+        text.
 
     Returns
     -------
@@ -99,10 +103,13 @@ def load(
     table, where = _read(given, "data")
     second, source = (None, where) if human is None else _read(human, "human")
     elsewhere = () if second is None else tuple(second.columns)
+    if isinstance(variables, str):
+        raise InputError("variables", variables, "a list of columns", f"['{variables}']")
     items = _with_texts(map_columns(table, mapping, names, where, elsewhere), where)
+    items = items.assign(**{name: _texts(table, name, where) for name in variables})
     one_row = not {"score", "annotator"} & set(items.columns) - set(names)
     items = _with_ids(items, where, one_row)
-    candidates = _merge(items, where, one_row)
+    candidates = _merge(items, where, one_row, variables)
     if second is not None:
         items = _of_candidates(map_columns(second, mapping, names, source, tuple(table.columns)), candidates, source)
     ratings, found = read_scores(items, names, scale, source)
@@ -146,6 +153,14 @@ def _with_texts(table: pd.DataFrame, where: str) -> pd.DataFrame:
     return table
 
 
+def _texts(table: pd.DataFrame, name: str, where: str) -> pd.Series:
+    """Return a column as texts; what is missing is empty."""
+    if name not in table or name in CANDIDATE_COLUMNS:
+        having = ", ".join(str(column) for column in table.columns if column not in CANDIDATE_COLUMNS)
+        raise DatasetError(f"{where}, column {name!r}", "missing", f"a further column of the file, which has {having}")
+    return table[name].map(lambda value: "" if is_missing(value) else str(value)).astype(object)
+
+
 def _with_ids(table: pd.DataFrame, where: str, one_row: bool) -> pd.DataFrame:
     """Return the table with both identifiers, derived where the file does not have them."""
     if "context_id" in table:
@@ -166,7 +181,7 @@ def _with_ids(table: pd.DataFrame, where: str, one_row: bool) -> pd.DataFrame:
     return table
 
 
-def _merge(items: pd.DataFrame, where: str, one_row: bool) -> pd.DataFrame:
+def _merge(items: pd.DataFrame, where: str, one_row: bool, variables: Sequence[str]) -> pd.DataFrame:
     """Return one row per candidate; raise if rows of a candidate or of a context contradict each other."""
     repeated = items.duplicated(KEY)
     if one_row and repeated.any():
@@ -174,13 +189,14 @@ def _merge(items: pd.DataFrame, where: str, one_row: bool) -> pd.DataFrame:
         identity = tuple(items.loc[row, KEY])
         remedy = "map a column to 'candidate_id', or to 'annotator' if several people rated a candidate"
         raise DatasetError(f"{where}, row {row}, column 'candidate_id'", identity, "one row a candidate", remedy)
-    for column, by in (("context", ["context_id"]), ("text", KEY), ("system", KEY), ("reference", KEY)):
+    of_candidate = ("text", "system", "reference", *variables)
+    for column, by in (("context", ["context_id"]), *((name, KEY) for name in of_candidate)):
         differs = items[column] != items.groupby(by)[column].transform("first")
         if differs.any():
             row = items.index[differs][0]
             value, allowed = items.loc[row, column], f"the same in all rows of one {' and '.join(by)}"
             raise DatasetError(f"{where}, row {row}, column {column!r}", value, allowed)
-    return items.loc[~repeated, list(CANDIDATE_COLUMNS)]
+    return items.loc[~repeated, [*CANDIDATE_COLUMNS, *variables]]
 
 
 def _of_candidates(table: pd.DataFrame, candidates: pd.DataFrame, source: str) -> pd.DataFrame:

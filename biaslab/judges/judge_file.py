@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from biaslab.core import Judge
-from biaslab.core.checks import did_you_mean, is_whole
+from biaslab.core.checks import is_whole
 from biaslab.core.errors import InputError
 from biaslab.core.project import SETTINGS
+from biaslab.core.settings_file import named_tables
 
-_NAME = re.compile(r"[\w.-]+")
 _TAKEN = ("smollm2-135m", "simulated")
 _OWN = ("judge", "model", "address", "samples")
-_FORM = """a table such as [judges.mini] with model = "gpt-4o-mini", or judge = "organisation/model\""""
-
-
-def find_file() -> Path | None:
-    """Return the ``biaslab.toml`` of the working folder or of the nearest folder above it, None if there is none."""
-    folder = Path.cwd()
-    return next((place / SETTINGS for place in (folder, *folder.parents) if (place / SETTINGS).is_file()), None)
 
 
 def named_judges() -> dict[str, dict[str, Any]]:
@@ -33,22 +23,11 @@ def named_judges() -> dict[str, dict[str, Any]]:
     InputError
         If the file is no TOML, or a name is one that stands for another judge.
     """
-    path = find_file()
-    if path is None:
-        return {}
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise InputError("file", str(path), f"TOML ({error})", f"write {_FORM}") from None
-    unknown = [name for name in document if name != "judges"]
-    judges = document.get("judges", {})
-    if unknown or not isinstance(judges, Mapping):
-        remedy = did_you_mean(unknown[0], ["judges"]) if unknown else ""
-        raise InputError(str(path), unknown[0] if unknown else "judges", _FORM, remedy)
-    for name, table in judges.items():
-        if not _NAME.fullmatch(name) or name in _TAKEN or not isinstance(table, Mapping):
-            raise InputError(str(path), name, f"{_FORM}; the name of letters, digits, dots and hyphens")
-    return {name: dict(table) for name, table in judges.items()}
+    tables = named_tables("judges")
+    taken = next((name for name in tables if name in _TAKEN), None)
+    if taken is not None:
+        raise InputError(SETTINGS, taken, f"a name other than {' and '.join(_TAKEN)}")
+    return tables
 
 
 def make_named(name: str, table: Mapping[str, Any], load: Callable[[str], Judge]) -> Judge:

@@ -18,7 +18,15 @@ from biaslab.core.errors import ModelLoadError
 from biaslab.judges.model_source import EMBEDDED, EMBEDDED_ENCODER, WHEELS, ModelSource, find_model, first_line
 from biaslab.judges.placement import DeviceMap
 
-__all__ = ["EMBEDDED", "EMBEDDED_ENCODER", "ModelSource", "find_model", "load_headless", "load_model", "load_reward_model"]
+__all__ = [
+    "EMBEDDED",
+    "EMBEDDED_ENCODER",
+    "ModelSource",
+    "find_model",
+    "load_headless",
+    "load_model",
+    "load_reward_model",
+]
 
 
 def load_model(source: ModelSource, dtype: str, device: str, device_map: DeviceMap | None = None) -> tuple[Any, Any]:

@@ -68,8 +68,9 @@ class Panel(BaseJudge):
     writes that it is a tie, and one about a score the mean of these scores. Texts that cannot be read have no vote.
 
     Of `Score` and `Compare` requests it is the weighted mean; rewards of several models have no unit in common, so
-    that a panel of `biaslab.RewardJudge` answers `Compare` alone. `Likelihood` requests are not answered: members cut texts into
-    different tokens. A reply costs the tokens of all members; prices are the highest of any member, limits the lowest.
+    that a panel of `biaslab.RewardJudge` answers `Compare` alone. `Likelihood` requests are not answered: members cut
+    texts into different tokens. A reply costs the tokens of all members; prices are the highest of any member, limits
+    the lowest.
 
     References
     ----------

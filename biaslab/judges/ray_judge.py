@@ -99,8 +99,8 @@ class RayJudge(BaseJudge):
         except BaseException:
             self.close()
             raise
-        self.id, self.kinds, self.prices, self.limits, *own = description
-        self.encodes, self.reads_prompts, self.score_scale = own
+        self.id, self.kinds, self.prices, self.limits = description[:4]
+        self.encodes, self.reads_prompts, self.score_scale = description[4:]
         self.breadth = breadth_of_blocks(replicas)
 
     def __repr__(self) -> str:

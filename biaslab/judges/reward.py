@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from biaslab.core import Compare, Message, Pack, Reply, Request, Score, Usage
+from biaslab.core import Compare, Message, Reply, Request, Score, Usage
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, UnsupportedRequestError
 from biaslab.core.scales import REWARD
@@ -27,7 +27,7 @@ _CLOSING = 64  # tokens that end an answer, in any template
 
 @checked(eager=True)
 class RewardJudge(LocalJudge):
-    """A reward model that runs here: a sequence classifier of one output.
+    r"""A reward model that runs here: a sequence classifier of one output.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class RewardJudge(LocalJudge):
         As for `biaslab.LocalJudge`.
     prompt : str
         What the user is said to have asked for: a text with ``{context}``, and ``{reference}`` or ``{attribute}``
-        where they should be shown, such as ``"Summarise this article:\\n\\n{context}"``. It is part of the id.
+        where they should be shown, such as ``"Summarise this article:\n\n{context}"``. It is part of the id.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class RewardJudge(LocalJudge):
         """
         judge = super().from_loaded(model, tokenizer, name, max_batch_tokens=max_batch_tokens)
         assert isinstance(judge, RewardJudge)  # noqa: S101 - the class that it was called on
-        judge._prompt = _checked_prompt(prompt)
+        judge.__dict__["_prompt"] = _checked_prompt(prompt)
         judge.id = f"reward:{judge.id.partition(':')[2]}{_in_id(prompt)}"
         return judge
 
@@ -208,8 +208,21 @@ def _reply(read: list[tuple[int, float]]) -> Reply:
     usage = Usage(prompt_tokens=sum(tokens for tokens, _ in read))
     if len(read) == 1:
         return Reply(score=read[0][1], usage=usage)
-    ahead = read[0][1] - read[1][1]
-    return Reply(score=1 / (1 + math.exp(-ahead)) if ahead >= 0 else 1 - 1 / (1 + math.exp(ahead)), usage=usage)
+    return Reply(score=preference(read[0][1], read[1][1]), usage=usage)
+
+
+def preference(first: float, second: float) -> float:
+    """Return the probability that the first of two texts wins, from their rewards (Bradley and Terry 1952).
+
+    Of swapped texts it is exactly 1 minus that, and ½ only where the rewards are equal.
+
+    Examples
+    --------
+    >>> preference(2.0, 1.0), preference(1.0, 2.0), preference(3.0, 3.0)
+    (0.7310585786300049, 0.2689414213699951, 0.5)
+    """
+    leads = 1 / (1 + math.exp(-abs(first - second)))
+    return leads if first >= second else 1 - leads
 
 
 def _checked_prompt(prompt: str) -> str:

@@ -44,9 +44,7 @@ class Pack:
         """Tokens after which a distribution is read, ascending; -1 is the end of the cached prefix."""
         return sorted({self.parents[n] for n in self.scored} | {node for node, _ in self.ends})
 
-    def read(
-        self, nodes: Sequence[int], logits: torch.Tensor, reader: type[Distributions] = Distributions
-    ) -> Readout:
+    def read(self, nodes: Sequence[int], logits: torch.Tensor, reader: type[Distributions] = Distributions) -> Readout:
         """Start copying the log-probabilities to the host, from logits of shape (nodes, vocabulary)."""
         seen, at = reader(logits), {node: i for i, node in enumerate(nodes)}
         places: list[_Place] = list(self.scored)

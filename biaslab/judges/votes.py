@@ -120,7 +120,13 @@ def _majority(about: About | None, replies: Sequence[Reply], share: NDArray[np.f
 
 
 def _undecided(about: About | None, verdicts: Sequence[Hashable]) -> str:
-    """Return the text for equal votes: a tie of a pair, the mean of scores."""
+    """Return the text for equal votes: a tie of a pair, the mean of scores; with a protocol as far as it has one."""
+    if about is not None and about.protocol is not None:
+        middle, points = np.mean(np.array(verdicts, float), axis=0), about.protocol.points
+        said = [
+            about.protocol.write(one, name) for one, name in zip(middle, about.attributes, strict=True) if one in points
+        ]
+        return "\n".join(said) if len(said) == len(middle) else DIVIDED
     if about is not None and len(about.candidate_ids) == 2 and about.labels:
         return about.labels[2] if len(about.labels) > 2 else "Tie"
     numbers = [verdict for verdict in verdicts if isinstance(verdict, float)]
@@ -132,6 +138,9 @@ def _read(about: About | None, reply: Reply) -> Hashable | None:
     if reply.finish_reason in DECLINED or not (reply.text or "").strip():
         return None
     text = str(reply.text).strip()
+    if about is not None and about.protocol is not None:
+        read = [about.protocol.parse(text, attribute) for attribute in about.attributes]
+        return tuple(value for value, _ in read) if all(status in ("ok", "tie") for _, status in read) else None
     if about is not None and len(about.candidate_ids) == 2 and about.labels:
         tie = about.labels[2] if len(about.labels) > 2 else None
         chosen, status = parse_choice(text, about.labels, tie)

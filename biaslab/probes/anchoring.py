@@ -97,6 +97,7 @@ class Anchoring(ScoreProbe):
 
     name = "anchoring"
     evaluators = False
+    protocol_form = ""
     cell = ("judge", "dataset", "scale", "answer")
     conditions = ("attribute", "after", "position", "score")
     columns = (*ScoreProbe.columns, *joint_scores.WHERE)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, product
+from os import PathLike
 from typing import Any, get_args
 
 import numpy as np
@@ -16,11 +17,13 @@ from biaslab.core import Choice, Comparison, Metric, Reply, Scalar, Status, Tria
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.scales import SCALES, find_scale, scale_named
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score, single_ratings
+from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, single_ratings
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
 from biaslab.probes.base.logs import scored
+from biaslab.probes.base.own_protocol import protocol_column, question_of, read_with, settle, settled
 from biaslab.probes.base.score_probe import draw_score, random_number
+from biaslab.prompts.protocols import Protocol
 from biaslab.stats import (
     CELL,
     ITEM,
@@ -68,6 +71,9 @@ class Consistency(Probe):
         Of the samples; a distribution is tempered to it, p_T ∝ p^(1/T). At 0 all samples are equal, unless labels tie.
     max_tokens : int
         With ``answer="text"``: length of an answer at most, for each score in it.
+    protocol : Protocol or path, optional
+        Ask with this prompt and read with this parser instead of biaslab's own, on its own scale: see
+        `biaslab.Protocol`. Its temperature is kept unless it is 0, at which samples do not vary.
 
     Raises
     ------
@@ -114,6 +120,7 @@ class Consistency(Probe):
     cell = ("judge", "dataset", "attribute", "answer")
     conditions = ("configuration", "level")
     columns = (*ITEM, *_READ)
+    protocol_form = "score"
     needs = "scores on a scale"
     metrics = (
         Metric("sample_alpha", "between samples", "Krippendorff's α", null=0.0, comparison=_SAMPLES),
@@ -161,10 +168,16 @@ class Consistency(Probe):
     replicates: int = 5
     temperature: float = 1.0
     max_tokens: int = 12
+    protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_some_of("scales", self.scales, tuple(SCALES))
+        if self.protocol is not None:
+            protocol = Protocol.of_form(self.protocol, "score")
+            found = {"scales": (protocol.scale.name,), "joint": False, "max_tokens": protocol.max_tokens}
+            settle(self, {**settled(protocol), **found, "temperature": protocol.temperature or self.temperature})
+        else:
+            require_some_of("scales", self.scales, tuple(SCALES))
         require_some_of("levels", self.levels, get_args(Measurement))
         require_whole("replicates", self.replicates, 2)
         require_whole("n_candidates", self.n_candidates, 1, optional=True)
@@ -179,9 +192,10 @@ class Consistency(Probe):
         """Plan every sample of every item, attribute and configuration."""
         attributes, ratings = dataset.require_attributes(self.attributes), single_ratings(dataset, repr)
         for item, attribute in product(drawn_items(dataset, self.n_candidates, self.seed), attributes):
-            condition = {"ratings": ratings.get((item.context_id, item.candidate_id, attribute), "")}
+            condition: dict[str, Scalar] = {"ratings": ratings.get((item.context_id, item.candidate_id, attribute), "")}
+            condition |= protocol_column(self.protocol)
             for name in self.scales:
-                question = Question.rate(dataset, item, [attribute], find_scale(name))
+                question = question_of(self.protocol, dataset, item, attribute, scale_named(name), self.attributes)
                 yield from self._samples(question, {"configuration": name, **condition})
             if self.joint and len(dataset.attributes) > 1:
                 where = {"configuration": f"{self.scales[0]} joint", **condition}
@@ -190,7 +204,7 @@ class Consistency(Probe):
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the sampled score on its scale, and the status."""
         if not isinstance(trial.request, Choice):
-            return read_score(trial, reply)
+            return read_with(self.protocol, trial, reply)
         if reply.samples is not None:
             return self._counted(trial, reply)
         use = f"consistency, seed {self.seed}, sample {trial.replicate}"
@@ -270,7 +284,8 @@ class Consistency(Probe):
         return Question.rate(dataset, item, everything[at:] + everything[:at], scale).begun(attribute)
 
     def _samples(self, question: Question, where: Mapping[str, Scalar]) -> Iterator[Trial]:
-        long = replace(self._asking, max_tokens=self.max_tokens * len(question.about.attributes))
+        lines = len(question.about.attributes) if self.protocol is None else 1
+        long = replace(self._asking, max_tokens=self.max_tokens * lines)
         for trial in question.trials(long, where):
             if self.answer == "text":
                 yield trial

@@ -12,18 +12,19 @@ import pandas as pd
 from biaslab.core import Completion, Nearest, Reply, Request, Scalar, Score, Status, Trial
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
-from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.pointwise import Asking, Question, drawn_items
+from biaslab.measures.scoring.pointwise import Asking, drawn_items
 from biaslab.probes._edit_logs import recorded_edits
 from biaslab.probes._edit_metrics import BOTH, EDITED, NULL, PAIRS, SCORES, UNEDITED
 from biaslab.probes._edited_pairs import UNDEFENDED, defended_parts, pair_parts
 from biaslab.probes._edited_scores import score_parts, untouched
 from biaslab.probes.base import Accepted, Cell, PairProbe, Part, ScoreProbe, label_mass
+from biaslab.probes.base.own_protocol import protocol_column, settle
 from biaslab.probes.base.pair_probe import draw_of, name_candidates
 from biaslab.prompts.defences import Defence, defend, shield
 from biaslab.prompts.edits import Edit as Change, Placed, changes, find_edit, null_edit, placed
 from biaslab.prompts.edits.null import PREFIX
+from biaslab.prompts.protocols import Protocol
 
 Form = Literal["score", "pair"]
 #: One edit for each place of a change, and one that lengthens: what a study begins with.
@@ -129,6 +130,7 @@ class Edit(PairProbe, ScoreProbe):
 
     name = "edit"
     verdicts = True
+    protocol_form = "pair or score"
     cell = ("judge", "dataset", "attribute", "edit", "form")
     conditions = ("quality", "defence", "variant", "edited", "human_gap")
     columns = (
@@ -145,7 +147,9 @@ class Edit(PairProbe, ScoreProbe):
     template: int = 1
     gap_bins: int = 3
     defences: Sequence[Defence] = (UNDEFENDED,)
-    answer: Literal["distribution", "text", "verdict"] = field(default="distribution", kw_only=True)
+    answer: Literal["distribution", "text", "verdict"] = field(  # type: ignore[assignment]
+        default="distribution", kw_only=True
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -171,6 +175,16 @@ class Edit(PairProbe, ScoreProbe):
         if isinstance(self.edits, str | Change):
             raise InputError("edits", self.edits, "a list of edits", f"write [{self.edits!r}]")
         return tuple(map(find_edit, _USUAL if self.edits is None else self.edits))
+
+    def take_protocol(self) -> None:
+        """Ask with the protocol by its form alone."""
+        if self.protocol is None:
+            return
+        protocol = Protocol.loaded(self.protocol)
+        if set(self.defences) - {UNDEFENDED, *(["quoting"] if protocol.form == "pair" else [])}:
+            raise InputError("defences", list(self.defences), "none where a protocol asks")
+        settle(self, {"protocol": protocol, "forms": (protocol.form,)})
+        (PairProbe if protocol.form == "pair" else ScoreProbe).take_protocol(self)
 
     @property
     def asking(self) -> Asking:
@@ -233,24 +247,18 @@ class Edit(PairProbe, ScoreProbe):
         return Accepted(edited, note or f"needs {self.needs}" if edited.empty else note)
 
     def _scores(self, dataset: Dataset, attributes: Sequence[str], defence: Defence) -> Iterator[Trial]:
-        scale = find_scale(self.scale)
         for item in drawn_items(dataset, self.n_candidates, self.seed):
             for edit in self.chosen:
                 for variant, change, condition in _variants(edit.given(item.context), item.text, dataset.noun):
                     shown = _behind(placed(change, item.text, dataset.noun), defence)
                     there = replace(item, text=shown.text)
                     for attribute in attributes:
-                        question = Question.rate(
-                            dataset,
-                            there,
-                            [attribute],
-                            scale,
-                            heading=shown.heading,
-                            note=shown.note,
-                            edit=shown.edit,
-                        )
-                        asked = replace(question, messages=defend(str(question.messages), defence))
+                        placing = {"heading": shown.heading, "note": shown.note, "edit": shown.edit}
+                        asked = self.question(dataset, there, attribute, **placing)
+                        if defence != UNDEFENDED:
+                            asked = replace(asked, messages=defend(str(asked.messages), defence))
                         more = {"form": "score", "variant": variant, "defence": defence, **condition, **_ONLY_OF_PAIRS}
+                        more |= protocol_column(self.protocol)
                         yield from asked.trials(self.asking, more)
 
     def _pairs(

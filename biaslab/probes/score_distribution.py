@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
+from os import PathLike
 
 import numpy as np
 import pandas as pd
@@ -12,12 +13,14 @@ from numpy.typing import NDArray
 
 from biaslab.core import Comparison, Metric, Reply, Scalar, Status, Trial
 from biaslab.core.checks import require_some_of, require_whole
-from biaslab.core.scales import SCALES, find_scale, scale_named, whole_numbers
+from biaslab.core.scales import SCALES, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.pointwise import Answer, Asking, Question, drawn_items, read_score, single_ratings
+from biaslab.measures.scoring.pointwise import Answer, Asking, drawn_items, single_ratings
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.probes.base.answers import COLUMNS, Answers, name_seed
 from biaslab.probes.base.logs import by_configuration, scored
+from biaslab.probes.base.own_protocol import protocol_column, question_of, read_with, settle, settled
+from biaslab.prompts.protocols import Protocol
 from biaslab.stats import DISTRIBUTION, ITEM, Agreement, Resampling, describe_distribution, score_weights, undefined
 
 _COUNTED = "undefined: {} samples at temperature 1 do not show it: ask a judge that gives distributions"
@@ -46,6 +49,9 @@ class ScoreDistribution(Probe):
         With ``answer="text"``: length of an answer at most.
     n_candidates : int, optional
         Candidates a context, drawn at random; None is all of them. More contexts tell more than more candidates.
+    protocol : Protocol or path, optional
+        Ask with this prompt and read with this parser instead of biaslab's own, on its own scale: see
+        `biaslab.Protocol`. Its temperature is kept unless it is 0, at which samples do not vary.
 
     Raises
     ------
@@ -101,6 +107,7 @@ class ScoreDistribution(Probe):
     name = "score_distribution"
     conditions = ("scale", "answer")
     columns = (*COLUMNS, "scale", "human_scale", "ratings", "label_mass")
+    protocol_form = "score"
     needs = "single scores on a scale"
     metrics = (
         *(
@@ -140,10 +147,16 @@ class ScoreDistribution(Probe):
     temperature: float = 1.0
     max_tokens: int = 16
     n_candidates: int | None = 3
+    protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_some_of("scales", self.scales, tuple(SCALES))
+        if self.protocol is not None:
+            protocol = Protocol.of_form(self.protocol, "score")
+            found = {"scales": (protocol.scale.name,), "max_tokens": protocol.max_tokens}
+            settle(self, {**settled(protocol), **found, "temperature": protocol.temperature or self.temperature})
+        else:
+            require_some_of("scales", self.scales, tuple(SCALES))
         require_whole("samples", self.samples, 1)
         require_whole("n_candidates", self.n_candidates, 1, optional=True)
         _ = self._asking
@@ -159,10 +172,11 @@ class ScoreDistribution(Probe):
         whole = low % 1 == high % 1 == 0 and (dataset.human["score"] % 1 == 0).all()
         ratings = single_ratings(dataset, "{:g}".format) if whole and len(dataset.human) else {}
         for item in drawn_items(dataset, self.n_candidates, self.seed):
-            for attribute, scale in product(attributes, map(find_scale, self.scales)):
-                question = Question.rate(dataset, item, [attribute], scale)
+            for attribute, scale in product(attributes, map(scale_named, self.scales)):
+                question = question_of(self.protocol, dataset, item, attribute, scale, self.attributes)
                 rated = ratings.get((item.context_id, item.candidate_id, attribute), "")
                 condition: dict[str, Scalar] = {"human_scale": f"{low:g}-{high:g}", "ratings": rated}
+                condition |= protocol_column(self.protocol)
                 if self.answer == "distribution":
                     yield from question.label_trials(condition)
                 else:
@@ -170,7 +184,7 @@ class ScoreDistribution(Probe):
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the probability of the trial's label or, of a text, the score; and the status."""
-        return read_score(trial, reply)
+        return read_with(self.protocol, trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each scale and kind of answer, then those of single human ratings."""

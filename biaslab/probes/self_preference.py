@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from biaslab.core import Comparison, Likelihood, Metric, Nearest, Reply, Request, Scalar, Status, Trial
+from biaslab.core import Compare, Comparison, Likelihood, Metric, Nearest, Reply, Request, Scalar, Status, Trial
 from biaslab.core.checks import require_one_of, require_some_of
-from biaslab.core.errors import InputError
+from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Item, items, ratings_by_item
 from biaslab.probes import _own_texts as texts
@@ -31,8 +31,9 @@ from biaslab.probes.base import (
     scored,
 )
 from biaslab.probes.base.feature_probe import rating_columns
-from biaslab.probes.base.pair_probe import read_pair
+from biaslab.probes.base.own_protocol import settle, settled
 from biaslab.probes.position import Position
+from biaslab.prompts.protocols import Protocol
 from biaslab.stats import (
     Estimate,
     Ratio,
@@ -68,7 +69,7 @@ class SelfPreference(FeatureProbe):
         The system of the data set whose texts are the judge's own: itself, or a model of its family. Without, every
         system is taken for it in turn, which shows whom a judge favours, and nothing is tested.
     asks : sequence of {"pairs", "scores"}
-        Compare own texts with others' in both orders, score all texts, or both. Evaluators only score.
+        Compare own texts with others' in both orders, score all texts, or both; an evaluator does one of them.
     perplexity : bool
         Ask the judge for the likelihood of each text as well, and estimate at equal perplexity too.
     template : {1, 2}
@@ -176,6 +177,8 @@ class SelfPreference(FeatureProbe):
         LABEL_MASS,
     )
 
+    protocol_form = "pair or score"
+
     own: str | None = None
     asks: Sequence[Literal["pairs", "scores"]] = field(default=("pairs", "scores"), kw_only=True)
     perplexity: bool = field(default=False, kw_only=True)
@@ -185,8 +188,20 @@ class SelfPreference(FeatureProbe):
         super().__post_init__()
         require_some_of("asks", self.asks, ("pairs", "scores"))
         require_one_of("template", self.template, (1, 2))
-        if self.answer == "score" and "scores" not in self.asks:
-            raise InputError("asks", self.asks, 'scores where answer is "score"', "an evaluator compares no pairs")
+
+    def take_protocol(self) -> None:
+        """Ask with the protocol by its form alone."""
+        if self.protocol is None:
+            return
+        protocol = Protocol.loaded(self.protocol)
+        if protocol.form == "score":
+            super().take_protocol()
+        settle(self, {**settled(protocol), "asks": ("pairs",) if protocol.form == "pair" else ("scores",)})
+
+    @property
+    def _scale(self) -> Scale:
+        of_pairs = isinstance(self.protocol, Protocol) and self.protocol.form == "pair"
+        return find_scale("1-5") if of_pairs else super()._scale
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the pairs of an own text and another's in both orders, and the score of every text."""
@@ -194,7 +209,7 @@ class SelfPreference(FeatureProbe):
         if self.own is not None:
             remedy = "" if systems else "name who wrote each text in the column system"
             require_one_of("own", self.own, systems or ["nobody: no candidate has a system"], remedy)
-        if "pairs" in self.asks and self.answer != "score":
+        if "pairs" in self.asks:
             yield from self._pairs(dataset)
         for question, ratings in self._rated_questions(dataset) if "scores" in self.asks else ():
             condition = {"asked": "score", **self._columns(question.item, question.attribute, ratings)}
@@ -235,11 +250,15 @@ class SelfPreference(FeatureProbe):
         """Return the nearest design: without perplexities, text instead of label probabilities, then numbers."""
         if isinstance(refused, Likelihood):
             return Nearest(replace(self, perplexity=False), "does without the perplexity of the texts")
+        if self.answer == "score" and len(self.asks) > 1:
+            left: Literal["pairs", "scores"] = "scores" if isinstance(refused, Compare) else "pairs"
+            words = f"asks {left} alone"
+            return Nearest(replace(self, asks=(left,)), words, omits=words)
         return super().nearest(refused)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return how likely the first wins, the score, or the log perplexity, and the status."""
-        return read_pair(trial, reply) if trial.opponent_id is not None else super().read(trial, reply)
+        return self._comparing.read(trial, reply) if trial.opponent_id is not None else super().read(trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each way of asking and own system: of pairs, or of scores."""
@@ -271,9 +290,10 @@ class SelfPreference(FeatureProbe):
     @property
     def _comparing(self) -> Position:
         """How pairs are asked for and read."""
-        answer: Literal["distribution", "text"] = "text" if self.answer == "text" else "distribution"
+        answer = "verdict" if self.answer == "score" else self.answer
         how = {"answer": answer, "replicates": self.replicates, "temperature": self.temperature, "seed": self.seed}
-        return Position(templates=(self.template,), **how)  # type: ignore[arg-type]
+        protocol = self.protocol if "pairs" in self.asks else None
+        return Position(self.attributes, templates=(self.template,), protocol=protocol, **how)  # type: ignore[arg-type]
 
     def _of_pairs(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
         """Yield the metrics of pairs for one system."""

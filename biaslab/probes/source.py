@@ -12,11 +12,13 @@ import pandas as pd
 from biaslab.core import Metric, Nearest, Request, Trial, reading_text
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError
-from biaslab.core.scales import Scale, find_scale
+from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.pointwise import Question, items
+from biaslab.measures.scoring.pointwise import items
 from biaslab.probes.base import Cell, Estimable, Part, ScoreProbe, mean_of, planted
 from biaslab.probes.base.losses import Losses
+from biaslab.probes.base.own_protocol import protocol_column, require_source_slot
+from biaslab.prompts.protocols import Protocol
 from biaslab.stats import Level, Method, Ratio, estimate_correlation, sample_differences
 
 _SOURCES: tuple[str, str] = ("with", "without")
@@ -143,14 +145,17 @@ class Source(ScoreProbe):
         InputError
             If a context has no text, so that there is no source to leave out.
         """
-        attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
+        attributes = dataset.require_attributes(self.attributes)
+        if isinstance(self.protocol, Protocol):
+            require_source_slot(self.protocol)
         blank = dataset.candidates.loc[dataset.candidates["context"].str.strip() == "", "context_id"]
         if len(blank):
             raise InputError("dataset", dataset.name, "one with a source text for each context", f"see {blank.iloc[0]}")
         for item in items(dataset):
             for source, attribute in product(_SOURCES, attributes):
                 shown = item if source == "with" else replace(item, context="")
-                yield from Question.rate(dataset, shown, [attribute], scale).trials(self.asking, {"source": source})
+                question = self.question(dataset, shown, attribute)
+                yield from question.trials(self.asking, {"source": source, **protocol_column(self.protocol)})
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: two texts instead of label probabilities, since one does not show its noise."""
@@ -158,7 +163,7 @@ class Source(ScoreProbe):
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield losses and agreements by level and coefficient, then shifts and means in points."""
-        blocks, scale = cell.blocks("source", _SOURCES), find_scale(str(cell.where["scale"]))
+        blocks, scale = cell.blocks("source", _SOURCES), scale_named(str(cell.where["scale"]))
         sampled = _SOURCES if self.temperature else ()
         losses = Losses.of(cell, blocks, "source", sampled, "replicates=2 or more (5 is better)")
         for level, coefficient in product(self.levels, self.coefficients):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from os import PathLike
 
 import numpy as np
 import pandas as pd
@@ -16,11 +17,14 @@ from biaslab.core.scales import find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking import pairs
 from biaslab.measures.scoring.pointwise import items, read_score
+from biaslab.probes._own_prompts import OwnPrompts, settled_by
 from biaslab.probes._prompt_variance import OF_PROMPTS, Shares, combined
 from biaslab.probes._varied import Chats
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, ScoreProbe, label_mass, mean_of, planted
 from biaslab.probes.base.logs import paired, scored
+from biaslab.probes.base.own_protocol import read_with, settle
 from biaslab.probes.base.pair_probe import read_pair
+from biaslab.prompts.protocols import Protocol
 from biaslab.prompts.variants import Form, Variant, variants
 from biaslab.stats import CELL, Estimate, Fit, Level, Ratio, estimate_alpha, estimate_correlation
 
@@ -50,6 +54,9 @@ class Template(ScoreProbe):
         Of the rank correlation between templates: within contexts, averaged over them, or over all items.
     fit : {"anova", "reml"}
         How variance components are estimated: `biaslab.stats.fit_components`.
+    protocols : sequence of Protocol or path
+        Compare these prompts and parsers of your own (`biaslab.Protocol`), all of one form and one scale, instead of
+        variants of biaslab's; the first one is the base.
     base : str
         What others are compared with; of a log that has no such prompt, the first that it has.
 
@@ -117,6 +124,7 @@ class Template(ScoreProbe):
 
     name = "template"
     evaluators = False
+    protocol_form = ""
     cell = ("judge", "dataset", "attribute", "form")
     conditions = ("template", "factor", "component", "between")
     columns = ("context_id", "candidate_id", "value", "status", "template", "factor")
@@ -152,8 +160,11 @@ class Template(ScoreProbe):
     level: Level = "context"
     fit: Fit = "anova"
     base: str = "base"
+    protocols: Sequence[Protocol | str | PathLike[str]] = ()
 
     def __post_init__(self) -> None:
+        if self.protocols:
+            settle(self, settled_by(self.protocols))
         super().__post_init__()
         require_whole("n_items", self.n_items, 1, optional=True)
         require_one_of("level", self.level, ("context", "dataset"))
@@ -175,6 +186,10 @@ class Template(ScoreProbe):
             to make examples of. By default there are then none.
         """
         attributes = dataset.require_attributes(self.attributes)
+        if self.protocols:
+            own = tuple(self._own.values())
+            yield from OwnPrompts(own, dataset, attributes, self.asking, self.n_items).trials()
+            return
         by_context = {name: list(group) for name, group in groupby(items(dataset), key=lambda item: item.context_id)}
         chats = [Chats(dataset, by_context, name, find_scale(self.scale), self.seed) for name in attributes]
         chosen = [
@@ -185,8 +200,17 @@ class Template(ScoreProbe):
             for chat, asked in zip(chats, chosen, strict=True):
                 yield from chat.trials(context_id, self.form, asked, self.asking, self.n_items)
 
+    @property
+    def _own(self) -> dict[str, Protocol]:
+        return {protocol.id: protocol for protocol in self.protocols if isinstance(protocol, Protocol)}
+
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score, or the probability that the first of a pair wins, and the status."""
+        own = self._own.get(str(trial.condition["template"]))
+        if own is not None and trial.opponent_id is not None:
+            return own.read(reply, trial.attribute)
+        if own is not None:
+            return read_with(own, trial, reply)
         return read_score(trial, reply) if trial.opponent_id is None else read_pair(trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:

@@ -8,7 +8,7 @@ from functools import cache
 from os import PathLike
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from biaslab.core import Adaptable, Design, Given, Judge, Request, as_judge
+from biaslab.core import Adaptable, BaseJudge, Compare, Design, Given, Judge, Request, Score, as_judge
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_study
 from biaslab.core.errors import (
@@ -170,6 +170,10 @@ def collect(
             if kept is not None:
                 walk.attrs["store"] = str(kept.path.resolve())
             trials = _ask_nearest(walk, probe, probe.name, []) if nearest else walk.trials(probe)
+    except UnsupportedRequestError as error:
+        if asked.reads_prompts or not nearest:
+            raise
+        raise UnsupportedRequestError(_why_not(probe, asked), error.request) from error
     finally:
         if kept is not None and kept is not store:
             kept.close()
@@ -193,6 +197,15 @@ def _ask_nearest(walk: Walk, probe: Design, name: str, changes: list[str]) -> pd
             return _ask_nearest(walk, other, name, changes)
         except UnsupportedRequestError as last:
             raise error from last  # the first one says what was wanted
+
+
+def _why_not(probe: Design, judge: BaseJudge) -> str:
+    """Say why a judge that reads no prompt cannot be asked what a design plans."""
+    if getattr(probe, "verdicts", False) and Compare not in judge.kinds:
+        return f"{probe.name} compares two texts, and {judge.id!r} only scores single ones"
+    if getattr(probe, "evaluators", False) and Score not in judge.kinds:
+        return f"{probe.name} scores single texts, and {judge.id!r} only compares two"
+    return f"{probe.name} is about prompts and the words of a reply, and {judge.id!r} reads no prompt"
 
 
 def _nearest(walk: Walk, probe: Design, error: JudgeError, changes: list[str]) -> Design | None:

@@ -14,7 +14,7 @@ from studies import row_of, run
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import Choice, Completion, Likelihood
-from biaslab.core.errors import InputError, MissingDataWarning
+from biaslab.core.errors import InputError, MissingDataWarning, NearestDesignWarning
 from biaslab.probes.position import Position
 from biaslab.probes.self_preference import SelfPreference
 from biaslab.probes.verbosity import Verbosity
@@ -199,7 +199,6 @@ def test_nameless_texts_are_nobodys(population):
         ({"own": "owm"}, r"own is 'owm', allowed: one of own, another, a third; did you mean own"),
         ({"asks": []}, "some of pairs, scores"),
         ({"template": 3}, "one of 1, 2"),
-        ({"answer": "score", "asks": ["pairs"]}, "an evaluator compares no pairs"),
         ({"reliability": 2}, "above 0.1 to 1"),
     ],
 )
@@ -208,9 +207,16 @@ def test_bad_parameters(parameters, words, population):
         list(SelfPreference(**parameters).design(population.head(1)))
 
 
-def test_an_evaluator_scores_only(population):
-    probe = SelfPreference(own="own", answer="score")
-    assert all(trial.opponent_id is None for trial in probe.design(population.head(2)))
+def test_a_judge_that_reads_no_prompt_does_what_it_can(population):
+    probe, data = SelfPreference(own="own"), population.head(6)
+    asked = {}
+    for judge in (lambda candidate: 1 + len(candidate) % 5, lambda first, second: "first" if first < second else "tie"):
+        with pytest.warns(NearestDesignWarning, match="self_preference asks (scores|pairs) alone"):
+            trials = bl.collect(probe, judge, data, progress=False)
+        asked |= {tuple(trials["asked"].unique()): trials["value"].notna().all()}
+        metric = "own_score_gap" if "score" in set(trials["asked"]) else "own_win_rate"
+        assert probe.estimate(trials, [metric])["estimate"].notna().all()
+    assert asked == {("score",): True, ("pair",): True}
     texts = SelfPreference(own="own", answer="text").design(population.head(1))
     assert {type(trial.request) for trial in texts} == {Completion}
 

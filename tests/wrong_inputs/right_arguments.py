@@ -15,6 +15,7 @@ LEFT_OUT = {
     "Protocol": "its own tests try twenty wrong ones",
     "LocalJudge": "loads a language model; its own tests call it with one",
     "RayJudge": "starts Ray",
+    "RewardJudge": "loads a reward model; its own tests call it with one",
     "ApiJudge.ask": "needs a server",
     "ApiJudge.packs": "needs a server",
     "distill.Evaluator": "needs a trained encoder",

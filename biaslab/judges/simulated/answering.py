@@ -155,7 +155,11 @@ def _refuses_to_score(judge: SimulatedJudge, asked: ScoreQuestion) -> bool:
 def write_scores(asked: ScoreQuestion, chosen: list[str]) -> str:
     """Write labels in the form that was asked, with reasons where they were asked."""
     if asked.replies:
-        return asked.replies[asked.scale.labels.index(chosen[0])]
+        said = zip(asked.attributes, chosen, strict=True)
+        return "\n".join(
+            asked.replies[asked.scale.labels.index(label)].replace("{attribute}", attribute)
+            for attribute, label in said
+        )
     if asked.layout == "bare":
         return chosen[0]
     if asked.layout == "json":

@@ -6,20 +6,17 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
-from os import PathLike
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core import About, Completion, Likelihood, Nearest, Reply, Request, Scalar, Status, Trial
+from biaslab.core import About, Likelihood, Reply, Scalar, Status, Trial
 from biaslab.core.errors import InputError
-from biaslab.core.scales import Scale
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.pointwise import Question, about_scores, items, ratings_by_item
+from biaslab.measures.scoring.pointwise import Question, ratings_by_item
+from biaslab.probes.base.own_protocol import protocol_column
 from biaslab.probes.base.score_probe import ScoreProbe
-from biaslab.prompts.protocols import Protocol
 from biaslab.stats import (
     LEAST_RELIABILITY,
     Corrected,
@@ -49,9 +46,6 @@ class FeatureProbe(ScoreProbe):
 
     Parameters
     ----------
-    protocol : Protocol or path, optional
-        Ask with this prompt and read with this parser instead of biaslab's own: see `biaslab.Protocol`. Scale,
-        temperature and length of a reply are its own; its id stands in a column ``protocol``.
     reliability : float, optional
         Share of the variance of mean human scores that is no error, within contexts (over all items for what is
         pooled), above .1 to 1, assumed in place of the one that single ratings show; see `sensitivity`.
@@ -60,8 +54,6 @@ class FeatureProbe(ScoreProbe):
     ----------
     feature : str
         The column of items that scores may follow.
-    protocol_form : str
-        Form of the protocols that it takes.
 
     Raises
     ------
@@ -70,54 +62,18 @@ class FeatureProbe(ScoreProbe):
     """
 
     feature: ClassVar[str]
-    protocol_form: ClassVar[str] = "score"
 
     reliability: float | None = field(default=None, kw_only=True)
-    protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        self._take_protocol()
         super().__post_init__()
         if self.reliability is not None and not LEAST_RELIABILITY < self.reliability <= 1:
             raise InputError("reliability", self.reliability, f"a number above {LEAST_RELIABILITY} to 1, or None")
 
-    def _take_protocol(self) -> None:
-        """Load the protocol where a file is named; ask as it says."""
-        if self.protocol is None:
-            return
-        protocol = Protocol.of_form(self.protocol, "score")
-        settled = {"protocol": protocol, "temperature": protocol.temperature, "max_tokens": protocol.max_tokens}
-        settled["scale"] = protocol.scale.name
-        if protocol.answer == "text":
-            settled["answer"] = "text"
-        for name, value in settled.items():
-            object.__setattr__(self, name, value)
-
-    @property
-    def _scale(self) -> Scale:
-        return self.protocol.scale if isinstance(self.protocol, Protocol) else super()._scale
-
-    def questions(self, dataset: Dataset) -> Iterator[Question]:
-        """Yield the question for the score of every candidate and attribute."""
-        if not isinstance(self.protocol, Protocol):
-            yield from super().questions(dataset)
-            return
-        protocol, scale = self.protocol, self._scale
-        for item, attribute in product(items(dataset), dataset.require_attributes(self.attributes)):
-            shown = protocol.show(dataset, attribute, item.context_id, [item.candidate_id])
-            about = replace(about_scores(item, [attribute], scale), labels=scale.labels)
-            yield Question(item, attribute, protocol.messages(shown), scale, about)
-
-    def nearest(self, refused: Request) -> Nearest | None:
-        """Return the nearest design; an evaluator is asked without a protocol."""
-        if isinstance(refused, Completion) and self.protocol is not None:
-            return replace(self, protocol=None).nearest(refused)
-        return super().nearest(refused)
-
     def _rated_questions(self, dataset: Dataset) -> Iterator[tuple[Question, dict[str, Scalar]]]:
         """Yield the question for each score, and the columns of the single human ratings where there are several."""
         ratings = ratings_by_item(dataset)
-        known: dict[str, Scalar] = {"protocol": self.protocol.id} if isinstance(self.protocol, Protocol) else {}
+        known = protocol_column(self.protocol)
         for question in self.questions(dataset):
             item = question.item
             yield question, known | ratings.get((item.context_id, item.candidate_id, question.attribute), {})
@@ -135,8 +91,6 @@ class FeatureProbe(ScoreProbe):
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score or, of a likelihood, the log perplexity, −mean log P of a token; and the status."""
-        if isinstance(trial.request, Completion) and isinstance(self.protocol, Protocol):
-            return self.protocol.read(reply)
         if not isinstance(trial.request, Likelihood):
             return super().read(trial, reply)
         value = -float(np.mean(reply.logprobs)) if reply.logprobs else math.nan

@@ -17,6 +17,7 @@ from biaslab.core import About, Choice, Compare, Completion, Messages, Nearest, 
 from biaslab.core.checks import require_one_of, require_temperature, require_whole, unknown
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
+from biaslab.probes.base.own_protocol import settle, settled
 from biaslab.probes.base.probe import Probe
 from biaslab.prompts.defences import Defence, defend
 from biaslab.prompts.parsing import parse_choice
@@ -74,7 +75,7 @@ class PairProbe(Probe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._take_protocol()
+        self.take_protocol()
         require_one_of("answer", self.answer, get_args(Answer) if self.verdicts else get_args(Answer)[:2])
         require_whole("replicates", self.replicates, 1)
         require_temperature(self.temperature)
@@ -82,16 +83,12 @@ class PairProbe(Probe):
             allowed = f'1 where answer is "{self.answer}"'
             raise InputError("replicates", self.replicates, allowed, 'choose answer="text"')
 
-    def _take_protocol(self) -> None:
+    def take_protocol(self) -> None:
         """Load the protocol where a file is named; ask as it says."""
         if self.protocol is None:
             return
         protocol = Protocol.of_form(self.protocol, "pair")
-        settled = {"protocol": protocol, "ties": 0.5 in protocol.points, "temperature": protocol.temperature}
-        if protocol.answer == "text":
-            settled["answer"] = "text"
-        for name, value in settled.items():
-            object.__setattr__(self, name, value)
+        settle(self, {**settled(protocol), "ties": 0.5 in protocol.points})
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: text instead of label probabilities, a verdict instead of text."""
@@ -204,7 +201,8 @@ class PairProbe(Probe):
         )
         shown = protocol.show(dataset, attribute, context[0], (first, second), texts)
         labels, source = protocol.labels, bool(context[1].strip()) and "context" in protocol.sources
-        about = About(context[0], (first, second), texts, (attribute,), source, labels, edits=edits)
+        named = dataset.require_attributes(self.attributes) if protocol.joint else (attribute,)
+        about = About(context[0], (first, second), texts, named, source, labels, edits=edits, protocol=protocol)
         where = {**condition, "template": protocol.id}
         for replicate in range(self.replicates):
             request = protocol.request(shown, about, replicate, self.seed, self.answer == "distribution", note)
@@ -219,7 +217,9 @@ class PairProbe(Probe):
         """Return the probability that the first wins, and the status."""
         if isinstance(trial.request, Compare):
             return (math.nan, "refused") if reply.score is None else (reply.score, _status(reply.score))
-        return self.protocol.read(reply) if isinstance(self.protocol, Protocol) else read_pair(trial, reply)
+        if isinstance(self.protocol, Protocol):
+            return self.protocol.read(reply, trial.attribute)
+        return read_pair(trial, reply)
 
 
 def read_pair(trial: Trial, reply: Reply) -> tuple[float, Status]:

@@ -6,15 +6,19 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
+from os import PathLike
 from typing import ClassVar
 
 import numpy as np
 
 from biaslab.core import Completion, Nearest, Reply, Request, Status, Trial, request_key
+from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.pointwise import AnyAnswer, Asking, Question, items, read_score
+from biaslab.measures.scoring.pointwise import AnyAnswer, Asking, Item, Question, items
+from biaslab.probes.base.own_protocol import question_of, read_with, settle, settled
 from biaslab.probes.base.probe import Probe
+from biaslab.prompts.protocols import Protocol
 from biaslab.stats import tempered
 
 
@@ -39,14 +43,20 @@ class ScoreProbe(Probe):
         With ``answer="text"``: 0 is greedy, and then replicates are equal.
     max_tokens : int
         With ``answer="text"``: length of an answer at most.
+    protocol : Protocol or path, optional
+        Ask with this prompt and read with this parser instead of biaslab's own: see `biaslab.Protocol`. Scale,
+        temperature and length of a reply are its own; its id stands in a column ``protocol``.
 
     Attributes
     ----------
     evaluators : bool
         Whether an evaluator's number will do, since the phenomenon does not lie in the prompt.
+    protocol_form : str
+        Forms of the protocols that it takes.
     """
 
     evaluators: ClassVar[bool] = True
+    protocol_form: ClassVar[str] = "score"
     columns: ClassVar[tuple[str, ...]] = ("context_id", "candidate_id", "human", "value", "status")
 
     scale: str = field(default="1-5", kw_only=True)
@@ -54,14 +64,25 @@ class ScoreProbe(Probe):
     replicates: int = field(default=1, kw_only=True)
     temperature: float = field(default=1.0, kw_only=True)
     max_tokens: int = field(default=16, kw_only=True)
+    protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        self.take_protocol()
         super().__post_init__()
         _ = self._scale, self.asking
 
+    def take_protocol(self) -> None:
+        """Load the protocol where a file is named; ask as it says."""
+        if self.protocol is not None and not self.protocol_form:
+            allowed = f"None: {self.name} has prompts of its own"
+            raise InputError("protocol", self.protocol, allowed, "template compares several with protocols=[…]")
+        if self.protocol is not None:
+            protocol = Protocol.of_form(self.protocol, "score")
+            settle(self, {**settled(protocol), "scale": protocol.scale.name, "max_tokens": protocol.max_tokens})
+
     @property
     def _scale(self) -> Scale:
-        return find_scale(self.scale)
+        return self.protocol.scale if isinstance(self.protocol, Protocol) else find_scale(self.scale)
 
     @property
     def asking(self) -> Asking:
@@ -70,19 +91,23 @@ class ScoreProbe(Probe):
 
     def questions(self, dataset: Dataset) -> Iterator[Question]:
         """Yield the question for the score of every candidate and attribute."""
-        attributes, scale = dataset.require_attributes(self.attributes), self._scale
-        for item, attribute in product(items(dataset), attributes):
-            yield Question.rate(dataset, item, [attribute], scale)
+        for item, attribute in product(items(dataset), dataset.require_attributes(self.attributes)):
+            yield self.question(dataset, item, attribute)
+
+    def question(self, dataset: Dataset, item: Item, attribute: str, **placed: str) -> Question:
+        """Return the question for one score; headings, notes and edits as `Question.rate` takes them."""
+        return question_of(self.protocol, dataset, item, attribute, self._scale, self.attributes, **placed)
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: text instead of label probabilities, an evaluator's number instead of text."""
         if isinstance(refused, Completion) and self.answer == "text" and self.evaluators:
-            return Nearest(replace(self, answer="score", replicates=1), "takes an evaluator's number instead of text")
+            settled = {"answer": "score", "replicates": 1, "protocol": None}
+            return Nearest(replace(self, **settled), "takes an evaluator's number instead of text")  # type: ignore[arg-type]
         return super().nearest(refused)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score that the reply gives, and its status."""
-        return read_score(trial, reply)
+        return read_with(self.protocol, trial, reply)
 
 
 def draw_score(trial: Trial, reply: Reply, temperature: float, use: str) -> tuple[float, Status]:

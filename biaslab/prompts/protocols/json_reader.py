@@ -6,14 +6,22 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from biaslab.core.errors import InputError
-from biaslab.prompts.protocols.readers import Reader, Verdicts, as_number, as_text, label_of, require_verdicts
+from biaslab.prompts.protocols.readers import (
+    ATTRIBUTE,
+    Reader,
+    Verdicts,
+    as_number,
+    as_text,
+    label_of,
+    require_verdicts,
+)
 
-_STEP = re.compile(r"\.?([^\W\d][\w -]*)|\[(\d+)\]|\[([\w -]+)=([^\]]*)\]")
+_STEP = re.compile(r"\.?(\{attribute\}|[^\W\d][\w -]*)|\[(\d+)\]|\[([\w -]+)=([^\]]*)\]")
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -25,7 +33,8 @@ class JsonPath(Reader):
     ----------
     path : str
         Keys separated by dots, ``[0]`` for a place in a list, ``[model=m]`` for its first object with that entry:
-        ``"ordered_models[model=m].rank"``.
+        ``"ordered_models[model=m].rank"``. ``{attribute}`` is the attribute that is read, where a reply judges several:
+        ``"scores.{attribute}"``.
     verdicts : sequence of (str, float), optional
         What the value means; without them it is a number.
     beside : sequence of (str, str)
@@ -73,6 +82,10 @@ class JsonPath(Reader):
         if not steps:
             raise InputError("json", self.path, "at least one key", 'such as "score"')
         return tuple(steps)
+
+    def of(self, attribute: str) -> JsonPath:
+        """Return the reader of one attribute's value."""
+        return replace(self, path=self.path.replace(ATTRIBUTE, attribute)) if ATTRIBUTE in self.path else self
 
     def find(self, text: str) -> list[float]:
         """Return the value in each outermost JSON object or list of a text that has one."""

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from biaslab.core.errors import InputError
-from biaslab.prompts.protocols.readers import Reader, Verdicts, as_number, as_text, label_of, require_verdicts
+from biaslab.prompts.protocols.readers import (
+    ATTRIBUTE,
+    Reader,
+    Verdicts,
+    as_number,
+    as_text,
+    label_of,
+    require_verdicts,
+)
 
 
 @dataclass(frozen=True)
@@ -20,7 +28,8 @@ class Pattern(Reader):
     ----------
     patterns : tuple of str
         Tried in turn; the first that matches decides. Each has one group, which holds the verdict; or two, which hold
-        the scores of the first and the second candidate.
+        the scores of the first and the second candidate. ``{attribute}`` is the attribute that is read, where a reply
+        judges several: ``"{attribute}: ([1-5])"``.
     verdicts : sequence of (str, float), optional
         What a group's text means, white space and case aside. Without them it is a number.
     writes : str
@@ -60,6 +69,13 @@ class Pattern(Reader):
     @cached_property
     def _values(self) -> dict[str, float]:
         return {label.strip().casefold(): value for label, value in self.verdicts}
+
+    def of(self, attribute: str) -> Pattern:
+        """Return the reader of one attribute's verdict."""
+        if not any(ATTRIBUTE in pattern for pattern in self.patterns):
+            return self
+        patterns = tuple(pattern.replace(ATTRIBUTE, re.escape(attribute)) for pattern in self.patterns)
+        return replace(self, patterns=patterns, writes=self.writes.replace(ATTRIBUTE, attribute))
 
     def find(self, text: str) -> list[float]:
         """Return what the first pattern that matches finds."""

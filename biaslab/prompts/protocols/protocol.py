@@ -17,9 +17,11 @@ from typing import Any, Literal, get_args
 from biaslab.core import About, Choice, Completion, Message, Reply, Request, Status
 from biaslab.core.checks import require_one_of, require_temperature, require_whole
 from biaslab.core.errors import InputError
+from biaslab.core.project import SETTINGS
 from biaslab.core.requests import Role
 from biaslab.core.scales import Scale, whole_numbers
 from biaslab.core.schema import Dataset
+from biaslab.core.settings_file import find_file, named_tables
 from biaslab.prompts.protocols.building import (
     LONGEST_SCALE,
     as_json,
@@ -45,6 +47,7 @@ _WORDS_FIRST = re.compile(
     re.IGNORECASE,
 )
 _ORDER = {1.0: 0, 0.0: 1}
+_PLACES = ("first", "second")
 
 
 @dataclass(frozen=True)
@@ -156,11 +159,13 @@ class Protocol:
         scale : str or (low, high), optional
             Of scores that are numbers: "1-5", or the ends of a continuous scale.
         pattern : str or sequence of str, optional
-            Regular expressions, tried in turn, with one group that holds the verdict or the number.
+            Regular expressions, tried in turn, with one group that holds the verdict or the number. Where a reply
+            judges several attributes, ``{attribute}`` stands for the one that is read.
         writes : str
             A reply that the first pattern matches, with ``{}`` for the verdict, where the shortest will not do.
         json : str, optional
-            Where the verdict stands in a JSON reply or the arguments of a tool call: ``"result.score"``.
+            Where the verdict stands in a JSON reply or the arguments of a tool call: ``"result.score"``, or, of several
+            attributes, ``"scores.{attribute}"``.
         parse, examples : callable and mapping of str to float, optional
             A function of your own from a reply to a number or None, and replies with what they mean.
         reader : Reader, optional
@@ -224,6 +229,29 @@ class Protocol:
         )
 
     @classmethod
+    def loaded(cls, given: Protocol | str | PathLike[str]) -> Protocol:
+        """Return a protocol: itself, that of a file, or that of a name in ``biaslab.toml``."""
+        if isinstance(given, cls):
+            return given
+        tables = named_tables("protocols")
+        if str(given) not in tables:
+            return cls.from_file(Path(str(given)))
+        return cls._of_table(str(given), tables[str(given)])
+
+    @classmethod
+    def _of_table(cls, name: str, table: dict[str, Any]) -> Protocol:
+        """Return the protocol of a table in ``biaslab.toml``: that of a file, or what the table itself says."""
+        allowed = [each for each in signature(cls.from_template).parameters if each not in ("parse", "reader")]
+        unknown = [each for each in table if each not in (*allowed, "file", "which")]
+        if unknown or ("file" in table) == ("template" in table):
+            words = f"file or template, and arguments of Protocol.from_template: {', '.join(allowed)}"
+            raise InputError(f"{SETTINGS}: protocols.{name}", unknown[0] if unknown else sorted(table), words)
+        if "template" in table:
+            return cls.from_template(**{"name": name, **table})
+        folder, file = (find_file() or Path()).parent, Path(str(table.pop("file"))).expanduser()
+        return replace(cls.from_file(folder / file, table.pop("which", None), **table), name=name)
+
+    @classmethod
     def of_form(cls, given: Protocol | str | PathLike[str], form: Form) -> Protocol:
         """Return a protocol, from its file where one is named.
 
@@ -232,7 +260,7 @@ class Protocol:
         InputError
             If it is of another form.
         """
-        protocol = given if isinstance(given, cls) else cls.from_file(Path(str(given)))
+        protocol = cls.loaded(given)
         if protocol.form != form:
             raise InputError("protocol", protocol.id, f"one of the form {form}; this one is a {protocol.form}")
         return protocol
@@ -346,7 +374,8 @@ class Protocol:
         Returns
         -------
         dict
-            A value for each of `SOURCES` that the form has.
+            A value for each of `SOURCES` that the form has, and for each of the data set's own `variables`: of a pair
+            those in which its candidates agree, and all of them as ``first_NAME`` and ``second_NAME``.
 
         Examples
         --------
@@ -357,20 +386,29 @@ class Protocol:
         ['attribute', 'context', 'definition', 'first', 'high', 'low', 'noun', 'reference', 'second']
         """
         rows = [dataset.rows[context_id, name] for name in candidates]
-        names = ("first", "second") if self.form == "pair" else ("candidate",)
+        own = {name: rows[0][name] for name in dataset.variables if len({row[name] for row in rows}) == 1}
+        if self.form == "pair":
+            own |= {
+                f"{place}_{name}": row[name]
+                for place, row in zip(_PLACES, rows, strict=True)
+                for name in dataset.variables
+            }
+        names = _PLACES if self.form == "pair" else ("candidate",)
         shown = dict(zip(names, texts or [row["text"] for row in rows], strict=True))
         low, high = dataset.scale
         about = {"attribute": attribute, "definition": dataset.attributes[attribute], "noun": dataset.noun}
         of_item = {"context": rows[0]["context"], "reference": rows[0]["reference"]}
-        return {**of_item, **shown, **about, "low": f"{low:g}", "high": f"{high:g}"}
+        return {**own, **of_item, **shown, **about, "low": f"{low:g}", "high": f"{high:g}"}
 
-    def messages(self, shown: Mapping[str, object]) -> tuple[Message, ...]:
+    def messages(self, shown: Mapping[str, object], note: str = "") -> tuple[Message, ...]:
         """Return the messages for what is shown.
 
         Parameters
         ----------
         shown : mapping of str to object
             A value for each of `sources`.
+        note : str
+            A line before the last message by the user.
 
         Raises
         ------
@@ -386,7 +424,12 @@ class Protocol:
                 f'say what it shows: variables={{"{missing[0]}": …}}, or fix it: values={{"{missing[0]}": …}}',
             )
         slots = {slot: shown[source] for slot, source in self.variables} | dict(self.values)
-        return tuple(Message(role, text.fill(slots)) for role, text in self.turns)
+        messages = tuple(Message(role, text.fill(slots)) for role, text in self.turns)
+        if not note:
+            return messages
+        last = max(place for place, message in enumerate(messages) if message.role == "user")
+        noted = messages[last]._replace(content=f"{note}\n\n{messages[last].content}")
+        return (*messages[:last], noted, *messages[last + 1 :])
 
     def request(
         self,
@@ -410,13 +453,9 @@ class Protocol:
         distribution : bool, optional
             Whether label probabilities are asked for; by default where ``answer`` is "label".
         note : str
-            A line before the last message by the user.
+            As for `messages`.
         """
-        messages = self.messages(shown)
-        if note:
-            last = max(place for place, message in enumerate(messages) if message.role == "user")
-            noted = messages[last]._replace(content=f"{note}\n\n{messages[last].content}")
-            messages = (*messages[:last], noted, *messages[last + 1 :])
+        messages = self.messages(shown, note)
         if self.answer == "label" and distribution is not False:
             return Choice(messages, tuple(label for label, _ in self._verdicts), about)
         return Completion(messages, self.temperature, self.max_tokens, replicate, seed, about)
@@ -427,22 +466,25 @@ class Protocol:
         assert isinstance(self.reader, Labels)  # noqa: S101 - __post_init__ requires it
         return tuple(sorted(self.reader.verdicts, key=lambda verdict: _ORDER.get(verdict[1], 2)))
 
-    def parse(self, text: str | None) -> tuple[float, Status]:
+    def parse(self, text: str | None, attribute: str = "") -> tuple[float, Status]:
         """Read a reply.
 
         Parameters
         ----------
         text : str or None
             What the judge wrote.
+        attribute : str
+            Which verdict is read, where a reply judges several attributes (`joint`).
 
         Returns
         -------
         tuple of float and str
             The value, NaN unless the status is "ok" or "tie".
         """
-        values = self.reader.find(text or "")
+        reader = self._reader_of(attribute)
+        values = reader.find(text or "")
         if not values:
-            return math.nan, self.reader.unread(text or "")
+            return math.nan, reader.unread(text or "")
         if len(values if self.choose == "single" else set(values)) > 1 and self.choose in ("single", "only"):
             return math.nan, "ambiguous"
         value = values[0] if self.choose == "first" else values[-1]
@@ -450,8 +492,25 @@ class Protocol:
             return math.nan, "out_of_range"
         return value, "tie" if self.form == "pair" and value == 0.5 else "ok"
 
-    def read(self, reply: Reply) -> tuple[float, Status]:
-        """Read a reply that is a text, or a distribution over labels.
+    @property
+    def joint(self) -> bool:
+        """Whether a reply judges several attributes: a pattern or JSON path has ``{attribute}``, the prompt does not.
+
+        Then all of them are asked in one request.
+        """
+        return "attribute" not in self.sources and self.reader.of("\0") != self.reader
+
+    def _reader_of(self, attribute: str) -> Reader:
+        if attribute not in self._readers:
+            self._readers[attribute] = self.reader.of(attribute) if attribute else self.reader
+        return self._readers[attribute]
+
+    @cached_property
+    def _readers(self) -> dict[str, Reader]:
+        return {}
+
+    def read(self, reply: Reply, attribute: str = "") -> tuple[float, Status]:
+        """Read a reply that is a text, or a distribution over labels; ``attribute`` as for `parse`.
 
         Returns
         -------
@@ -460,7 +519,7 @@ class Protocol:
             label; and the status.
         """
         if reply.logprobs is None:
-            return self.parse(reply.text)
+            return self.parse(reply.text, attribute)
         masses = [math.exp(each) for each in reply.logprobs]
         values = [value for _, value in self._verdicts]
         if not any(masses):
@@ -475,12 +534,12 @@ class Protocol:
         ]
         return sum(mass * value for mass, value in counted) / sum(mass for mass, _ in counted), "ok"
 
-    def write(self, value: float) -> str:
-        """Return what a perfectly obedient judge would reply.
+    def write(self, value: float, attribute: str = "") -> str:
+        """Return what a perfectly obedient judge would reply; ``attribute`` as for `parse`.
 
         Raises
         ------
         InputError
             If no verdict means the value.
         """
-        return self.reader.write(value)
+        return self._reader_of(attribute).write(value)

@@ -20,6 +20,8 @@ from biaslab.core.scales import scale_named
 from biaslab.prompts.parsing.refusal import is_refusal
 from biaslab.prompts.parsing.scores import parse_score
 
+#: Stands in a pattern or a JSON path for the attribute whose verdict is read, where a reply judges several.
+ATTRIBUTE = "{attribute}"
 Verdicts: TypeAlias = tuple[tuple[str, float], ...]
 _NUMBER = r"[-+]?\d+(?:\.\d+)?"
 
@@ -35,6 +37,10 @@ class Reader(ABC):
     def unread(self, text: str) -> Status:
         """Return the status of a text without a verdict."""
         return "refused" if is_refusal(text) else "off_format"
+
+    def of(self, attribute: str) -> Reader:  # noqa: ARG002
+        """Return the reader of one of several attributes that a reply judges; itself where it judges one."""
+        return self
 
     @abstractmethod
     def find(self, text: str) -> list[float]:
@@ -214,6 +220,10 @@ class FirstOf(Reader):
         """Those of all readers; none where one of them finds numbers."""
         each = [reader.points for reader in self.readers]
         return tuple(sorted({value for points in each for value in points})) if all(each) else ()
+
+    def of(self, attribute: str) -> FirstOf:
+        """Return the readers of an attribute."""
+        return FirstOf(tuple(reader.of(attribute) for reader in self.readers))
 
     def find(self, text: str) -> list[float]:
         """Return what the first reader finds that finds anything."""
