@@ -32,7 +32,12 @@ def tokenizer():
 def _model(name, tokenizer):
     """Return a small reward model with random weights, large enough to tell texts apart."""
     torch.manual_seed(1)
-    size = {"vocab_size": len(tokenizer), "num_labels": 1, "pad_token_id": tokenizer.eos_token_id, "initializer_range": 0.2}
+    size = {
+        "vocab_size": len(tokenizer),
+        "num_labels": 1,
+        "pad_token_id": tokenizer.eos_token_id,
+        "initializer_range": 0.2,
+    }
     small = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     if name == "llama":
         config = transformers.LlamaConfig(**size, **small, num_key_value_heads=2, max_position_embeddings=512)
@@ -164,7 +169,7 @@ def test_the_prompt_is_shown_and_part_of_the_id(models, tokenizer):
     [(_, reply)] = own.ask([request])
     asked = "Summarise:\nA {reference} text.\nLike this one"
     assert reply.score == pytest.approx(_expected(models["llama"], tokenizer, asked, TEXTS[0]), abs=1e-4)
-    with pytest.raises(InputError, match="a text with {context}"):
+    with pytest.raises(InputError, match=r"a text with {context}"):
         _judge("llama", models, tokenizer, prompt="Summarise.")
 
 
@@ -201,9 +206,9 @@ def test_what_is_no_reward_model_is_refused(models, tokenizer, tmp_path, change,
 
 def test_prompts_and_long_texts_are_refused_before_anything_is_asked(models, tokenizer, graded):
     judge = _judge("gpt2", models, tokenizer)
-    with pytest.raises(PromptTooLongError, match="the context window .* holds 512"):
+    with pytest.raises(PromptTooLongError, match=r"the context window .* holds 512"):
         judge.check([Score("word " * 600)])
-    with pytest.raises(UnsupportedRequestError, match="template is about prompts .* reads no prompt"):
+    with pytest.raises(UnsupportedRequestError, match=r"template is about prompts .* reads no prompt"):
         bl.collect(bl.probes.Template(["coherence"]), judge, graded, progress=False)
     with pytest.raises(JudgeError):
         bl.collect(bl.probes.Template(["coherence"]), judge, graded, progress=False, nearest=False)

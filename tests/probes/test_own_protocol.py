@@ -169,3 +169,116 @@ def test_two_protocols_of_scores_are_two_cells_and_an_evaluator_has_none(graded)
         if protocol.form == "pair":
             with pytest.raises(InputError, match="one of the form score"):
                 bl.probes.Verbosity(protocol=protocol)
+
+
+JOINT = "{question}\n\n{answer}\n\nRate every criterion."
+SEVERAL = {
+    "json": {"scale": "1-5", "json": "ratings.{attribute}.score"},
+    "lines": {"scale": "1-5", "pattern": r"{attribute}: \[\[(\d)\]\]"},
+}
+
+
+@pytest.mark.parametrize("way", SEVERAL)
+def test_one_reply_judges_several_attributes(graded, way):
+    protocol = bl.Protocol.from_template(JOINT, "score", name="all", **SEVERAL[way])
+    assert protocol.joint
+    assert protocol.parse(protocol.write(4, "fluency"), "fluency") == (4.0, "ok")
+    assert protocol.parse(protocol.write(4, "fluency"), "coherence")[1] == "off_format"
+    probe = bl.probes.Verbosity(["coherence", "fluency"], protocol=protocol)
+    judge = bl.SimulatedJudge(graded, verbosity=1.0)
+    trials = bl.collect(probe, judge, graded, progress=False)
+    assert trials.attrs["asked"] == len(trials) // 2 == len(graded.candidates)
+    assert set(trials["status"]) == {"ok"}
+    separate = bl.probes.Verbosity(["fluency"], answer="text", temperature=0)
+    alone = bl.collect(separate, judge, graded, progress=False)
+    both = trials[trials["attribute"] == "fluency"]["value"]
+    assert both.tolist() == alone["value"].tolist()
+    estimates = probe.estimate(trials, ["verbosity_slope"])
+    assert estimates["attribute"].tolist() == ["coherence", "fluency"]
+
+
+def test_a_prompt_that_shows_the_attribute_is_asked_for_each(graded):
+    protocol = bl.Protocol.from_template(JOINT + " {attribute}", "score", **SEVERAL["json"])
+    assert not protocol.joint
+    trials = bl.collect(
+        bl.probes.Verbosity(["coherence", "fluency"], protocol=protocol),
+        bl.SimulatedJudge(graded),
+        graded,
+        progress=False,
+    )
+    assert trials.attrs["asked"] == len(trials)
+
+
+def test_columns_of_ones_own_table_fill_slots(tmp_path):
+    rows = [
+        {"context": f"Question {n}", "system": name, "text": f"{name} {n}", "rubric": f"Rubric {n}", "notes": name}
+        for n in range(3)
+        for name in ("x", "y")
+    ]
+    data = bl.load_dataset("tabular", data=pd.DataFrame(rows), attributes=["quality"], variables=["rubric", "notes"])
+    assert data.variables == ("rubric", "notes")
+    template = "{rubric}\n{question}\n{answer_a} ({first_notes})\n{answer_b} ({second_notes})"
+    protocol = bl.Protocol.from_template(template, verdicts={"[[A]]": 1, "[[B]]": 0})
+    trial = next(iter(bl.probes.Position(["quality"], protocol=protocol).design(data)))
+    assert trial.request.messages[0].content == "Rubric 0\nQuestion 0\nx 0 (x)\ny 0 (y)"
+    other = bl.Protocol.from_template("{notes} {answer_a} {answer_b}", verdicts={"[[A]]": 1, "[[B]]": 0})
+    with pytest.raises(InputError, match="variable is 'notes', allowed: one of rubric, first_rubric, first_notes"):
+        list(bl.probes.Position(["quality"], protocol=other).design(data))
+    with pytest.raises(bl.errors.DatasetError, match=r"column 'rubrik'.* which has .*rubric"):
+        bl.load_dataset("tabular", data=pd.DataFrame(rows), attributes=["quality"], variables=["rubrik"])
+
+
+def test_protocols_have_names_in_the_projects_file(graded, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.txt").write_text(TEMPLATE)
+    (tmp_path / "biaslab.toml").write_text(
+        "[judges.fair]\njudge = 'simulated:noise=1'\n\n"
+        "[protocols.deployed]\nfile = 'mine.txt'\nverdicts = {'[[A]]' = 1, '[[B]]' = 0}\n\n"
+        "[protocols.rubric]\ntemplate = '{question} {answer}'\nform = 'score'\nscale = '1-5'\n\n"
+        "[protocols.wrong]\nfile = 'mine.txt'\nverdikts = 3\n"
+    )
+    probe = bl.probes.Position(["coherence"], protocol="deployed")
+    assert probe.protocol.name == "deployed"
+    assert bl.probes.Verbosity(["coherence"], protocol="rubric").protocol.form == "score"
+    with pytest.raises(InputError, match=r"biaslab.toml: protocols.wrong is 'verdikts', allowed: file or template"):
+        bl.probes.Position(protocol="wrong")
+    assert bl.load_judge("fair", graded).noise == 1
+
+
+def test_template_compares_prompts_of_ones_own(graded):
+    judge = bl.SimulatedJudge(graded, **BIASED)
+    protocols = [_protocol("labels"), _protocol("json", system="Judge.")]
+    probe = bl.probes.Template(["coherence"], protocols=protocols)
+    trials = bl.collect(probe, judge, graded, progress=False)
+    assert (probe.form, set(trials["template"])) == ("pair", {each.id for each in protocols})
+    row = probe.estimate(trials, ["template_shift"]).iloc[0]
+    assert (row["template"], row["estimate"]) == (protocols[1].id, 0.0)  # the simulated judge reads no prompt
+    rubrics = [bl.Protocol.from_template(f"{RUBRIC}{end}", "score", **SCORED["free"]) for end in ("", " Be brief.")]
+    scores = bl.probes.Template(["coherence"], protocols=rubrics)
+    trials = bl.collect(scores, judge, graded, progress=False)
+    assert scores.estimate(trials, ["template_shift"])["estimate"].tolist() == [0.0]
+    for wrong, words in (
+        (protocols[:1], "at least two"), ([protocols[0], rubrics[0]], "all of one form"),
+        ([rubrics[0], bl.Protocol.from_template(RUBRIC, "score", **SCORED["json"])], "all of one scale"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=words):
+            bl.probes.Template(protocols=wrong)
+
+
+def test_a_panel_reads_its_members_with_the_protocol(graded):
+    class Saying(Writer):
+        def __init__(self, name, text):
+            self.id, self.text = name, text
+
+        def ask(self, requests):
+            return ((request, Reply(text=self.text)) for request in requests)
+
+    said = ("It is close. [[A>B]]", "[[A>B]], I think.", "Summary B [[B>>A]]")
+    panel = bl.Panel([Saying(f"member {i}", text) for i, text in enumerate(said)])
+    probe = bl.probes.Position(["coherence"], protocol=_protocol("graded"))
+    assert set(bl.collect(probe, panel, graded, progress=False)["value"]) == {0.75}
+    divided = bl.Panel([Saying(f"member {i}", text) for i, text in enumerate(said[1:])])
+    trials = bl.collect(probe, divided, graded, progress=False)
+    assert set(trials["status"]) == {"off_format"}  # the mean of 0.75 and 0 is none of the verdicts
+    tied = bl.Panel([Saying("one", "[[A>>B]]"), Saying("other", "[[B>>A]]")])
+    assert set(bl.collect(probe, tied, graded, progress=False)["status"]) == {"tie"}

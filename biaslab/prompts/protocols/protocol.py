@@ -498,7 +498,7 @@ class Protocol:
 
         Then all of them are asked in one request.
         """
-        return "attribute" not in self.sources and self.reader.of("\0") != self.reader
+        return "attribute" not in self.sources and self.reader.of("attribute") != self.reader
 
     def _reader_of(self, attribute: str) -> Reader:
         if attribute not in self._readers:

@@ -1,0 +1,144 @@
+"""Every probe with every kind of judge: it estimates, or one sentence says why it cannot."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import biaslab as bl
+from biaslab.core import Choice, Completion, Likelihood
+from biaslab.core.errors import UnsupportedRequestError
+from biaslab.judges.loading import find_model, load_model
+
+KINDS = [kind for name in dir(bl.probes) if isinstance(kind := getattr(bl.probes, name), type)]
+PROBES = {kind.name: kind for kind in KINDS if hasattr(kind, "name")}
+#: What a judge gives: label probabilities; text alone; verdicts or scores of texts without a prompt; rewards.
+ALL = ("distribution", "text", "pair function", "score function", "reward")
+READS = ALL[:2]
+MATRIX = {
+    "anchoring": READS,
+    "comparative": (*READS, "pair function", "reward"),
+    "consistency": READS,
+    "edit": ALL,
+    "familiarity": (*READS, "score function", "reward"),
+    "output_order": READS,
+    "position": (*READS, "pair function", "reward"),
+    "recipe": READS,
+    "score_distribution": READS,
+    "self_preference": ALL,
+    "source": (*READS, "score function", "reward"),
+    "sweep": READS,
+    "template": READS,
+    "vacuum": READS,
+    "verbosity": (*READS, "score function", "reward"),
+}
+WHY_NOT = {
+    "pair function": ("scores single texts, and", "is about prompts and the words of a reply, and"),
+    "score function": ("compares two texts, and", "is about prompts and the words of a reply, and"),
+    "reward": ("is about prompts and the words of a reply, and",),
+}
+
+
+def longer(first, second):
+    """Prefer the longer text, by more than five characters."""
+    return "tie" if abs(len(first) - len(second)) <= 5 else "first" if len(first) > len(second) else "second"
+
+
+def by_length(candidate):
+    """Score a text by its length."""
+    return min(5.0, 1 + len(candidate) / 200)
+
+
+class WriterOnly(bl.SimulatedJudge):
+    """A judge that gives no probabilities."""
+
+    kinds = frozenset({Completion})
+
+
+@pytest.fixture(scope="module")
+def judges(graded):
+    _, tokenizer = load_model(find_model("smollm2-135m"), "float32", "cpu")
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+        num_labels=1, max_position_embeddings=2048, pad_token_id=0, initializer_range=0.2,
+    )  # fmt: skip
+    model = transformers.LlamaForSequenceClassification(config).eval()
+    assert {Choice, Completion, Likelihood} <= bl.SimulatedJudge.kinds
+    return {
+        "distribution": bl.SimulatedJudge(graded, noise=0.5),
+        "text": WriterOnly(graded, noise=0.5),
+        "pair function": bl.FunctionJudge(longer),
+        "score function": bl.FunctionJudge(by_length),
+        "reward": bl.RewardJudge.from_loaded(model, tokenizer, "random"),
+    }
+
+
+def test_the_matrix_names_every_probe():
+    assert set(MATRIX) == set(PROBES)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("judge", ALL)
+@pytest.mark.parametrize("name", MATRIX)
+def test_a_probe_estimates_or_says_why_not(graded, judges, name, judge):
+    probe, data = PROBES[name](None if name == "anchoring" else ["coherence"]), graded.head(4)
+    if judge not in MATRIX[name]:
+        with pytest.raises(UnsupportedRequestError) as refused:
+            bl.collect(probe, judges[judge], data, progress=False)
+        assert any(f"{name} {why}" in str(refused.value) for why in WHY_NOT[judge])
+        return
+    trials = bl.collect(probe, judges[judge], data, progress=False)
+    assert trials["value"].notna().any()
+    estimates = probe.estimate(trials)
+    assert estimates.loc[estimates["metric"].isin(probe.primary), "estimate"].notna().any()
+
+
+PAIR = bl.Protocol.from_template(
+    "Question: {question}\n\n[A]\n{answer_a}\n\n[B]\n{answer_b}", name="pair",
+    verdicts={"A>>B": 1, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25, "B>>A": 0}, pattern=r"\[\[([AB<>=]+)\]\]",
+)  # fmt: skip
+SCORE = bl.Protocol.from_template(
+    'Question: {question}\n\nAnswer: {answer}\n\nRate {attribute}. Explain, then reply as {"score": 1 to 5}.',
+    "score", scale="1-5", json="score", name="score",
+)  # fmt: skip
+OF_PAIRS = ("position", "comparative", "vacuum", "edit", "self_preference")
+OF_SCORES = ("verbosity", "familiarity", "source", "score_distribution", "consistency", "edit", "self_preference")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("judge", READS)
+@pytest.mark.parametrize(
+    ("name", "protocol"), [*((name, PAIR) for name in OF_PAIRS), *((name, SCORE) for name in OF_SCORES)]
+)
+def test_every_probe_of_one_prompt_asks_with_a_protocol(graded, judges, name, protocol, judge):
+    probe, data = PROBES[name](["coherence"], protocol=protocol), graded.head(4)
+    if name in ("familiarity", "self_preference"):
+        probe = dataclasses.replace(probe, perplexity=False) if name == "self_preference" else probe
+    trials = bl.collect(probe, judges[judge], data, progress=False)
+    column = "template" if protocol.form == "pair" else "protocol"
+    asked = trials[trials["asked"] == "score"] if "asked" in trials and protocol is SCORE else trials
+    assert set(asked[column].dropna()) == {protocol.id}
+    assert set(asked["status"]) <= {"ok", "tie"}
+    assert probe.estimate(trials)["estimate"].notna().any()
+
+
+@pytest.mark.parametrize("name", ["anchoring", "template"])
+def test_a_probe_with_prompts_of_its_own_takes_no_protocol(name):
+    with pytest.raises(bl.errors.InputError, match=f"None: {name} has prompts of its own"):
+        PROBES[name](protocol=SCORE)
+
+
+def test_a_planted_rule_of_length_is_found(graded):
+    def rule(candidate, context):
+        return 4 if len(candidate) > np.median(lengths[context]) + 5 else 2
+
+    lengths = {name: rows["text"].str.len() for name, rows in graded.candidates.groupby("context")}
+    probe = bl.probes.Verbosity(["coherence"])
+    row = probe.estimate(bl.collect(probe, rule, graded, progress=False), ["verbosity_slope"]).iloc[0]
+    assert row["ci_low"] > 0
+    assert "scores longer text higher" in bl.report.verdicts(row.to_frame().T)[0]
