@@ -54,7 +54,7 @@ class Template(ScoreProbe):
         Of the rank correlation between templates: within contexts, averaged over them, or over all items.
     fit : {"anova", "reml"}
         How variance components are estimated: `biaslab.stats.fit_components`.
-    protocols : sequence of Protocol or path
+    protocols : sequence of Protocol or path, optional
         Compare these prompts and parsers of your own (`biaslab.Protocol`), all of one form and one scale, instead of
         variants of biaslab's; the first one is the base.
     base : str
@@ -160,7 +160,7 @@ class Template(ScoreProbe):
     level: Level = "context"
     fit: Fit = "anova"
     base: str = "base"
-    protocols: Sequence[Protocol | str | PathLike[str]] = ()
+    protocols: Sequence[Protocol | str | PathLike[str]] | None = None
 
     def __post_init__(self) -> None:
         if self.protocols:
@@ -202,7 +202,7 @@ class Template(ScoreProbe):
 
     @property
     def _own(self) -> dict[str, Protocol]:
-        return {protocol.id: protocol for protocol in self.protocols if isinstance(protocol, Protocol)}
+        return {protocol.id: protocol for protocol in self.protocols or () if isinstance(protocol, Protocol)}
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score, or the probability that the first of a pair wins, and the status."""

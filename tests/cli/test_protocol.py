@@ -75,7 +75,7 @@ def test_a_card_asks_each_probe_with_the_protocol_of_its_form(mine, tmp_path, ca
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("probe position --protocol score.toml", "one for the probes: position (pairs)"),
+        ("probe position --protocol score.toml", "one for the probes: position (pair)"),
         ("probe sweep --protocol mine.toml", "none of them takes one"),
         ("probe position --protocol mine.toml --protocol mine.toml", "one of pairs"),
         ("probe position --protocol gone.toml", "a text file"),

@@ -13,6 +13,8 @@ from biaslab.probes import available
 NOTEBOOKS = {path.stem: path for path in list_notebooks()}
 #: Fields of a probe that its notebook does not take from outside, with the reason.
 LEFT_OUT = {
+    "anchoring": {"protocol": "it has prompts of its own, with several attributes in one"},
+    "template": {"protocol": "it compares several: `protocols`"},
     "familiarity": {
         "asks": "both parts are asked; the part that another model reads is asked of that",
         "log_perplexity": "read by `likelihood_judge`, or by the judge itself",
