@@ -635,3 +635,18 @@ def test_a_caller_that_is_slow_to_stop_loses_nothing():
         sys.settrace(before)
     loop.close()
     assert taken == set(paid)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_the_arguments_of_a_tool_are_the_reply(old):
+    tool = {"type": "function", "function": {"name": "rank", "parameters": {"type": "object"}}}
+    wire = Wire("m", "max_tokens", {"tools": [tool], "tool_choice": "required"})
+    request = Completion("Which?")
+    assert wire.write(request)[1]["tools"] == [tool]
+    call = {"name": "rank", "arguments": '{"winner": "B"}'}
+    message = {"function_call": call} if old else {"tool_calls": [{"type": "function", "function": call}]}
+    reply = wire.read(request, {"choices": [{"message": {"content": None, **message}, "finish_reason": "stop"}]})
+    protocol = bl.Protocol.from_template("{answer_a} {answer_b}", verdicts={"A": 1, "B": 0}, json="winner")
+    assert protocol.read(reply) == (0.0, "ok")
+    plain = wire.read(request, {"choices": [{"message": {"content": None}}]})
+    assert (plain.text, protocol.read(plain)[1]) == ("", "off_format")
