@@ -114,6 +114,18 @@ def test_position_end_to_end(judge, tmp_path):
     assert again.attrs["asked"] == 0
 
 
+def test_a_prompt_of_ones_own_on_the_command_line(served, tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.toml").write_text(
+        "template = '{question} A: {answer_a} B: {answer_b} Better, A or B?'\nanswer = 'label'\nmax_tokens = 4\n"
+        "[verdicts]\nA = 1\nB = 0\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    command = f"probe position --judge api:{served[0]}@{served[1]} --protocol mine.toml --attribute coherence --contexts 2"
+    with warnings.catch_warnings(action="ignore"):  # no label probabilities, and so small a model is not always read
+        assert main([*command.split(), "-p", "n_pairs=1", "--out", "t.csv"]) == 0
+    assert "mine@" in capsys.readouterr().out
+
+
 @pytest.mark.thorough
 def test_consistency_of_sampled_answers_end_to_end(judge, tmp_path):
     data = bl.load_dataset("graded", limit=1)
