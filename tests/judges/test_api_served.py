@@ -120,7 +120,9 @@ def test_a_prompt_of_ones_own_on_the_command_line(served, tmp_path, monkeypatch,
         "[verdicts]\nA = 1\nB = 0\n"
     )
     monkeypatch.chdir(tmp_path)
-    command = f"probe position --judge api:{served[0]}@{served[1]} --protocol mine.toml --attribute coherence --contexts 2"
+    command = (
+        f"probe position --judge api:{served[0]}@{served[1]} --protocol mine.toml --attribute coherence --contexts 2"
+    )
     with warnings.catch_warnings(action="ignore"):  # no label probabilities, and so small a model is not always read
         assert main([*command.split(), "-p", "n_pairs=1", "--out", "t.csv"]) == 0
     assert "mine@" in capsys.readouterr().out
