@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from biaslab.core.errors import JudgeError
-from biaslab.judges import ray_cluster
+from biaslab.judges import ray_cluster, ray_judge
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
@@ -153,6 +153,7 @@ def local_cluster():
     pytest.importorskip("ray", reason="replicas need Ray: pip install 'biaslab[ray]'")
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAY_ADDRESS", raising=False)
+        patch.setattr(ray_judge, "_SECONDS", 1800.0)  # on a machine that does much else, a replica starts in minutes
         for left in (2, 1, 0):  # Ray gives its processes 15 seconds to start, which other tests may take from them
             try:
                 ray_cluster.join(joined)

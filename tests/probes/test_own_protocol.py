@@ -6,6 +6,7 @@ import pytest
 import biaslab as bl
 from biaslab.core import Choice, Completion, Reply
 from biaslab.core.errors import InputError, NearestDesignWarning, UnsupportedRequestError
+from biaslab.judges.batch_api import export_batch
 
 TEMPLATE = "Question: {question}\n\n[A]\n{answer_a}\n\n[B]\n{answer_b}\n\nCompare both, then give your verdict."
 GRADED = {"A>>B": 1, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25, "B>>A": 0}
@@ -282,3 +283,26 @@ def test_a_panel_reads_its_members_with_the_protocol(graded):
     assert set(trials["status"]) == {"off_format"}  # the mean of 0.75 and 0 is none of the verdicts
     tied = bl.Panel([Saying("one", "[[A>>B]]"), Saying("other", "[[B>>A]]")])
     assert set(bl.collect(probe, tied, graded, progress=False)["status"]) == {"tie"}
+
+
+@pytest.mark.parametrize("form", ["pair", "score"])
+def test_plans_remedies_batches_and_evidence_work_as_with_our_prompts(graded, tmp_path, form):
+    own = _protocol("graded") if form == "pair" else bl.Protocol.from_template(RUBRIC, "score", **SCORED["json"])
+    kind = bl.probes.Position if form == "pair" else bl.probes.Verbosity
+    probe, judge, store = kind(["coherence"], protocol=own), bl.SimulatedJudge(graded, **BIASED), tmp_path / "s.sqlite"
+    trials = bl.collect(probe, judge, graded, store=store, progress=False)
+    planned = bl.plan(probe, judge, graded)
+    assert planned.requests == planned.contexts * len(trials) / graded.n_contexts
+    if form == "pair":
+        averaged = bl.mitigation.order_averaging(trials)
+        assert probe.estimate(averaged, ["first_position_rate"])["estimate"].item() == 0.5
+    else:
+        assert bl.mitigation.length_regression(trials)["value"].notna().all()
+    shown = bl.show(trials, store=store, dataset=graded, probe=probe, n=2)._repr_html_()
+    assert ("[B]" if form == "pair" else "Rate the answer") in shown
+    assert judge.id in shown
+    remote = bl.ApiJudge("m", "http://127.0.0.1:9/v1")
+    exported = export_batch(remote, [trial.request for trial in probe.design(graded.head(1))], tmp_path / "batch.jsonl")
+    assert (
+        len((tmp_path / "batch.jsonl").read_text().splitlines()) == exported.requests == len(trials) / graded.n_contexts
+    )
