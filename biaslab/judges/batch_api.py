@@ -257,3 +257,5 @@ def _reply(wire: Wire, request: Request, line: dict[str, Any]) -> Reply | str:
         return declined(request, "content_filter")
     except (faults.Fault, JudgeError) as error:
         return str(error)
+    except Exception as error:  # whatever a line may hold, the others are read
+        return str(faults.unreadable(error))

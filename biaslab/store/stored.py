@@ -137,13 +137,14 @@ class StoredJudge(BaseJudge):
         Equal requests are asked once. Every reply is on the disk before it is yielded and before the judge is
         asked for the next ones; those of one pack get there in one step. If another process stored a reply to the same
         request meanwhile, that one is yielded. When the asking ends early, by an error, Ctrl-C or a full disk, what a
-        judge that is paid for still has on its way is kept too: its answers are `biaslab.core.Stoppable`.
+        judge that is paid for still has on its way is kept too: its answers are `biaslab.core.Stoppable`. A reply that
+        cannot be kept, such as one that holds NaN, is left out until all others are, unless it is the first.
 
         Raises
         ------
         JudgeError
-            What the judge raises, which is not stored; or if it gives NaN, answers what it was not asked, or
-            stops early. Everything answered before stays.
+            What the judge raises, which is not stored; or if some of its replies cannot be kept, if it answers what it
+            was not asked, or stops early. Everything else that it answered stays.
         StoreError
             If a reply cannot be kept, such as when the disk is full.
         """
@@ -160,40 +161,50 @@ class StoredJudge(BaseJudge):
             return
         known = self._known_of_members([copies[0] for copies in waiting.values()])
         answers = self.judge.packs([copies[0] for copies in waiting.values()])
-        reserve = Reserve(self.store.path)
+        reserve, bad = Reserve(self.store.path), _BadReplies(self.judge.id)
         try:
             if isinstance(answers, Stoppable):  # several replies may be on their way, and paid for
                 reserve.take()
             for pack in answers:
-                yield self._kept(pack, waiting, known)
+                kept = self._kept(pack, waiting, known, bad)
+                if kept:
+                    yield kept
+                else:
+                    bad.require_some()
         finally:
             reserve.release()
             self._let_go(answers, waiting)
         if waiting:
             left = next(iter(waiting.values()))[0]
             raise JudgeError(f"the judge {self.judge.id!r} ended with {len(waiting):,} requests unanswered", left)
+        bad.require_none()
 
-    def _kept(self, pack: Pack, waiting: dict[str, list[Request]], known: set[str]) -> list[tuple[Request, Reply]]:
-        """Keep a pack, and return each reply as often as its request was given."""
+    def _kept(
+        self, pack: Pack, waiting: dict[str, list[Request]], known: set[str], bad: _BadReplies
+    ) -> list[tuple[Request, Reply]]:
+        """Keep a pack, and return each reply that could be kept as often as its request was given."""
         judge_id = self.judge.id
         fresh: dict[str, tuple[Request, Reply]] = {}
         stranger: Request | None = None
         for request, reply in pack:
             key = request_key(request, judge_id)
             if key not in waiting or key in fresh:
-                stranger = request
-                break
+                stranger = stranger or request
+                continue
             fresh[key] = request, reply
         answers: list[tuple[Request, Reply]] = []
         new: list[Reply] = []
         old: list[Reply] = []
-        for key, reply in zip(fresh, self._keep(list(fresh.values()), judge_id), strict=True):
+        for key, reply in zip(fresh, self._keep(list(fresh.values()), bad), strict=True):
             copies = waiting.pop(key)
+            if reply is None:
+                continue
             answers += [(copy, reply) for copy in copies]
             (old if key in known else new).append(reply)
             old += [reply] * (len(copies) - 1)
         self._count(new, asked=True)
         self._count(old, asked=False)
+        bad.good += len(answers)
         if stranger is not None:
             raise JudgeError(f"the judge {judge_id!r} answered twice, or what it was not asked", stranger)
         return answers
@@ -203,8 +214,7 @@ class StoredJudge(BaseJudge):
         try:
             for request, reply in answers.stop() if isinstance(answers, Stoppable) else ():
                 if request_key(request, self.judge.id) in waiting:
-                    with contextlib.suppress(InputError):
-                        self.store.put(request, self.judge.id, reply)
+                    self._keep([(request, reply)], _BadReplies(self.judge.id))
         except StoreError:
             pass  # the first error says it
         finally:
@@ -214,18 +224,17 @@ class StoredJudge(BaseJudge):
         for tally in self._tallies:
             tally.count(replies, asked)
 
-    def _keep(self, pack: Pack, judge_id: str) -> list[Reply]:
-        """Keep a pack in one step; if one of its replies is invalid, keep those before it."""
-        if len(pack) > 1:
-            with contextlib.suppress(InputError):  # then nothing is stored, and the one that is to blame gets named
-                return self.store.put_all(pack, judge_id)
-        kept = []
-        for request, reply in pack:
-            try:
-                kept.append(self.store.put(request, judge_id, reply))
-            except InputError as error:
-                raise JudgeError(f"the judge {judge_id!r} gave no valid reply: {error}", request) from error
-        return kept
+    def _keep(self, pack: Pack, bad: _BadReplies) -> list[Reply | None]:
+        """Keep a pack in one step; if that fails, one by one, with None for a reply that cannot be kept."""
+        try:
+            return [*self.store.put_all(pack, bad.judge_id)]
+        except StoreError:
+            raise
+        except Exception as error:  # nothing of the pack is stored: a number too large for SQLite, an unknown type, …
+            if len(pack) == 1:
+                bad.add(pack[0][0], error)
+                return [None]
+        return [reply for answer in pack for reply in self._keep([answer], bad)]
 
     def _known_of_members(self, requests: Sequence[Request]) -> set[str]:
         """Return the keys of requests that every member of a panel has answered, whose replies cost nothing."""
@@ -245,6 +254,36 @@ class StoredJudge(BaseJudge):
 
     def __repr__(self) -> str:
         return f"StoredJudge({self.store!r}, {self.judge!r})"
+
+
+class _BadReplies:
+    """Replies of a judge that could not be kept, each the failure of its own request."""
+
+    def __init__(self, judge_id: str) -> None:
+        self.judge_id, self.good, self._errors = judge_id, 0, list[JudgeError]()
+
+    def add(self, request: Request, error: Exception) -> None:
+        """Count one, and the reason."""
+        words = str(error) if isinstance(error, InputError) else f"it cannot be kept ({type(error).__name__}: {error})"
+        failure = JudgeError(f"the judge {self.judge_id!r} gave no valid reply: {words}", request)
+        failure.__cause__ = error
+        self._errors.append(failure)
+
+    def require_some(self) -> None:
+        """Raise the first failure if no reply could be kept yet."""
+        if not self.good:
+            self.require_none()
+
+    def require_none(self) -> None:
+        """Raise what failed, if anything did."""
+        if not self._errors:
+            return
+        first = self._errors[0]
+        if len(self._errors) > 1:
+            others = ", all others are" if self.good else ""
+            words = f"{len(self._errors):,} replies could not be kept{others}; the first: {first}"
+            raise JudgeError(words, first.request) from first.__cause__
+        raise first
 
 
 class Reserve:

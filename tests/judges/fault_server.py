@@ -15,6 +15,18 @@ from collections import Counter
 from aiohttp import web
 
 FINGERPRINT = "fp_one"
+_OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+# Answers that are no HTTP, sent as they are before the connection is closed.
+BROKEN = {
+    "status line": b"HTTP/1.1 abc OK\r\n\r\n{}",
+    "no HTTP": b"SSH-2.0-OpenSSH_9.6\r\n",
+    "two lengths": _OK + b"Content-Length: 2\r\nContent-Length: 20\r\n\r\n{}",
+    "long header": _OK + b"X-Long: " + b"x" * 20_000 + b"\r\nContent-Length: 2\r\n\r\n{}",
+    "header without colon": _OK + b"no colon here\r\nContent-Length: 2\r\n\r\n{}",
+    "chunk size": _OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+    "short chunk": _OK + b"Transfer-Encoding: chunked\r\n\r\n20\r\n{}",
+    "no gzip": _OK + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+}
 
 
 class FaultServer:
@@ -90,6 +102,9 @@ class FaultServer:
             "429": (429, {"Retry-After": "0"}, "slow down"),
             "429 long": (429, {"Retry-After": "0.4"}, "slow down"),
             "429 plain": (429, {}, "slow down"),
+            "429 for years": (429, {"Retry-After": "999999999"}, "slow down"),
+            "429 for ever": (429, {"Retry-After": "inf"}, "slow down"),
+            "429 nan": (429, {"Retry-After": "nan"}, "slow down"),
             "503": (503, {}, "overloaded"),
             "401": (401, {}, f"Incorrect API key provided: {request.headers.get('Authorization', '')}"),
             "403": (403, {}, "not yours"),
@@ -104,7 +119,11 @@ class FaultServer:
         if fault in refused:
             status, headers, message = refused[fault]
             return web.json_response({"error": {"message": message}}, status=status, headers=headers)
-        if fault == "drop":
+        if fault.startswith("redirect"):
+            _, status, address = fault.split(" ")
+            return web.Response(status=int(status), headers={"Location": address})
+        if fault in ("drop", *BROKEN):
+            request.transport.write(BROKEN.get(fault, b""))
             request.transport.close()
             return web.Response()
         self.paid[text] += 1
@@ -128,7 +147,8 @@ class FaultServer:
                     await response.write(b" ")
                     await asyncio.sleep(0.02)
             return response
-        texts = {"invalid": "{'no json'", "html": "<html>502</html>", "nothing": "", "null": "null", "list": "[]"}
+        texts = {"invalid": "{'no json'", "html": "<html>502</html>", "nothing": "", "null": "null", "list": "[]",
+                 "deep": "[" * 200_000}  # fmt: skip
         if fault in texts:
             return web.Response(text=texts[fault], content_type="application/json")
         self.spoil(fault, document)
@@ -136,8 +156,13 @@ class FaultServer:
 
     def spoil(self, fault, document):
         choice = document["choices"][0]
-        if fault == "empty":
-            document["choices"] = []
+        fields = {
+            "empty": {"choices": []},
+            "changed": {"system_fingerprint": "fp_two"},
+            "usage": {"usage": {"prompt_tokens": 2**63}},
+        }
+        if fault in fields:
+            document |= fields[fault]
         elif fault == "error in 200":
             document.clear()
             document["error"] = {"message": "the engine died"}
@@ -153,8 +178,6 @@ class FaultServer:
             choice["logprobs"]["content"][0]["top_logprobs"][0]["logprob"] = 3.0
         elif fault == "number":
             choice["message"]["content"] = 4
-        elif fault == "changed":
-            document["system_fingerprint"] = "fp_two"
         else:
             assert fault == "", fault
 

@@ -1,7 +1,7 @@
 """Replies that arrive together are stored in one step, and are on the disk before they are handed on."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -103,27 +103,53 @@ def test_one_stored_meanwhile_is_the_one_that_is_handed_on(tmp_path: Path) -> No
         ((Completion("Say 1."), Reply(text="?")), "answered twice, or what it was not asked"),
     ],
 )
-def test_what_stands_before_a_stranger_is_kept(tmp_path: Path, slip: tuple[Request, Reply], words: str) -> None:
+def test_what_stands_beside_a_stranger_is_kept(tmp_path: Path, slip: tuple[Request, Reply], words: str) -> None:
     with Store(tmp_path / "store") as store:
         with pytest.raises(JudgeError, match=words):
             list(store.wrap(Packed(slips=[slip])).ask(make_requests(10)))
-        assert len(store) == 5
+        assert len(store) == 10  # what stands before it and behind it
 
 
-def test_what_stands_before_a_reply_that_is_none_is_kept(tmp_path: Path) -> None:
-    requests = make_requests(10)
+NO_REPLIES = {
+    "NaN": Reply(score=float("nan")),
+    "usage": Reply(text="x", usage=Usage(2**63, 0, 1)),
+    "type": Reply(text="x", model={1, 2}),
+    "logprobs": Reply(logprobs=("high", -1.0)),
+}
 
-    class Broken(Packed):
-        def packs(self, requests: Iterable[Request]) -> Iterator[Pack]:
-            pack = next(super().packs(requests))
-            pack[7] = (pack[7][0], Reply(score=float("nan")))
-            yield pack
 
+class Spoiled(Packed):
+    """Gives replies that cannot be kept, at some places of its first pack."""
+
+    def __init__(self, bad: Reply, at: Collection[int] = (7,)) -> None:
+        super().__init__()
+        self.bad, self.at = bad, at
+
+    def packs(self, requests: Iterable[Request]) -> Iterator[Pack]:
+        for pack in super().packs(requests):
+            yield [(each, self.bad if at in self.at else reply) for at, (each, reply) in enumerate(pack)]
+
+
+@pytest.mark.parametrize("name", NO_REPLIES)
+def test_one_bad_reply_is_one_bad_reply(tmp_path: Path, name: str) -> None:
+    requests = make_requests(30)
     with Store(tmp_path / "store") as store:
-        with pytest.raises(JudgeError, match="gave no valid reply") as caught:
-            list(store.wrap(Broken()).ask(requests))
-        assert caught.value.request == requests[7]
-        assert len(store) == 7
+        judge = store.wrap(Spoiled(NO_REPLIES[name]))
+        with pytest.raises(
+            JudgeError, match=r"3 replies could not be kept, all others are.*gave no valid reply"
+        ) as told:
+            list(judge.ask(requests))
+        assert told.value.request == requests[7]
+        assert len(store) == judge.asked == 27
+        assert store.missing(judge.judge, requests) == [requests[at] for at in (7, 17, 27)]
+
+
+def test_a_judge_none_of_whose_replies_can_be_kept_is_asked_for_no_more_than_a_pack(tmp_path: Path) -> None:
+    with Store(tmp_path / "store") as store:
+        judge = Spoiled(NO_REPLIES["usage"], range(10))
+        with pytest.raises(JudgeError, match="10 replies could not be kept"):
+            list(store.wrap(judge).ask(make_requests(30)))
+        assert len(store) == 0
 
 
 def test_a_pack_that_does_not_fit_is_not_there_in_part(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import (
     InexactLabelsWarning,
+    JudgeError,
     ModelChangedWarning,
     ServerError,
     UnsupportedRequestError,
@@ -80,6 +81,8 @@ class ApiJudge(BaseJudge):
         Seconds that one attempt may take.
     patience : Patience, optional
         How often, and how long, a request is tried again.
+    redirects : {"refuse", "same_host"}
+        Whether redirects within the server that was named are followed. Others never are: prompts go nowhere else.
     token_field : str, optional
         Name of the field that limits an answer: ``max_completion_tokens`` for OpenAI, ``max_tokens`` for others.
     prices : mapping, optional
@@ -120,7 +123,8 @@ class ApiJudge(BaseJudge):
     * Several addresses: each request goes where the least is in flight, and each server has a pace of its own
       (`biaslab.judges.api.endpoints`). One that is not there is left out as long as another one is; patience and
       budgets hold for the judge as a whole.
-    * Retried: time-outs, lost connections, 408, 409, 429, 5xx, and answers that are none. Ends the run: other errors.
+    * Retried: time-outs, lost connections, broken HTTP, 408, 409, 429, 5xx, and answers that are none. A request that
+      keeps failing alone is left out until all others are answered. Ends the run: other errors, and redirects.
 
     Examples
     --------
@@ -145,11 +149,13 @@ class ApiJudge(BaseJudge):
         max_concurrency: int = 64,
         timeout: float = 300.0,
         patience: Patience | None = None,
+        redirects: Literal["refuse", "same_host"] = "refuse",
         token_field: str | None = None,
         prices: Mapping[str, float] | None = None,
         limits: Mapping[str, float] | None = None,
     ) -> None:
         check_settings(model, likelihood, top_logprobs, max_concurrency, timeout)
+        require_one_of("redirects", redirects, ("refuse", "same_host"))
         check_spending("prices", prices or {}, PRICES)
         check_spending("limits", limits or {}, LIMITS)
         if isinstance(prefill, str):
@@ -160,7 +166,7 @@ class ApiJudge(BaseJudge):
         self.wire = Wire(model, token_field, dict(parameters or {}), prefill, likelihood, top_logprobs)
         self.id = f"api:{model}@{addresses[0].shown}{settings(self.wire, fingerprint, exact)}"
         self.fingerprint, self.timeout, self.patience = fingerprint, timeout, patience or Patience()
-        self.attempts, self.faults = 0, Counter[str]()
+        self.redirects, self.attempts, self.faults = redirects, 0, Counter[str]()
         self.prices, self.limits = dict(prices or {}), dict(limits or {})
         self._endpoints = Endpoints(
             [
@@ -264,9 +270,13 @@ class ApiJudge(BaseJudge):
         except UnsupportedRequestError as error:
             self._lacking[type(request)] = str(error)
             raise
-        except faults.Fault as error:
-            self.faults[str(error)] += 1
+        except JudgeError:
             raise
+        except Exception as error:  # whatever a reply may hold, it is one bad reply
+            fault = error if isinstance(error, faults.Fault) else faults.unreadable(error)
+            fault.body = fault.body or connection.body
+            self.faults[str(fault)] += 1
+            raise fault from None
         if self.fingerprint is not None and self.fingerprint not in (reply.model or "").split():
             words = f"the server runs {reply.model or 'an unnamed model'}, not {self.fingerprint}"
             raise ServerError(f"{words}; ask it for that model, or make a judge with another fingerprint", request)

@@ -127,6 +127,7 @@ class BatchJobs:
         login = self._key.header()
         headers = {"Authorization": login or "Bearer none"}
         options: Any = {"api_key": "see-header", "base_url": self._address.url, "max_retries": 2}
+        options["http_client"] = openai.DefaultHttpxClient(follow_redirects=False)  # prompts go to that address alone
         with openai.OpenAI(**options, default_headers=headers) as client:
             try:
                 return ask(client)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urljoin
 
 from biaslab.core import Request
 from biaslab.judges.api import faults
@@ -18,6 +19,9 @@ from biaslab.judges.api.runner import Loop, Patience
 if TYPE_CHECKING:
     import openai
 
+_ELSEWHERE = frozenset({301, 302, 303, 307, 308})
+_REDIRECTS = 4  # addresses that one request may be sent on to
+_SHOWN = 4000  # characters of an answer that are kept of a failure
 _CONNECT = 30.0  # seconds that a connection may take to a server that has answered before
 
 
@@ -26,6 +30,7 @@ class Owner(Protocol):
 
     timeout: float
     patience: Patience
+    redirects: str
     attempts: int
 
 
@@ -46,6 +51,12 @@ class Connection:
 
     def __init__(self, client: openai.AsyncOpenAI, endpoint: Endpoint, owner: Owner, request: Request) -> None:
         self._client, self._endpoint, self._owner, self._request = client, endpoint, owner, request
+        self._body = b""
+
+    @property
+    def body(self) -> str:
+        """What came last, as far as a message has room for it."""
+        return self._endpoint.key.hide(self._body[:_SHOWN].decode("utf-8", "replace"))
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Send a body to a path of the server, or to an address, and return the JSON that comes.
@@ -79,23 +90,41 @@ class Connection:
         if status == 401 and key.can_refresh():
             await asyncio.to_thread(key.header, refresh=True)
             status, headers, body = await self._send(path, content)
-        if status >= 400:
+        if status >= 300:
             raise faults.of_status(status, key.hide(body.decode("utf-8", "replace")), headers, self._request)
         document = _parse(body)
         wait = faults.rate_limit_wait(headers)
         if wait is not None:
+            wait = min(wait, self._owner.patience.minutes * 60)
             self._endpoint.pace.pause(asyncio.get_running_loop().time(), wait)
         return document
 
     async def _send(self, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
         """Send a body, or a GET without one; return status, headers and body, or raise a `Fault` if nothing came.
 
+        A redirect is followed, as the same request, where the judge allows it and it stays on the server.
+        """
+        url = path if "://" in path else self._endpoint.url + path
+        for hop in range(1, _REDIRECTS + 1):
+            status, headers, self._body = await self._send_once(url, content)
+            if status not in _ELSEWHERE:
+                break
+            address = urljoin(url, headers.get("location", ""))
+            is_allowed = self._owner.redirects == "same_host" and faults.is_same_host(self._endpoint.url, address)
+            if not is_allowed or hop == _REDIRECTS:
+                shown = self._endpoint.key.hide(address.partition("?")[0]) if headers.get("location") else ""
+                raise faults.of_redirect(status, shown, self._endpoint.url, self._request)
+            url = address
+        return status, headers, self._body
+
+    async def _send_once(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+        """Send to one address.
+
         Nothing is raised inside an ``except``: an error of the SDK holds the request with its headers, and so the key.
         """
         import openai
 
         http, endpoint, owner = _http(), self._endpoint, self._owner
-        url = path if "://" in path else endpoint.url + path
         connect = _CONNECT if endpoint.is_reached and not endpoint.out_until else owner.patience.reach
         options: Any = {"headers": {"Authorization": endpoint.key.header() or openai.Omit()}, "max_retries": 0}
         options["timeout"] = http.Timeout(owner.timeout, connect=min(owner.timeout, connect))
@@ -111,7 +140,7 @@ class Connection:
         except openai.APIStatusError as error:
             endpoint.is_reached = True
             return error.status_code, error.response.headers, error.response.content
-        except (openai.OpenAIError, http.HTTPError, OSError, TimeoutError) as error:
+        except (openai.OpenAIError, http.HTTPError, *_broken(), OSError, TimeoutError) as error:
             fault = faults.of_connection(error, endpoint.url)
         raise fault
 
@@ -122,7 +151,8 @@ def open_client(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
 
     http = _http()
     limits = http.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=30.0)
-    client = openai.DefaultAioHttpClient(limits=limits, timeout=http.Timeout(timeout, connect=min(timeout, _CONNECT)))
+    times = http.Timeout(timeout, connect=min(timeout, _CONNECT))
+    client = openai.DefaultAioHttpClient(limits=limits, timeout=times, follow_redirects=False)
     return openai.AsyncOpenAI(api_key="see-header", base_url=url, max_retries=0, http_client=client)
 
 
@@ -140,6 +170,13 @@ def _http() -> Any:
     import openai
 
     return import_module("httpx2" if int(openai.__version__.partition(".")[0]) >= 3 else "httpx")
+
+
+@cache
+def _broken() -> tuple[type[Exception], ...]:
+    """Return the errors about answers that are no HTTP, which the SDK's transport lets pass."""
+    aiohttp = import_module("aiohttp")
+    return aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError
 
 
 def _parse(body: bytes) -> object:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import re
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from biaslab.core import Choice, Likelihood, Request
 from biaslab.core.errors import PromptTooLongError, ServerError, UnsupportedRequestError
@@ -26,6 +28,7 @@ _TOO_LONG = re.compile(
 _FILTERED = re.compile(r"content[_ ]filter|content management policy|content_policy_violation", re.IGNORECASE)
 _LOGPROBS = re.compile(r"log_?probs|\becho\b", re.IGNORECASE)
 _UNCONNECTED = frozenset({"ConnectError", "ConnectTimeout"})  # names of httpx, which need not be imported
+_NO_HTTP = frozenset({"ClientResponseError", "HttpProcessingError", "ClientPayloadError", "RemoteProtocolError"})
 _NO_COMPLETIONS = frozenset({400, 404, 405, 422, 501})
 _UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _REMEDY = {
@@ -55,6 +58,11 @@ class Fault(Exception):  # noqa: N818 - not raised to users
         The HTTP status, where there was one.
     unreached : bool
         Whether no connection came about.
+
+    Attributes
+    ----------
+    body : str
+        What the server sent, for ``--debug``; empty if nothing came.
     """
 
     def __init__(
@@ -68,6 +76,7 @@ class Fault(Exception):  # noqa: N818 - not raised to users
         unreached: bool = False,
     ) -> None:
         self.wait, self.busy, self.refused, self.status, self.unreached = wait, busy, refused, status, unreached
+        self.body = ""
         super().__init__(words)
 
 
@@ -92,7 +101,46 @@ def of_connection(error: BaseException, url: str) -> Fault:
         return Fault(f"nothing answers at {url} ({type(first).__name__})", busy=late, refused=refused, unreached=True)
     if late:
         return Fault("the server did not answer in time", busy=True)
+    if any(kind.__name__ in _NO_HTTP for kind in type(first).__mro__):
+        return Fault(f"the server's answer is not valid HTTP ({type(first).__name__}; a proxy may have broken it)")
     return Fault(f"the connection failed ({type(first).__name__})")
+
+
+def unreadable(error: Exception) -> Fault:
+    """Return the fault of a reply that nothing here foresaw, such as JSON nested a million times."""
+    return Fault(f"the server's answer cannot be read ({type(error).__name__})")
+
+
+def of_redirect(status: int, address: str, url: str, request: Request) -> ServerError:
+    """Return the error about a server that sends the prompt elsewhere: only the user says where prompts may go."""
+    where = address or "nowhere"
+    remedy = (
+        "prompts go to no address that was not named: if you trust it, give it as base_url; "
+        "redirects='same_host' follows redirects within one server"
+    )
+    return ServerError(f"the server at {url} redirects to {where} (HTTP {status}); {remedy}", request, status=status)
+
+
+def is_same_host(url: str, other: str) -> bool:
+    """Tell whether two addresses are of one server: host and port are equal, or the second one adds encryption.
+
+    Examples
+    --------
+    >>> is_same_host("http://a:80/v1", "http://a/v2"), is_same_host("http://a/v1", "https://a/v1")
+    (True, True)
+    >>> is_same_host("http://a/v1", "http://b/v1"), is_same_host("https://a/v1", "http://a/v1")
+    (False, False)
+    """
+    try:
+        (scheme, host, port), (scheme2, host2, port2) = map(_place_of, (url, other))
+    except ValueError:
+        return False
+    return host == host2 and ((scheme, port) == (scheme2, port2) or (scheme, scheme2) == ("http", "https"))
+
+
+def _place_of(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
 def of_status(status: int, body: str, headers: Mapping[str, str], request: Request) -> Exception:
@@ -161,10 +209,17 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     """
     for name, a_second in (("retry-after-ms", 1000), ("retry-after", 1)):
         with contextlib.suppress(KeyError, ValueError):
-            return max(float(headers[name]) / a_second, 0.0)
+            return max(_number(headers[name]) / a_second, 0.0)
     with contextlib.suppress(KeyError, ValueError, TypeError):
         return max(parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time(), 0.0)
     return None
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if math.isnan(number):
+        raise ValueError(text)
+    return number
 
 
 def rate_limit_wait(headers: Mapping[str, str]) -> float | None:
@@ -186,7 +241,7 @@ def rate_limit_wait(headers: Mapping[str, str]) -> float | None:
 def duration(text: str) -> float | None:
     """Read a duration as rate-limit headers write it: ``"6m0s"``, ``"20ms"``, ``"1.5"`` (seconds)."""
     with contextlib.suppress(ValueError):
-        return max(float(text), 0.0)
+        return max(_number(text), 0.0)
     parts = re.findall(r"([\d.]+)(ms|s|m|h|d)", text)
     if not parts or "".join(map("".join, parts)) != text.strip():
         return None

@@ -24,6 +24,7 @@ OPTIONS: Mapping[str, str] = {
     "max_concurrency": "whole",
     "timeout": "number",
     "patience": "fields",
+    "redirects": "text",
     "token_field": "text",
     "prices": "fields",
     "limits": "fields",

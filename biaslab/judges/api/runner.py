@@ -71,7 +71,8 @@ class Patience:
     retries : int
         Attempts after the first that a fault of the server may cost.
     minutes : float
-        How long a server may refuse a request that costs nothing, since it is asked too much or is not there.
+        How long a server may refuse a request that costs nothing, since it is asked too much or is not there. No wait
+        that a server asks for is longer.
     first_wait : float
         Seconds before the second attempt; doubled from one to the next, and spread at random.
     grace : float
@@ -220,6 +221,8 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         try:
             reply = await self._attempt(item.request, endpoint)
         except Fault as fault:
+            if fault.wait is not None:  # a server may ask for more than anybody has
+                fault.wait = min(fault.wait, self._patience.minutes * 60)
             item.avoided = endpoint
             if self._endpoints.failed(endpoint, fault, sent, clock()):
                 self._ask_elsewhere(item, fault)
@@ -268,6 +271,8 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
             words = f"a request failed {item.attempts} times, the last time because {fault}"
             gone = UnreachableError if fault.refused and fault.status is None else ServerError
             error = gone(f"{words}; run again to ask what is missing", item.request, status=fault.status)
+            if fault.body:
+                error.add_note(f"the server's last answer: {fault.body}")
             if self._last_reply < item.since:
                 self._end(error)
             else:

@@ -17,6 +17,7 @@ from biaslab.judges.api.label_mass import Place, read_labels
 
 CHAT, PLAIN = "/chat/completions", "/completions"
 IMPOSSIBLE = -9999.0  # how vLLM writes the logarithm of 0
+_MOST_TOKENS = 2**40  # sums of such counts still fit into what a store can hold
 _CHARACTERS = 3  # a token of a label, at most: a longer label has several
 
 
@@ -281,12 +282,20 @@ def level_of(value: float) -> float:
 
 
 def usage_of(reported: object) -> Usage:
-    """Return the token counts that a server reports; zeros where it reports none."""
+    """Return the token counts that a server reports; zeros where it reports none.
+
+    Raises
+    ------
+    Fault
+        If one is larger than any that there are.
+    """
     if not isinstance(reported, dict):
         return Usage()
     details = reported.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
     counts = (reported.get("prompt_tokens"), cached, reported.get("completion_tokens"))
+    if any(isinstance(count, int) and count >= _MOST_TOKENS for count in counts):
+        raise Fault("the server reports a number of tokens that cannot be (2⁴⁰ or more)")
     return Usage(*(count if isinstance(count, int) and count >= 0 else 0 for count in counts))
 
 
