@@ -59,6 +59,7 @@ from .requests import (
 from .trials import (
     DECLINED as DECLINED,
     STATUSES as STATUSES,
+    UNUSABLE as UNUSABLE,
     Reply as Reply,
     Scalar as Scalar,
     Status as Status,

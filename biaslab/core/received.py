@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from biaslab.core.errors import JudgeError
 from biaslab.core.requests import Choice, Compare, Completion, Likelihood, Request, Score
-from biaslab.core.trials import DECLINED, Reply
+from biaslab.core.trials import DECLINED, UNUSABLE, Reply
 
+_MOST_MASS = 1 + 1e-3  # rounding
+_LARGE = 700.0  # the exponential of more is no float
 _PAIR = "yield request, Reply(…) for each request"
 _REPLIES = {
     Choice: "a Reply with logprobs, one natural logarithm a label; or with a text",
@@ -54,6 +57,13 @@ def received(judge: Any, answer: Any) -> tuple[Request, Reply]:
                 "order",
                 request,
             )
+        if reply.finish_reason != UNUSABLE and _mass(reply.logprobs) > _MOST_MASS:
+            raise JudgeError(
+                f"{_named(judge)}.ask gave {short(reply.logprobs)} as logprobs, whose probabilities sum to "
+                f"{_mass(reply.logprobs):.3g}, allowed: natural logarithms of probabilities that sum to at most 1; "
+                "give these, as log_softmax makes them from logits",
+                request,
+            )
     elif _is_empty(request, reply):
         words = next(words for kind, words in _REPLIES.items() if isinstance(request, kind))
         raise JudgeError(
@@ -69,6 +79,14 @@ def _is_empty(request: object, reply: Reply) -> bool:
 
 def _asks(answer: Any, kind: type) -> bool:
     return isinstance(answer, tuple | list) and any(isinstance(each, kind) for each in answer[:1])
+
+
+def _mass(logprobs: Any) -> float:
+    """Return the probability of all labels, 0 if they are no numbers."""
+    try:
+        return math.fsum(math.exp(min(level, _LARGE)) for level in logprobs)
+    except TypeError:
+        return 0.0
 
 
 def _length(values: Any) -> int | None:

@@ -9,10 +9,12 @@ from typing import Literal, get_args
 from biaslab.core.errors import InputError
 from biaslab.core.requests import Request
 
-Status = Literal["ok", "tie", "refused", "unparsable", "out_of_range", "off_format", "ambiguous"]
+Status = Literal["ok", "tie", "refused", "unparsable", "out_of_range", "off_format", "ambiguous", "unusable"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 #: Finish reasons with which a server says that it, or its model, declined to answer; whatever the text is.
 DECLINED = frozenset({"content_filter", "refusal"})
+#: Finish reason of a reply whose distribution over labels is none, or says too little of labels that were not shown.
+UNUSABLE: Status = "unusable"
 Scalar = str | int | float | bool | None
 
 
@@ -75,7 +77,8 @@ class Reply:
     text : str, optional
         For `Completion`: the generated text.
     finish_reason : str, optional
-        For `Completion`: ``"stop"``, ``"length"`` or what the server said.
+        For `Completion`: ``"stop"``, ``"length"`` or what the server said. For `Choice`: ``"unusable"`` if what was
+        sent is no distribution, or bounds only; then ``text`` says why.
     score : float, optional
         For `Score`: how good the text is, 0 being the worst and 1 the best that the evaluator was taught; a regression
         may go a little beyond.

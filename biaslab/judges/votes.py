@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import DECLINED, About, Choice, Completion, Reply, Request, Usage
+from biaslab.core import DECLINED, UNUSABLE, About, Choice, Completion, Reply, Request, Usage
 from biaslab.core.errors import JudgeError
 from biaslab.core.scales import scale_named
 from biaslab.prompts.parsing import parse_choice, parse_score
@@ -84,7 +84,7 @@ def _distribution(request: Choice, replies: Sequence[Reply], share: NDArray[np.f
 def _logprobs(request: Choice, reply: Reply) -> tuple[float, ...]:
     if reply.logprobs is None or len(reply.logprobs) != len(request.labels):
         raise JudgeError("a member of the panel gave no log-probability of each label", request)
-    return reply.logprobs
+    return (-math.inf,) * len(request.labels) if reply.finish_reason == UNUSABLE else reply.logprobs
 
 
 def _samples(request: Choice, replies: Sequence[Reply], share: NDArray[np.float64]) -> int | None:

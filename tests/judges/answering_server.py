@@ -31,7 +31,7 @@ class AnsweringServer(FaultServer):
         if "Summary A" in text:
             return super().likeliest(text)
         first = 1 + hashed(text) % 4
-        return {str(first): 0.5, str(first + 1): 0.3, "The": 0.1}
+        return {str(first): 0.5, str(first + 1): 0.3, "The": 0.17}
 
 
 def hashed(text):

@@ -27,6 +27,14 @@ BROKEN = {
     "short chunk": _OK + b"Transfer-Encoding: chunked\r\n\r\n20\r\n{}",
     "no gzip": _OK + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
 }
+# Tokens with probabilities that are no distribution, or hide most of one.
+SHOWN = {
+    "mass of 2": [("Summary A", 0.99), ("Summary B", 0.98), ("The", 0.03)],
+    "mass of 20": [("Summary A", 1.0), *[("Summary B", 0.95)] * 20],
+    "a token twice": [("Summary A", 0.4), ("Summary B", 0.2), ("Summary A", 0.4)],
+    "one token": [("Summary A", 0.6)],
+    "one label alone": [("Summary A", 0.5), ("Summary A ", 0.2)],
+}
 
 
 class FaultServer:
@@ -178,6 +186,9 @@ class FaultServer:
             choice["logprobs"]["content"][0]["top_logprobs"][0]["logprob"] = 3.0
         elif fault == "number":
             choice["message"]["content"] = 4
+        elif fault in SHOWN:
+            shown = [{"token": token, "logprob": math.log(p)} for token, p in SHOWN[fault]]
+            choice["logprobs"] = {"content": [{**shown[0], "top_logprobs": shown}]}
         else:
             assert fault == "", fault
 

@@ -1,20 +1,24 @@
 """Servers that answer with what is no HTTP, send prompts elsewhere or ask for patience without end."""
 
+import math
 import runpy
 import time
+import zlib
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.core import Completion
-from biaslab.core.errors import InputError, JudgeError, ServerError
+from biaslab.core import Choice, Completion, Reply
+from biaslab.core.errors import InputError, JudgeError, MissingDataWarning, ServerError
 from biaslab.judges import load_judge
 from biaslab.judges.api import ApiJudge, Patience
 from biaslab.judges.api.faults import is_same_host
+from biaslab.judges.panel_of_judges import Panel
 
 SERVER = runpy.run_path(str(Path(__file__).with_name("fault_server.py")))
-FaultServer, said, BROKEN = SERVER["FaultServer"], SERVER["said"], SERVER["BROKEN"]
+FaultServer, said, BROKEN, SHOWN = (SERVER[name] for name in ("FaultServer", "said", "BROKEN", "SHOWN"))
 QUICK = Patience(retries=3, first_wait=0.001, grace=5)
 
 
@@ -143,3 +147,88 @@ def test_the_option():
     assert load_judge("api:m@http://a/v1?redirects=same_host").redirects == "same_host"
     with pytest.raises(InputError, match="redirects is 'yes', allowed: "):
         ApiJudge("m", "http://a/v1", redirects="yes")
+
+
+@pytest.mark.parametrize("fault", SHOWN)
+def test_an_impossible_distribution_gives_no_value_and_is_named(judge_of, tmp_path, fault):
+    def script(text, attempt):
+        return fault if zlib.crc32(text.encode()) % 4 == 0 else ""
+
+    graded = bl.load_dataset("graded", limit=1)
+    with FaultServer(script) as server, bl.Store(tmp_path / "s") as store:
+        judge, probe = judge_of(server), bl.probes.Position(templates=[1], attributes=["coherence"])
+        trials = bl.collect(probe, judge, graded, store=store)
+        again = bl.collect(probe, judge, graded, store=store)
+        prompts = [record.request.messages[-1].content for record in store.records()]
+    unusable = trials[trials["status"] == "unusable"]
+    assert len(unusable) == sum(script(text, 0) == fault for text in prompts) > 3
+    assert unusable["value"].isna().all()
+    assert set(trials["status"]) == {"ok", "unusable"}
+    assert set(server.asked.values()) == {1}  # it is an answer, not a fault
+    pd.testing.assert_frame_equal(trials, again)
+    with pytest.warns(MissingDataWarning):
+        notes = probe.estimate(trials)["note"]
+    assert notes.str.contains(
+        f"{len(unusable)} of {len(trials)} judgements have probabilities that cannot be used"
+    ).all()
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("mass of 2", "the probabilities of the shown tokens sum to 2"),
+        ("mass of 20", "the probabilities of the shown tokens sum to 20"),
+        ("a token twice", "the token 'Summary A' is shown twice"),
+        ("one token", "labels that are not shown may be likelier than the others say"),
+    ],
+)
+def test_the_reply_says_why_it_cannot_be_used(judge_of, fault, words):
+    with FaultServer(lambda text, attempt: fault) as server:
+        [(_, reply)] = judge_of(server).ask([Choice("Summary?", ("Summary A", "Summary B"))])
+    assert (reply.finish_reason, reply.text, reply.usage.prompt_tokens) == ("unusable", words, 8)
+    assert reply.model == "judge fp_one"
+
+
+def test_tokens_that_are_written_alike_are_summed(judge_of):
+    """Some servers strip the white space before a token, so that " A" and "A" look the same."""
+    with FaultServer() as server:
+        server.likeliest = lambda text: {"A": 0.6, "B": 0.1}
+        document = server.document
+
+        def alike(body, text):
+            made = document(body, text)
+            shown = made["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+            shown.append({"token": "A", "logprob": math.log(0.25)})
+            return made
+
+        server.document = alike
+        [(_, reply)] = judge_of(server).ask([Choice("Which?", ("A", "B"))])
+    assert [round(math.exp(level), 6) for level in reply.logprobs] == [0.85, 0.1]
+    assert reply.finish_reason is None
+
+
+class Certain:
+    """A judge of a user's own that is sure, of one label or of both."""
+
+    kinds = frozenset({Choice})
+
+    def __init__(self, judge_id, logprobs, finish_reason=None):
+        self.id, self.reply = judge_id, Reply(logprobs=logprobs, finish_reason=finish_reason)
+
+    def check(self, requests):
+        pass
+
+    def ask(self, requests):
+        return ((request, self.reply) for request in requests)
+
+
+def test_a_judge_of_ones_own_that_gives_logits_is_told(graded):
+    with pytest.raises(JudgeError, match=r"probabilities sum to 3\.72, allowed: natural logarithms"):
+        bl.collect(bl.probes.Position(templates=[1]), Certain("logits", (1.0, 0.0)), graded)
+
+
+def test_a_member_of_a_panel_without_a_distribution_has_no_vote():
+    request = Choice("Which?", ("A", "B"))
+    members = [Certain("sure", (math.log(0.9), math.log(0.1))), Certain("broken", (0.0, 0.0), "unusable")]
+    [(_, reply)] = Panel(members).ask([request])
+    assert math.exp(reply.logprobs[0] - reply.logprobs[1]) == pytest.approx(9)

@@ -262,7 +262,7 @@ def test_a_judge_without_distributions_is_refused(judge, graded):
 def test_a_judge_that_leaves_requests_out_is_caught(judge, graded):
     class Lazy(Watched):
         def ask(self, requests):
-            yield requests[0], Reply(logprobs=(-0.1, -2.0))
+            yield requests[0], Reply(logprobs=(-0.2, -2.0))
 
     with pytest.raises(JudgeError, match="unanswered"):
         collect(Lazy(judge), graded)

@@ -11,13 +11,15 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from biaslab.core import Choice, Reply, Usage
 from biaslab.core.errors import JudgeError
 from biaslab.judges.api.faults import Fault, NoAnswer
+from biaslab.judges.api.label_mass import impossible
 from biaslab.judges.api.label_trie import LabelTrie, Path
-from biaslab.judges.api.wire import CHAT, IMPOSSIBLE, PLAIN, Wire, level_of, model_of, usage_of
+from biaslab.judges.api.wire import CHAT, IMPOSSIBLE, PLAIN, Wire, level_of, model_of, unusable, usage_of
 
 #: Sends a body to a path or address and returns the JSON that comes; raises a `Fault` or a `JudgeError`.
 Post = Callable[[str, dict[str, Any]], Awaitable[Any]]
@@ -81,7 +83,9 @@ class ExactLabels:
         trie = await self._trie(request.labels, post) if self.is_able else None
         if trie is None:
             return None
-        return await self._walk(trie, await self._first(request, trie, post), post)
+        first = await self._first(request, trie, post)
+        why = impossible(list(first.levels.items()))
+        return unusable(request, why, first.usage, first.model) if why else await self._walk(trie, first, post)
 
     async def _first_use(self, request: Choice, post: Post) -> Reply | None:
         """Find out by one request whether the server can; where it cannot, top tokens are used instead."""
@@ -109,7 +113,7 @@ class ExactLabels:
             )
             return None
         reply = await self._walk(trie, first, post)
-        return Reply(logprobs=reply.logprobs, unseen=reply.unseen, model=reply.model, usage=reply.usage + cost)
+        return replace(reply, usage=reply.usage + cost)
 
     async def _self_check(self, first: _First, trie: LabelTrie, post: Post) -> tuple[float, Usage]:
         """Return the largest difference of log-probabilities between both orders of a prompt and its beginning."""

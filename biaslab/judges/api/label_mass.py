@@ -8,8 +8,13 @@ label that no shown token completes has an upper bound only.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
+
+MOST_MASS = 1 + 1e-3  # rounding of the numbers that servers write
+_MOST_HIDDEN = 0.05  # of the labels' probability, that labels may have which were not shown
+_LEAST = 1e-3  # rarer tokens may well be two that are written alike and are equally likely
 
 
 class Place(NamedTuple):
@@ -92,6 +97,43 @@ def read_labels(labels: Sequence[str], places: Sequence[Place]) -> LabelMass:
     if len(bounded) < len(labels):
         seen = [hidden[i] if i in bounded else p for i, p in enumerate(seen)]
     return LabelMass(tuple(_log(p) for p in seen), min(max(unseen, 0.0), 1.0), bounded)
+
+
+def impossible(shown: Sequence[tuple[object, float]]) -> str:
+    """Return why tokens with their log-probabilities are no part of a distribution, else an empty text.
+
+    Tokens that are written alike are several tokens, as "A" and " A" are where a server strips white space; one that
+    stands there twice with the same probability is not.
+
+    Examples
+    --------
+    >>> impossible([("A", -0.1), ("B", -0.2)])
+    'the probabilities of the shown tokens sum to 1.72'
+    >>> impossible([("A", -1.0), ("B", -1.5), ("A", -1.0)])
+    "the token 'A' is shown twice"
+    """
+    mass = math.fsum(math.exp(level) for _, level in shown)
+    if mass > MOST_MASS:
+        return f"the probabilities of the shown tokens sum to {mass:.3g}"
+    likely = Counter(entry for entry in shown if entry[1] > math.log(_LEAST))
+    return next((f"the token {token!r} is shown twice" for (token, _), times in likely.items() if times > 1), "")
+
+
+def is_vague(mass: LabelMass) -> bool:
+    """Tell whether labels that were not shown may have so much of the probability that the others' shares are unknown.
+
+    Examples
+    --------
+    >>> is_vague(LabelMass((math.log(0.7), math.log(0.3)), 0.3, (1,)))
+    True
+    >>> is_vague(LabelMass((math.log(0.9), math.log(0.01)), 0.05, (1,)))
+    False
+    """
+    if len(mass.bounded) == len(mass.logprobs):  # none was shown: the answer is none of them
+        return False
+    bounds = math.fsum(math.exp(mass.logprobs[at]) for at in mass.bounded)
+    hidden = min(bounds, mass.unseen)  # together they have no more than what was not shown
+    return hidden > _MOST_HIDDEN * (math.fsum(map(math.exp, mass.logprobs)) - bounds + hidden)
 
 
 def goes_on(label: str, text: str) -> bool:

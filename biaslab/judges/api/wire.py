@@ -6,14 +6,14 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, permutations
 from typing import Any, Literal
 
-from biaslab.core import Choice, Completion, Likelihood, Reply, Request, Usage, as_prompt, request_key
+from biaslab.core import UNUSABLE, Choice, Completion, Likelihood, Reply, Request, Usage, as_prompt, request_key
 from biaslab.core.errors import JudgeError, UnsupportedRequestError
 from biaslab.judges.api.faults import Fault, without_probabilities
-from biaslab.judges.api.label_mass import Place, read_labels
+from biaslab.judges.api.label_mass import Place, impossible, is_vague, read_labels
 
 CHAT, PLAIN = "/chat/completions", "/completions"
 IMPOSSIBLE = -9999.0  # how vLLM writes the logarithm of 0
@@ -130,7 +130,15 @@ class Wire:
             raise Fault(
                 "the server lost the likeliest tokens of an answer, as vLLM may where other requests name theirs"
             )
+        why = next(filter(None, map(_why_impossible, logprobs["content"])), "")
+        if why:
+            return unusable(request, why, **common)
         mass = read_labels(request.labels, [_place(entry) for entry in logprobs["content"]])
+        if is_vague(mass):
+            common |= {
+                "finish_reason": UNUSABLE,
+                "text": "labels that are not shown may be likelier than the others say",
+            }
         return Reply(logprobs=mass.logprobs, unseen=mass.unseen, bounded=mass.bounded, **common)
 
     def _likelihood(self, request: Likelihood, choice: dict[str, Any], seen: bool) -> tuple[float, ...]:
@@ -202,6 +210,11 @@ def declined(request: Request, reason: str, usage: Usage | None = None, model: s
     return Reply(logprobs=(-math.inf,) * size, finish_reason=reason, usage=usage, model=model)
 
 
+def unusable(request: Choice, why: str, usage: Usage | None = None, model: str | None = None) -> Reply:
+    """Return the reply of a server whose probabilities are no distribution: no label, and the reason as its text."""
+    return replace(declined(request, UNUSABLE, usage, model), text=why)
+
+
 def tokens_of(labels: Sequence[str]) -> int:
     """Return the number of tokens that an answer needs to tell labels apart: 1 where each is one token.
 
@@ -260,6 +273,13 @@ def _place(entry: dict[str, Any]) -> Place:
     if not isinstance(token, str):
         raise TypeError
     return Place(token, shown)
+
+
+def _why_impossible(entry: dict[str, Any]) -> str:
+    shown = [(other["token"], level_of(other["logprob"])) for other in entry.get("top_logprobs") or ()]
+    if all(token != entry["token"] for token, _ in shown):
+        shown.append((entry["token"], level_of(entry["logprob"])))
+    return impossible(shown)
 
 
 def _is_lost(entry: dict[str, Any], asked: int) -> bool:

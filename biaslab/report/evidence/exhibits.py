@@ -33,6 +33,7 @@ STATUS_WORDS = {
     "refused": "⊘ refused",
     "unparsable": "? not readable",
     "out_of_range": "↯ out of range",
+    "unusable": "⊘ probabilities that cannot be used",
 }
 
 

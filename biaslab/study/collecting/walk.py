@@ -17,6 +17,7 @@ import pyarrow as pa
 from biaslab.core import (
     DECLINED,
     EACH_ALONE,
+    UNUSABLE,
     BaseJudge,
     Choice,
     Compare,
@@ -24,6 +25,7 @@ from biaslab.core import (
     Reply,
     Request,
     Score,
+    Status,
     Trial,
     is_sequential,
     request_key,
@@ -45,7 +47,11 @@ if TYPE_CHECKING:
 
     from biaslab.datasets import Dataset
 
-_DECLINED = math.nan, "refused"
+#: What needs no reading: the server says that it declined, or sent no distribution.
+_UNREAD: Mapping[str | None, tuple[float, Status]] = {
+    **dict.fromkeys(DECLINED, (math.nan, "refused")),
+    UNUSABLE: (math.nan, UNUSABLE),
+}
 
 
 @dataclass
@@ -236,9 +242,8 @@ def judged(
     """
     with uncollected():
         answers = [replies[trial.request] for trial in trials]
-        # a server that says it declined needs no reading
         read = [
-            _DECLINED if reply.finish_reason in DECLINED else probe.read(trial, reply)
+            _UNREAD.get(reply.finish_reason) or probe.read(trial, reply)
             for trial, reply in zip(trials, answers, strict=True)
         ]
         values: dict[str, Sequence[Any]] = {name: [text] for name, text in study.items()}
