@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from biaslab.calibration.cells import Cell
+from biaslab.core.csv_files import read_csv, write_csv
 from biaslab.core.errors import InputError
-from biaslab.core.output import replacing
 
 
 class Sheet:
@@ -44,13 +44,12 @@ class Sheet:
         """Add the rows of a cell, and write the file anew."""
         self._rows = rows if self._rows.empty else pd.concat([self._rows, rows], ignore_index=True)
         if self.path is not None:
-            with replacing(self.path) as partial:
-                self._rows.to_csv(partial, index=False)
+            write_csv(self._rows, self.path)
 
 
 def _read(path: Path) -> pd.DataFrame:
     try:
-        rows = pd.read_csv(path, dtype={"note": str})
+        rows = read_csv(path, dtype={"note": str})
         rows["note"] = rows["note"].fillna("")
     except (ValueError, KeyError, UnicodeError) as error:
         remedy = "give another file, or delete this one"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from biaslab.cli.options import Table, require_table, write_table
+from biaslab.core.csv_files import read_csv
 from biaslab.core.errors import InputError
 from biaslab.core.output import count
 
@@ -68,13 +69,11 @@ def compare(
 
 def _read(file: Path) -> pd.DataFrame:
     """Read estimates, or else judgements of any format."""
-    import pandas as pd
-
     from biaslab import read_judgements
 
     if file.is_file() and file.suffix == ".csv":
         with suppress(ValueError):  # empty, or no UTF-8: no estimates of ours
-            head = pd.read_csv(file, nrows=1)
+            head = read_csv(file, nrows=1)
             if {"estimate", "se", "metric"} <= set(head.columns):
-                return pd.read_csv(file, keep_default_na=False, na_values=[""])
+                return read_csv(file, keep_default_na=False, na_values=[""])
     return read_judgements(file)

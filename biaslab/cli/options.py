@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from biaslab.core.csv_files import write_csv
 from biaslab.core.errors import InputError
-from biaslab.core.output import count, replacing, require_file
+from biaslab.core.output import count, require_file
 from biaslab.core.written import pairs
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ def require_table(out: Path | None) -> None:
 def write_table(frame: pd.DataFrame, out: Path | None, noun: str) -> None:
     """Write a table where a file is named, whole or not at all, and say how many rows it has."""
     if out is not None:
-        with replacing(out) as partial:
-            frame.to_csv(partial, index=False)
+        write_csv(frame, out)
         typer.echo(f"{count(len(frame), noun)} written to {out}")
 
 

@@ -13,8 +13,9 @@ from biaslab.cli.knobs import make_probes
 from biaslab.cli.measuring import Measured, measure_all
 from biaslab.cli.options import Attributes, Columns, Contexts, DataPath, Knobs, Noun, Protocols, Scale, name_dataset
 from biaslab.core.checks import require_whole
+from biaslab.core.csv_files import read_csv
 from biaslab.core.errors import BiaslabError, InputError
-from biaslab.core.output import count, require_file
+from biaslab.core.output import count, replacing, require_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,19 +136,18 @@ def table(
         typer.echo(f"written to {out}")
     if macros is not None:
         text = report.to_macros(frame, wanted, digits=digits)
-        macros.write_text(text, encoding="utf-8")
+        with replacing(macros) as partial:
+            partial.write_text(text, encoding="utf-8")
         typer.echo(f"{count(text.count('newcommand'), 'macro')} written to {macros}")
 
 
 def read_estimates(path: Path) -> pd.DataFrame:
     """Read an estimates frame from CSV; only empty cells are missing, so that an attribute may be called "NA"."""
-    import pandas as pd
-
     if not path.is_file():
         raise InputError("file", str(path), "a CSV file of estimates", "write one with `biaslab probe --out`")
     remedy = "`biaslab audit LOG --out FILE.csv` and `biaslab probe --out FILE.csv` write one"
     try:
-        frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
+        frame = read_csv(path, keep_default_na=False, na_values=[""])
     except (ValueError, UnicodeError) as error:
         raise InputError("file", str(path), f"a CSV file of estimates ({error})", remedy) from error
     missing = [name for name in _NEEDED if name not in frame]

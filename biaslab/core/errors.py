@@ -19,6 +19,7 @@
     │   └── CorruptStoreError             the file is a damaged store, and was not touched
     ├── BudgetExceededError               it is spent, with all answers stored, or too small to start
     ├── NotebookError                     a notebook failed while figures were regenerated
+    ├── OutputError                       a file cannot be written, such as when the disk is full
     └── MissingDependencyError            an optional package is needed and not installed
 
     MissingDataWarning (a UserWarning)    more than 5 % of the judgements of a metric are missing
@@ -189,6 +190,28 @@ class BudgetExceededError(BiaslabError):
 
 class NotebookError(BiaslabError):
     """A notebook failed while figures were regenerated."""
+
+
+class OutputError(BiaslabError):
+    """A file cannot be written, such as when the disk is full; what was there before is as it was.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    error : OSError
+        Why.
+
+    Examples
+    --------
+    >>> print(OutputError("estimates.csv", OSError(28, "No space left on device")))
+    estimates.csv cannot be written (No space left on device); free some space, or name another file
+    """
+
+    def __init__(self, path: str | Path, error: OSError) -> None:
+        self.path = Path(path)
+        why = error.strerror or str(error)
+        super().__init__(f"{path} cannot be written ({why}); free some space, or name another file")
 
 
 class MissingDependencyError(BiaslabError, ImportError):

@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from biaslab.core.errors import InputError
+from biaslab.core.errors import InputError, OutputError
 
 MISSING = "–"
 _ABANDONED = 7 * 24 * 3600  # seconds since the last writing
@@ -104,6 +104,11 @@ def replacing(target: str | PathLike[str]) -> Iterator[Path]:
 
     What a killed process left there is removed once nobody has written to it for a week.
 
+    Raises
+    ------
+    OutputError
+        If it cannot be written; the message names the target.
+
     Examples
     --------
     >>> import tempfile
@@ -122,5 +127,8 @@ def replacing(target: str | PathLike[str]) -> Iterator[Path]:
     try:
         yield partial
         partial.replace(place)
+    except OSError as error:
+        raise OutputError(target, error) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)

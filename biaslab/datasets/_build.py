@@ -6,6 +6,7 @@ Run ``python -m biaslab.datasets._build`` after a change of a source file or of 
 
 from pathlib import Path
 
+from biaslab.core.csv_files import write_csv
 from biaslab.datasets import dialogues, graded
 from biaslab.datasets._degrade import FOLDER
 
@@ -13,7 +14,7 @@ from biaslab.datasets._degrade import FOLDER
 def main(folder: Path = FOLDER) -> None:
     """Write the built files of both sets."""
     for name, built in (("graded", graded.build()), ("dialogues", dialogues.build())):
-        built.to_csv(folder / f"{name}_built.csv", index=False, lineterminator="\n", encoding="utf-8")
+        write_csv(built, folder / f"{name}_built.csv")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from biaslab.core.csv_files import read_csv
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.core.schema import Dataset
 
@@ -211,7 +212,7 @@ def build(
 def read_built(name: str, attributes: Mapping[str, str], folder: Path | None, **fields: Any) -> Dataset:
     """Read a built set, and its contexts and references from the file that it was built from."""
     folder = FOLDER if folder is None else folder
-    built = pd.read_csv(_file(folder, f"{name}_built.csv"), keep_default_na=False)
+    built = read_csv(_file(folder, f"{name}_built.csv"), keep_default_na=False)
     missing = [column for column in ("context_id", *attributes) if column not in built.columns]
     if missing:
         raise DatasetError(f"{name}_built.csv column", missing, f"the columns context_id, {', '.join(attributes)}")

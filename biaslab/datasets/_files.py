@@ -17,6 +17,7 @@ import pandas as pd
 
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.core.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
+from biaslab.core.unpacking import Allowance
 
 Record = Mapping[str, Any]
 T = TypeVar("T")
@@ -37,7 +38,9 @@ def read_text(path: Path) -> str:
     """Return a file's text, which is UTF-8, unpacked when the name ends in ``.gz``."""
     try:
         data = path.read_bytes()
-        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
+        if path.suffix == ".gz":
+            data = Allowance(str(path), len(data)).read(gzip.GzipFile(fileobj=io.BytesIO(data)))
+        return data.decode("utf-8-sig")
     except (gzip.BadGzipFile, EOFError) as error:
         raise DatasetError(str(path), str(error), "a whole gzip file", "download it again") from error
     except UnicodeDecodeError as error:

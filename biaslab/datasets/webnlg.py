@@ -13,6 +13,7 @@ import pandas as pd
 
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.core.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
+from biaslab.core.unpacking import Allowance
 
 ATTRIBUTES = {
     "correctness": "where the text states a relation of the data, it names the right entities for it",
@@ -145,11 +146,12 @@ def _rating_files(path: Path) -> Iterator[tuple[str, str, bytes]]:
             yield file.parent.name, str(file), file.read_bytes()
         return
     try:
+        allowance = Allowance(str(path), path.stat().st_size)
         with tarfile.open(path) as archive:
             for member in archive:
                 content = archive.extractfile(member) if member.name.endswith("/primary.json") else None
                 if content is not None:
-                    yield member.name.split("/")[-2], f"{path}:{member.name}", content.read()
+                    yield member.name.split("/")[-2], f"{path}:{member.name}", allowance.read(content)
     except tarfile.TarError as error:
         raise InputError("path", str(path), f"a folder or a tar archive ({error})", REMEDY) from error
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-import pandas as pd
-
+from biaslab.core.csv_files import read_csv
 from biaslab.core.output import count
 from biaslab.figures.notebook import Run
 from biaslab.figures.precision import describe_precision, measure_precision
@@ -82,7 +81,7 @@ def _place(picture: Path) -> tuple[int, str]:
 def find_sentence(path: Path) -> str:
     """Return what the column ``finding`` of a CSV file says, which is one sentence; empty where there is none."""
     try:
-        sentences = pd.read_csv(path, usecols=["finding"])["finding"].dropna().unique()
+        sentences = read_csv(path, usecols=["finding"])["finding"].dropna().unique()
     except (OSError, ValueError):
         return ""
     return str(sentences[0]) if len(sentences) == 1 else ""
@@ -91,7 +90,7 @@ def find_sentence(path: Path) -> str:
 def describe_estimates(path: Path) -> str:
     """Describe the estimates of a CSV file: rows, judges, data sets, contexts; empty if there is no file."""
     try:
-        frame = pd.read_csv(path)
+        frame = read_csv(path)
     except (OSError, ValueError):
         return ""
     parts = [f"{len(frame):,} rows"]

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import find_metric, is_primary
+from biaslab.core.csv_files import read_csv, write_csv
 from biaslab.core.output import count
 
 FILE = "precision.csv"
@@ -70,7 +71,7 @@ def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
 def write_precision(folder: str | PathLike[str]) -> pd.DataFrame:
     """Write the table of `measure_precision` into the folder of the figures, as ``precision.csv``, and return it."""
     table = measure_precision(folder)
-    table.to_csv(Path(folder) / FILE, index=False, lineterminator="\n")
+    write_csv(table, Path(folder) / FILE)
     return table
 
 
@@ -95,7 +96,7 @@ def describe_precision(table: pd.DataFrame) -> str:
 def _primary_rows(path: Path) -> pd.DataFrame:
     """Read the rows of primary metrics for which a probe says what matters; none where the file holds no estimates."""
     try:
-        frame = pd.read_csv(path, low_memory=False)
+        frame = read_csv(path, low_memory=False)
     except (OSError, ValueError):
         return pd.DataFrame()
     if not set(frame.columns) >= _NEEDED:

@@ -15,6 +15,7 @@ import pandas as pd
 from biaslab.core import find_metric
 from biaslab.core.binned import over_all_items
 from biaslab.core.checked import checked
+from biaslab.core.csv_files import csv_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import replacing, require_file
 from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
@@ -91,7 +92,7 @@ class Card:
             ".html": self._html("card.html.j2", drawn).encode(),
             ".md": self.to_markdown().encode(),
             ".png": drawn,
-            ".csv": self.cells.to_csv(index=False).encode(),
+            ".csv": csv_of(self.cells).encode(),
         }
         paths = {Path(f"{stem}{suffix}"): content for suffix, content in contents.items() if content}
         for path, content in paths.items():

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from biaslab.core.checked import checked
+from biaslab.core.csv_files import csv_of
 from biaslab.core.errors import InputError
-from biaslab.core.output import require_file
+from biaslab.core.output import replacing, require_file
 from biaslab.report.layout import Layout, chosen_rows, lay_out, metric_of
 from biaslab.report.wording import check_digits, conditions, templates, version
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _LABEL = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_."
-_FORMULA = tuple("=+-@\t\r")  # what a spreadsheet would run
 
 
 @checked
@@ -110,12 +110,12 @@ def to_csv(estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *
     rows = chosen_rows(estimates, metric)
     check_digits(digits)
     named = ["judge", "dataset", "metric", *conditions(rows)]
-    table = rows[named].map(lambda entry: f"'{entry}" if str(entry).startswith(_FORMULA) else entry)
+    table = rows[named]
     table.insert(3, "unit", [metric_of(row).unit for row in rows.to_dict("records")])
     numbers = ["estimate", "se", "ci_low", "ci_high", "ci_level", "p_value", "q_value", "mde"]
     counts = ["n_contexts", "n_trials", "n_dropped", "method", "seed", "note"]
     whole = pd.concat([table, rows[[c for c in numbers if c in rows]].round(digits)], axis=1)
-    return pd.concat([whole, rows[[c for c in counts if c in rows]]], axis=1).to_csv(index=False, lineterminator="\n")
+    return csv_of(pd.concat([whole, rows[[c for c in counts if c in rows]]], axis=1))
 
 
 @checked
@@ -138,7 +138,8 @@ def write(estimates: pd.DataFrame, path: str | PathLike[str], **options: Any) ->
     """
     kinds: dict[str, Callable[..., str]] = {".tex": to_latex, ".md": to_markdown, ".html": to_html, ".csv": to_csv}
     target = require_file("path", path, *kinds)
-    target.write_text(kinds[target.suffix](estimates, **options), encoding="utf-8")
+    with replacing(target) as partial:
+        partial.write_text(kinds[target.suffix](estimates, **options), encoding="utf-8")
     return target
 
 

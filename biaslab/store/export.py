@@ -10,7 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from biaslab.core.errors import InputError, StoreError
+from biaslab.core.csv_files import guarded
+from biaslab.core.errors import InputError, OutputError, StoreError
 from biaslab.core.output import replacing, require_file
 from biaslab.store.file import Row, StoreFile
 from biaslab.store.migrations import COLUMNS, log_of
@@ -56,6 +57,8 @@ def export_rows(file: StoreFile, path: Path) -> int:
                 write(rows)
                 count += len(rows)
         return count
+    except OutputError as error:
+        raise StoreError(str(error), path) from error
     except OSError as error:
         remedy = "check that its folder may be written and has space"
         raise StoreError(f"{path} cannot be written ({error}); {remedy}", path) from error
@@ -93,7 +96,7 @@ def _write_csv(path: Path) -> Iterator[Write]:
     with path.open("x", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(COLUMNS)
-        yield writer.writerows
+        yield lambda rows: writer.writerows([map(guarded, row) for row in rows])
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from pathlib import Path
 import pandas as pd
 
 from biaslab.core.checked import checked
+from biaslab.core.csv_files import read_csv, write_csv
 from biaslab.core.errors import InputError
-from biaslab.core.output import replacing
 
 
 @checked(eager=True)
@@ -61,9 +61,8 @@ def kept(
     file = Path(store).with_suffix(".tables") / f"{name}-{digest}.csv"
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as partial:
-            make().to_csv(partial, index=False)
-    return pd.read_csv(file, keep_default_na=False, na_values=[""])
+        write_csv(make(), file)
+    return read_csv(file, keep_default_na=False, na_values=[""])
 
 
 def _described(value: object) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
 import lzma
 import tarfile
@@ -11,8 +9,9 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 
+from biaslab.core.unpacking import Allowance
+
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, NotImplementedError)
-_PACKED = {b"\x1f\x8b": gzip.decompress, b"\xfd7zXZ\x00": lzma.decompress, b"BZh": bz2.decompress}
 _ZIP = b"PK\x03\x04"
 _SHEET = "save the sheet as CSV"
 _UNPACK = "unpack it, and give the folder"
@@ -26,27 +25,19 @@ _FOREIGN = {
 }
 
 
-def unpacked(data: bytes) -> bytes:
-    """Return the bytes of a file without compression.
-
-    Raises
-    ------
-    OSError, EOFError, zlib.error, lzma.LZMAError
-        If they are damaged.
-    """
-    while decompress := next((how for magic, how in _PACKED.items() if data.startswith(magic)), None):
-        data = decompress(data)
-    return data
-
-
-def members(data: bytes) -> Iterator[tuple[str, bytes]] | None:
+def members(data: bytes, allowance: Allowance) -> Iterator[tuple[str, bytes]] | None:
     """Return names and bytes of the files in a tar or zip archive, in order of name; None if it is none.
 
-    An Inspect log is a zip that counts as one file.
+    An Inspect log is a zip that counts as one file. What all files become counts against the allowance.
     """
     if data[257:262] == b"ustar":
-        return _of_tar(data)
-    return None if not data.startswith(_ZIP) or is_inspect(data) else _of_zip(data)
+        return _of_tar(data, allowance)
+    if not data.startswith(_ZIP):
+        return None
+    if is_inspect(data):
+        allowance.take(sum(member.file_size for member in zipfile.ZipFile(io.BytesIO(data)).infolist()))
+        return None
+    return _of_zip(data, allowance)
 
 
 def foreign(data: bytes) -> str | None:
@@ -68,18 +59,20 @@ def _names(data: bytes) -> list[str]:
         return []
 
 
-def _of_tar(data: bytes) -> Iterator[tuple[str, bytes]]:
+def _of_tar(data: bytes, allowance: Allowance) -> Iterator[tuple[str, bytes]]:
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         for member in sorted((m for m in archive.getmembers() if m.isfile()), key=lambda m: m.name):
             stream = archive.extractfile(member)
             if stream is not None:
-                yield member.name, unpacked(stream.read())
+                yield member.name, allowance.unpacked(allowance.read(stream))
 
 
-def _of_zip(data: bytes) -> Iterator[tuple[str, bytes]]:
+def _of_zip(data: bytes, allowance: Allowance) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for member in sorted((m for m in archive.infolist() if not m.is_dir()), key=lambda m: m.filename):
             try:
-                yield member.filename, unpacked(archive.read(member))
+                with archive.open(member) as stream:
+                    whole = allowance.read(stream)
+                yield member.filename, allowance.unpacked(whole)
             except RuntimeError as error:  # what zipfile raises where a password is needed
                 raise zipfile.BadZipFile(str(error)) from error

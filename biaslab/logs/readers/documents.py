@@ -15,16 +15,32 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.errors import InputError
+from biaslab.core.unpacking import Allowance
 from biaslab.datasets._files import separator_of
-from biaslab.logs.readers.containers import BROKEN, foreign, members, unpacked
+from biaslab.logs.readers.containers import BROKEN, foreign, members
 from biaslab.logs.readers.encodings import NO_TEXT, decode
 from biaslab.logs.readers.rows import Log, Rows
 
 CHUNK = 100_000  # records in memory as objects at once
 _NAMED = 10  # names of a header that are shown
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
-_DECODER = json.JSONDecoder()
 _NOT_JSON = (ValueError, RecursionError)
+
+
+class _RepeatedKeyError(ValueError):
+    """A JSON object has two values for one key: nobody knows which of them is meant."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    whole = dict(pairs)
+    if len(whole) < len(pairs):
+        key = next((key for key, value in pairs if value != whole[key]), None)
+        if key is not None:
+            raise _RepeatedKeyError(f"the key {key!r} stands twice, with different values")
+    return whole
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
 
 
 class Document(NamedTuple):
@@ -44,7 +60,7 @@ def documents(path: str | Path) -> Iterator[Document]:
     Raises
     ------
     InputError
-        If there is nothing at the path, or a compressed file is damaged.
+        If there is nothing at the path, or a compressed file is damaged or becomes larger than is allowed.
     """
     if not isinstance(path, str | Path) or not str(path):
         raise InputError("path", path, "a file, a folder or a pandas.DataFrame", "name the file of the log")
@@ -63,11 +79,13 @@ def documents(path: str | Path) -> Iterator[Document]:
 def _of_file(file: Path, alone: bool) -> Iterator[Document]:
     """Yield a file, or those of an archive; what holds no log is empty, or refused where it stands alone."""
     try:
-        data = unpacked(file.read_bytes())
+        packed = file.read_bytes()
+        allowance = Allowance(str(file), len(packed))
+        data = allowance.unpacked(packed)
         remedy = foreign(data)
         if remedy is not None and alone:
             raise InputError("path", str(file), "a log of a format that can be read", remedy)
-        inside = None if remedy is not None else members(data)
+        inside = None if remedy is not None else members(data, allowance)
         if inside is None:
             yield Document(file.name, data) if remedy is None else Document(file.name, b"", remedy)
         else:
@@ -149,14 +167,14 @@ def why_empty(document: Document) -> str:
 def _from_text(text: str, log: Log) -> tuple[Iterator[tuple[int, dict[str, Any]]], bool]:
     """Return records with their lines, and whether every value is a string, as in CSV."""
     first = text.lstrip()[:1]
-    if first == "{" and (whole := _one_object(text)) is not None:
+    if first == "{" and (whole := _one_object(text, log)) is not None:
         return iter([(1 + text[: text.index("{")].count("\n"), whole)]), False
     if first in ("[", "{"):
         return (_from_list if first == "[" else _from_lines)(text, log), False
     return _from_table(text, log), True
 
 
-def _one_object(text: str) -> dict[str, Any] | None:
+def _one_object(text: str, log: Log) -> dict[str, Any] | None:
     """Return the object that a file is, written over several lines; None if it is lines of objects, or damaged."""
     text = text.strip()
     try:
@@ -164,6 +182,9 @@ def _one_object(text: str) -> dict[str, Any] | None:
     except _NOT_JSON:
         try:
             found = None if NO_TEXT.search(text) else _DECODER.decode(text)
+        except _RepeatedKeyError as error:
+            log.refuse(1, str(error))
+            return None
         except _NOT_JSON:
             return None
         return found if isinstance(found, dict) else None
@@ -180,7 +201,7 @@ def _from_lines(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
                 raise ValueError(_no_text(log))
         except _NOT_JSON as error:
             if line.strip():
-                log.refuse(number, f"not JSON: {_brief(error)}")
+                log.refuse(number, _why_not(error))
             continue
         if isinstance(record, dict):
             yield number, record
@@ -203,7 +224,7 @@ def _from_list(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
             if not isinstance(record, dict) or NO_TEXT.search(text, at, end):
                 raise ValueError("not a JSON object of text")
         except _NOT_JSON as error:
-            log.refuse(line, f"not JSON: {_brief(error)}")
+            log.refuse(line, _why_not(error))
             end = text.find(opening[1] + "{", at + 1) if opening else -1
             if end < 0:
                 return
@@ -253,6 +274,10 @@ def _from_parquet(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
         yield from enumerate((record for batch in batches for record in batch.to_pylist()), start=1)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise InputError("path", document.name, f"a whole Parquet file ({_brief(error)})", "get it again") from error
+
+
+def _why_not(error: Exception) -> str:
+    return f"{'' if isinstance(error, _RepeatedKeyError) else 'not JSON: '}{_brief(error)}"
 
 
 def _brief(error: BaseException) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Status
+from biaslab.core import UNUSABLE, Status
+from biaslab.core.csv_files import unguarded
 from biaslab.core.scales import SCALES, Scale, scale_named, stated_scale
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.log_columns import trials_of_several
@@ -23,12 +24,13 @@ from biaslab.logs.readers.readings import scored
 from biaslab.logs.readers.rows import Rows, Source, plain
 
 FIELDS = frozenset({"key", "judge", "kind", "request", "reply"})
+_MOST_MASS = 1 + 1e-3  # rounding
 _LABELS = {scale.labels: scale for scale in SCALES.values()}
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one trial a reply that gives a score or compares two candidates."""
-    judge, kind = rows.take("judge", "id"), rows.take("kind", "id")
+    judge, kind = [unguarded(name) for name in rows.take("judge", "id")], rows.take("kind", "id")
     requests, replies = ([_document(v) for v in rows.take(name, "any")] for name in ("request", "reply"))
     rows.refuse(np.array([not isinstance(r, dict) for r in requests]), "request is no JSON object")
     rows.refuse(np.array([not isinstance(r, dict) for r in replies]), "reply is no JSON object")
@@ -60,7 +62,8 @@ def _judgement(kind: str, request: dict[str, Any], reply: dict[str, Any], source
         if kind == "choice":
             labels = tuple(str(label).strip() for label in request["labels"])
             logprobs = [-math.inf if level is None else min(float(level), 0.0) for level in reply["logprobs"]]
-            return _of_labels(text_key(prompt), labels, logprobs)
+            usable = reply.get("finish_reason") != UNUSABLE
+            return _of_labels(text_key(prompt), labels, logprobs, usable)
         scale = stated_scale(prompt) if source.scale is None else scale_named(source.scale)
         if kind != "completion" or scale is None:
             return None
@@ -72,17 +75,19 @@ def _judgement(kind: str, request: dict[str, Any], reply: dict[str, Any], source
     return text_key(prompt), None, scale.name, "text", replicate, *reading, math.nan, said
 
 
-def _of_labels(context: str, labels: tuple[str, ...], logprobs: list[float]) -> tuple[Any, ...] | None:
+def _of_labels(context: str, labels: tuple[str, ...], logprobs: list[float], usable: bool) -> tuple[Any, ...] | None:
     if len(labels) != len(logprobs):
         return None
     chances = np.exp(logprobs)
     mass = float(chances.sum())
+    is_usable = usable and mass <= _MOST_MASS
     scale = _LABELS.get(labels)
     if scale is not None:
-        return context, None, scale.name, "distribution", 0, *_expected(scale, chances), mass, None
+        reading = _expected(scale, chances) if is_usable else (math.nan, UNUSABLE)
+        return context, None, scale.name, "distribution", 0, *reading, mass, None
     if len(labels) not in (2, 3) or (len(labels) == 3 and labels[2] != "Tie"):
         return None
-    value, status = _first(chances)
+    value, status = _first(chances) if is_usable else (math.nan, UNUSABLE)
     return context, "second", None, "distribution", 0, value, status, mass, None
 
 

@@ -14,7 +14,9 @@ from matplotlib.image import imread
 
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_some_of
+from biaslab.core.csv_files import write_csv
 from biaslab.core.errors import InputError
+from biaslab.core.output import replacing
 from biaslab.report.plots.headline import headline_of
 from biaslab.report.plots.hover import svg_of
 from biaslab.report.plots.style import head, in_style, share_legend
@@ -83,13 +85,14 @@ def save(
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in (*formats, "csv")]
     for path in paths[:-1]:
         _write(figure, path)
-    estimates.to_csv(paths[-1], index=False)
+    write_csv(estimates, paths[-1])
     return paths
 
 
 def _write(figure: Figure, path: Path) -> None:
     if path.suffix == ".svg":
-        path.write_text(svg_of(figure), encoding="utf-8")
+        with replacing(path) as partial:
+            partial.write_text(svg_of(figure), encoding="utf-8")
         return
     changing = "Software" if path.suffix == ".png" else "CreationDate"  # alike for equal figures
     with in_style(), io.BytesIO() as file:

@@ -1,0 +1,104 @@
+"""Write and read CSV files whose text no spreadsheet takes for a formula (CWE-1236).
+
+A judge may be called ``=HYPERLINK(…)``. A spreadsheet that opens a table runs what begins with one of ``= + - @``, a
+tab or a line break, so such text is written with an apostrophe before it, which spreadsheets take for "this is text".
+`read_csv` takes it away again, so that what biaslab reads is what it wrote. Text that is a number stays as it is.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from biaslab.core.output import replacing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+_GUARDED = re.compile(r"'+[=+\-@\t\r\n]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?")
+
+
+def guarded(cell: Any) -> Any:
+    """Return a cell as it is written to a CSV file; anything but text stays as it is.
+
+    Examples
+    --------
+    >>> guarded("=1+1"), guarded("a judge"), guarded("-0.5"), guarded(-0.5), guarded("'@me")
+    ("'=1+1", 'a judge', '-0.5', -0.5, "''@me")
+    """
+    is_formula = isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell)
+    return f"'{cell}" if is_formula else cell
+
+
+def unguarded(cell: Any) -> Any:
+    """Return the cell that `guarded` wrote.
+
+    Examples
+    --------
+    >>> unguarded("'=1+1"), unguarded("'tis"), unguarded("''@me")
+    ('=1+1', "'tis", "'@me")
+    """
+    return cell[1:] if isinstance(cell, str) and _GUARDED.match(cell) else cell
+
+
+def csv_of(frame: pd.DataFrame, index: bool = False) -> str:
+    r"""Return a frame as CSV; everything here that becomes CSV goes through this.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Of numbers, truth values and text.
+    index : bool
+        Whether the index is written.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> csv_of(pd.DataFrame({"judge": ["=cmd()", "b"], "estimate": [-0.5, 0.5]}))
+    "judge,estimate\n'=cmd(),-0.5\nb,0.5\n"
+    """
+    safe = _each_text(frame, guarded)
+    for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC):
+        text = str(safe.to_csv(index=index, lineterminator="\n", quoting=quoting))
+        if "\r" not in text:  # a carriage return ends a row unless it is quoted, which pandas leaves out
+            break
+    return text
+
+
+def write_csv(frame: pd.DataFrame, target: str | PathLike[str]) -> None:
+    """Write a frame without its index to a CSV file, whole or not at all; see `csv_of`.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be written, such as when the disk is full.
+    """
+    with replacing(target) as partial:
+        partial.write_text(csv_of(frame), encoding="utf-8", newline="")
+
+
+def read_csv(source: str | PathLike[str], **options: Any) -> pd.DataFrame:
+    """Read a CSV file that `write_csv` wrote; ``options`` are those of `pandas.read_csv`."""
+    import pandas as pd
+
+    frame: pd.DataFrame = pd.read_csv(Path(source), **options)
+    return _each_text(frame, unguarded)
+
+
+def _each_text(frame: pd.DataFrame, change: Any) -> pd.DataFrame:
+    """Apply a function to names of columns and to all text."""
+    import pandas as pd
+
+    changed = frame.rename(columns=change)
+    for at, kind in enumerate(frame.dtypes):
+        if not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind)):
+            column = frame.iloc[:, at].astype(object)
+            cells = column.map(change, na_action="ignore")
+            if any(cell is not before for cell, before in zip(cells, column, strict=True)):
+                changed.isetitem(at, cells.astype(kind) if isinstance(kind, pd.StringDtype) else cells)
+    return changed

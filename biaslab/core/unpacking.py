@@ -1,0 +1,92 @@
+"""Unpack compressed data as a stream, up to a limit: 4 kB of bzip2 can hold 6 GB of zeros."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import math
+import os
+from collections.abc import Callable
+from typing import IO, Any
+
+from biaslab.core.errors import InputError
+
+#: Environment variable that raises the limit, in GB.
+LIMIT = "BIASLAB_UNPACKED_GB"
+_GB = 10**9
+_MOST = 2 * _GB
+_SURE = 256 * 10**6  # so much anything may become
+_RATIO = 500  # logs are packed to a hundredth at best; bombs to a thousandth and less
+_PART = 2**20
+_PACKED: dict[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": lambda stream: gzip.GzipFile(fileobj=stream),
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+    b"BZh": bz2.BZ2File,
+}
+
+
+class Allowance:
+    """What the compressed parts of one file may still become, in bytes.
+
+    Parameters
+    ----------
+    name : str
+        The file, for the message.
+    size : int
+        Its size on the disk. It may become 500 times that or 256 MB, whichever is more, and 2 GB at most, unless the
+        environment variable ``BIASLAB_UNPACKED_GB`` says otherwise.
+
+    Examples
+    --------
+    >>> import gzip
+    >>> Allowance("log.gz", 100).unpacked(gzip.compress(b"a line"))
+    b'a line'
+    """
+
+    def __init__(self, name: str, size: int) -> None:
+        told = _told()
+        self._name = name
+        self._whole = self._left = min(_MOST, max(_SURE, _RATIO * size)) if told is None else told
+
+    def unpacked(self, data: bytes) -> bytes:
+        """Return data without compression, of several layers too.
+
+        Raises
+        ------
+        InputError
+            If it becomes larger than is allowed; the message says how to allow more.
+        OSError, EOFError, zlib.error, lzma.LZMAError
+            If it is damaged.
+        """
+        while opened := next((how for magic, how in _PACKED.items() if data.startswith(magic)), None):
+            data = self.read(opened(io.BytesIO(data)))
+        return data
+
+    def read(self, stream: IO[bytes]) -> bytes:
+        """Read a stream to its end, and raise as `unpacked` does."""
+        whole = io.BytesIO()
+        while part := stream.read(_PART):
+            self.take(len(part))
+            whole.write(part)
+        return whole.getvalue()
+
+    def take(self, size: int) -> None:
+        """Count bytes that are unpacked, and raise as `unpacked` does."""
+        self._left -= size
+        if self._left < 0:
+            allowed = f"a file that unpacks to {self._whole / _GB:.3g} GB at most"
+            raise InputError("path", self._name, allowed, f"if it is no bomb, set {LIMIT} to the GB that it may become")
+
+
+def _told() -> int | None:
+    """Return the bytes that the environment allows."""
+    given = os.environ.get(LIMIT, "").strip()
+    try:
+        gigabytes = float(given) if given else math.nan
+    except ValueError:
+        gigabytes = -1.0
+    if gigabytes <= 0 or math.isinf(gigabytes):
+        raise InputError(LIMIT, given, "a number of GB above 0")
+    return None if math.isnan(gigabytes) else int(gigabytes * _GB)
