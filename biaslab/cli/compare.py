@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from biaslab.cli.options import Table, require_table, write_table
+from biaslab.core.checks import is_there
 from biaslab.core.csv_files import read_csv
 from biaslab.core.errors import InputError
 from biaslab.core.output import count
@@ -71,7 +72,7 @@ def _read(file: Path) -> pd.DataFrame:
     """Read estimates, or else judgements of any format."""
     from biaslab import read_judgements
 
-    if file.is_file() and file.suffix == ".csv":
+    if is_there(file) and file.suffix == ".csv":
         with suppress(ValueError):  # empty, or no UTF-8: no estimates of ours
             head = read_csv(file, nrows=1)
             if {"estimate", "se", "metric"} <= set(head.columns):

@@ -12,7 +12,7 @@ from biaslab.cli.audit import audit_log, is_log, not_measured
 from biaslab.cli.knobs import make_probes
 from biaslab.cli.measuring import Measured, measure_all
 from biaslab.cli.options import Attributes, Columns, Contexts, DataPath, Knobs, Noun, Protocols, Scale, name_dataset
-from biaslab.core.checks import require_whole
+from biaslab.core.checks import is_there, require_whole
 from biaslab.core.csv_files import read_csv
 from biaslab.core.errors import BiaslabError, InputError
 from biaslab.core.output import count, replacing, require_file
@@ -143,7 +143,7 @@ def table(
 
 def read_estimates(path: Path) -> pd.DataFrame:
     """Read an estimates frame from CSV; only empty cells are missing, so that an attribute may be called "NA"."""
-    if not path.is_file():
+    if not (is_there(path) and path.is_file()):
         raise InputError("file", str(path), "a CSV file of estimates", "write one with `biaslab probe --out`")
     remedy = "`biaslab audit LOG --out FILE.csv` and `biaslab probe --out FILE.csv` write one"
     try:

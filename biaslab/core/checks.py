@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from math import isfinite
 from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
 
 from biaslab.core.errors import InputError, MissingDependencyError
 
@@ -16,6 +18,20 @@ EXTRAS = {
     "hub": ("datasets",),
     "ray": ("ray",),
 }
+
+
+def is_there(path: str | PathLike[str]) -> bool:
+    r"""Tell whether a file or folder is at a path: False too for what no path can be, as 300 letters in one name.
+
+    Examples
+    --------
+    >>> is_there("."), is_there("x" * 300), is_there("a\0b")
+    (True, False, False)
+    """
+    try:
+        return Path(path).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):
+        return False
 
 
 def is_whole(value: object, least: int = 0, most: float = float("inf")) -> bool:

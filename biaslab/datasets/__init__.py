@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from biaslab.core.checked import checked
-from biaslab.core.checks import require_one_of
+from biaslab.core.checks import is_there, require_one_of
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.datasets._name_options import check_options, join_name, read_options, split_name
@@ -92,7 +92,7 @@ def _check_path(path: object, takes_data: bool) -> None:
         if takes_data:
             remedy = "give a table as data: load_dataset('tabular', data=table)"
         raise InputError("path", type(path).__name__, f"{allowed}, by its name", remedy)
-    if not Path(path).exists():
+    if not is_there(path):
         raise InputError("path", str(path), allowed, "check the name and the working folder")
 
 

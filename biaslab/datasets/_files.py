@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
+from biaslab.core.checks import is_there
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.core.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
 from biaslab.core.unpacking import Allowance
@@ -29,7 +30,7 @@ def need_path(path: str | Path | None, remedy: str) -> Path:
     if path is None:
         raise InputError("path", None, "the file of this data set, which is not bundled", remedy)
     file = Path(path)
-    if not file.is_file():
+    if not (is_there(file) and file.is_file()):
         raise InputError("path", str(path), "a file that exists", remedy)
     return file
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from biaslab.core import BaseJudge, Reply, Request, Score, require_kinds
 from biaslab.core.checked import checked
+from biaslab.core.checks import is_there
 from biaslab.core.errors import InputError, JudgeError, ModelLoadError
 from biaslab.distill.annotation import MULTIPLE
 from biaslab.distill.ensembles import FOLDS, Evaluators, WeightedEvaluators, load_evaluators
@@ -121,6 +122,8 @@ def load_judge(folder: str | PathLike[str], encoder: str | None = None, device: 
         If there is none, or one of them cannot be loaded.
     """
     path = Path(folder)
+    if not is_there(path):
+        raise ModelLoadError(f"there is no folder {str(path)!r} of an evaluator; check the path")
     one = (path / CARD).is_file() or (path / FOLDS).is_file()
     inside = [] if one else sorted(p for p in path.glob("*") if (p / CARD).is_file() or (p / FOLDS).is_file())
     evaluators: list[AnyEvaluator] = []

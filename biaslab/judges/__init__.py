@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import fields
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from typing import Any
 
 from biaslab.core import Judge
 from biaslab.core.checked import checked
-from biaslab.core.checks import did_you_mean
+from biaslab.core.checks import did_you_mean, is_there
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.judges.judge_file import described, make_named, named_judges
@@ -150,7 +149,7 @@ def _refuse_unknown_kind(name: str) -> None:
     kind, colon, rest = name.partition(":")
     kinds = sorted({way.partition(":")[0].partition("[")[0] for way in available() if ":" in way})
     close = did_you_mean(kind, [*kinds, "smollm2-135m"])
-    if colon and not Path(name).exists() and "/" not in kind and "\\" not in rest:
+    if colon and not is_there(name) and "/" not in kind and "\\" not in rest:
         raise InputError("judge", name, f"a kind before the colon, one of {', '.join(kinds)}, or a model", close)
 
 

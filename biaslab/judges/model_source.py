@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from biaslab.core.checks import did_you_mean, require_extra
+from biaslab.core.checks import did_you_mean, is_there, require_extra
 from biaslab.core.errors import InputError, ModelLoadError
 
 EMBEDDED, EMBEDDED_ENCODER = "smollm2-135m", "minilm-l6"
@@ -83,7 +83,7 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
     MissingDependencyError
         If what runs models is not installed: the extra ``local``.
     """
-    if not Path(model).expanduser().exists():
+    if not (on_disk := is_there(model)):
         refuse_served(model)
     require_extra("local", f"the model {model!r}")
     if model in WHEELS:
@@ -91,9 +91,9 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
         name = path.name if path.suffix == ".gguf" else None
         return ModelSource(model, str(path.parent), name, _installed_fingerprint(path))
     path = Path(model).expanduser()
-    if path.suffix == ".gguf" and path.is_file():
+    if on_disk and path.suffix == ".gguf" and path.is_file():
         return ModelSource(path.stem, str(path.parent), path.name, _fingerprint([path]))
-    if path.is_dir():
+    if on_disk and path.is_dir():
         needed = gguf_file or "config.json"
         if not (path / needed).is_file():
             raise ModelLoadError(f"the folder {model!r} holds no {needed}; give the folder of a saved model")

@@ -90,9 +90,9 @@ class Store:
         self.path = Path(path).expanduser()
         try:
             self._file = StoreFile(self.path.resolve(), create)
-        except RuntimeError as error:  # a loop of symbolic links
+        except (RuntimeError, ValueError) as error:  # a loop of symbolic links, a character that no path may hold
             remedy = "choose another path"
-            raise StoreError(f"{path} cannot be followed ({error}); {remedy}", self.path) from error
+            raise StoreError(f"{str(path)!r} cannot be followed ({error}); {remedy}", self.path) from error
 
     def wrap(self, judge: Judge) -> StoredJudge:
         """Return the judge with a memory: it is asked only requests without a stored reply.

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+import biaslab as bl
 from biaslab.core import checks
-from biaslab.core.errors import InputError
+from biaslab.core.errors import BiaslabError, InputError, StoreError
+from biaslab.judges import load_judge
 
 
 @pytest.mark.parametrize("value", [1, 7])
@@ -49,3 +51,19 @@ def test_a_whole_number_of_numpy_is_a_count_where_none_is_kept():
     for value in (np.int64(0), np.float64(2), True, "2"):
         with pytest.raises(InputError, match=r"contexts is .*, allowed: a whole number of at least 1"):
             checks.require_count("contexts", value, 1)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "y/" * 3000], ids=["long", "null", "deep"])
+def test_what_no_path_can_be_gets_an_error_of_ours(name):
+    with pytest.raises(StoreError):
+        bl.Store(name)
+    for read in (bl.read_judgements, lambda path: bl.load_dataset("tabular", path=path)):
+        with pytest.raises(InputError, match="that exists"):
+            read(name)
+
+
+@pytest.mark.parametrize("kind", ["", "./", "recorded:", "evaluator:", "other:", "atlas:"])
+@pytest.mark.parametrize("name", ["x" * 300, "x" * 300 + ".gguf"], ids=["long", "gguf"])
+def test_a_judge_of_a_very_long_name_gets_an_error_of_ours(kind, name):
+    with pytest.raises(BiaslabError):
+        load_judge(kind + name)

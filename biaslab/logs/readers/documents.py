@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from biaslab.core.checks import is_there
 from biaslab.core.errors import InputError
 from biaslab.core.unpacking import Allowance
 from biaslab.datasets._files import separator_of
@@ -65,6 +66,8 @@ def documents(path: str | Path) -> Iterator[Document]:
     if not isinstance(path, str | Path) or not str(path):
         raise InputError("path", path, "a file, a folder or a pandas.DataFrame", "name the file of the log")
     place = Path(path)
+    if not is_there(place):
+        raise InputError("path", str(path), "a file or folder that exists")
     if place.is_dir():
         for file in sorted(file for file in place.rglob("*") if file.is_file()):
             for document in _of_file(file, alone=False):
