@@ -37,8 +37,8 @@ class Card:
     ----------
     biases : pandas.DataFrame
         One row a judge × primary metric: ``judge, probe, metric, label, status, verdict, standing, strongest, estimate,
-        interval, q, mde, remedy, advice, n_cells``. ``status`` is one of *bias*, *slight*, *none*, *unclear*,
-        *untested*; ``standing`` and what follows are those of the strongest cell.
+        interval, q, mde, detectable, remedy, advice, n_cells``. ``status`` is one of *bias*, *slight*, *none*,
+        *unclear*, *untested*; ``standing`` and what follows are those of the strongest cell.
     quality : pandas.DataFrame
         How well each judge agrees with the reference scores: ``judge, label, cell, estimate, interval``.
     cells : pandas.DataFrame
@@ -223,7 +223,8 @@ def card(
     if cells.empty:
         raise TrialsError("estimates", list(dict.fromkeys(whole["metric"])), "at least one primary metric of a probe")
     cells = findings(cells, matters, reference=reference)
-    rows = [sum_up(part, remedies) for _, part in cells.groupby(["judge", "probe", "metric"], sort=False)]
+    over = correction(cells)
+    rows = [sum_up(part, remedies, over) for _, part in cells.groupby(["judge", "probe", "metric"], sort=False)]
     return Card(pd.DataFrame(rows), quality, cells, tuple(unmeasured), tuple(otherwise))
 
 

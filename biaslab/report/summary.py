@@ -9,8 +9,8 @@ import pandas as pd
 
 from biaslab.core import Metric, find_metric, is_primary
 from biaslab.core.output import number
-from biaslab.report.verdicts import findings, side_words
-from biaslab.report.wording import evidence, interval, probability, size, with_intervals
+from biaslab.report.verdicts import detectable, findings, side_words
+from biaslab.report.wording import ONE_TEST, evidence, interval, probability, size, with_intervals
 from biaslab.stats import require_columns
 
 _FEW = 4  # cells of agreement that a page has room for
@@ -30,8 +30,18 @@ def is_bias(metric: str, probe: str) -> bool:
     return is_primary(metric, probe) and not find_metric(metric, probe).quality
 
 
-def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None) -> dict[str, Any]:
-    """Sum up all cells of one metric of one judge; cells without a test count only where there are no others."""
+def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None, over: str = ONE_TEST) -> dict[str, Any]:
+    """Sum up all cells of one metric of one judge; cells without a test count only where there are no others.
+
+    Parameters
+    ----------
+    part : pandas.DataFrame
+        These cells, from `biaslab.report.findings`.
+    remedies : pandas.DataFrame, optional
+        See `best_remedy`.
+    over : str
+        Among how many tests they stand, in words.
+    """
     tested = part[part["finding"] != "untested"]
     part = tested if len(tested) else part
     first, status = part.iloc[0], _status(part)
@@ -54,6 +64,7 @@ def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None) -> dict[str, Any]:
         "interval": bounds,
         "q": probability(strongest["q_value"]),
         "mde": size(strongest["mde"]),
+        "detectable": detectable(strongest, over),
         "remedy": best_remedy(part, remedies) if remedies is not None else "",
         "advice": "; ".join(dict.fromkeys(filter(None, (advice[way == "below"] for way in ways))))
         if status == "bias"

@@ -31,6 +31,7 @@ from biaslab.stats import (
     LEADING,
     WITHOUT_SPREAD,
     corrected,
+    corrected_effects,
     is_above,
     require_columns,
     side_of,
@@ -40,10 +41,13 @@ from biaslab.stats import (
 
 Finding = Literal["above", "below", "none", "blind", "untested"]
 #: Why a finding is inconclusive: the test is significant, but the interval contains the null; the reverse; there is no
-#: interval; the interval contains shifts that matter; no context has an effect, but there are too few of them.
-Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few"]
+#: interval; the interval contains shifts that matter; no context has an effect, but there are too few of them; so few
+#: contexts cannot find anything among so many tests.
+Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few", "powerless"]
 #: The columns that `findings` adds.
-ADDED = ("finding", "doubt", "slight", "hedge", "null", "matters", "cell", "standing", "words", "sentence")
+ADDED = (
+    "detectable", "finding", "doubt", "slight", "hedge", "null", "matters", "cell", "standing", "words", "sentence",
+)  # fmt: skip
 #: Share of contexts that may have an effect although none was seen to, where a metric without bounds does not vary.
 RARE = 0.1
 _NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "ci_level", "p_value", "mde", "n_contexts")
@@ -110,6 +114,8 @@ def findings(
     pandas.DataFrame
         The estimates, with ``q_value`` over the rows that have a test and a null (see `biaslab.stats.corrected`), and:
 
+        * ``detectable`` — the smallest shift that is found among these rows with 80 % power, the others being as they
+          are; ``mde`` is that of the test alone (see `biaslab.stats.corrected_effects`). NaN where there is none.
         * ``finding`` — *above* or *below* the null (q is below .05, and the interval does not contain the null), *none*
           (the interval excludes every shift that matters), *blind* (inconclusive) or *untested*.
         * ``doubt`` — why it is inconclusive.
@@ -149,6 +155,7 @@ def findings(
     metrics_differ, judges_differ = (len(set(estimates[name])) > 1 for name in ("metric", "judge"))
     over = correction(tested)
     names = _telling_apart(tested)
+    tested = tested.assign(detectable=corrected_effects(tested))
     rows = []
     for record, metric in zip(tested.to_dict("records"), metrics, strict=True):
         size = wanted.get(record["metric"], metric.matters)
@@ -159,12 +166,14 @@ def findings(
         names_of_row = (record["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
         what = ", ".join(map(str, filter(None, names_of_row)))
         among = "" if others is None else _standing(record, finding, others)
-        words = _blind(record, metric, doubt, size, over) if doubt else _words(record, metric, finding, slight, size)
+        words = (
+            _blind(record, metric, doubt, size, over) if doubt else _words(record, metric, finding, slight, size, over)
+        )
         verdict = "; ".join(filter(None, (f"inconclusive: {words}" if doubt else words, among, hedge)))
         sentence = f"{what}: {_evidence(record, metric.null, over)}{verdict}".removeprefix(": ")
         numbers = (math.nan if value is None else value for value in (metric.null, size))
         rows.append((finding, doubt, slight, hedge, *numbers, where, among, words, sentence))
-    return tested.assign(**pd.DataFrame(rows, columns=list(ADDED), index=tested.index))
+    return tested.assign(**pd.DataFrame(rows, columns=list(ADDED[1:]), index=tested.index))
 
 
 def _sizes(matters: Mapping[str, float], estimates: pd.DataFrame) -> dict[str, float]:
@@ -206,7 +215,9 @@ def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) 
     if _is_never(record, size):
         return ("none", "") if _unseen(record) < RARE else ("blind", "few")
     if size is None:
-        return ("none", "") if record["mde"] > 0 else ("blind", "unknown")
+        if record["detectable"] > 0:
+            return "none", ""
+        return "blind", "powerless" if record["mde"] > 0 else "unknown"
     return ("none", "") if _excludes(record, null, size) else ("blind", "wide")
 
 
@@ -247,11 +258,13 @@ def _evidence(record: Mapping[Any, Any], null: float | None, over: str) -> str:
     return f"{value} {bounds}{'' if np.isnan(record['q_value']) else f', {test}'}: "
 
 
-def _words(record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: bool, size: float | None) -> str:
+def _words(
+    record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: bool, size: float | None, over: str
+) -> str:
     if finding == "untested":
         return f"not tested ({'no test' if metric.null is None else _reason(record, 'no test')})"
     if finding == "none":
-        return _nothing(record, metric, size)
+        return _nothing(record, metric, size, over)
     words = side_words(metric, finding)
     return words if not slight or size is None else f"{words}, but {_effect(metric)} of ≥ {written(size)}"
 
@@ -269,7 +282,7 @@ def side_words(metric: Metric, side: str) -> str:
     return (metric.above if side == "above" else metric.below) or f"{side} {fair(metric.null)}"
 
 
-def _nothing(record: Mapping[Any, Any], metric: Metric, size: float | None) -> str:
+def _nothing(record: Mapping[Any, Any], metric: Metric, size: float | None, over: str) -> str:
     """Write which effects are excluded."""
     if record.get("method") == BY_CONSTRUCTION:
         return f"{_effect(metric)}, by construction"
@@ -277,8 +290,26 @@ def _nothing(record: Mapping[Any, Any], metric: Metric, size: float | None) -> s
         few = f"at most {percent(_unseen(record), 2)} of contexts can have one"
         return f"no effect in any of {record['n_contexts']:,.0f} contexts: {few}"
     if size is None:
-        return f"no effect detected; can detect ≥ {written(record['mde'])} (80 % power)"
+        return f"no effect detected; can detect {detectable(record, over)} (80 % power)"
     return f"{_effect(metric)} of ≥ {written(size)}"
+
+
+def detectable(record: Mapping[Any, Any], over: str) -> str:
+    """Write the smallest effect that is detected with 80 % power: by the test alone, and among the tests beside it.
+
+    Examples
+    --------
+    >>> detectable({"mde": 0.12, "detectable": 0.17}, "14 tests")
+    '≥ 0.12 alone, ≥ 0.17 among 14 tests'
+    >>> detectable({"mde": 0.3, "detectable": float("nan")}, "14 tests")
+    '≥ 0.30 alone, nothing among 14 tests'
+    """
+    alone, among = (float(record[name]) for name in ("mde", "detectable"))
+    if not alone > 0:
+        return written(alone)
+    if not is_above(among, alone) and not math.isnan(among):
+        return f"≥ {written(alone)}"
+    return f"≥ {written(alone)} alone, {f'≥ {written(among)}' if among > 0 else 'nothing'} among {over}"
 
 
 def _effect(metric: Metric) -> str:
@@ -298,6 +329,8 @@ def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float 
     if doubt == "few":
         contexts = f"no effect in any of {record['n_contexts']:,.0f} contexts"
         return f"{contexts}, but up to {percent(_unseen(record), 2)} of contexts could have one"
+    if doubt == "powerless":
+        return f"no effect of any size can be found among {over} with {record['n_contexts']:,.0f} contexts"
     if doubt == "unknown" or metric.null is None or size is None:
         return _reason(record, "no interval")
     reach = max(metric.null - record["ci_low"], record["ci_high"] - metric.null)

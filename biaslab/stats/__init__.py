@@ -43,15 +43,15 @@ from biaslab.stats.estimate import (
     unseen_share,
     without_rounding,
 )
+from biaslab.stats.families import adjust, adjust_families, critical_p
 from biaslab.stats.frame import (
     FAMILY,
     LEADING,
     MISSING_SHARE,
     TRAILING,
-    adjust,
-    adjust_families,
     choose_metrics,
     corrected,
+    corrected_effects,
     estimate_rows,
     estimates_frame,
     require_columns,
@@ -63,7 +63,7 @@ from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_stati
 from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
 from biaslab.stats.logistic import logistic_model
 from biaslab.stats.missing import completed, note_missing, shift_extremes
-from biaslab.stats.power import expected_power
+from biaslab.stats.power import expected_power, inflation
 from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected
 from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
@@ -122,7 +122,9 @@ __all__ = [
     "completed",
     "context_correlations",
     "corrected",
+    "corrected_effects",
     "correlation_difference",
+    "critical_p",
     "describe_distribution",
     "detectable_effect",
     "disattenuated_difference",
@@ -139,6 +141,7 @@ __all__ = [
     "fit_components",
     "has_value",
     "in_order",
+    "inflation",
     "is_above",
     "is_rounding",
     "krippendorff_alpha",

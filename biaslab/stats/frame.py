@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from numpy.typing import ArrayLike
 
 from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, MissingDataWarning, TrialsError, warn
 from biaslab.stats.estimate import Estimate
+from biaslab.stats.families import adjust_families, critical_p
 from biaslab.stats.inference import Resampling
+from biaslab.stats.power import inflation
 
-Floats = NDArray[np.float64]
 #: More than this share of judgements missing is warned of.
 MISSING_SHARE = 0.05
 
@@ -119,10 +119,42 @@ def corrected(estimates: pd.DataFrame, tested: ArrayLike | None = None) -> pd.Da
     """
     chosen = estimates["q_value"].notna().to_numpy() if tested is None else np.asarray(tested, bool)
     p_values = np.where(chosen, estimates["p_value"].to_numpy(float), np.nan)
+    return estimates.assign(q_value=adjust_families(p_values, _families(estimates)))
+
+
+@checked
+def corrected_effects(estimates: pd.DataFrame) -> pd.Series:
+    """Return the smallest effect that each test detects with 80 % power as it is decided: beside the other rows.
+
+    ``mde`` is that of a test alone, at .05. Beside others it is rejected below a lower p-value (`critical_p`), which
+    their p-values decide, and takes a larger effect.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        With q-values over these rows: see `corrected`.
+
+    Returns
+    -------
+    pandas.Series
+        In the unit of the metric; ``mde`` where there is one test. NaN where there is no test or no ``mde``, and where
+        so few contexts reach no p-value that is low enough, whatever the effect.
+    """
+    tested = estimates["q_value"].notna().to_numpy()
+    levels = critical_p(np.where(tested, estimates["p_value"].to_numpy(float), np.nan), _families(estimates))
+    rows = zip(estimates["n_contexts"], levels, estimates["mde"], strict=True)
+    sizes = [
+        mde * inflation(max(int(contexts), 1), float(level)) if level > 0 and mde > 0 else np.nan
+        for contexts, level, mde in rows
+    ]
+    return pd.Series(sizes, estimates.index, float)
+
+
+def _families(estimates: pd.DataFrame) -> list[int]:
+    """Return the number of the family of each row: the rows of one metric of one judge."""
     names = [*zip(*(map(str, estimates[name]) for name in FAMILY), strict=True)]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    family = [numbers[name] for name in names]
-    return estimates.assign(q_value=adjust_families(p_values, family))
+    return [numbers[name] for name in names]
 
 
 @checked
@@ -179,101 +211,6 @@ def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
     if missing > MISSING_SHARE * planned:
         share = f"{missing} of {planned} judgements do not enter"
         warn(f"{what}: {share}, because {why}; missing judgements may bias the estimate", MissingDataWarning)
-
-
-@checked
-def adjust(p_values: ArrayLike) -> Floats:
-    """Return the q-values of one family of tests; reject where they are at most the level.
-
-    That keeps the expected share of false discoveries below the level under independence and positive dependence
-    (Benjamini & Hochberg 1995).
-
-    Parameters
-    ----------
-    p_values : array_like, shape (tests,)
-        From 0 to 1. NaN is no test: it stays NaN and does not count.
-
-    Returns
-    -------
-    numpy.ndarray, shape (tests,)
-
-    Raises
-    ------
-    InputError
-        If a p-value lies outside 0 to 1.
-
-    Examples
-    --------
-    >>> adjust([0.01, 0.02, float("nan"), 0.04]).tolist()
-    [0.03, 0.03, nan, 0.04]
-    """
-    given = np.asarray(p_values, float)
-    known = ~np.isnan(given)
-    tested = given[known]
-    if ((tested < 0) | (tested > 1)).any():
-        raise InputError("p_values", tested.tolist(), "numbers from 0 to 1, and NaN where there is none")
-    adjusted = np.full(given.shape, np.nan)
-    if tested.size:
-        adjusted[known] = stats.false_discovery_control(tested)
-    return adjusted
-
-
-@checked
-def adjust_families(p_values: ArrayLike, family: ArrayLike) -> Floats:
-    """Return the q-values of tests in families, such as rows of one metric; reject where they are at most the level.
-
-    A family is selected by its Simes p, corrected over the m families (Benjamini & Hochberg 1995); within each of the R
-    selected families, tests are corrected at the level times R/m (Benjamini & Bogomolov 2014). A family is
-    selected if and only if one of its tests is rejected. So the expected share of false discoveries is below the level
-    among families of which something is said, and, on average over these, among the tests of each. Under independence,
-    and under positive dependence.
-
-    The q-value of a test is the smallest level at which it is rejected: the minimum over k of m/k times the larger of a
-    and s(k), where a is the test's q-value within its own family, and s(k) the k-th smallest Simes p.
-
-    Parameters
-    ----------
-    p_values : array_like, shape (tests,)
-        From 0 to 1. NaN is no test: it stays NaN, and a family without a test does not count.
-    family : array_like, shape (tests,)
-        To which family each test belongs: numbers or text.
-
-    Returns
-    -------
-    numpy.ndarray, shape (tests,)
-        From 0 to 1. Those of `adjust` where there is one family, or every family has one test.
-
-    Raises
-    ------
-    InputError
-        If a p-value lies outside 0 to 1, or there is not one family a test.
-
-    References
-    ----------
-    Benjamini & Bogomolov 2014, *Selective inference on multiple families of hypotheses*, JRSS B 76(1), procedure 1;
-    Simes 1986, Biometrika 73(3).
-
-    Examples
-    --------
-    Only the first family is selected, at .05 · 1/2:
-
-    >>> adjust_families([0.01, 0.04, 0.2, 0.9], ["a", "a", "b", "b"]).tolist()
-    [0.04, 0.08, 0.4, 0.9]
-    """
-    given, of = np.asarray(p_values, float), np.asarray(family)
-    if of.shape != given.shape:
-        raise InputError("family", of.shape, f"one for each test: {given.shape}")
-    within, simes = np.full(given.shape, np.nan), []
-    for name in dict.fromkeys(of[~np.isnan(given)].tolist()):
-        within[of == name] = adjust(given[of == name])
-        simes.append(np.nanmin(within[of == name]))
-    return _hierarchical(within, np.sort(simes)) if simes else within
-
-
-def _hierarchical(within: Floats, simes: Floats) -> Floats:
-    """Return the smallest level at which each test is rejected, from q within its family and sorted Simes p."""
-    share: NDArray[Any] = np.arange(1, len(simes) + 1) / len(simes)
-    return (np.maximum(within[:, None], simes) / share).min(axis=1)  # type: ignore[no-any-return]
 
 
 @checked

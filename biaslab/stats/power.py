@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 from scipy import stats
+from scipy.optimize import brentq
 
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
+from biaslab.stats.estimate import ALPHA
 from biaslab.stats.t_inference import FEWEST
 
 _CERTAIN = 30.0  # standard errors beyond the critical value, where the noncentral t runs out of digits
@@ -63,3 +66,52 @@ def expected_power(effect: float, error: float, contexts: int, alpha: float = 0.
         return 1.0
     opposite = float(stats.nct.cdf(-critical, freedom, shift))  # scipy gives NaN in places where it is below 1e-9
     return float(stats.nct.sf(critical, freedom, shift)) + (0.0 if math.isnan(opposite) else opposite)
+
+
+@checked
+def inflation(contexts: int, level: float, power: float = 0.8) -> float:
+    """Return by what factor the smallest detectable effect grows where a test is decided at a lower level than .05.
+
+    A test that stands beside others is decided at the level that the correction leaves it (`critical_p`).
+
+    Parameters
+    ----------
+    contexts : int
+        Number of contexts G.
+    level : float
+        Two-sided level at which the test is decided, between 0 and 1.
+    power : float
+        Wanted power, between 0 and 1.
+
+    Returns
+    -------
+    float
+        1 at .05, from the noncentral t with G - 1 degrees of freedom. NaN where no p-value of G contexts is as low as
+        the level: not below 2^(1 - G) (`biaslab.stats.p_by_t`).
+
+    Raises
+    ------
+    InputError
+        If level or power lies outside 0 to 1.
+
+    Examples
+    --------
+    One of 14 metrics on a card, 24 contexts; and 8 contexts, whose p-values are never below .0078:
+
+    >>> round(inflation(24, 0.05 / 14), 3), inflation(8, 0.05 / 14)
+    (1.416, nan)
+    """
+    if not 0 < level < 1:
+        raise InputError("level", level, "a number between 0 and 1")
+    if not 0 < power < 1:
+        raise InputError("power", power, "a number between 0 and 1")
+    if contexts < FEWEST or 2.0 ** (1 - contexts) > level:
+        return math.nan
+    return _shift(contexts, level, power) / _shift(contexts, ALPHA, power)
+
+
+@cache
+def _shift(contexts: int, level: float, power: float) -> float:
+    """Return the effect, in standard errors, against which a test has this power."""
+    most = float(stats.t.ppf(1 - level / 2, contexts - 1)) + _CERTAIN
+    return float(brentq(lambda effect: expected_power(effect, 1.0, contexts, level) - power, 0.0, most))

@@ -7,7 +7,7 @@ from scipy.stats import norm
 from statsmodels.stats.multitest import multipletests
 
 from biaslab.core.errors import InputError
-from biaslab.stats import adjust, adjust_families, corrected, estimates_frame
+from biaslab.stats import adjust, adjust_families, corrected, critical_p, estimates_frame
 
 P = st.floats(0, 1)
 TESTS = st.lists(st.tuples(P, st.integers(0, 4)), min_size=1, max_size=20)
@@ -136,3 +136,20 @@ def test_error_is_kept_and_power_too_where_cells_agree(metrics, cells):
 def test_where_nothing_is_true_little_is_found(correlation):
     _, (error, _) = both(CARD, np.zeros(len(CARD)), correlation)
     assert error < 0.07
+
+
+@given(TESTS, st.integers(0, 19))
+def test_a_test_is_rejected_exactly_up_to_its_critical_p(tests, place):
+    p_values, family = (list(column) for column in zip(*tests, strict=True))
+    place %= len(tests)
+    critical = critical_p(p_values, family)[place]
+    assert 0.05 / (len(set(family)) * family.count(family[place])) <= critical * (1 + 1e-9)
+    for nearly, expected in ((1 - 1e-7, True), (1 + 1e-7, False)):
+        p_values[place] = critical * nearly
+        assert rejected(p_values, family, 0.05)[place] == expected
+
+
+def test_critical_p_of_no_test_is_none_and_a_level_is_checked():
+    assert np.isnan(critical_p([np.nan, 0.5], ["a", "a"])).tolist() == [True, False]
+    with pytest.raises(InputError, match="alpha"):
+        critical_p([0.5], ["a"], alpha=5)

@@ -70,6 +70,8 @@ OF_STATISTICS = {
     "stats.clustered": {"names": lambda w: w.trials["context_id"].unique()},
     "stats.completed": {"values": lambda w: np.ones(len(w.trials))},
     "stats.context_correlations": {"scored": lambda w: w.many, "context": value("context_id")},
+    "stats.critical_p": {"family": value(["a", "a"])},
+    "stats.inflation": {"contexts": value(24), "level": value(0.01)},
     "stats.describe_distribution": {
         "weights": value(np.full((4, 3), 1 / 3)),
         "metrics": value(["scale_use"]),

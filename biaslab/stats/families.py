@@ -1,0 +1,173 @@
+"""Multiple testing: q-values of one family of tests, or of families, and the p-value that a test needs to be found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.stats.estimate import ALPHA
+
+Floats = NDArray[np.float64]
+
+
+@checked
+def adjust(p_values: ArrayLike) -> Floats:
+    """Return the q-values of one family of tests; reject where they are at most the level.
+
+    That keeps the expected share of false discoveries below the level under independence and positive dependence
+    (Benjamini & Hochberg 1995).
+
+    Parameters
+    ----------
+    p_values : array_like, shape (tests,)
+        From 0 to 1. NaN is no test: it stays NaN and does not count.
+
+    Returns
+    -------
+    numpy.ndarray, shape (tests,)
+
+    Raises
+    ------
+    InputError
+        If a p-value lies outside 0 to 1.
+
+    Examples
+    --------
+    >>> adjust([0.01, 0.02, float("nan"), 0.04]).tolist()
+    [0.03, 0.03, nan, 0.04]
+    """
+    given = np.asarray(p_values, float)
+    known = ~np.isnan(given)
+    tested = given[known]
+    if ((tested < 0) | (tested > 1)).any():
+        raise InputError("p_values", tested.tolist(), "numbers from 0 to 1, and NaN where there is none")
+    adjusted = np.full(given.shape, np.nan)
+    if tested.size:
+        adjusted[known] = stats.false_discovery_control(tested)
+    return adjusted
+
+
+@checked
+def adjust_families(p_values: ArrayLike, family: ArrayLike) -> Floats:
+    """Return the q-values of tests in families, such as rows of one metric; reject where they are at most the level.
+
+    A family is selected by its Simes p, corrected over the m families (Benjamini & Hochberg 1995); within each of the R
+    selected families, tests are corrected at the level times R/m (Benjamini & Bogomolov 2014). A family is
+    selected if and only if one of its tests is rejected. So the expected share of false discoveries is below the level
+    among families of which something is said, and, on average over these, among the tests of each. Under independence,
+    and under positive dependence.
+
+    The q-value of a test is the smallest level at which it is rejected: the minimum over k of m/k times the larger of a
+    and s(k), where a is the test's q-value within its own family, and s(k) the k-th smallest Simes p.
+
+    Parameters
+    ----------
+    p_values : array_like, shape (tests,)
+        From 0 to 1. NaN is no test: it stays NaN, and a family without a test does not count.
+    family : array_like, shape (tests,)
+        To which family each test belongs: numbers or text.
+
+    Returns
+    -------
+    numpy.ndarray, shape (tests,)
+        From 0 to 1. Those of `adjust` where there is one family, or every family has one test.
+
+    Raises
+    ------
+    InputError
+        If a p-value lies outside 0 to 1, or there is not one family a test.
+
+    References
+    ----------
+    Benjamini & Bogomolov 2014, *Selective inference on multiple families of hypotheses*, JRSS B 76(1), procedure 1;
+    Simes 1986, Biometrika 73(3).
+
+    Examples
+    --------
+    Only the first family is selected, at .05 · 1/2:
+
+    >>> adjust_families([0.01, 0.04, 0.2, 0.9], ["a", "a", "b", "b"]).tolist()
+    [0.04, 0.08, 0.4, 0.9]
+    """
+    given, of = np.asarray(p_values, float), np.asarray(family)
+    if of.shape != given.shape:
+        raise InputError("family", of.shape, f"one for each test: {given.shape}")
+    within, simes = np.full(given.shape, np.nan), []
+    for name in dict.fromkeys(of[~np.isnan(given)].tolist()):
+        within[of == name] = adjust(given[of == name])
+        simes.append(np.nanmin(within[of == name]))
+    return _hierarchical(within, np.sort(simes)) if simes else within
+
+
+def _hierarchical(within: Floats, simes: Floats) -> Floats:
+    """Return the smallest level at which each test is rejected, from q within its family and sorted Simes p."""
+    share: NDArray[Any] = np.arange(1, len(simes) + 1) / len(simes)
+    return (np.maximum(within[:, None], simes) / share).min(axis=1)  # type: ignore[no-any-return]
+
+
+@checked
+def critical_p(p_values: ArrayLike, family: ArrayLike, alpha: float = ALPHA) -> Floats:
+    """Return the largest p-value with which each test would be rejected, the other tests being as they are.
+
+    A test is decided by its own p-value and by those beside it: `adjust_families` rejects it at alpha if and only if
+    its p-value is at most this. So the power of the test, as it is decided, is its power at this level.
+
+    Parameters
+    ----------
+    p_values : array_like, shape (tests,)
+        From 0 to 1; NaN is no test.
+    family : array_like, shape (tests,)
+        To which family each test belongs.
+    alpha : float
+        Level of the q-values, between 0 and 1.
+
+    Returns
+    -------
+    numpy.ndarray, shape (tests,)
+        From alpha / (families · tests of the family), where no other test is rejected, to alpha. NaN for no test.
+
+    Raises
+    ------
+    InputError
+        If a p-value or alpha lies outside 0 to 1, or there is not one family a test.
+
+    Notes
+    -----
+    With k of m families selected, a test of a family of n is rejected if its family's j smallest p-values are at most
+    alpha · k/m · j/n. The largest k and j that the other tests allow, if this one is counted in, give the p-value.
+
+    Examples
+    --------
+    >>> critical_p([0.01, 0.04, 0.2, 0.9], ["a", "a", "b", "b"]).tolist()
+    [0.0125, 0.025, 0.025, 0.025]
+    >>> critical_p([0.3], ["a"]).tolist()
+    [0.05]
+    """
+    if not 0 < alpha < 1:
+        raise InputError("alpha", alpha, "a number between 0 and 1")
+    given, of = np.asarray(p_values, float), np.asarray(family)
+    adjust_families(given, of)  # raises where one of them is refused
+    tested = ~np.isnan(given)
+    names = list(dict.fromkeys(of[tested].tolist()))
+    simes = {name: float(adjust(given[tested & (of == name)]).min()) for name in names}
+    found = np.full(given.shape, np.nan)
+    for place in np.flatnonzero(tested):
+        beside = tested & (of == of[place])
+        beside[place] = False
+        level = _step_up([each for name, each in simes.items() if name != of[place]], alpha)
+        found[place] = _step_up(given[beside], level)
+    return found
+
+
+def _step_up(others: ArrayLike, alpha: float) -> float:
+    """Return the p-value with which one more test is rejected beside others, by Benjamini and Hochberg's procedure."""
+    ordered = np.sort(np.asarray(others, float))
+    tests = len(ordered) + 1
+    steps = alpha * np.arange(1, tests + 1) / tests
+    below = np.flatnonzero(ordered <= steps[1:])  # with one more test, the i-th of the others has rank i + 1
+    return float(steps[below[-1] + 1] if len(below) else steps[0])
