@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from biaslab.correct.estimators import (
     too_few,
     unfitted,
 )
-from biaslab.stats import is_rounding
+from biaslab.stats import ALPHA, is_rounding, p_by_t
 
 Floats = NDArray[np.float64]
 
@@ -102,4 +102,23 @@ def adjusted(
         value, everywhere, away = value + slope.value * middle, everywhere + slope.value * parts, away - middle
     labelled = -away * slope.parts
     sample = sums.rated if not is_rounding(away) else sums.contexts
-    return fitted(sums, value, everywhere, labelled, sample, "adjusted for the covariate, t over contexts")
+    p_value = _p_of_no_other_bias(whole, contexts, slope, middle if reference else 0.0)
+    if p_value < ALPHA:
+        why = f"no interval: the labels show another bias of the judge than that of the covariate (p = {p_value:.2g})"
+        return replace(unfitted(sums, why), value=value)
+    note = (
+        f"assumes no bias but that of the covariate; {sums.rated} labelled contexts do not reject it (p {p_value:.2g})"
+    )
+    return fitted(sums, value, everywhere, labelled, sample, "adjusted for the covariate, t over contexts", note)
+
+
+def _p_of_no_other_bias(items: pd.DataFrame, contexts: list[str], slope: Slope, middle: float) -> float:
+    """Test that adjusted values of labelled items are the labels, on average; the error of the slope counts."""
+    known = items[items[["value", "human"]].notna().all(axis=1)]
+    moved = known["covariate"] - middle
+    left = known.assign(value=known["value"] - slope.value * moved - known["human"])
+    sums = summed(left, contexts, None)
+    value, parts = ratio(sums.judged)
+    away = ratio(summed(known.assign(value=moved), contexts, None).judged)[0]
+    error = float(np.linalg.norm(parts - away * slope.parts))
+    return 1.0 if is_rounding(value) else p_by_t(value, error, sums.contexts) if error > 0 else 0.0

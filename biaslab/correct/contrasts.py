@@ -49,6 +49,11 @@ class Contrast:
     bounds: tuple[float, float] = (-np.inf, np.inf)
     reference: bool = False
 
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share or a correlation, whose ends an interval has to keep."""
+        return self.metric in ("win_rate", "accuracy", "rank_agreement")
+
 
 def contrasts(cell: Cell, estimand: Estimand, systems: Sequence[str] | None) -> Iterator[Contrast]:
     """Yield what is to be estimated of a cell.

@@ -92,9 +92,11 @@ def correct(
     systems : sequence of str, optional
         Those of interest, all by default. Of win rates and differences the earlier one is compared with the later.
     corrections : sequence of {"judge", "human", "ppi", "rogan_gladen", "regression"}, optional
-        By default those that apply. *judge*: as it is, with its bias. *human*: the labels alone. *ppi*: both, by
-        power-tuned prediction-powered inference. *rogan_gladen*: of binary verdicts, by sensitivity and specificity on
-        the labelled part. *regression*: the judge less what the covariate buys at equal human score.
+        By default those that apply, but *regression*. *judge*: as it is, with its bias. *human*: the labels alone.
+        *ppi*: both, by power-tuned prediction-powered inference. *rogan_gladen*: of binary verdicts, by sensitivity and
+        specificity on the labelled part. *regression*: the judge less what the covariate buys at equal human score; it
+        assumes that the judge has no other bias, which is tested on the labelled part, and has no interval where the
+        test rejects that.
     labelled : sequence of str, or mapping of str to float, optional
         The contexts whose labels are used, all that have some by default; with how likely each was to be labelled
         where that was not the same for all (`biaslab.correct.choose_contexts` says it). Without probabilities the part
@@ -128,9 +130,10 @@ def correct(
     -----
     Contexts are the unit: what is estimated are ratios of sums over contexts, and errors are those of whole contexts.
     Intervals are Student's t, with as many degrees of freedom as there are labelled contexts, less one, and residuals
-    divided by √(1 − leverage) (HC2); fewer than five labelled contexts give none. How often intervals of few or skewed
-    labels cover was simulated (`benchmarks/correct.py`, guide "Correct a judge with a few labels"). Where every context
-    has one item, the estimate *ppi* is that of the package ``ppi-python``.
+    divided by √(1 − leverage) (HC2); fewer than five labelled contexts give none. Those of win rates, accuracy and rank
+    agreement are on the logit scale, which for a correlation is Fisher's z (`biaslab.correct.shares`). How often
+    intervals of few or skewed labels cover was simulated (`benchmarks/correct.py`, guide "Correct a judge with a few
+    labels"). Where every context has one item, the estimate *ppi* is that of the package ``ppi-python``.
 
     References
     ----------
@@ -174,12 +177,13 @@ def _rows(
     work = _Work(cell, estimand)
     listed = list(contrasts(cell, estimand, systems))
     for name in corrections or CORRECTIONS:
-        if corrections is None and not work.applies(name, listed):
+        if corrections is None and (name == "regression" or not work.applies(name, listed)):
             continue
         fits = [work.fit(name, contrast) for contrast in listed]
         if estimand != "ranking":
             for contrast, fit in zip(listed, fits, strict=True):
-                found = fit.estimate(target, given.level, contrast.null, contrast.bounds)
+                how = {"logit": True} if contrast.is_share and name in ("human", "ppi") else {}
+                found = fit.estimate(target, given.level, contrast.null, contrast.bounds, **how)
                 yield work.row(name, contrast, asdict(found), given)
             continue
         how = (target, given.level, given.seed)

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.stats import Estimate, estimate_by_t, is_rounding, undefined
-from biaslab.stats.estimate import unvarying
+from biaslab.correct.shares import logit_interval
+from biaslab.stats import Estimate, estimate_by_t, is_rounding, settled, undefined
+from biaslab.stats.estimate import unvarying, without_interval
 
 Floats = NDArray[np.float64]
 Target = Literal["contexts like these", "these contexts"]
@@ -161,8 +162,11 @@ class Fitted:
         level: float = 0.95,
         null: float | None = None,
         bounds: tuple[float, float] = (-math.inf, math.inf),
+        logit: bool = False,
     ) -> Estimate:
-        """Return value, interval and test by Student's t."""
+        """Return value, interval and test by Student's t; of a share or a correlation on the logit scale."""
+        if self.method == "none" and not math.isnan(self.value):
+            return without_interval(self.value, self.contexts, self.note)
         if math.isnan(self.value) or self.sample < 2:
             return undefined(self.note or "undefined: fewer than two contexts", self.contexts)
         error = float(np.linalg.norm(self.errors(target)))
@@ -175,13 +179,20 @@ class Fitted:
             estimate = unvarying(self.value, self.sample, level, known, p_value, null=null)
             return replace(estimate, n_contexts=self.contexts)
         estimate = estimate_by_t(self.value, error, self.sample, level, self.method, null, bounds)
+        if logit:
+            low, high, p_value = logit_interval(self.value, error, self.sample, level, bounds, null)
+            if not math.isnan(low):
+                low, high, p_value = settled((low, high), null, p_value, level)
+                name = self.method.replace("t over contexts", "logit scale, t over contexts")
+                estimate = replace(estimate, ci_low=low, ci_high=high, p_value=p_value, method=name)
         return replace(estimate, n_contexts=self.contexts, note="; ".join(filter(None, (self.note, estimate.note))))
 
 
 def of_judge(sums: Sums) -> Fitted:
     """Estimate by the judge as it is: Σ values / Σ items over all contexts."""
     value, parts = ratio(sums.judged)
-    return fitted(sums, value, parts, np.zeros(len(sums.judged)), sums.contexts, "judge, t over contexts")
+    note, nothing = "as it is: the judge's bias is not corrected", np.zeros(len(sums.judged))
+    return fitted(sums, value, parts, nothing, sums.contexts, "judge as it is, t over contexts", note)
 
 
 def of_humans(sums: Sums) -> Fitted:

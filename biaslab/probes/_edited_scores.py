@@ -14,7 +14,8 @@ from biaslab.core.errors import MissingDataWarning
 from biaslab.core.scales import REWARD, Scale, scale_named
 from biaslab.probes._edit_metrics import EDITED, NULL, UNEDITED, VARIANTS
 from biaslab.probes.base import Cell, Estimable, Part, mean_of
-from biaslab.stats import ITEM, Estimate, Ratio, Resampling, cluster_statistic, sum_by_context, undefined
+from biaslab.stats import ITEM, Estimate, Ratio, Resampling, cluster_statistic, is_rounding, sum_by_context, undefined
+from biaslab.stats.t_inference import RatioTest
 
 Floats = NDArray[np.float64]
 _SAME = 1e-9  # a variance below this is rounding
@@ -120,7 +121,12 @@ def _in_deviations(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
 def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
     """Return the mean excess in points of human score: over the judge's slope on human scores, within contexts.
 
-    Undefined unless that is shown to be above 0: next to nothing, it would make any excess worth any number of points.
+    Both are sums over clusters, linearised, and the interval is Fieller's. It is infinite where the slope is not shown
+    to be above 0, and the worth then undefined: next to nothing, a slope makes any excess worth any number of points.
+
+    References
+    ----------
+    Fieller 1954, *Some problems in interval estimation*, JRSS B 16.
     """
     rated = blocks[blocks["human"].notna()]
     if rated.empty:
@@ -129,18 +135,24 @@ def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
     human, score = centred["human"].to_numpy(), centred[UNEDITED].to_numpy()
     gained = rated[EDITED] - rated[NULL]
     sums = _summed(rated, resampling, gained, np.ones(len(rated)), human * score, human**2)
-
-    def slope(weights: Floats) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray((weights @ sums[:, 2]) / (weights @ sums[:, 3]), float)
-
-    def worth(weights: Floats) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray((weights @ sums[:, 0]) / (weights @ sums[:, 1]) / slope(weights), float)
-
-    if not cluster_statistic(slope, len(sums), resampling).ci_low > 0:
-        return undefined("undefined: the judge's scores are not shown to rise with the humans'", len(sums))
-    return cluster_statistic(worth, len(sums), resampling)
+    gain, n, together, square = sums.sum(axis=0)
+    clusters = len(sums)
+    if is_rounding(square) or clusters < 2:
+        why = "human scores do not vary within contexts" if clusters > 1 else "one context only"
+        return undefined(f"undefined: {why}", clusters)
+    excess, slope = gain / n, together / square
+    parts = np.column_stack(
+        [
+            excess + (sums[:, 0] - excess * sums[:, 1]) * clusters / n,
+            slope + (sums[:, 2] - slope * sums[:, 3]) * clusters / square,
+        ]
+    )
+    low, high = RatioTest(parts).interval(resampling.level) if slope > _SAME else (-np.inf, np.inf)
+    if not np.isfinite([low, high]).all():
+        return undefined("undefined: the judge's scores are not shown to rise with the humans'", clusters)
+    value = excess / slope
+    error = float(np.std(parts[:, 0] - value * parts[:, 1], ddof=1)) / slope / np.sqrt(clusters)
+    return Estimate(value, error, low, high, np.nan, np.nan, clusters, "Fieller over contexts")
 
 
 def _summed(blocks: pd.DataFrame, resampling: Resampling, *values: ArrayLike) -> Floats:

@@ -175,8 +175,8 @@ def card(
         Estimates frames. Primary metrics get verdicts, and metrics of quality show what the judge is good for; other
         metrics are left out. q-values are computed anew over the tests on the card: see `biaslab.stats.corrected`.
     remedies : pandas.DataFrame, optional
-        Estimates of the same metrics with a column ``remedy``, "none" or empty for the baseline. Only a remedy that
-        brings an estimate nearer to the null is shown.
+        What `biaslab.mitigation.remedies` or `biaslab.ranking.compare_remedies` returned for the same metrics. A remedy
+        is named only if a paired test, corrected over the remedies tried, shows that it helps.
     matters : mapping of str to float, optional
         See `biaslab.report.verdicts`.
     unmeasured : sequence of tuple of str

@@ -9,9 +9,9 @@ import pandas as pd
 
 from biaslab.core import Metric, find_metric, is_primary
 from biaslab.core.output import number
+from biaslab.report.remedy import best_remedy
 from biaslab.report.verdicts import detectable, findings, side_words
-from biaslab.report.wording import ONE_TEST, evidence, interval, probability, size, with_intervals
-from biaslab.stats import require_columns
+from biaslab.report.wording import ONE_TEST, evidence, interval, probability, size
 
 _FEW = 4  # cells of agreement that a page has room for
 _TORN = ("contains", "leaves out")  # test and interval disagree: see `biaslab.report.verdicts.Doubt`
@@ -38,7 +38,7 @@ def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None, over: str = ONE_TE
     part : pandas.DataFrame
         These cells, from `biaslab.report.findings`.
     remedies : pandas.DataFrame, optional
-        See `best_remedy`.
+        See `biaslab.report.remedy.best_remedy`.
     over : str
         Among how many tests they stand, in words.
     """
@@ -116,53 +116,6 @@ def _hedges(part: pd.DataFrame, shown: pd.DataFrame) -> str:
 
 def _why(part: pd.DataFrame) -> str:
     return "; ".join(note for note in part["note"].dropna().unique() if note) or "no interval"
-
-
-def best_remedy(cells: pd.DataFrame, remedies: pd.DataFrame) -> str:
-    """Write which remedy helps most with one metric of one judge, and by how much.
-
-    Parameters
-    ----------
-    cells : pandas.DataFrame
-        Rows of `biaslab.report.findings` of one judge and metric.
-    remedies : pandas.DataFrame
-        An estimates frame with a column ``remedy``, such as `biaslab.ranking.compare_remedies` returns. Rows without
-        one, or with "none", are what is compared with; where there are none, the cells are. Differences to another
-        remedy (column ``against``) are left out.
-
-    Returns
-    -------
-    str
-        Empty if no remedy of the metric was measured for this judge. A remedy helps if its estimates lie, on average,
-        nearer to the null than without it.
-
-    Raises
-    ------
-    TrialsError
-        If a column is missing.
-    """
-    require_columns(remedies, ("judge", "metric", "remedy", "estimate", "ci_low", "ci_high"), "remedies")
-    first = cells.iloc[0]
-    own = remedies[(remedies["judge"] == first["judge"]) & (remedies["metric"] == first["metric"])]
-    own = own[own["estimate"].notna()]
-    if "against" in own:  # there the estimate is a difference to no remedy
-        own = own[own["against"].fillna("") == ""]
-    without = own["remedy"].fillna("").isin(["", "none"])
-    tried, untreated = own[~without], own[without]
-    if tried.empty:
-        return ""
-    null = float(first["null"])
-    before = untreated if len(untreated) else cells
-    distance = (tried["estimate"] - null).abs().groupby(tried["remedy"], sort=False).mean()
-    best, nearest = distance.idxmin(), float(distance.min())
-    start = before["estimate"].mean()
-    if not nearest < float((before["estimate"] - null).abs().mean()):
-        return f"none helped of {', '.join(map(str, distance.index))}"
-    rows = tried[tried["remedy"] == best]
-    [after, *several] = with_intervals(rows, 3)
-    if several:
-        after = f"{number(rows['estimate'].mean())} (mean of {len(rows)})"
-    return f"{best}: {number(start)} becomes {after}"
 
 
 def agreements(rows: pd.DataFrame) -> pd.DataFrame:

@@ -139,7 +139,7 @@ def test_what_length_buys_at_equal_human_score_is_taken_out():
     judge = human + 0.3 * np.log2(words)
     human[rng.random(200) < 0.5] = np.nan
     frame = scored(judge, human, [2] * 100, words=words, system=system)
-    found = bl.correct(frame, estimand="difference")
+    found = bl.correct(frame, estimand="difference", corrections=["judge", "regression", "human"])
     plain, adjusted, labels = (row(found, name)["estimate"] for name in ("judge", "regression", "human"))
     assert plain - adjusted == pytest.approx(
         0.3 * np.log2(words)[system == "short"].mean() - 0.3 * np.log2(words)[system == "long"].mean(), abs=0.02

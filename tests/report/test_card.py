@@ -12,7 +12,6 @@ import pytest
 import biaslab as bl
 from biaslab import report
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.report.summary import best_remedy
 from biaslab.stats import adjust_families
 
 
@@ -80,23 +79,6 @@ def test_other_smallest_effects_change_the_verdict(estimates):
     ]
     with pytest.raises(InputError, match="by metric, among first_position_rate"):
         report.card(estimates, matters={"tie_rate": 0.1})
-
-
-def test_only_a_remedy_that_helps_is_shown(make_row):
-    cells = report.findings(pd.DataFrame([make_row(estimate=0.9)]))
-    tried = [make_row(remedy=name, estimate=value) for name, value in (("none", 0.9), ("swap", 0.52), ("other", 0.7))]
-    assert best_remedy(cells, pd.DataFrame(tried)) == "swap: 0.900 becomes 0.520 [0.489, 0.550]"
-    assert best_remedy(cells, pd.DataFrame(tried[1:])) == "swap: 0.900 becomes 0.520 [0.489, 0.550]"
-    worse = pd.DataFrame([make_row(remedy="none", estimate=0.6), make_row(remedy="x", estimate=0.95)])
-    assert best_remedy(cells, worse) == "none helped of x"
-    assert best_remedy(cells, worse.assign(judge="somebody else")) == ""
-    differences = pd.DataFrame(tried).assign(against=["", "none", "none"])
-    assert best_remedy(cells, differences) == ""
-    with pytest.raises(TrialsError, match="remedy"):
-        best_remedy(cells, pd.DataFrame([make_row()]))
-    assert (
-        "Remedy, measured: swap" in report.card(pd.DataFrame([make_row(estimate=0.9)]), pd.DataFrame(tried)).to_html()
-    )
 
 
 def test_measured_remedies_of_ranking_are_read():

@@ -76,10 +76,10 @@ def remedies(cases: Sequence[Case], resampling: Resampling | None = None) -> pd.
     -------
     pandas.DataFrame
         One row a case and attribute: ``bias`` (name of the probe), ``judge, dataset, attribute, metric, remedy``;
-        ``null`` (where there is no bias); ``before, before_low, before_high, after, after_low, after_high``;
-        ``difference`` (after minus before) with ``ci_low, ci_high, ci_level, p_value`` (against 0: the remedy does
-        nothing); ``tokens_before, tokens_after`` (for one judgement, NaN where trials do not say); ``n_contexts,
-        method, note``.
+        ``null`` (where there is no bias); ``before, before_se, before_low, before_high`` and the same of ``after``;
+        ``difference`` (after minus before) with ``se, ci_low, ci_high, ci_level, p_value`` (against 0: the remedy does
+        nothing; not corrected for the number of remedies, as `biaslab.report.card` does); ``tokens_before,
+        tokens_after`` (for one judgement, NaN where trials do not say); ``n_contexts, method, note``.
         Undefined is NaN with a note.
 
         All three are of the contexts that stand in both sets of trials, and have jackknife intervals over contexts with
@@ -196,9 +196,11 @@ class _Both:
         before, after, gap = (_said(each, n) for each in estimates)
         shown = {"metric": self.case.metric, "remedy": self.case.remedy, "null": math.nan if null is None else null}
         for name, found in (("before", before), ("after", after)):
-            shown |= {name: found.estimate, f"{name}_low": found.ci_low, f"{name}_high": found.ci_high}
+            ends = {f"{name}_low": found.ci_low, f"{name}_high": found.ci_high}
+            shown |= {name: found.estimate, f"{name}_se": found.se} | ends
         tokens = dict(zip(("tokens_before", "tokens_after"), map(_tokens, self._states(self.contexts)), strict=True))
-        test = {"ci_low": gap.ci_low, "ci_high": gap.ci_high, "ci_level": how.level, "p_value": gap.p_value}
+        ends = {"ci_low": gap.ci_low, "ci_high": gap.ci_high, "ci_level": how.level}
+        test = {"se": gap.se, **ends, "p_value": gap.p_value}
         end = {"n_contexts": gap.n_contexts, "method": gap.method, "note": gap.note}
         return shown | {"difference": gap.estimate} | test | tokens | end
 
