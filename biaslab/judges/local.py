@@ -31,8 +31,9 @@ from biaslab.judges.placement import DeviceMap, choose_device, choose_dtype, cho
 if TYPE_CHECKING:
     from biaslab.judges.batches import BatchScorer, Scored
     from biaslab.judges.encoding import Encoder
-    from biaslab.judges.generation import Generator, Prompted
+    from biaslab.judges.generation import Generator
     from biaslab.judges.prefix_tree import TreeScorer
+    from biaslab.judges.prompted import Prompted
 
 
 @checked(eager=True)
@@ -311,7 +312,7 @@ class LocalJudge(BaseJudge):
                     yield [(request, _scored_reply(request, scores.pop(request), encoded[request])) for request in done]
 
     def _complete(self, prompts: Mapping[Completion, tuple[int, ...]]) -> Iterator[list[tuple[Request, Reply]]]:
-        from biaslab.judges.generation import Prompted
+        from biaslab.judges.prompted import Prompted
 
         rows = [Prompted(request, prompt, _seed(request)) for request, prompt in prompts.items()]
         with naming_index(list(prompts)):

@@ -140,21 +140,30 @@ class TreeScorer:
         return nodes if is_spread(self.model) else self._send(nodes)
 
     def _mask(self, prefix: int, depths: torch.Tensor, ends: torch.Tensor) -> Any:
-        """Additive mask of shape (1, 1, pack, prefix + pack), one a layer type where the types differ.
-
-        A token sees the cached prefix, itself and those whose subtree it stands in.
-        """
+        """Return the mask of a pack: a token sees the cached prefix, itself and those whose subtree it stands in."""
         places = torch.arange(len(depths), device=depths.device)
         above = (places <= places[:, None]) & (places[:, None] < ends)
         allowed = torch.nn.functional.pad(above, (prefix, 0), value=True)
+        behind = torch.cat([torch.arange(prefix, device=depths.device), depths])
+        return self.mask(allowed[None, None], (depths[:, None] - behind)[None, None])
+
+    def mask(self, allowed: torch.Tensor, distance: torch.Tensor) -> Any:
+        """Return an additive attention mask, one for each type of layer where the types differ.
+
+        Parameters
+        ----------
+        allowed : torch.Tensor of bool, shape (batch, 1, queries, keys)
+            Which keys a query sees, sliding windows aside.
+        distance : torch.Tensor of int, shape (batch, 1, queries, keys)
+            How many tokens a key lies before a query, for sliding windows.
+        """
         masks = {}
         for kind in self._types:
             near = allowed
             if kind == "sliding_attention" and self._window:
-                behind = torch.cat([torch.arange(prefix, device=depths.device), depths])
-                near = allowed & (depths[:, None] - behind < self._window)
-            mask = torch.zeros(near.shape, dtype=self.model.dtype, device=depths.device)
-            masks[kind] = mask.masked_fill_(~near, torch.finfo(mask.dtype).min)[None, None]
+                near = allowed & (distance < self._window)
+            mask = torch.zeros(near.shape, dtype=self.model.dtype, device=near.device)
+            masks[kind] = mask.masked_fill_(~near, torch.finfo(mask.dtype).min)
         return masks[self._types[0]] if len(masks) == 1 else masks
 
 

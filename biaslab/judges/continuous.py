@@ -1,0 +1,231 @@
+"""Generate text with rows that leave as soon as they end, while waiting ones take their places.
+
+Continuous batching (Yu et al. 2022, Orca). A text's tokens depend on its prompt, its temperature and its own random
+numbers, so neither the order in which texts come nor those beside them change it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from biaslab.core import Completion
+from biaslab.core.errors import OutOfMemoryError
+from biaslab.judges.batches import is_out_of_memory
+from biaslab.judges.prefix_tree import TreeScorer
+from biaslab.judges.prompt_reader import PromptReader
+from biaslab.judges.prompted import Generated, Prompted
+from biaslab.judges.sampling import draw
+from biaslab.judges.slots import Slots
+
+_MOST_ROWS = 128
+_GROWTH = 64  # tokens of room that a slot gains
+_STEPS = 64  # after which what is finished is handed on; a killed run loses no more
+_JOIN = 8  # waiting rows join once an eighth of the slots is free, so that their prompts are read together
+
+
+@dataclass
+class _Row:
+    """A text that is being written."""
+
+    index: int
+    prompted: Prompted
+    uniforms: NDArray[np.float64]
+    ids: list[int] = field(default_factory=list)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """All tokens; the cache holds them but the last one, which the next pass reads."""
+        return (*self.prompted.prompt, *self.ids)
+
+    def __len__(self) -> int:
+        return len(self.prompted.prompt) + len(self.ids)
+
+
+class ContinuousGenerator:
+    """Generates text with a causal attention model, each text in a slot of its own.
+
+    Parameters
+    ----------
+    tree : TreeScorer
+        The model, and how prompts are read.
+    terminators : tuple of int
+        Tokens that end a text; at least one.
+    max_cached_tokens : int
+        Tokens of all slots together at most.
+    """
+
+    def __init__(self, tree: TreeScorer, terminators: tuple[int, ...], max_cached_tokens: int = 1 << 15) -> None:
+        self.tree, self.terminators, self.max_cached_tokens = tree, frozenset(terminators), max_cached_tokens
+        self.most_rows = _MOST_ROWS
+
+    def generate(self, rows: Sequence[Prompted]) -> Iterator[list[Generated]]:
+        """Yield texts some time after they end.
+
+        Raises
+        ------
+        OutOfMemoryError
+            If a single text does not fit; otherwise fewer are written at a time.
+        """
+        yield from _Batch(self, rows).run()
+
+    @torch.inference_mode()
+    def self_check(self) -> str:
+        """Return how two short texts in slots disagree with plain passes; empty if they do not."""
+        ids = [5 + i % (self.tree.vocabulary - 5) for i in range(12)]
+        prompts = (tuple(ids[:5]), (*ids[:3], *ids[4:]))
+        batch = _Batch(self, [Prompted(Completion("", max_tokens=3), prompt, 0) for prompt in prompts])
+        worst = 0.0
+        try:
+            batch.join()
+            for _ in range(3):
+                for row, logits in zip(batch.active, batch.forward(), strict=True):
+                    read = torch.tensor([row.tokens], device=self.tree.device)
+                    plain = self.tree.model(input_ids=read, use_cache=False).logits[0, -1]
+                    worst = max(worst, float((logits - plain).abs().max()))
+                    row.ids.append(int(plain.argmax()))
+        except (TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+            return f"{type(error).__name__}: {error}"
+        tolerance = 1e-3 if self.tree.model.dtype == torch.float32 else 0.5
+        return "" if worst <= tolerance else f"its numbers differ by {worst:.2g}"
+
+
+class _Batch:
+    """One run over some prompts, in sorted order, so that neighbours share most of theirs."""
+
+    def __init__(self, generator: ContinuousGenerator, rows: Sequence[Prompted]) -> None:
+        self.generator, self.tree = generator, generator.tree
+        order = sorted(range(len(rows)), key=lambda i: rows[i].prompt)
+        self.waiting = deque(_Row(i, rows[i], rows[i].uniforms()) for i in order)
+        self.active: list[_Row] = []
+        self.slots, self.reader = Slots(), PromptReader(self.tree)
+
+    @torch.inference_mode()
+    def run(self) -> Iterator[list[Generated]]:
+        """Yield what `ContinuousGenerator.generate` yields."""
+        finished: list[Generated] = []
+        steps = 0
+        while self.waiting or self.active:
+            self.join()
+            finished += self._step()
+            steps += 1
+            if finished and steps >= _STEPS:
+                yield finished
+                finished, steps = [], 0
+        if finished:
+            yield finished
+
+    def join(self) -> None:
+        """Let waiting rows take the free slots, once enough are free."""
+        while self.waiting and self._has_room(len(self.waiting[0])):
+            self._fit(len(self.waiting[0]))
+            free = self.slots.rows - len(self.active)
+            if not free or (self.active and free < self.slots.rows // _JOIN):
+                return
+            self._read(list(takewhile(lambda row: len(row) <= self.slots.room, islice(self.waiting, free))))
+
+    def _has_room(self, tokens: int) -> bool:
+        """Tell whether a row of so many tokens can join without another one leaving."""
+        rows = len(self.active) + 1
+        fits = rows * max(self.slots.room, _roomy(tokens)) <= self.generator.max_cached_tokens
+        return rows == 1 or (fits and rows <= self.generator.most_rows)
+
+    def _fit(self, tokens: int) -> None:
+        """Make slots long enough for so many tokens, and as many as are needed and allowed."""
+        room = self.slots.room if tokens <= self.slots.room else _roomy(tokens)
+        allowed = max(1, min(self.generator.most_rows, self.generator.max_cached_tokens // room))
+        rows = min(allowed, max(self.slots.rows, len(self.active) + len(self.waiting)))
+        self._leave(rows)
+        self.slots.resize(rows, room)
+
+    def _leave(self, rows: int) -> None:
+        """Let all but the first rows wait again; what they have written is read anew when they come back."""
+        self.waiting.extendleft(self.active[rows:])
+        del self.active[rows:]
+
+    def _read(self, rows: Sequence[_Row]) -> None:
+        """Read the prompts of rows in one pass, as many as fit it, and put these rows into slots."""
+        prompts = list(dict.fromkeys(row.tokens[:-1] for row in rows))
+        prompts = prompts[: self.reader.fitting(prompts)]
+        try:
+            layers = dict(zip(prompts, self.reader.read(prompts), strict=True))
+            for row in takewhile(lambda row: row.tokens[:-1] in layers, rows):
+                self.slots.put(len(self.active), layers[row.tokens[:-1]])
+                self.active.append(self.waiting.popleft())
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            self._recover(error, len(self.active))
+            self.tree.max_tokens = max(1, min(self.tree.max_tokens, sum(map(len, prompts))) // 2)
+            if len(prompts) == 1 and not self.active:
+                raise self._too_large(rows[0]) from error
+
+    def _step(self) -> list[Generated]:
+        """Write one token of each active row; return what ends with it."""
+        if not self.active:
+            return []
+        try:
+            self._fit(max(map(len, self.active)))
+            logits = self.forward()
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if self.slots.rows == 1:
+                raise self._too_large(self.active[0]) from error
+            self._recover(error, len(self.active) // 2)
+            return []
+        temperatures = [row.prompted.request.temperature for row in self.active]
+        tokens = draw(logits, temperatures, [row.uniforms[len(row.ids)] for row in self.active])
+        finished = []
+        for slot in reversed(range(len(tokens))):
+            row, stopped = self.active[slot], tokens[slot] in self.generator.terminators
+            row.ids += [] if stopped else [tokens[slot]]
+            if stopped or len(row.ids) == row.prompted.request.max_tokens:
+                finished.append(Generated(row.index, row.ids, stopped))
+                self._vacate(slot)
+        return finished
+
+    def forward(self) -> torch.Tensor:
+        """Read the last token of each active row; return the logits after it, shape (rows, vocabulary)."""
+        lengths = [len(row) - 1 for row in self.active]
+        self.slots.follow(lengths)
+        inputs = torch.tensor([[row.tokens[-1], length] for row, length in zip(self.active, lengths, strict=True)])
+        ids, positions = inputs.to(self.tree.device).unsqueeze(-1).unbind(1)
+        distance = positions[:, None, None] - torch.arange(self.slots.width, device=positions.device)
+        logits: torch.Tensor = self.tree.model(
+            input_ids=ids,
+            position_ids=positions,
+            attention_mask=self.tree.mask(distance >= 0, distance),
+            past_key_values=self.slots.cache,
+            use_cache=True,
+        ).logits
+        return logits[:, -1]
+
+    def _vacate(self, slot: int) -> None:
+        """Take a row out; the last one moves to its slot."""
+        last = self.active.pop()
+        if slot < len(self.active):
+            self.slots.move(len(self.active), slot, len(last) - 1)
+            self.active[slot] = last
+
+    def _recover(self, error: BaseException, rows: int) -> None:
+        """Go on with fewer rows after memory ran out; raise everything else."""
+        if not is_out_of_memory(error):
+            raise error
+        self.generator.most_rows = max(1, rows)
+        self._leave(self.generator.most_rows)
+        self.slots.resize(min(self.slots.rows, self.generator.most_rows), self.slots.room)
+        self.reader.forget()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _too_large(self, row: _Row) -> OutOfMemoryError:
+        message = "one single request does not fit in memory; use a smaller model or dtype, or a shorter text"
+        return OutOfMemoryError(message, index=row.index)
+
+
+def _roomy(tokens: int) -> int:
+    """Return the room of a slot that has to hold so many tokens: more, so that it is not made anew at each step."""
+    return tokens + max(_GROWTH, tokens // 8)

@@ -1,0 +1,91 @@
+"""Keys and values of prompts; what prompts share at their beginning is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from transformers import DynamicCache
+
+from biaslab.judges.prefix_tree import TreeScorer
+from biaslab.judges.slots import Layers
+from biaslab.judges.tree_pack import Pack
+
+
+class PromptReader:
+    """Reads prompts in sorted order: each goes on from what it shares with the last one read.
+
+    Parameters
+    ----------
+    tree : TreeScorer
+        Computes packs of prompts; its ``computed`` counts tokens.
+    """
+
+    def __init__(self, tree: TreeScorer) -> None:
+        self.tree = tree
+        self._path: tuple[int, ...] = ()
+        self._cache = DynamicCache()
+
+    def fitting(self, prompts: Sequence[tuple[int, ...]]) -> int:
+        """Return how many of the first prompts, at least one, can be read in one pass."""
+        shared, new = len(prompts[0]), 0
+        for count, (before, prompt) in enumerate(pairwise((self._path, *prompts))):
+            common = common_length(before, prompt)
+            shared = min(shared, common)
+            new += len(prompt) - common
+            if count and new + len(self._path[:shared]) - shared > self.tree.max_tokens:
+                return count
+        return len(prompts)
+
+    def read(self, prompts: Sequence[tuple[int, ...]]) -> list[Layers]:
+        """Return keys and values of each prompt, from one pass over what is new in them."""
+        depth = min(common_length(self._path, prompt) for prompt in prompts)
+        self._return_to(depth)
+        pack, nodes, paths = Pack(depth), list[int](), list[list[int]]()
+        for before, prompt in pairwise((self._path, *prompts)):
+            del nodes[common_length(before, prompt) - depth :]
+            for at in range(depth + len(nodes), len(prompt)):
+                nodes.append(pack.add(prompt[at], nodes[-1] if nodes else -1, at))
+            paths.append(list(nodes))
+        if pack.tokens:
+            self.tree.forward(pack, self._cache, None, keep_last=False)
+        layers = [self._layers([*range(depth), *(depth + node for node in path)]) for path in paths]
+        self._path = prompts[-1]
+        for layer, (keys, values) in zip(self._cache.layers, layers[-1], strict=True):
+            layer.keys, layer.values = keys[None], values[None]  # from here the next prompts go on
+        return layers
+
+    def forget(self) -> None:
+        """Drop what is kept for the next prompt."""
+        self._path, self._cache = (), DynamicCache()
+
+    def _return_to(self, depth: int) -> None:
+        self._path = self._path[:depth]
+        if not depth:
+            self.forget()
+        for layer in self._cache.layers:
+            surplus = layer.get_seq_length() - depth
+            if surplus > 0:
+                layer.crop(-surplus)
+
+    def _layers(self, places: list[int]) -> Layers:
+        """Return keys and values at some places of the cache; layers may lie on several devices."""
+        devices = {layer.keys.device for layer in self._cache.layers}
+        at = {device: torch.tensor(places, dtype=torch.long, device=device) for device in devices}
+        states = [(layer.keys, layer.values) for layer in self._cache.layers]
+        return [tuple(each[0].index_select(1, at[each.device]) for each in pair) for pair in states]
+
+
+def common_length(left: tuple[int, ...], right: tuple[int, ...]) -> int:
+    """Return how many first tokens are the same.
+
+    Examples
+    --------
+    >>> common_length((1, 2, 3), (1, 2, 4, 5))
+    2
+    """
+    size = min(len(left), len(right))
+    if left[:size] == right[:size]:
+        return size
+    return next(i for i in range(size) if left[i] != right[i])

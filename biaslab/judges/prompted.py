@@ -1,0 +1,32 @@
+"""What a text generator takes and gives: prompts with their requests, generated tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from biaslab.core import Completion
+
+
+@dataclass(frozen=True)
+class Prompted:
+    """One completion to generate: the request, its prompt's token ids and the seed of its random numbers."""
+
+    request: Completion
+    prompt: tuple[int, ...]
+    seed: int
+
+    def uniforms(self) -> NDArray[np.float64]:
+        """Return the random numbers of its tokens, in [0, 1), shape (max_tokens,)."""
+        return np.random.default_rng(self.seed).random(self.request.max_tokens)
+
+
+class Generated(NamedTuple):
+    """A generated text: index of its prompt, token ids without the terminator, whether a terminator ended it."""
+
+    index: int
+    ids: list[int]
+    stopped: bool
