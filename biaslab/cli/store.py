@@ -22,6 +22,8 @@ def info(path: StorePath) -> None:
         frame = store.info()
     size = frame.attrs["bytes"] / 2**20
     typer.echo(f"{path}: {frame['replies'].sum():,} replies, {size:.1f} MiB")
+    if not frame["reasoning_tokens"].any():
+        frame = frame.drop(columns="reasoning_tokens")
     if len(frame):
         for name in ("first", "last"):
             frame[name] = frame[name].dt.strftime("%Y-%m-%d %H:%M")

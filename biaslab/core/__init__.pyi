@@ -57,6 +57,7 @@ from .requests import (
     as_prompt as as_prompt,
 )
 from .trials import (
+    AT_LIMIT as AT_LIMIT,
     DECLINED as DECLINED,
     STATUSES as STATUSES,
     UNUSABLE as UNUSABLE,

@@ -9,8 +9,10 @@ from typing import Literal, get_args
 from biaslab.core.errors import InputError
 from biaslab.core.requests import Request
 
-Status = Literal["ok", "tie", "refused", "unparsable", "out_of_range", "off_format", "ambiguous", "unusable"]
+Status = Literal["ok", "tie", "refused", "unparsable", "out_of_range", "off_format", "ambiguous", "unusable", "cut_off"]
 STATUSES: tuple[Status, ...] = get_args(Status)
+#: Finish reason of a reply that ended at the limit of its tokens.
+AT_LIMIT = "length"
 #: Finish reasons with which a server says that it, or its model, declined to answer; whatever the text is.
 DECLINED = frozenset({"content_filter", "refusal"})
 #: Finish reason of a reply whose distribution over labels is none, or says too little of labels that were not shown.
@@ -20,7 +22,7 @@ Scalar = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens that one or more replies cost: read, those of them that a server had in its cache, and written.
+    """Tokens that one or more replies cost: read, of these from a server's cache, written, of these for the thought.
 
     Examples
     --------
@@ -31,6 +33,7 @@ class Usage:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    reasoning_tokens: int = 0
 
     @property
     def tokens(self) -> int:
@@ -42,6 +45,7 @@ class Usage:
             self.prompt_tokens + other.prompt_tokens,
             self.cached_tokens + other.cached_tokens,
             self.completion_tokens + other.completion_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
         )
 
     @classmethod
@@ -51,13 +55,14 @@ class Usage:
         Examples
         --------
         >>> Usage.total([Usage(100, 20, 5), Usage(10)])
-        Usage(prompt_tokens=110, cached_tokens=20, completion_tokens=5)
+        Usage(prompt_tokens=110, cached_tokens=20, completion_tokens=5, reasoning_tokens=0)
         """
         try:
             return cls(
                 sum([usage.prompt_tokens for usage in usages]),
                 sum([usage.cached_tokens for usage in usages]),
                 sum([usage.completion_tokens for usage in usages]),
+                sum([usage.reasoning_tokens for usage in usages]),
             )
         except (TypeError, AttributeError) as error:
             remedy = "such as [reply.usage for reply in replies]"
@@ -75,7 +80,7 @@ class Reply:
         normalised, so that ``sum(exp(logprobs))`` is the probability mass the labels have. For `Likelihood`: one a
         token of the text (the first token is left out when nothing stands before it).
     text : str, optional
-        For `Completion`: the generated text.
+        For `Completion`: the generated text; of a model that reasons first, the answer alone.
     finish_reason : str, optional
         For `Completion`: ``"stop"``, ``"length"`` or what the server said. For `Choice`: ``"unusable"`` if what was
         sent is no distribution, or bounds only; then ``text`` says why.
@@ -93,6 +98,10 @@ class Reply:
         Labels, by index, whose log-probability is only an upper bound, since the server did not show them.
     samples : int, optional
         For `Choice`: the log-probabilities are shares of so many samples; exact where nothing is said.
+    thought : str, optional
+        What a model that reasons wrote before its answer, where that is shown; it is never read for a verdict.
+    temperature : float, optional
+        The temperature that a server sampled at, where it takes none but its own.
     """
 
     logprobs: tuple[float, ...] | None = None
@@ -104,6 +113,8 @@ class Reply:
     unseen: float | None = None
     bounded: tuple[int, ...] = ()
     samples: int | None = None
+    thought: str | None = None
+    temperature: float | None = None
 
 
 @dataclass(frozen=True)

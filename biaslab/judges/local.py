@@ -27,6 +27,7 @@ from biaslab.core.errors import JudgeError, OutOfMemoryError, PromptTooLongError
 from biaslab.core.output import html_table
 from biaslab.judges.loading import EMBEDDED, find_model, load_model
 from biaslab.judges.placement import DeviceMap, choose_device, choose_dtype, choose_main_device, input_device
+from biaslab.prompts.parsing.thoughts import answered
 
 if TYPE_CHECKING:
     from biaslab.judges.batches import BatchScorer, Scored
@@ -321,7 +322,9 @@ class LocalJudge(BaseJudge):
 
     def _written(self, row: Prompted, ids: list[int], stopped: bool) -> Reply:
         usage = Usage(prompt_tokens=len(row.prompt), completion_tokens=len(ids))
-        return Reply(text=self._encoder.decode(ids), finish_reason="stop" if stopped else "length", usage=usage)
+        return answered(
+            Reply(text=self._encoder.decode(ids), finish_reason="stop" if stopped else "length", usage=usage)
+        )
 
 
 @contextlib.contextmanager

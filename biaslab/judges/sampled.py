@@ -23,6 +23,7 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.prompts.parsing import parse_choice
+from biaslab.prompts.parsing.thoughts import answered
 
 _CHARACTERS, _SPARE = 3, 12  # of a token at least; tokens for "My answer is" and the like
 
@@ -146,7 +147,9 @@ def count(request: Choice, replies: Sequence[Reply]) -> Reply:
     """Turn samples into the reply to a `Choice`: log of each label's share (Eq. 5), with the tokens of all samples."""
     counts = [0] * len(request.labels)
     for reply in replies:
-        chosen, _ = (None, None) if reply.finish_reason in DECLINED else parse_choice(reply.text, request.labels)
+        chosen, _ = (
+            (None, None) if reply.finish_reason in DECLINED else parse_choice(answered(reply).text, request.labels)
+        )
         if chosen is not None:
             counts[chosen] += 1
     logprobs = tuple(math.log(n / len(replies)) if n else -math.inf for n in counts)

@@ -13,6 +13,7 @@ from biaslab.core import DECLINED, UNUSABLE, About, Choice, Completion, Reply, R
 from biaslab.core.errors import JudgeError
 from biaslab.core.scales import scale_named
 from biaslab.prompts.parsing import parse_choice, parse_score
+from biaslab.prompts.parsing.thoughts import answered
 
 #: What a panel writes where as many say one thing as another and no tie can be said; nobody reads a verdict in it.
 DIVIDED = "The members of the panel do not say the same."
@@ -137,7 +138,7 @@ def _read(about: About | None, reply: Reply) -> Hashable | None:
     """Read the verdict of a text in the form that its request asked for; None where it cannot be read."""
     if reply.finish_reason in DECLINED or not (reply.text or "").strip():
         return None
-    text = str(reply.text).strip()
+    text = str(answered(reply).text).strip()
     if about is not None and about.protocol is not None:
         read = [about.protocol.parse(text, attribute) for attribute in about.attributes]
         return tuple(value for value, _ in read) if all(status in ("ok", "tie") for _, status in read) else None

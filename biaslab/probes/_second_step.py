@@ -18,7 +18,7 @@ def without_score(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the replies that hold reasons and no score, and after which no score has been asked for yet."""
     if STEP not in trials:
         return trials.iloc[:0]
-    lacking = (trials[STEP] == 1) & (trials["status"] == "unparsable")
+    lacking = (trials[STEP] == 1) & trials["status"].isin(["unparsable", "cut_off"])
     lacking &= trials["reply"].fillna("").str.strip() != ""
     asked = pd.MultiIndex.from_frame(trials.loc[trials[STEP] == 2, ANSWER])
     waiting = trials[lacking]

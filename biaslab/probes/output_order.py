@@ -270,7 +270,7 @@ def _shift(blocks: pd.DataFrame, orders: tuple[str, str], width: float) -> Ratio
 def _configuration(trials: pd.DataFrame, where: dict[str, object], cell: Cell, scale: Scale) -> Iterator[Part]:
     """Yield the metrics of one configuration."""
     items = sample_table(trials).mean(axis=1).rename("score").reset_index()
-    failed = trials["status"].isin(["unparsable", "out_of_range"])
+    failed = trials["status"].isin(["unparsable", "cut_off", "out_of_range"])
     metrics: dict[str, Estimable] = {
         "mean_score": mean_of(items, items["score"], None, (scale.low, scale.high), _NO_SCORE),
         "parse_failure_rate": Ratio(

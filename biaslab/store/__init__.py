@@ -225,8 +225,8 @@ class Store:
         -------
         DataFrame
             One row per judge and kind, sorted: ``judge``, ``kind``, ``replies`` (count), ``prompt_tokens``,
-            ``cached_tokens``, ``completion_tokens`` (sums), ``first`` and ``last`` (when stored, UTC). The
-            size of the file in bytes is ``attrs["bytes"]``.
+            ``cached_tokens``, ``completion_tokens`` (sums), ``reasoning_tokens`` (those of the last that thoughts
+            took), ``first`` and ``last`` (when stored, UTC). The size of the file in bytes is ``attrs["bytes"]``.
         """
         return summarise(self._file)
 

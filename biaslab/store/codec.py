@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -27,7 +27,7 @@ READ = ("key", "judge", "kind", "created", "request", "reply", "prompt_tokens", 
 
 
 def reply_to_json(reply: Reply) -> str:
-    """Write a reply as JSON, without its usage, which is a cost and not an answer.
+    """Write a reply as JSON, without its usage, which is a cost and not an answer, but for the tokens of its thought.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ def reply_to_json(reply: Reply) -> str:
         If a log-probability is NaN or ``+inf``, which no distribution has, or a score is not finite.
     """
     levels = reply.logprobs
-    if type(levels) is tuple and reply == Reply(levels, usage=reply.usage) and _are_plain(levels):
-        return f'{{"logprobs":[{",".join(map(repr, levels))}]}}'  # what most replies are, several times as fast
+    if _is_plain(reply):
+        return f'{{"logprobs":[{",".join(map(repr, levels or ()))}]}}'  # what most replies are, several times as fast
     if reply.score is not None and not math.isfinite(reply.score):
         raise InputError("score", reply.score, "a finite number")
     document = {
@@ -58,6 +58,9 @@ def reply_to_json(reply: Reply) -> str:
         "unseen": reply.unseen,
         "bounded": list(reply.bounded) or None,
         "samples": reply.samples,
+        "thought": reply.thought,
+        "temperature": None if reply.temperature is None else float(reply.temperature),
+        "reasoning_tokens": reply.usage.reasoning_tokens or None,
     }
     return canonical_json({name: value for name, value in document.items() if value is not None})
 
@@ -90,24 +93,23 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
         if levels and len(document) == 1 and _are_plain(levels):  # what most replies are
             return Reply(tuple(levels), usage=usage or Usage())
         logprobs = None if levels is None else tuple(-math.inf if v is None else float(v) for v in levels)
-        words = {name: document.get(name) for name in ("text", "finish_reason", "model")}
-        score, unseen = (None if (n := document.get(name)) is None else float(n) for name in ("score", "unseen"))
+        words = {name: document.get(name) for name in ("text", "finish_reason", "model", "thought")}
+        numbers = {
+            name: float(n) for name in ("score", "unseen", "temperature") if (n := document.get(name)) is not None
+        }
         bounded = tuple(int(index) for index in document.get("bounded", ()))
         samples = None if (n := document.get("samples")) is None else int(n)
+        usage = replace(usage or Usage(), reasoning_tokens=int(document.get("reasoning_tokens", 0)))
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError("reply", text, "the JSON that reply_to_json writes") from error
     if not all(word is None or isinstance(word, str) for word in words.values()):
         raise InputError("reply", text, "the JSON that reply_to_json writes")
-    return Reply(
-        logprobs, usage=usage or Usage(), score=score, unseen=unseen, bounded=bounded, samples=samples, **words
-    )
+    return Reply(logprobs, usage=usage, bounded=bounded, samples=samples, **words, **numbers)
 
 
 def as_read(reply: Reply, text: str) -> Reply:
     """Return a reply as `reply_from_json` reads it back: the reply itself where nothing is lost."""
-    levels = reply.logprobs
-    plain = type(levels) is tuple and reply == Reply(levels, usage=reply.usage) and _are_plain(levels)
-    return reply if plain else reply_from_json(text, reply.usage)
+    return reply if _is_plain(reply) else reply_from_json(text, reply.usage)
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,13 @@ def as_moment(moment: str | date) -> datetime:
 def moment_to_text(moment: datetime) -> str:
     """Write a time in UTC to the millisecond, so that texts sort as times do."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _is_plain(reply: Reply) -> bool:
+    """Tell whether a reply holds nothing but log-probabilities, as most do."""
+    levels, usage = reply.logprobs, reply.usage
+    plain = type(levels) is tuple and not usage.reasoning_tokens and reply == Reply(levels, usage=usage)
+    return plain and _are_plain(levels or ())
 
 
 def _are_plain(levels: Sequence[Any]) -> bool:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _CHUNK = 2000  # replies in memory at once
 _SUMMARY = (
     "SELECT judge, kind, count(*), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),"
+    " sum(CASE WHEN instr(reply, '\"reasoning_tokens\":') AND json_valid(reply)"
+    " THEN json_extract(reply, '$.reasoning_tokens') ELSE 0 END),"
     " min(created), max(created) FROM replies GROUP BY judge, kind ORDER BY judge, kind"
 )
 
@@ -32,9 +34,9 @@ def summarise(file: StoreFile) -> pd.DataFrame:
     """Return one row per judge and kind; `Store.info` documents the columns."""
     import pandas as pd
 
-    names = ["judge", "kind", "replies", *COLUMNS[3:6], "first", "last"]
+    names = ["judge", "kind", "replies", *COLUMNS[3:6], "reasoning_tokens", "first", "last"]
     frame = pd.DataFrame(file.run(_SUMMARY)[0], columns=names)
-    frame = frame.astype(dict.fromkeys(names[:2], "str") | dict.fromkeys(names[2:6], "int64"))
+    frame = frame.astype(dict.fromkeys(names[:2], "str") | dict.fromkeys(names[2:7], "int64"))
     for name in ("first", "last"):
         frame[name] = pd.to_datetime(frame[name], utc=True, format="ISO8601")
     files = (file.path, log_of(file.path))

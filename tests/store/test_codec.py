@@ -47,8 +47,10 @@ replies = st.builds(
     text=st.none() | text,
     finish_reason=st.none() | text,
     score=st.none() | st.floats(allow_nan=False, allow_infinity=False),
-    usage=st.builds(Usage, *[st.integers(0, 2**60)] * 3),
+    usage=st.builds(Usage, *[st.integers(0, 2**60)] * 4),
     samples=st.none() | st.integers(1, 2**30),
+    thought=st.none() | text,
+    temperature=st.none() | st.floats(0, 10),
 )
 
 
@@ -58,6 +60,14 @@ def test_codec_gives_back_every_reply_exactly(reply: Reply) -> None:
     again = reply_from_json(written, reply.usage)
     assert written.isascii()
     assert repr(again) == repr(reply)  # repr tells -0.0 from 0.0
+
+
+def test_what_was_written_before_thoughts_were_kept_is_read() -> None:
+    old = '{"finish_reason":"stop","text":"<think>A?</think>B"}'
+    assert reply_from_json(old, Usage(3, 1, 2)) == Reply(
+        text="<think>A?</think>B", finish_reason="stop", usage=Usage(3, 1, 2)
+    )
+    assert reply_to_json(reply_from_json(old)) == old
 
 
 @pytest.mark.parametrize("bad", [float("nan"), INF])

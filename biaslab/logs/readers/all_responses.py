@@ -19,7 +19,7 @@ from biaslab.core.scales import scale_named
 from biaslab.core.schema import count_words
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.log_columns import trials_of_several
-from biaslab.logs.readers.readings import UNREAD, scored
+from biaslab.logs.readers.readings import UNREAD, read_answer, scored
 from biaslab.logs.readers.rows import Rows, Source, measured, plain, strings
 from biaslab.prompts.parsing.numerals import Reading
 
@@ -51,7 +51,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 
     @cache
     def reading(text: str, scale: str, attribute: str) -> Reading:
-        return scored(scale_named(scale), attribute, source.score_pattern)(text)
+        return read_answer(text, scored(scale_named(scale), attribute, source.score_pattern))
 
     for place, (question, given) in enumerate(zip(asked, responses, strict=True)):
         if not rows.good[place] or question is None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from biaslab.core import AT_LIMIT
 from biaslab.logs.readers.mapping import read_mapped
 from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source
 
@@ -38,6 +39,8 @@ def read(rows: Rows, source: Source, mapping: Mapping[str, str]) -> pd.DataFrame
     made = read_mapped(inner, source, {"judge": "judge", "replicate": "replicate", "reply": "reply"} | dict(mapping))
     declined = np.array([entry["declined"] for entry in flat], bool)
     made.loc[declined, "value"], made.loc[declined, "status"] = np.nan, "refused"
+    cut = np.array([entry["cut"] for entry in flat], bool) & (made["status"] == "unparsable")
+    made.loc[cut, "status"] = "cut_off"
     return made[inner.good].set_axis(np.array(places)[inner.good])
 
 
@@ -62,5 +65,6 @@ def _choices(response: Any) -> list[dict[str, Any]] | None:
             "replicate": replicate,
             "tokens": total,
             "declined": declined,
+            "cut": choice.get("finish_reason") == AT_LIMIT,
         })  # fmt: skip
     return made

@@ -17,6 +17,7 @@ from biaslab.prompts.parsing.choice import in_brackets
 from biaslab.prompts.parsing.mentions import UNKNOWN, names_of
 from biaslab.prompts.parsing.numerals import Reading, place_on
 from biaslab.prompts.parsing.refusal import is_refusal
+from biaslab.prompts.parsing.thoughts import split_thought
 
 _ASKED = re.compile(r"\[\[\W{0,3}[ABC]\b[^\[\]\n]*\]\]")
 _FAILED = re.compile(r"\s*(?:Failed to obtain answer via API|\$ERROR\$)")
@@ -25,11 +26,39 @@ _WORTH: dict[str, Reading] = {"A": (1.0, "ok"), "B": (0.0, "ok"), "C": (0.5, "ti
 
 
 def each(texts: pd.Series, read: Callable[[Any], Reading]) -> pd.DataFrame:
-    """Read every text, equal ones once: columns ``value`` and ``status``; a missing text is unparsable."""
+    """Read every text, equal ones once: columns ``value`` and ``status``; a missing text is unparsable.
+
+    Of a model that reasons only the answer is read, behind its thought.
+    """
     codes, distinct = pd.factorize(texts)
-    readings = [read(text) for text in distinct.tolist()] + [UNREAD]  # a missing one has code -1
+    readings = [read_answer(text, read) for text in distinct.tolist()] + [UNREAD]  # a missing one has code -1
     values, statuses = np.array([value for value, _ in readings]), np.array([s for _, s in readings], object)
     return pd.DataFrame({"value": values[codes], "status": statuses[codes]}, index=texts.index)
+
+
+def read_answer(text: Any, read: Callable[[Any], Reading], *, opened: bool = False) -> Reading:
+    """Read the answer of a text, behind its thought if it has one; what is no text is read as it is.
+
+    Parameters
+    ----------
+    text : str or object
+        What a log holds.
+    read : callable
+        Reads an answer.
+    opened : bool
+        Whether the prompt opened the thought: see `biaslab.prompts.parsing.thoughts.split_thought`.
+
+    Examples
+    --------
+    >>> read_answer("<think>A is long. [[A]]? No.</think> [[B]]", bracketed)
+    (0.0, 'ok')
+    >>> read_answer("<think>A is long. [[A]], or", bracketed)
+    (nan, 'cut_off')
+    """
+    if not isinstance(text, str):
+        return read(text)
+    thought, answer = split_thought(text, opened=opened)
+    return (math.nan, "cut_off") if thought is not None and not answer else read(answer)
 
 
 def each_on_scale(

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core import UNUSABLE, Status
+from biaslab.core import AT_LIMIT, UNUSABLE, Status
 from biaslab.core.csv_files import unguarded
 from biaslab.core.scales import SCALES, Scale, scale_named, stated_scale
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.log_columns import trials_of_several
-from biaslab.logs.readers.readings import scored
+from biaslab.logs.readers.readings import UNREAD, read_answer, scored
 from biaslab.logs.readers.rows import Rows, Source, plain
 
 FIELDS = frozenset({"key", "judge", "kind", "request", "reply"})
@@ -70,7 +70,9 @@ def _judgement(kind: str, request: dict[str, Any], reply: dict[str, Any], source
         text, replicate = reply.get("text"), int(request.get("replicate", 0))
     except (KeyError, IndexError, TypeError, ValueError, OverflowError):
         return None
-    reading = scored(scale, None, source.score_pattern)(text) if isinstance(text, str) else (math.nan, "unparsable")
+    reading = read_answer(text, scored(scale, None, source.score_pattern)) if isinstance(text, str) else UNREAD
+    if reading[1] == "unparsable" and reply.get("finish_reason") == AT_LIMIT:
+        reading = math.nan, "cut_off"
     said = plain(text) if isinstance(text, str) else None
     return text_key(prompt), None, scale.name, "text", replicate, *reading, math.nan, said
 

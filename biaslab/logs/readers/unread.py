@@ -14,7 +14,7 @@ from biaslab.logs.readers.rows import CALL_FAILED
 HALF = 0.5
 """Where a larger share of a log could not be read, nothing is estimated from the rest."""
 
-_UNREAD = ("unparsable", "out_of_range")
+_UNREAD = ("unparsable", "out_of_range", "cut_off")
 _SHOWN = 3
 _LONGEST = 200
 _LABELLED = re.compile(r"(?P<label>[A-Za-z]\w*)\"?\s*[:=]\s*[\"'*\[(]*(?P<value>\d+(?:\.\d+)?|[A-Za-z]+)\b")

@@ -26,6 +26,11 @@ from biaslab.stats import (
 
 #: What becomes an estimate when it is asked for; calling it computes what others do not need.
 Estimable = Ratio | Estimate | Callable[[], Ratio | Estimate]
+#: Statuses of judgements that are lost for a reason that can be put right, and how a note tells them.
+_LOST = {
+    "cut_off": "are cut off at the limit of tokens",
+    "unusable": "have probabilities that cannot be used (status unusable)",
+}
 #: Probability that all labels of a question have together, which every probe of label distributions reports.
 LABEL_MASS = Metric("label_mass", "probability of all labels together", "probability")
 
@@ -160,6 +165,13 @@ class Part:
             return self.counts.attrs["n_trials"], self.counts.attrs["n_dropped"]
         entering = int(has_value(self.counts).sum())
         return entering, len(self.counts) - entering
+
+
+def with_lost(rows: list[dict[str, Any]], trials: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a cell with a note of the judgements that are lost for a reason that can be put right."""
+    counts = trials["status"].value_counts() if "status" in trials else {}
+    lost = [f"{counts[status]:,} of {len(trials):,} judgements {words}" for status, words in _LOST if status in counts]
+    return [{**row, "note": "; ".join(filter(None, (row.get("note", ""), *lost)))} for row in rows] if lost else rows
 
 
 def mean_of(

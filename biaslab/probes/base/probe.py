@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from biaslab.core import (
-    UNUSABLE,
     Calibration,
     Metric,
     Nearest,
@@ -25,7 +24,7 @@ from biaslab.core import (
 from biaslab.core.checked import check_methods, checked_fields, checked_function
 from biaslab.core.checks import require_attributes_list, require_whole
 from biaslab.core.schema import Dataset
-from biaslab.probes.base.cell import Cell, Part
+from biaslab.probes.base.cell import Cell, Part, with_lost
 from biaslab.probes.base.value_ranges import in_points, require_values
 from biaslab.stats import (
     Resampling,
@@ -226,7 +225,8 @@ class Probe(ABC):
                 self._named(where),
                 probe.resampling,
             )
-            rows += _noted([row for measured in probe.measure(cell) for row in measured.rows(cell)], part)
+            measured = [row for part_of_cell in probe.measure(cell) for row in part_of_cell.rows(cell)]
+            rows += with_lost(measured, part)
         warn_shared(self.name, shared)
         return estimates_frame(rows, self.name, self.primary, (*columns[2:], *self.conditions))
 
@@ -262,15 +262,6 @@ class Probe(ABC):
     def _named(self, where: Mapping[str, Any]) -> str:
         parts = [str(where[name]) if name == "attribute" else f"{name} {where[name]}" for name in self.cell[2:]]
         return f"{self.name} ({', '.join(parts)})"
-
-
-def _noted(rows: list[dict[str, Any]], trials: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a cell, which name the replies of its judge that had no usable distribution."""
-    unusable = int((trials["status"] == UNUSABLE).sum()) if "status" in trials else 0
-    if not unusable:
-        return rows
-    words = f"{unusable:,} of {len(trials):,} judgements have probabilities that cannot be used (status unusable)"
-    return [{**row, "note": "; ".join(filter(None, [row.get("note", ""), words]))} for row in rows]
 
 
 def _cells(trials: pd.DataFrame | TrialsFile, by: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:

@@ -34,6 +34,7 @@ STATUS_WORDS = {
     "unparsable": "? not readable",
     "out_of_range": "↯ out of range",
     "unusable": "⊘ probabilities that cannot be used",
+    "cut_off": "✂ cut off",
 }
 
 

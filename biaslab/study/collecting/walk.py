@@ -33,6 +33,7 @@ from biaslab.core import (
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.core.many import uncollected
 from biaslab.core.progress import Postfix
+from biaslab.prompts.parsing.thoughts import answered, is_cut_off
 from biaslab.store import Store
 from biaslab.store.trials import TrialsFile
 from biaslab.store.trials.column_types import Columns, Part
@@ -52,6 +53,7 @@ _UNREAD: Mapping[str | None, tuple[float, Status]] = {
     **dict.fromkeys(DECLINED, (math.nan, "refused")),
     UNUSABLE: (math.nan, UNUSABLE),
 }
+_UNPARSED = ("unparsable", "off_format")
 
 
 @dataclass
@@ -241,11 +243,8 @@ def judged(
         To all their requests.
     """
     with uncollected():
-        answers = [replies[trial.request] for trial in trials]
-        read = [
-            _UNREAD.get(reply.finish_reason) or probe.read(trial, reply)
-            for trial, reply in zip(trials, answers, strict=True)
-        ]
+        answers = [answered(replies[trial.request]) for trial in trials]
+        read = [_read(probe, trial, reply) for trial, reply in zip(trials, answers, strict=True)]
         values: dict[str, Sequence[Any]] = {name: [text] for name, text in study.items()}
         for name in ("context_id", "candidate_id", "opponent_id", "attribute", "replicate"):
             values[name] = [getattr(trial, name) for trial in trials]
@@ -256,6 +255,14 @@ def judged(
         values |= _of_replies(trials, answers, study["judge"])
         values["reply"] = [reply.text for reply in answers] if "reply" in columns.names else ()
         return columns.pack(values, len(trials))
+
+
+def _read(probe: Design, trial: Trial, reply: Reply) -> tuple[float, Status]:
+    """Read a reply; one of a server that says it declined, or that sent no distribution, needs no reading."""
+    if reply.finish_reason in _UNREAD:
+        return _UNREAD[reply.finish_reason]
+    value, status = probe.read(trial, reply)
+    return (value, "cut_off") if status in _UNPARSED and is_cut_off(reply) else (value, status)
 
 
 def _of_replies(trials: Sequence[Trial], answers: Sequence[Reply], judge_id: str) -> dict[str, Sequence[Any]]:

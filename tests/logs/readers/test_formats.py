@@ -62,6 +62,19 @@ PROMETHEUS = {
     "gpt4_score": [5, None, 7],
     "gpt4_feedback": ["good", "", "odd"],
 }
+SOCREVAL = {
+    "id": 3,
+    "human": 4,
+    "prompt": 'Give an overall quality score in [1, 2, 3, 4, 5].\n{"own response": "x", "overall quality": 5}\nNow?',
+    "responses": [
+        '</think>\n\n{"own response": "y", "overall quality": 2}',
+        "Perhaps the overall quality is 5.\n</think>\n**Overall Quality:**\n4.5",
+        "The overall quality: 3, or",
+        "Overall quality: 1, or rather not.</think>\nI cannot say.",
+        '</think>{"overall quality": 7}',
+        None,
+    ],
+}
 BATCH = {
     "custom_id": "d1/M1",
     "error": None,
@@ -309,6 +322,38 @@ def test_prometheus(tmp_path):
     trials = bl.read_judgements(listed(tmp_path, PROMETHEUS, {**PROMETHEUS, "gpt4_score": ["5"]}))
     assert outcome(trials) == [(5.0, "ok"), (None, "unparsable"), (None, "out_of_range")]
     assert trials.attrs["malformed"] == 1
+
+
+def test_socreval(tmp_path):
+    trials = bl.read_judgements(lines(tmp_path, SOCREVAL, name="r1_drop.jsonl"))
+    assert trials.attrs["files"] == {"r1_drop.jsonl": "socreval"}
+    assert outcome(trials) == [
+        (2.0, "ok"), (4.5, "ok"), (None, "cut_off"), (None, "unparsable"), (None, "out_of_range"), (None, "unparsable"),
+    ]  # fmt: skip
+    first = trials.iloc[0]
+    assert first[["judge", "dataset", "attribute", "scale", "human"]].tolist() == [
+        "r1", "drop", "overall quality", "1-5", 4.0,
+    ]  # fmt: skip
+    refused = bl.read_judgements(lines(tmp_path, SOCREVAL, {**SOCREVAL, "prompt": "How good?"}, name="more_drop.jsonl"))
+    assert (len(refused), refused.attrs["malformed"]) == (6, 1)
+
+
+def test_socreval_without_thoughts_is_read_whole(tmp_path):
+    plain = {**SOCREVAL, "responses": ["Overall quality: 3", "Overall quality - none"]}
+    assert outcome(bl.read_judgements(lines(tmp_path, plain, name="r1_drop.jsonl"))) == [
+        (3.0, "ok"),
+        (None, "unparsable"),
+    ]
+
+
+def test_thoughts_are_not_read(tmp_path):
+    """A verdict inside a thought is none, whatever the format; one that was cut off has a status of its own."""
+    thoughts = ("<think>[[B]]?</think>[[A]]", "<think>So [[B]]", "[THINK][[A]] or [[B]][/THINK] It is [[B]].")
+    pairs = [{**PAIR, "question": n, "judgment": text} for n, text in enumerate(thoughts)]
+    assert outcome(bl.read_judgements(lines(tmp_path, *pairs))) == [(1.0, "ok"), (None, "cut_off"), (0.0, "ok")]
+    closer_look = {**RESPONSES, "all_responses": ["<think>Rating: 3</think>Rating: 2", "<think>\nRating: 3"]}
+    trials = bl.read_judgements(listed(tmp_path, closer_look, name="gpt9_coh_any.json"))
+    assert outcome(trials) == [(2.0, "ok"), (None, "cut_off")]
 
 
 def test_mt_bench_pairs_and_scores(tmp_path):

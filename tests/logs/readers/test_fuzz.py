@@ -33,6 +33,7 @@ LOGS = (
     "self_recognition/pairs_xsum_llama.json.gz",
     "self_recognition/label_wrong_xsum_gpt4.json.gz",
     "self_recognition/scores_xsum_gpt4.json.gz",
+    "reasoning_traces/dsr1_qwen32b_socreval_drop.jsonl.gz",
 )
 GAME = {"judgment": {"judge_model": "j", "response": "It is [[A>B]]."}, "decision": "A>B"}
 MADE_UP = (

@@ -1,0 +1,64 @@
+r"""Scores with several samples an item and their thoughts: ``id, human, prompt, responses``.
+
+Replies of a reasoning model to prompts of *SocREval* (He et al. 2024, arXiv 2310.00074), as JSON Lines.
+Scale and name of the score are read in the prompt: ``[1, 2, 3, 4, 5]``, and the last field of the example, such as
+``"overall quality": 5``. Of a reply only what stands behind its thought is read, and of this the first number beside
+that name; where any reply of a file closes a thought that it did not open, the prompt opened it, and a reply that does
+not close it was cut off. Judge and data set are not in the file: they are what stands before and behind the last
+underscore of its name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core.scales import scale_named
+from biaslab.logs.readers.log_columns import trials_of_several
+from biaslab.logs.readers.readings import UNREAD, read_answer, scored
+from biaslab.logs.readers.rows import Rows, Source, plain
+from biaslab.prompts.parsing.thoughts import begins_inside
+
+FIELDS = frozenset({"id", "human", "prompt", "responses"})
+_SCALE = re.compile(r"\[(\d+)(?:, \d+)*, (\d+)\]")
+_NAME = re.compile(r'"(\w[\w -]*)": ?\d+(?:\.\d+)?\s*\}')
+_COLUMNS = ("context_id", "attribute", "scale", "human", "replicate", "reply", "value", "status")
+
+
+def read(rows: Rows, source: Source) -> pd.DataFrame:
+    """Return one score trial a sample."""
+    identity, prompts = rows.take("id", "id"), rows.take("prompt", "text")
+    human, responses = rows.take("human", "number"), rows.take("responses", "list")
+    asked = [_asked(prompt) if isinstance(prompt, str) else None for prompt in prompts]
+    rows.refuse(pd.Series([found is None for found in asked]), "the prompt shows no scale, or no example of a score")
+    no_text = [not all(isinstance(reply, str | None) for reply in given) for given in responses]
+    rows.refuse(pd.Series(no_text), "a response is no text")
+    opened = any(begins_inside(reply) for given in responses for reply in given if isinstance(reply, str))
+    made: list[tuple[Any, ...]] = []
+    for place, (question, given) in enumerate(zip(asked, responses, strict=True)):
+        if not rows.good[place] or question is None:
+            continue
+        name, stated = question
+        scale = scale_named(source.scale or stated)
+        beside_name = scored(scale, pattern=source.score_pattern or _beside(name))
+        for replicate, reply in enumerate(map(plain, given)):
+            reading = UNREAD if reply is None else read_answer(reply, beside_name, opened=opened)
+            made.append((place, identity[place], name, scale.name, human[place], replicate, reply, *reading))
+    judge, _, dataset = source.file.rsplit("/", 1)[-1].partition(".")[0].rpartition("_")
+    return trials_of_several(made, _COLUMNS, judge=judge or "unknown", dataset=dataset, candidate_id="response")
+
+
+def _asked(prompt: str) -> tuple[str, str] | None:
+    """Return the name of the score and the scale; None if the prompt shows one of them not."""
+    scale, name = _SCALE.search(prompt), _NAME.search(prompt)
+    if scale is None or name is None or not int(scale[1]) < int(scale[2]):
+        return None
+    return name[1], f"{scale[1]}-{scale[2]}"
+
+
+def _beside(name: str) -> str:
+    """Return the pattern of a number beside a name, in JSON and in Markdown."""
+    words = "[ _]".join(map(re.escape, re.split(r"[ _]", name)))
+    return rf'(?i){words}"?\s*:?[\s*"]*(\d+(?:\.\d+)?)'

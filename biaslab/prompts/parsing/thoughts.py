@@ -1,0 +1,204 @@
+"""Split what a reasoning model wrote into its thought and its answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from biaslab.core import AT_LIMIT, Reply
+
+_NAMES = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad|seed:think"
+#: What opens and closes a thought, by family of models; an opening tag counts at the beginning of a line only.
+_PAIRS = (
+    (rf"<(?:{_NAMES})>", rf"</(?:{_NAMES})>"),  # DeepSeek, Qwen, GLM, Granite, EXAONE, Seed; prompts of one's own
+    (r"\[THINK\]", r"\[/THINK\]"),  # Magistral
+    ("◁think▷", "◁/think▷"),  # Kimi
+    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),  # OpenThinker, Sky-T1
+    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),  # Command A
+    (r"<unused94>(?:thought)?", "<unused95>"),  # MedGemma
+    (r"<\|channel\|?>(?:analysis|commentary|thought)\b(?:<\|message\|>)?", r"<\|end\|>|<channel\|>"),  # gpt-oss, Gemma
+)
+_OPENS, _CLOSES = ("|".join(ends) for ends in zip(*_PAIRS, strict=True))
+_FIRST = re.compile(r"[<\[◁]")  # what a tag begins with: looked for first, since most texts have none
+_TAG = re.compile(rf"(?P<open>{_OPENS})|(?:{_CLOSES})(?![`\"'”’])", re.IGNORECASE)
+_LINE = re.compile(r"(?:\A|\n)[^\S\n]*(?:<\|start\|>assistant)?\Z")
+_QUOTES = "`\"'“‘"
+#: What stands around an answer behind a thought, and belongs to neither.
+_FRAME = re.compile(
+    r"<\|start\|>assistant|<\|channel\|>final(?:<\|message\|>)?|<\|return\|>|"
+    r"<\|(?:begin|end)_of_solution\|>|<\|(?:START|END)_RESPONSE\|>|</?response>"
+)
+_FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
+
+
+class Split(NamedTuple):
+    """A thought, None where there is none, and the answer behind it, empty where the text ends inside the thought."""
+
+    thought: str | None
+    answer: str
+
+
+def split_thought(text: str, *, opened: bool = False) -> Split:
+    r"""Split a text of a model into its thought and its answer.
+
+    Parameters
+    ----------
+    text : str
+        What the model wrote.
+    opened : bool
+        Whether the prompt opened the thought, as the chat templates of some models do, so that the text begins inside
+        it: without a closing tag there is no answer then.
+
+    Returns
+    -------
+    Split
+        ``thought``: what stands inside think tags, without these; None if there is no tag. ``answer``: all the rest; a
+        text without tags as it is.
+
+    Notes
+    -----
+    Tags are those of the common families: ``<think>``, ``<thinking>``, ``<reasoning>``, ``[THINK]``, ``◁think▷`` and
+    the channels of gpt-oss among them, in any case. A thought that is never closed was cut off, and has no answer,
+    whatever the text says before. A closing tag without an opening one ends a thought that the prompt opened. Thoughts
+    may be nested. A tag in quotation marks or backticks, and an opening one within a line, is a word about tags.
+
+    Examples
+    --------
+    >>> split_thought("<think>4 seems fair, or 3?</think>\n\nScore: 3")
+    Split(thought='4 seems fair, or 3?', answer='Score: 3')
+    >>> split_thought("It is vague.\n</think>\nScore: 2").answer, split_thought("<think>\nScore: 2, or").answer
+    ('Score: 2', '')
+    >>> split_thought("Score: 2")
+    Split(thought=None, answer='Score: 2')
+    """
+    thoughts: list[str] = []
+    answers: list[str] = []
+    depth, start, closed_at = int(opened), 0, -1
+    seen = opened
+    for tag in _tags(text):
+        seen = True
+        if tag["open"] is not None:
+            if depth == 0:
+                answers.append(text[start : tag.start()])
+                start, closed_at = tag.end(), -1
+            depth += 1
+        elif depth > 1:
+            depth, closed_at = depth - 1, tag.end()
+        else:
+            if depth == 0:  # what was taken for an answer was part of a thought
+                thoughts, answers, start = [], [], _begin(text)
+            thoughts.append(text[start : tag.start()])
+            depth, start = 0, tag.end()
+    if not seen:
+        return Split(None, text)
+    if depth and closed_at < 0:
+        thoughts.append(text[start:])
+        return Split(_joined(thoughts), "")
+    if depth:  # an inner tag was never closed: the last closing one ends the thought
+        thoughts.append(text[start:closed_at])
+        start = closed_at
+    answers.append(text[start:])
+    return Split(_joined(thoughts), _FRAME.sub("", "".join(answers)).strip())
+
+
+def begins_inside(text: str) -> bool:
+    r"""Tell whether a text begins inside a thought, which the prompt then opened, and closes it.
+
+    Examples
+    --------
+    >>> begins_inside("</think>\nScore: 2"), begins_inside("<think>2?</think>Score: 2"), begins_inside("Score: 2")
+    (True, False, False)
+    """
+    first = next(_tags(text), None)
+    return first is not None and first["open"] is None
+
+
+def split_message(message: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the text and the thought of a message of a chat completion, each None where there is none.
+
+    Parameters
+    ----------
+    message : mapping
+        With ``content``, a string, parts of content or None; and the thought in ``reasoning_content`` (DeepSeek, vLLM,
+        SGLang, llama.cpp), ``reasoning`` (OpenRouter, Ollama, later vLLM) or parts of type ``"thinking"`` (Mistral).
+        Think tags in the text are not looked for: see `split_thought`.
+
+    Raises
+    ------
+    TypeError
+        If the content is something else.
+
+    Examples
+    --------
+    >>> split_message({"content": "Score: 3", "reasoning_content": "4 seems fair, or 3?"})
+    ('Score: 3', '4 seems fair, or 3?')
+    """
+    content = message.get("content")
+    thought = next((words for name in _FIELDS if (words := _words(message.get(name)))), None)
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, Mapping)]
+        inner = "".join(_words(part.get("thinking")) for part in parts if part.get("type") == "thinking")
+        content = "".join(_words(part.get("text")) for part in parts if part.get("type") in ("text", "output_text"))
+        thought = thought or inner or None
+    if not isinstance(content, str | None):
+        raise TypeError(content)
+    return content, thought
+
+
+def answered(reply: Reply) -> Reply:
+    """Return a reply whose thought stands apart from its text: the same one where its text has no think tags.
+
+    Examples
+    --------
+    >>> reply = answered(Reply(text="<think>A, or B?</think>B"))
+    >>> reply.thought, reply.text
+    ('A, or B?', 'B')
+    """
+    if not reply.text or reply.thought is not None:
+        return reply
+    thought, answer = split_thought(reply.text)
+    return reply if thought is None else replace(reply, thought=thought, text=answer)
+
+
+def is_cut_off(reply: Reply) -> bool:
+    """Tell whether a reply ends at its limit of tokens, or inside its thought.
+
+    Examples
+    --------
+    >>> is_cut_off(Reply(text="", finish_reason="length")), is_cut_off(Reply(text="", thought="A, or"))
+    (True, True)
+    """
+    return reply.finish_reason == AT_LIMIT or bool(reply.thought and not reply.text)
+
+
+def _words(value: Any) -> str:
+    """Return the text of a thought, which may be a list of parts."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        texts = [part.get("text") or part.get("summary") for part in value if isinstance(part, Mapping)]
+        return "".join(text for text in texts if isinstance(text, str))
+    return ""
+
+
+def _tags(text: str) -> Iterator[re.Match[str]]:
+    """Yield the tags of a text: opening ones at the beginning of a line, and closing ones that are not quoted."""
+    for first in _FIRST.finditer(text):
+        tag = _TAG.match(text, first.start())
+        if tag is None:
+            continue
+        before = text[max(first.start() - 40, 0) : first.start()]
+        if _LINE.search(before) if tag["open"] is not None else before[-1:] not in _QUOTES or not before:
+            yield tag
+
+
+def _begin(text: str) -> int:
+    """Return where a text begins behind an opening tag."""
+    first = next(_tags(text), None)
+    return first.end() if first is not None and first["open"] is not None and not text[: first.start()].strip() else 0
+
+
+def _joined(thoughts: list[str]) -> str:
+    return "\n\n".join(filter(None, (thought.strip() for thought in thoughts)))

@@ -1,0 +1,99 @@
+"""Thoughts and answers of reasoning models, by family; and that no verdict is read inside a thought."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from biaslab.core import Reply
+from biaslab.prompts.parsing import parse_choice
+from biaslab.prompts.parsing.thoughts import answered, begins_inside, is_cut_off, split_message, split_thought
+
+FAMILIES = [
+    ("<think>", "</think>"),
+    ("<THINKING>", "</THINKING>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<thought>", "</thought>"),
+    ("<seed:think>", "</seed:think>"),
+    ("[THINK]", "[/THINK]"),
+    ("◁think▷", "◁/think▷"),
+    ("<|begin_of_thought|>", "<|end_of_thought|><|begin_of_solution|>"),
+    ("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
+    ("<unused94>thought\n", "<unused95>"),
+    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    ("<|channel>thought\n", "<channel|>"),
+]
+
+
+@pytest.mark.parametrize(("opens", "closes"), FAMILIES)
+def test_families(opens, closes):
+    assert split_thought(f"{opens}Is it [[A]]?{closes}\n\n[[B]]") == ("Is it [[A]]?", "[[B]]")
+    assert split_thought(f"{opens}\nIt is [[A]], or") == ("It is [[A]], or", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "thought", "answer"),
+    [
+        ("no tags at all\n", None, "no tags at all\n"),
+        ("", None, ""),
+        ("</think>\n\nB", "", "B"),
+        ("it may be A\n</think>\nB", "it may be A", "B"),
+        ("it may be A</think>B", "it may be A", "B"),
+        ("<think></think>B", "", "B"),
+        ("<think>one <think>two</think> three</think>B", "one <think>two</think> three", "B"),
+        ("<think>one\n<think>two</think> three</think>B", "one\n<think>two</think> three", "B"),
+        ("<think>one\n<think>two</think>B", "one\n<think>two</think>", "B"),
+        ("First of all:\n<thinking>A?</thinking>\nB", "A?", "First of all:\n\nB"),
+        ("<think>A?</think>B\n<think>C?</think>", "A?\n\nC?", "B"),
+        ("<think>A?</think>B <think>C?</think>", "A?</think>B <think>C?", ""),
+        ("A\n<think>or B", "or B", ""),
+        ("<think>A?</think>B</think>C", "A?</think>B", "C"),
+        ("It ends with `</think>`, so A", None, "It ends with `</think>`, so A"),
+        ('The tag "<think>" is never closed, so A', None, 'The tag "<think>" is never closed, so A'),
+    ],
+)
+def test_where_a_thought_ends(text, thought, answer):
+    assert split_thought(text) == (thought, answer)
+
+
+def test_a_prompt_that_opens_the_thought():
+    assert split_thought("It is A, or", opened=True) == ("It is A, or", "")
+    assert split_thought("A?</think>B", opened=True) == ("A?", "B")
+    assert split_thought("", opened=True) == ("", "")
+
+
+@given(st.text(alphabet="ab [<>/]`\n", max_size=40), st.text(alphabet="AB .\n", max_size=20))
+def test_an_answer_behind_a_thought_is_the_rest(inside, answer):
+    """Whatever is thought, as long as it has no tag itself."""
+    found = split_thought(f"<think>{inside}</think>{answer}")
+    if not inside.endswith("`"):
+        assert found == (inside.strip(), answer.strip())
+    assert split_thought(found.answer) == (None, found.answer)
+
+
+def test_no_verdict_inside_a_thought_is_read():
+    for opens, closes in FAMILIES:
+        reply = answered(Reply(text=f"{opens}Clearly [[A]].{closes}I cannot tell."))
+        assert parse_choice(reply.text, ("A", "B"))[0] is None
+        assert reply.thought == "Clearly [[A]]."
+
+
+def test_messages():
+    assert split_message({"content": "B", "reasoning": "A?"}) == ("B", "A?")
+    assert split_message({"content": None, "reasoning_content": "A?"}) == (None, "A?")
+    assert split_message({"content": "B", "reasoning_content": None, "reasoning": ""}) == ("B", None)
+    assert split_message({"content": "B", "reasoning_details": [{"type": "reasoning.text", "text": "A?"}]}) == (
+        "B",
+        "A?",
+    )
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "A?"}]}, {"type": "text", "text": "B"}]
+    assert split_message({"content": parts}) == ("B", "A?")
+    with pytest.raises(TypeError):
+        split_message({"content": 4})
+
+
+def test_replies():
+    plain, kept = Reply(text="A"), Reply(text="<think>A</think>B", thought="C")
+    assert answered(plain) is plain
+    assert answered(kept) is kept
+    assert answered(Reply(logprobs=(-0.1, -2.0))) == Reply(logprobs=(-0.1, -2.0))
+    assert [is_cut_off(each) for each in (plain, Reply(text="A", finish_reason="length"))] == [False, True]
+    assert [begins_inside(text) for text in ("A?</think>", "<think>")] == [True, False]
