@@ -10,6 +10,7 @@
     ├── JudgeError                        a judge cannot answer; carries the request
     │   ├── UnsupportedRequestError       the judge does not answer this kind of request
     │   ├── PromptTooLongError            the prompt does not fit the context window
+    │   ├── CutOffError                   replies end before their answer: a model that reasons needs more room
     │   ├── ModelLoadError                the model could not be loaded
     │   ├── ServerError                   a server refused, failed or answers nonsense; carries its status
     │   │   └── UnreachableError          no server is there, or none any more
@@ -116,6 +117,10 @@ class UnsupportedRequestError(JudgeError):
 
 class PromptTooLongError(JudgeError):
     """The prompt does not fit the judge's context window; nothing is ever cut silently."""
+
+
+class CutOffError(JudgeError):
+    """Most of the first replies end before their answer: a model that reasons needs a larger limit of tokens."""
 
 
 class ModelLoadError(JudgeError):

@@ -108,7 +108,7 @@ def _majority(about: About | None, replies: Sequence[Reply], share: NDArray[np.f
     votes: dict[Hashable, float] = {}
     first: dict[Hashable, Reply] = {}
     for reply, weight in zip(replies, share, strict=True):
-        verdict = _read(about, reply)
+        verdict = read_verdict(about, reply)
         if verdict is not None and weight > 0:
             votes[verdict] = votes.get(verdict, 0.0) + float(weight)
             first.setdefault(verdict, reply)
@@ -134,7 +134,7 @@ def _undecided(about: About | None, verdicts: Sequence[Hashable]) -> str:
     return f"{np.mean(numbers):.12g}" if len(numbers) == len(verdicts) else DIVIDED
 
 
-def _read(about: About | None, reply: Reply) -> Hashable | None:
+def read_verdict(about: About | None, reply: Reply) -> Hashable | None:
     """Read the verdict of a text in the form that its request asked for; None where it cannot be read."""
     if reply.finish_reason in DECLINED or not (reply.text or "").strip():
         return None

@@ -7,6 +7,7 @@ import os
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +20,7 @@ from biaslab.core import (
     Likelihood,
     Reply,
     Request,
+    Usage,
     require_kinds,
 )
 from biaslab.core.checked import checked
@@ -27,6 +29,7 @@ from biaslab.core.errors import (
     InexactLabelsWarning,
     JudgeError,
     ModelChangedWarning,
+    NearestDesignWarning,
     ServerError,
     UnsupportedRequestError,
     warn,
@@ -37,7 +40,9 @@ from biaslab.judges.api.arguments import PREFILLS, check_settings, check_spendin
 from biaslab.judges.api.connection import Connection, open_client, shut
 from biaslab.judges.api.credentials import OPENAI, Key
 from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
-from biaslab.judges.api.exact_labels import ExactLabels
+from biaslab.judges.api.exact_labels import ExactLabels, Post
+from biaslab.judges.api.reasoning import Thinking, Thoughts
+from biaslab.judges.api.refusals import Refusals
 from biaslab.judges.api.runner import Answers, Loop, Patience
 from biaslab.judges.api.wire import Wire, check, declined, prefix_order
 
@@ -85,6 +90,11 @@ class ApiJudge(BaseJudge):
         Whether redirects within the server that was named are followed. Others never are: prompts go nowhere else.
     token_field : str, optional
         Name of the field that limits an answer: ``max_completion_tokens`` for OpenAI, ``max_tokens`` for others.
+    thinking : mapping, "off" or "auto", optional
+        Room for a model that thinks before it answers: ``{"tokens": 4096}`` adds so many to the limit of each answer,
+        ``{"effort": "low"}`` also tells the server (``reasoning_effort``; minimal, low, medium, high), ``"auto"`` raises
+        the limit until replies are whole, up to 32,768, and ``"off"`` asks for none, where the chat template has a
+        switch. Part of the id where it is given.
     prices : mapping, optional
         Dollars for a million tokens, as `biaslab.Budget` takes them: ``input``, and if wanted ``cached``, ``output``.
     limits : mapping, optional
@@ -123,6 +133,10 @@ class ApiJudge(BaseJudge):
     * Several addresses: each request goes where the least is in flight, and each server has a pace of its own
       (`biaslab.judges.api.endpoints`). One that is not there is left out as long as another one is; patience and
       budgets hold for the judge as a whole.
+    * A model that thinks: `biaslab.Reply` has its thought beside its answer. The first four replies are read before more
+      is asked; where most of them end at their limit before an answer, the run ends with a `CutOffError`.
+    * A field that the server refuses (temperature, seed, stop, the system's role, the name of the limit) is left out from
+      then on, and said in a warning; a reply says at what temperature it was sampled, if not at the one asked for.
     * Retried: time-outs, lost connections, broken HTTP, 408, 409, 429, 5xx, and answers that are none. A request that
       keeps failing alone is left out until all others are answered. Ends the run: other errors, and redirects.
 
@@ -151,6 +165,7 @@ class ApiJudge(BaseJudge):
         patience: Patience | None = None,
         redirects: Literal["refuse", "same_host"] = "refuse",
         token_field: str | None = None,
+        thinking: Mapping[str, Any] | str | int | None = None,
         prices: Mapping[str, float] | None = None,
         limits: Mapping[str, float] | None = None,
     ) -> None:
@@ -163,7 +178,9 @@ class ApiJudge(BaseJudge):
             prefill = PREFILLS[prefill]
         addresses = addresses_of(base_url)
         token_field = token_field or ("max_completion_tokens" if addresses[0].url == OPENAI else "max_tokens")
-        self.wire = Wire(model, token_field, dict(parameters or {}), prefill, likelihood, top_logprobs)
+        self.wire = Wire(
+            model, token_field, dict(parameters or {}), prefill, likelihood, top_logprobs, Thinking.of(thinking)
+        )
         self.id = f"api:{model}@{addresses[0].shown}{settings(self.wire, fingerprint, exact)}"
         self.fingerprint, self.timeout, self.patience = fingerprint, timeout, patience or Patience()
         self.redirects, self.attempts, self.faults = redirects, 0, Counter[str]()
@@ -180,6 +197,7 @@ class ApiJudge(BaseJudge):
             ]
         )
         self._proven = set[type]()
+        self._thoughts, self._refusals = Thoughts(self.wire.thinking), Refusals()
         self._lacking: dict[type, str] = {}  # kinds that the server turned out not to answer, and what it said
         self._tell: Callable[[str], object] = str
         self._models: list[str] = []
@@ -195,6 +213,11 @@ class ApiJudge(BaseJudge):
         """Whether labels are scored exactly, at every address that was asked for some; None before the first."""
         known = [each.exact.is_able for each in self._endpoints.members if each.exact.is_able is not None]
         return all(known) if known else None
+
+    @property
+    def thought_tokens(self) -> int:
+        """Tokens that a thought before an answer may take, as far as that is known."""
+        return self._thoughts.room
 
     def __repr__(self) -> str:
         return f"ApiJudge({self.id!r})"
@@ -227,7 +250,8 @@ class ApiJudge(BaseJudge):
         wanted = list(dict.fromkeys([*reversed(first.values()), *wanted]))  # one of each kind shows what is refused
         loop, client = self._connect()
         attempt = partial(self._attempt, client)
-        return Answers(loop, attempt, self._endpoints, self.patience, wanted, self._proven, self._note, self._retried)
+        taking = (self._note, self._retried, self._thoughts)
+        return Answers(loop, attempt, self._endpoints, self.patience, wanted, self._proven, *taking)
 
     @contextlib.contextmanager
     def watched(self, tell: Callable[[str], None]) -> Iterator[None]:
@@ -258,13 +282,13 @@ class ApiJudge(BaseJudge):
     async def _attempt(self, client: openai.AsyncOpenAI, request: Request, endpoint: Endpoint) -> Reply:
         """Ask once; raise a `Fault` if another attempt may help."""
         connection = Connection(client, endpoint, self, request)
+        post = partial(self._post, connection)
         try:
             if len(self._endpoints.members) > 1 and not endpoint.is_asked:
                 self._endpoints.note_models(endpoint, await connection.models(), self.wire.model, request)
-            reply = await endpoint.exact.ask(request, connection.post) if isinstance(request, Choice) else None
+            reply = await endpoint.exact.ask(request, post) if isinstance(request, Choice) else None
             if reply is None:
-                path, body = self.wire.write(request)
-                reply = self.wire.read(request, await connection.post(path, body), type(request) in self._proven)
+                reply = await self._written(request, post)
         except faults.Filtered:
             return declined(request, "content_filter")
         except UnsupportedRequestError as error:
@@ -282,12 +306,39 @@ class ApiJudge(BaseJudge):
             raise ServerError(f"{words}; ask it for that model, or make a judge with another fingerprint", request)
         return reply
 
+    async def _written(self, request: Request, post: Post) -> Reply:
+        """Ask for a reply, with more room for its thought as often as it was cut off and that is allowed."""
+        room, spent = self._thoughts.room, Usage()
+        while True:
+            path, body = self.wire.write(request, room)
+            reply = self.wire.read(request, await post(path, body), type(request) in self._proven)
+            reply = self._thoughts.read(reply)
+            more = self._thoughts.more_room(request, reply, room)
+            spent += reply.usage
+            if more is None:
+                break
+            room = more
+        self._thoughts.note(request, reply, body.get(self.wire.token_field) or 0, room)
+        return self._refusals.mark(request, replace(reply, usage=spent))
+
+    async def _post(self, connection: Connection, path: str, body: dict[str, Any]) -> Any:
+        """Send a body without what the server refuses, and find out what that is."""
+        while True:
+            sent = self._refusals.adapt(body)
+            try:
+                return await connection.post(path, sent)
+            except ServerError as error:
+                if not self._refusals.learn(sent, error) and self._refusals.adapt(body) == sent:
+                    raise
+
     def _retried(self, why: str) -> None:
         """Report the number of retries so far, and the reason of this one."""
         self._tell(f"{count(self.faults.total(), 'retry')}, now since {why}")
 
     def _note(self, reply: Reply) -> None:
-        """Warn if the server's model changed, or its label probabilities are not exact."""
+        """Warn if the server's model changed, it refuses a field, or its label probabilities are not exact."""
+        if words := self._refusals.warning():
+            warn(f"{self.id}: {words}", NearestDesignWarning)
         for endpoint in self._endpoints.members:
             words, endpoint.exact.warning = endpoint.exact.warning, ""
             if words:

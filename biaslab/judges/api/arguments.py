@@ -25,6 +25,7 @@ def settings(wire: Wire, fingerprint: str | None, exact: bool = True) -> str:
         "fingerprint": fingerprint,
         "likelihood": wire.likelihood if wire.likelihood != "echo" else None,
         "parameters": dict(wire.parameters) or None,
+        "thinking": None if wire.thinking is None else wire.thinking.setting,
         "prefill": None if wire.prefill is None else dict(wire.prefill),
         "top_logprobs": wire.top_logprobs if wire.top_logprobs != Wire.top_logprobs else None,
     }

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 from biaslab.core import Choice, Reply, Usage
 from biaslab.core.errors import JudgeError
-from biaslab.judges.api.faults import Fault, NoAnswer
+from biaslab.judges.api.faults import Fault, NoAnswer, thinks_first
 from biaslab.judges.api.label_mass import impossible
 from biaslab.judges.api.label_trie import LabelTrie, Path
-from biaslab.judges.api.wire import CHAT, IMPOSSIBLE, PLAIN, Wire, level_of, model_of, unusable, usage_of
+from biaslab.judges.api.reported import model_of, shows_thought, usage_of
+from biaslab.judges.api.wire import CHAT, IMPOSSIBLE, PLAIN, Wire, level_of, unusable
 
 #: Sends a body to a path or address and returns the JSON that comes; raises a `Fault` or a `JudgeError`.
 Post = Callable[[str, dict[str, Any]], Awaitable[Any]]
@@ -148,6 +149,8 @@ class ExactLabels:
         usage, prompt = Usage(), Path()
         for part, document in zip(parts, documents, strict=True):
             shown, prompt = _read_chat(document)
+            if shows_thought(document["choices"][0], usage_of(document.get("usage"))):
+                raise thinks_first(request)
             levels |= _wanted(shown, part)
             usage += usage_of(document.get("usage"))
         return _First(prompt, levels, model_of(documents[0]), usage)

@@ -175,6 +175,15 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
     return ServerError(f"the server refuses ({shown}); {remedy}", request, status=status)
 
 
+def thinks_first(request: Request) -> UnsupportedRequestError:
+    """Return the error for a model that thinks before it answers, whose first tokens are no label."""
+    words = (
+        "the model thinks before it answers, so that its first tokens are no label and it cannot answer Choice "
+        f'requests; {SAMPLED}; where its chat template has a switch, thinking="off" asks without a thought'
+    )
+    return UnsupportedRequestError(words, request)
+
+
 def without_probabilities(request: Request, said: str = "") -> UnsupportedRequestError:
     """Return the error for a server that gives no log-probabilities, with the remedy."""
     why = f" ({said})" if said else ""

@@ -26,6 +26,7 @@ OPTIONS: Mapping[str, str] = {
     "patience": "fields",
     "redirects": "text",
     "token_field": "text",
+    "thinking": "thought",
     "prices": "fields",
     "limits": "fields",
 }
@@ -136,6 +137,8 @@ def _read(name: str, kind: str, value: Any) -> Any:
     if kind.startswith("text") and isinstance(value, str):
         return value
     made: Any = _value(value)
+    if kind == "thought":  # the judge itself says what is allowed
+        return {key: _value(each) for key, each in made.items()} if isinstance(made, Mapping) else made
     if kind == "truth" and isinstance(made, bool):
         return made
     numbers = _NUMBERS.get(kind, ())

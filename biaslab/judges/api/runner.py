@@ -9,12 +9,23 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from biaslab.core import Reply, Request
 from biaslab.core.errors import JudgeError, ServerError, UnreachableError
 from biaslab.judges.api.endpoints import Endpoint, Endpoints
 from biaslab.judges.api.faults import Fault
+
+
+class Watching(Protocol):
+    """What reads the first replies before more is asked."""
+
+    def holds(self, in_flight: int) -> bool:
+        """Tell whether nothing more is sent for now."""
+
+    def error(self, request: Request) -> JudgeError | None:
+        """Return why nothing more is sent at all."""
+
 
 Attempt = Callable[[Request, Endpoint], Awaitable[Reply]]
 _LONGEST_WAIT = 60.0  # seconds between two attempts, unless the server asks for more
@@ -118,9 +129,10 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         proven: set[type],
         taking: Callable[[Reply], None],
         retrying: Callable[[str], object] = str,
+        watching: Watching | None = None,
     ) -> None:
         self._loop, self._attempt, self._endpoints, self._patience = loop, attempt, endpoints, patience
-        self._taking, self._retrying = taking, retrying
+        self._taking, self._retrying, self._watching = taking, retrying, watching
         self._proven = proven  # kinds that this server answered: the first request of a kind goes out alone
         self._trying: type | None = None  # the kind that went out last
         self._pending = deque(_Item(request) for request in requests)
@@ -202,7 +214,8 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
             self._full = self._arrived - self._taken + len(self._tasks) >= 2 * self._endpoints.most
             kind = type(self._pending[0].request)
             alone = {kind, self._trying or kind} - self._proven
-            if self._full or (alone and (self._tasks or self._later)):
+            held = self._watching is not None and self._watching.holds(len(self._tasks) + len(self._later))
+            if self._full or held or (alone and (self._tasks or self._later)):
                 break
             item, self._trying = self._pending.popleft(), kind
             task = self._loop.loop.create_task(self._serve(item, now))
@@ -241,6 +254,8 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
             self._arrived += 1
             self._ready.append((item.request, reply))
             self._news.put(None)
+            if self._watching is not None and (why := self._watching.error(item.request)):
+                self._end(why)
         finally:
             endpoint.in_flight -= 1
 

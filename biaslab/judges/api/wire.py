@@ -10,14 +10,28 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, permutations
 from typing import Any, Literal
 
-from biaslab.core import UNUSABLE, Choice, Completion, Likelihood, Reply, Request, Usage, as_prompt, request_key
+from biaslab.core import (
+    AT_LIMIT,
+    UNUSABLE,
+    Choice,
+    Completion,
+    Likelihood,
+    Reply,
+    Request,
+    Usage,
+    as_prompt,
+    request_key,
+)
 from biaslab.core.errors import JudgeError, UnsupportedRequestError
-from biaslab.judges.api.faults import Fault, without_probabilities
+from biaslab.judges.api.faults import Fault, thinks_first, without_probabilities
 from biaslab.judges.api.label_mass import Place, impossible, is_vague, read_labels
+from biaslab.judges.api.reasoning import Thinking
+from biaslab.judges.api.reported import model_of, shows_thought, usage_of
+from biaslab.prompts.parsing.thoughts import split_message
 
 CHAT, PLAIN = "/chat/completions", "/completions"
 IMPOSSIBLE = -9999.0  # how vLLM writes the logarithm of 0
-_MOST_TOKENS = 2**40  # sums of such counts still fit into what a store can hold
+_AT_LIMIT = ("length", "max_tokens", "MAX_TOKENS", "model_length")  # as servers call it
 _CHARACTERS = 3  # a token of a label, at most: a longer label has several
 
 
@@ -31,14 +45,23 @@ class Wire:
     prefill: Mapping[str, Any] | None = None
     likelihood: Literal["echo", "prompt_logprobs"] = "echo"
     top_logprobs: int = 20
+    thinking: Thinking | None = None
 
-    def write(self, request: Request) -> tuple[str, dict[str, Any]]:
+    def write(self, request: Request, room: int | None = None) -> tuple[str, dict[str, Any]]:
         """Return the path and the JSON body of a request.
+
+        Parameters
+        ----------
+        request : Request
+            What is asked.
+        room : int, optional
+            Tokens for a thought before the answer; those of ``thinking`` by default.
 
         Raises
         ------
         UnsupportedRequestError
-            If the conversation ends with the assistant, and the judge was not told how the server continues that.
+            If the conversation ends with the assistant, and the judge was not told how the server continues that; or
+            if a distribution over labels is asked of a judge that thinks first.
         """
         request = as_prompt(request)
         if isinstance(request, Likelihood):
@@ -49,16 +72,20 @@ class Wire:
                 body |= {"prompt_logprobs": 0, "max_tokens": 1}
             return PLAIN, self.with_parameters(body)
         body = {"model": self.model, "messages": [message._asdict() for message in request.messages]}
+        thinking = self.thinking or Thinking()
         if isinstance(request, Choice):
+            if self.thinking is not None and thinking.is_on:
+                raise thinks_first(request)
             body |= {"temperature": 0, self.token_field: tokens_of(request.labels)}
             body |= {"logprobs": True, "top_logprobs": self.top_logprobs}
         else:
-            body |= {"temperature": request.temperature, self.token_field: request.max_tokens}
+            room = thinking.tokens if room is None else room
+            body |= {"temperature": request.temperature, self.token_field: request.max_tokens + room}
             if request.temperature > 0:
                 body["seed"] = seed_of(request)
         if request.messages[-1].role == "assistant":
             body |= self._prefilled(request)
-        return CHAT, self.with_parameters(body)
+        return CHAT, self.with_parameters(body | thinking.fields)
 
     def _prefilled(self, request: Request) -> Mapping[str, Any]:
         if self.prefill is None:
@@ -110,17 +137,19 @@ class Wire:
 
     def _reply(self, request: Choice | Completion, choice: dict[str, Any], common: Any, seen: bool) -> Reply:
         message, reason = choice["message"], choice.get("finish_reason")
-        refusal, text = message.get("refusal"), message.get("content")
+        refusal, (text, thought) = message.get("refusal"), split_message(message)
         if refusal:
             text, reason = str(refusal), "refusal"
         text = text or _arguments(message)
         if not isinstance(text, str | None):
             raise TypeError
-        reason = None if reason is None else str(reason)
+        reason = None if reason is None else AT_LIMIT if reason in _AT_LIMIT else str(reason)
         if isinstance(request, Completion):
-            return Reply(text=text or "", finish_reason=reason, **common)
+            return Reply(text=text or "", finish_reason=reason, thought=thought, **common)
         if reason in ("content_filter", "refusal"):
             return declined(request, reason, common["usage"], common["model"])
+        if shows_thought(choice, common["usage"]):
+            raise thinks_first(request)
         logprobs = choice.get("logprobs")
         if not isinstance(logprobs, dict) or not logprobs.get("content"):
             if text == "" or seen:
@@ -299,27 +328,3 @@ def level_of(value: float) -> float:
     if isinstance(value, bool) or math.isnan(value) or value > 0.01:
         raise ValueError
     return min(float(value), 0.0)
-
-
-def usage_of(reported: object) -> Usage:
-    """Return the token counts that a server reports; zeros where it reports none.
-
-    Raises
-    ------
-    Fault
-        If one is larger than any that there are.
-    """
-    if not isinstance(reported, dict):
-        return Usage()
-    details = reported.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    counts = (reported.get("prompt_tokens"), cached, reported.get("completion_tokens"))
-    if any(isinstance(count, int) and count >= _MOST_TOKENS for count in counts):
-        raise Fault("the server reports a number of tokens that cannot be (2⁴⁰ or more)")
-    return Usage(*(count if isinstance(count, int) and count >= 0 else 0 for count in counts))
-
-
-def model_of(document: dict[str, Any]) -> str | None:
-    """Return the model that a server reports: name and fingerprint."""
-    names = [document.get(name) for name in ("model", "system_fingerprint")]
-    return " ".join(name for name in names if isinstance(name, str) and name) or None

@@ -11,5 +11,6 @@ Examples
 
 from biaslab.prompts.parsing.choice import parse_choice
 from biaslab.prompts.parsing.scores import parse_score, parse_scores
+from biaslab.prompts.parsing.thoughts import split_thought
 
-__all__ = ["parse_choice", "parse_score", "parse_scores"]
+__all__ = ["parse_choice", "parse_score", "parse_scores", "split_thought"]

@@ -115,6 +115,18 @@ def begins_inside(text: str) -> bool:
     return first is not None and first["open"] is None
 
 
+def opens_thought(text: str) -> bool:
+    """Tell whether a text begins with a tag that opens a thought.
+
+    Examples
+    --------
+    >>> opens_thought("<think>\\n"), opens_thought("Score: 2")
+    (True, False)
+    """
+    first = next(_tags(text), None)
+    return first is not None and first["open"] is not None and not text[: first.start()].strip()
+
+
 def split_message(message: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Return the text and the thought of a message of a chat completion, each None where there is none.
 
@@ -196,8 +208,7 @@ def _tags(text: str) -> Iterator[re.Match[str]]:
 
 def _begin(text: str) -> int:
     """Return where a text begins behind an opening tag."""
-    first = next(_tags(text), None)
-    return first.end() if first is not None and first["open"] is not None and not text[: first.start()].strip() else 0
+    return next(_tags(text)).end() if opens_thought(text) else 0
 
 
 def _joined(thoughts: list[str]) -> str:

@@ -1,0 +1,199 @@
+"""Room for a model to think before it answers: what is asked for, what its replies show, and when a study stops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from biaslab.core import AT_LIMIT, Completion, Reply, Request
+from biaslab.core.checks import require_one_of, require_whole
+from biaslab.core.errors import CutOffError, InputError
+from biaslab.core.output import count
+from biaslab.judges.votes import read_verdict
+from biaslab.prompts.parsing.thoughts import begins_inside, split_thought
+
+#: Tokens that a thought of each effort may take, unless ``tokens`` says otherwise.
+EFFORTS: Mapping[str, int] = {"none": 0, "minimal": 1024, "low": 4096, "medium": 16_384, "high": 32_768}
+#: What ``"auto"`` begins with where a reply was cut off, and the most that it allows.
+LEAST, MOST = 1024, 32_768
+FIRST = 4  # replies of a model that reasons which are read before more is asked
+_SHORT = 64  # tokens of a limit at most that leaves no room for reasons, so that a reply without a verdict is none
+_ALLOWED = 'a number of tokens, {"tokens": 4096}, {"effort": "low"}, "off" or "auto"'
+
+
+@dataclass(frozen=True)
+class Thinking:
+    """How long a model may think before it answers.
+
+    Parameters
+    ----------
+    tokens : int
+        Tokens that are added to the limit of each answer.
+    effort : str, optional
+        What the server is told as ``reasoning_effort``.
+    mode : {"on", "off", "auto"}
+        ``"off"`` asks for an answer without a thought; ``"auto"`` finds out how many tokens are needed.
+    """
+
+    tokens: int = 0
+    effort: str | None = None
+    mode: str = "on"
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | str | int | None) -> Thinking | None:
+        """Read what a user says; None where nothing is said.
+
+        Raises
+        ------
+        InputError
+            If it is something else than is allowed.
+
+        Examples
+        --------
+        >>> Thinking.of({"effort": "low"}).tokens, Thinking.of("off").mode, Thinking.of(4096).setting
+        (4096, 'off', {'tokens': 4096})
+        """
+        if given is None:
+            return None
+        if given in ("off", "auto"):
+            return cls(mode=str(given))
+        if isinstance(given, str):
+            given = {"effort": given}
+        elif isinstance(given, int) and not isinstance(given, bool):
+            given = {"tokens": given}
+        if not isinstance(given, Mapping) or not given or given.keys() - {"tokens", "effort"}:
+            raise InputError("thinking", given, _ALLOWED)
+        effort, tokens = given.get("effort"), given.get("tokens")
+        if effort is not None:
+            require_one_of("thinking.effort", effort, tuple(EFFORTS))
+        if tokens is not None:
+            require_whole("thinking.tokens", tokens, 1)
+        return cls(EFFORTS[effort or "none"] if tokens is None else int(tokens), effort)
+
+    @property
+    def setting(self) -> object:
+        """What enters the id of a judge: the same for the same wish, however it was written."""
+        if self.mode != "on":
+            return self.mode
+        told = {"tokens": self.tokens, "effort": self.effort}
+        if self.effort is not None and self.tokens == EFFORTS[self.effort]:
+            del told["tokens"]
+        return {name: value for name, value in told.items() if value is not None}
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Fields of each request that tell the server."""
+        if self.mode == "off":
+            return {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}}
+        return {} if self.effort is None else {"reasoning_effort": self.effort}
+
+    @property
+    def is_on(self) -> bool:
+        """Whether a thought comes before each answer, so that there is no distribution over labels."""
+        return self.mode == "auto" or (self.mode == "on" and self.effort != "none")
+
+
+class Thoughts:
+    """What the replies of one judge show of its thoughts, and the room that these get.
+
+    Parameters
+    ----------
+    thinking : Thinking, optional
+        What was asked for.
+
+    Attributes
+    ----------
+    room : int
+        Tokens that are added to the limit of an answer now.
+    longest : int
+        Tokens of the longest thought seen.
+    """
+
+    def __init__(self, thinking: Thinking | None) -> None:
+        self._thinking = thinking
+        self.room = 0 if thinking is None else thinking.tokens
+        self.longest = 0
+        self._inside = self._plain = 0  # texts that begin inside a thought, and that end without any tag
+        self._seen = self._cut = self._limit = 0
+        self._reasons = self._declared = thinking is not None and thinking.is_on
+        self._suspected = 0  # replies that say nothing that can be read, and do not show why
+
+    def read(self, reply: Reply) -> Reply:
+        """Return a reply whose thought stands apart from its text, and is counted in its usage."""
+        if reply.text and reply.thought is None:
+            thought, answer = split_thought(reply.text, opened=self._begins_inside(reply.text, reply.finish_reason))
+            if thought is not None:
+                reply = replace(reply, text=answer, thought=thought)
+        usage = reply.usage
+        if not reply.thought or usage.reasoning_tokens:
+            return reply
+        share = len(reply.thought) / (len(reply.thought) + len(reply.text or ""))  # where the server does not count
+        return replace(reply, usage=replace(usage, reasoning_tokens=round(share * usage.completion_tokens)))
+
+    def _begins_inside(self, text: str, reason: str | None) -> bool:
+        """Tell whether a text begins inside a thought that the prompt opened, by itself and by those seen before."""
+        self._inside += begins_inside(text)
+        if reason == AT_LIMIT:
+            return self._inside > 0 or (self._reasons and self._declared and not self.longest)
+        self._plain += split_thought(text).thought is None
+        return self._inside > self._plain
+
+    def is_cut(self, request: Completion, reply: Reply) -> bool:
+        """Tell whether a reply ends at its limit because of its thought."""
+        if reply.finish_reason != AT_LIMIT:
+            return False
+        usage = reply.usage
+        crowded = usage.reasoning_tokens > 0 and usage.completion_tokens - usage.reasoning_tokens < request.max_tokens
+        return not reply.text or crowded
+
+    def more_room(self, request: Request, reply: Reply, room: int) -> int | None:
+        """Return the room to try after a reply that was cut off; None if it was not, or there is no more."""
+        is_auto = self._thinking is not None and self._thinking.mode == "auto"
+        if not is_auto or room >= MOST or not isinstance(request, Completion) or not self.is_cut(request, reply):
+            return None
+        return min(max(LEAST, 2 * room), MOST)
+
+    def note(self, request: Request, reply: Reply, limit: int, room: int) -> None:
+        """Take notice of a reply to a `Completion`, of what was its limit and of the room in that."""
+        if not isinstance(request, Completion):
+            return
+        self._seen += 1
+        cut = self.is_cut(request, reply)
+        self.longest = max(self.longest, reply.usage.reasoning_tokens)
+        self._reasons |= cut or reply.thought is not None or reply.usage.reasoning_tokens > 0
+        if cut:
+            self._cut, self._limit = self._cut + 1, max(self._limit, limit)
+        else:
+            self.room = max(self.room, room)
+            self._suspected += _says_nothing(request, reply)
+
+    def holds(self, in_flight: int) -> bool:
+        """Tell whether nothing more is asked before the first replies were read."""
+        wary = self._reasons or self._suspected > 0
+        return wary and 0 < self._seen < FIRST and in_flight >= FIRST - self._seen
+
+    def error(self, request: Request) -> CutOffError | None:
+        """Return what to say where most replies were cut off; None as long as that is not so."""
+        if self._seen < FIRST or (2 * self._cut <= self._seen and self._suspected < self._seen):
+            return None
+        if not self._cut:
+            self._limit = request.max_tokens if isinstance(request, Completion) else 0
+        took = f"thoughts took up to {self.longest:,} tokens" if self.longest else "none shows how long its thought was"
+        told = self._thinking is not None
+        more = max(4096, 4 * max(self.room, self.longest))
+        remedy = (
+            f'thinking={{"tokens": {more}}} of the judge, or ?thinking={more} in its name, gives it {"more " * told}room '
+            'to think; thinking="auto" finds out how much it needs'
+        )
+        shown = f"{self._cut or self._suspected} of the first {count(self._seen, 'reply')}"
+        return CutOffError(
+            f"{shown} ended at the limit of {self._limit:,} tokens before an answer; {took}; {remedy}", request
+        )
+
+
+def _says_nothing(request: Completion, reply: Reply) -> bool:
+    """Tell whether a short reply ends at its limit before a verdict, as one inside a thought does."""
+    if reply.finish_reason != AT_LIMIT or request.max_tokens > _SHORT or request.about is None:
+        return False
+    return read_verdict(request.about, reply) is None

@@ -1,0 +1,119 @@
+"""What a server refuses in a request, such as a temperature: found out once, left out from then on, and said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from biaslab.core import Completion, Reply, Request
+from biaslab.core.errors import ServerError
+
+_LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_NAMED = {
+    "temperature": re.compile(r"temperature", re.IGNORECASE),
+    "seed": re.compile(r"\bseed\b", re.IGNORECASE),
+    "stop": re.compile(r"\bstop\b", re.IGNORECASE),
+    "system": re.compile(
+        r"\bsystem\b.{0,20}\b(?:role|message|prompt)|\brole\b.{0,30}\bsystem\b|developer", re.IGNORECASE
+    ),
+    **{name: re.compile(rf"\b{name}\b") for name in _LIMITS},
+}
+_UNKNOWN = re.compile(
+    r"unsupported|not (?:supported|permitted|allowed|available|accept)|(?:n[o']t|never) (?:support|accept|allow)|unknown|"
+    r"unrecogni[sz]ed|unexpected|extra (?:input|field)|deprecated|instead",
+    re.IGNORECASE,
+)
+_FIXED = re.compile(
+    r"(?:\bonly\b|\bdefault\b|must (?:be|equal)|set to)[^\d\[(]{0,25}(?:\(?default\W{0,3})?(\d+(?:\.\d+)?)",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(r"positive|greater|between|at least|[\[(]\s*\d[\d.]*\s*,\s*\d", re.IGNORECASE)
+
+
+class Refusals:
+    """Fields of requests that one judge's server does not take.
+
+    Attributes
+    ----------
+    left_out : dict of str to str
+        Field → what happens instead, in words.
+    temperature : float or None
+        What the server samples at, where it takes no temperature.
+    """
+
+    def __init__(self) -> None:
+        self.left_out: dict[str, str] = {}
+        self.temperature: float | None = None
+        self._told = 0
+
+    def adapt(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a body without what the server refuses."""
+        adapted = {name: value for name, value in body.items() if name not in self.left_out or name in _LIMITS}
+        for name in self.left_out.keys() & _LIMITS.keys() & adapted.keys():
+            adapted[_LIMITS[name]] = adapted.pop(name)
+        if "system" in self.left_out and "messages" in adapted:
+            adapted["messages"] = _without_system(adapted["messages"])
+        return adapted
+
+    def learn(self, body: Mapping[str, Any], error: ServerError) -> bool:
+        """Learn from an error which fields of a body the server refuses; return whether there are any new ones."""
+        said = str(error).rpartition("); ")[0]  # without our own remedy
+        if error.status not in (400, 422) or not said:
+            return False
+        new = [name for name, named in _NAMED.items() if _has(body, name) and named.search(said)]
+        learnt = [name for name in new if name not in self.left_out and self._refuses(name, said)]
+        for name in learnt:
+            self.left_out[name] = self._instead(name)
+        return bool(learnt)
+
+    def mark(self, request: Request, reply: Reply) -> Reply:
+        """Say in a reply at what temperature it was sampled, where that is another one than was asked for."""
+        if self.temperature is None or not isinstance(request, Completion) or request.temperature == self.temperature:
+            return reply
+        return replace(reply, temperature=self.temperature)
+
+    def warning(self) -> str:
+        """Return what is new to say; empty where nothing is."""
+        if len(self.left_out) == self._told:
+            return ""
+        self._told = len(self.left_out)
+        return "the server refuses a part of each request: " + "; ".join(self.left_out.values())
+
+    def _refuses(self, name: str, said: str) -> bool:
+        if name == "temperature":
+            fixed = None if _RANGE.search(said) else _FIXED.search(said)
+            if fixed is None and not _UNKNOWN.search(said):
+                return False
+            self.temperature = 1.0 if fixed is None else float(fixed[1])
+            return True
+        return _UNKNOWN.search(said) is not None
+
+    def _instead(self, name: str) -> str:
+        if name == "temperature":
+            return f"temperature is fixed at {self.temperature:g} by this model"
+        if name == "system":
+            return "the system's message stands at the beginning of the user's"
+        return f"{name} is called {_LIMITS[name]}" if name in _LIMITS else f"{name} is left out"
+
+
+def _has(body: Mapping[str, Any], name: str) -> bool:
+    if name == "system":
+        return any(message.get("role") == "system" for message in body.get("messages", ()))
+    return name in body
+
+
+def _without_system(messages: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Put the words of the system before those of the user that follow."""
+    kept: list[dict[str, str]] = []
+    words: list[str] = []
+    for message in messages:
+        if message["role"] == "system":
+            words.append(message["content"])
+        elif message["role"] == "user" and words:
+            kept.append({**message, "content": "\n\n".join([*words, message["content"]])})
+            words = []
+        else:
+            kept.append(message)
+    return [*kept, {"role": "user", "content": "\n\n".join(words)}] if words else kept

@@ -1,0 +1,48 @@
+"""What a server reports beside an answer: tokens, model, and whether it thought first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from biaslab.core import Usage
+from biaslab.judges.api.faults import Fault
+from biaslab.prompts.parsing.thoughts import opens_thought, split_message
+
+_MOST_TOKENS = 2**40  # sums of such counts still fit into what a store can hold
+
+
+def shows_thought(choice: Mapping[str, Any], usage: Usage) -> bool:
+    """Tell whether a choice of a chat completion begins with a thought, or tokens were spent on one."""
+    text, thought = split_message(choice["message"])
+    return bool(thought) or usage.reasoning_tokens > 0 or opens_thought(text or "")
+
+
+def usage_of(reported: object) -> Usage:
+    """Return the token counts that a server reports; zeros where it reports none.
+
+    Raises
+    ------
+    Fault
+        If one is larger than any that there are.
+    """
+    if not isinstance(reported, dict):
+        return Usage()
+    details = reported.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    details = reported.get("completion_tokens_details")
+    reasons = details.get("reasoning_tokens") if isinstance(details, dict) else reported.get("reasoning_tokens")
+    counts = (reported.get("prompt_tokens"), cached, reported.get("completion_tokens"), reasons)
+    if any(isinstance(count, int) and count >= _MOST_TOKENS for count in counts):
+        raise Fault("the server reports a number of tokens that cannot be (2⁴⁰ or more)")
+    usage = Usage(*(count if isinstance(count, int) and count >= 0 else 0 for count in counts))
+    if usage.reasoning_tokens and reported.get("total_tokens") == usage.tokens + usage.reasoning_tokens:
+        return replace(usage, completion_tokens=usage.completion_tokens + usage.reasoning_tokens)  # xAI, Google
+    return usage
+
+
+def model_of(document: dict[str, Any]) -> str | None:
+    """Return the model that a server reports: name and fingerprint."""
+    names = [document.get(name) for name in ("model", "system_fingerprint")]
+    return " ".join(name for name in names if isinstance(name, str) and name) or None

@@ -1,0 +1,225 @@
+"""Judges behind an API that think before they answer: room, thoughts apart, refused fields, cost, resume."""
+
+import itertools
+import json
+import runpy
+import warnings
+from pathlib import Path
+
+import pytest
+
+import biaslab as bl
+from biaslab.core import Choice, Completion, Usage
+from biaslab.core.errors import CutOffError, InputError, NearestDesignWarning, ServerError, UnsupportedRequestError
+from biaslab.judges import load_judge
+from biaslab.judges.api import Patience
+from biaslab.judges.api.reasoning import Thinking
+from biaslab.judges.api.refusals import Refusals
+
+SERVER = runpy.run_path(str(Path(__file__).with_name("reasoning_server.py")))
+ReasoningServer, bodies_of = SERVER["ReasoningServer"], SERVER["bodies_of"]
+PLACES = ("reasoning_content", "reasoning", "tags", "inside")
+QUICK = Patience(retries=2, first_wait=0.001, grace=5, reach=2)
+ROOM = {"tokens": 1024}
+
+
+@pytest.fixture
+def judge_of():
+    made = []
+
+    def make(server, **options):
+        made.append(bl.ApiJudge("thinker", server.url, **{"patience": QUICK, "timeout": 20.0, **options}))
+        return made[-1]
+
+    yield make
+    for judge in made:
+        judge.close()
+
+
+def quietly(function, *given, **named):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*given, **named)
+
+
+def position(**options):
+    return bl.probes.Position(["coherence"], [1], answer="text", **options)
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_thought_and_answer(judge_of, where):
+    with ReasoningServer(where, refuses=()) as server:
+        judge = judge_of(server, thinking=ROOM)
+        ((_, reply),) = judge.ask([Completion("Which is better, Summary A or Summary B?", max_tokens=16)])
+    assert reply.text in ("Summary A", "Summary B")
+    assert "[[A]]" in reply.thought
+    assert reply.finish_reason == "stop"
+    assert 300 <= reply.usage.reasoning_tokens < 350
+    assert reply.usage.completion_tokens == reply.usage.reasoning_tokens + 4
+    assert server.bodies[0]["max_tokens"] == 16 + 1024
+
+
+@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("counts", [True, False])
+def test_without_room_a_study_stops_within_ten_calls(judge_of, where, counts):
+    with ReasoningServer(where, counts=counts) as server:
+        judge = judge_of(server)
+        with pytest.raises(CutOffError) as caught:
+            quietly(bl.collect, position(), judge, bl.load_dataset("graded", limit=4), progress=False)
+    assert len(server.order) <= 10
+    assert "limit of 32 tokens" in str(caught.value)
+    assert "?thinking=" in str(caught.value)
+    assert '"auto"' in str(caught.value)
+    if counts:
+        assert "up to 32 tokens" in str(caught.value)
+
+
+def test_room_that_is_too_small_says_so(judge_of):
+    with ReasoningServer() as server:
+        with pytest.raises(
+            CutOffError, match=r"limit of 132 tokens .* up to 132 tokens; thinking=\{\"tokens\": 4096\}.* more room"
+        ):
+            quietly(
+                bl.collect,
+                position(),
+                judge_of(server, thinking=100),
+                bl.load_dataset("graded", limit=4),
+                progress=False,
+            )
+        assert len(server.order) <= 10
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_auto_finds_the_room(judge_of, where):
+    data = bl.load_dataset("graded", limit=2)
+    with ReasoningServer(where) as server:
+        judge = judge_of(server, thinking="auto")
+        trials = quietly(bl.collect, position(), judge, data, progress=False)
+    assert (trials["status"] == "ok").mean() >= 0.95
+    assert judge.thought_tokens == 1024
+    assert sum(body["max_tokens"] == 32 for body in bodies_of(server)) <= 3  # with those that were refused
+    first = next(iter(trials["tokens"]))
+    assert first > 300  # what was cut off is paid for, too
+
+
+def test_auto_counts_what_was_cut_off(judge_of):
+    with ReasoningServer(refuses=()) as server:
+        ((_, reply),) = judge_of(server, thinking="auto").ask(
+            [Completion("Which is better, Summary A or Summary B?", max_tokens=16)]
+        )
+    assert [body["max_tokens"] for body in server.bodies] == [16, 1040]
+    assert reply.usage.completion_tokens > 16 + 300
+    assert reply.usage.reasoning_tokens > 16 + 300
+
+
+def test_thinking_is_part_of_the_id_only_where_it_is_given():
+    url = "http://localhost:8000/v1"
+    ids = {
+        str(how): bl.ApiJudge("j", url, thinking=how).id
+        for how in (None, 4096, {"tokens": 4096}, {"effort": "low"}, "off", "auto")
+    }
+    assert ids["None"] == "api:j@localhost:8000/v1"
+    assert ids["4096"] == ids["{'tokens': 4096}"] == 'api:j@localhost:8000/v1:{"thinking":{"tokens":4096}}'
+    assert ids["{'effort': 'low'}"].endswith('{"thinking":{"effort":"low"}}')
+    assert (ids["off"].endswith('{"thinking":"off"}'), ids["auto"].endswith('{"thinking":"auto"}')) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("option", "setting"),
+    [("4096", {"tokens": 4096}), ("low", {"effort": "low"}), ("off", "off"), ("auto", "auto")],
+)
+def test_a_name_says_it(option, setting):
+    judge = load_judge(f"api:j@http://localhost:8000/v1?thinking={option}")
+    assert json.loads(judge.id.partition("/v1:")[2]) == {"thinking": setting}
+    assert judge.wire.thinking == Thinking.of(setting)
+
+
+def test_a_file_says_it(tmp_path, monkeypatch):
+    (tmp_path / "biaslab.toml").write_text(
+        '[judges.one]\nmodel = "j"\naddress = "http://localhost:8000/v1"\nthinking = {effort = "high", tokens = 9000}\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    assert load_judge("one").wire.thinking == Thinking(9000, "high")
+
+
+@pytest.mark.parametrize("bad", ["loud", 0, -3, True, {"tokens": "many"}, {"budget": 3}, {}, {"effort": "off"}, 2.5])
+def test_what_thinking_may_be(bad):
+    with pytest.raises(InputError, match="thinking"):
+        bl.ApiJudge("j", "http://localhost:8000/v1", thinking=bad)
+
+
+def test_what_the_server_is_told(judge_of):
+    request = Completion("Summary A or Summary B?", max_tokens=16)
+    with ReasoningServer(refuses=()) as server:
+        list(judge_of(server, thinking={"effort": "low"}).ask([request]))
+        list(judge_of(server, thinking="off").ask([request]))
+    low, off = server.bodies
+    assert (low["reasoning_effort"], low["max_tokens"]) == ("low", 16 + 4096)
+    assert (off["chat_template_kwargs"]["enable_thinking"], off["max_tokens"]) == (False, 16)
+
+
+def test_labels_of_a_model_that_thinks_are_asked_as_text(judge_of):
+    """Declared before anything is asked, else found out by the first reply, without a retry."""
+    request = Choice("Which is better, Summary A or Summary B?", ("Summary A", "Summary B"))
+    with ReasoningServer(refuses=()) as server:
+        with pytest.raises(UnsupportedRequestError, match=r"thinks before it answers.*Sampled"):
+            judge_of(server, thinking=ROOM).check([request])
+        assert not server.order
+        with pytest.raises(UnsupportedRequestError, match="thinks before it answers"):
+            list(judge_of(server, exact=False).ask([request]))
+        assert len(server.order) == 1
+    for where in ("tags", "reasoning"):
+        with ReasoningServer(where, refuses=(), counts=False) as server:
+            with pytest.raises(UnsupportedRequestError, match="thinks before it answers"):
+                list(judge_of(server, exact=False).ask([request]))
+
+
+def test_what_is_refused_is_left_out_and_said_once(judge_of):
+    requests = [
+        Completion([("system", "Be fair."), ("user", f"Which is better, Summary A or Summary B? {n}")], 0.7, 16, seed=n)
+        for n in range(12)
+    ]
+    refuses = ("temperature", "seed", "system", "max_tokens", "stop")
+    with ReasoningServer(refuses=refuses) as server:
+        judge = judge_of(server, thinking=ROOM, parameters={"stop": ["\n\n\n"]})
+        with pytest.warns(NearestDesignWarning) as caught:
+            replies = dict(judge.ask(requests))
+    (warning,) = caught
+    for words in (
+        "temperature is fixed at 1",
+        "seed is left out",
+        "stop is left out",
+        "system's message",
+        "max_completion_tokens",
+    ):
+        assert words in str(warning.message)
+    assert len(server.order) == 12 + 5
+    assert {reply.temperature for reply in replies.values()} == {1.0}
+    last = server.bodies[-1]
+    assert last["max_completion_tokens"] == 16 + 1024
+    assert [each["role"] for each in last["messages"]] == ["user"]
+    assert last["messages"][0]["content"].startswith("Be fair.\n\nWhich")
+    assert not {"temperature", "seed", "max_tokens", "stop"} & last.keys()
+
+
+def test_other_errors_are_not_taken_for_refusals(judge_of):
+    body = {"temperature": 0, "max_tokens": 9000, "messages": [{"role": "user", "content": "x"}]}
+    for said in (
+        "max_tokens is too large: 9000. This model allows at most 4096 completion tokens",
+        "temperature must be in the range (0, 2]",
+        "`temperature` must be strictly positive",
+        "no such field",
+    ):
+        refusals = Refusals()
+        assert not refusals.learn(
+            body, ServerError(f"the server refuses (HTTP 400: {said}); see `parameters`", status=400)
+        )
+        assert refusals.adapt(body) == body
+    refusals = Refusals()
+    assert refusals.learn(
+        body,
+        ServerError(
+            "the server refuses (HTTP 400: invalid temperature: only 0.6 is allowed for this model); x", status=400
+        ),
+    )
+    assert refusals.temperature == 0.6
