@@ -62,6 +62,8 @@ class BaseJudge:
     score_scale : str
         Name of the scale of the numbers that it gives to `Score` requests, such as ``"reward"``; empty if they are
         shares of whatever scale is asked for, 0 its lowest and 1 its highest value.
+    thought_tokens : int
+        Tokens that it may write before each answer, as a model that thinks does; plans and budgets count them.
     encodes : bool
         Whether `encode` counts tokens; if not, plans estimate them.
     members : tuple of Judge
@@ -77,6 +79,7 @@ class BaseJudge:
     limits: Mapping[str, float] = MappingProxyType({})
     reads_prompts: bool = True
     score_scale: str = ""
+    thought_tokens: int = 0
     encodes: bool = False
     members: tuple[Judge, ...] = ()
     asks: tuple[BaseJudge, ...] = ()

@@ -27,7 +27,8 @@ def available() -> dict[str, str]:
         "<file>.gguf": "a GGUF file",
         "<organisation>/<model>": "a model of the Hugging Face hub",
         "api:<model>[@<address>][?<option>=<value>&…]": "a model behind an OpenAI-compatible server, such as "
-        "api:qwen3@http://localhost:8000/v1?prefill=vllm, or several with commas between their addresses",
+        "api:qwen3@http://localhost:8000/v1?prefill=vllm, or several with commas between their addresses; "
+        "?thinking=4096 (or low, medium, high, auto, off) gives a model that reasons room to think",
         "sampled:<k>:<judge>": "a judge of labels from one of text, by k samples of each answer",
         "panel:<judge>+<judge>": "several judges as one: the mean of their distributions, the majority of their texts",
         "ray:<n>:<judge>": "n replicas of a judge, on this machine or the Ray cluster of RAY_ADDRESS",

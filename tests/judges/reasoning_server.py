@@ -14,8 +14,8 @@ THOUGHT = "Summary A may be better, or rather Summary B: [[A]], [[B]], Score: 1,
 class ReasoningServer(AnsweringServer):
     """A server that thinks before it answers.
 
-    ``where`` says where the thought stands: in a field ("reasoning_content", "reasoning"), in "tags", or "inside", where
-    the prompt opens the tag. ``refuses`` names fields that are refused: temperature (but 1), logprobs, seed, system,
+    ``where`` says where the thought stands: in a field ("reasoning_content", "reasoning"), in "tags", or "inside",
+    where the prompt opens the tag. ``refuses`` names fields that are refused: temperature (but 1), logprobs, seed, system,
     max_tokens.
     """
 
@@ -47,7 +47,7 @@ class ReasoningServer(AnsweringServer):
         if "system" in self.refuses and any(each["role"] == "system" for each in body.get("messages", ())):
             return "System role not supported"
         if "max_tokens" in self.refuses and "max_tokens" in body:
-            return "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+            return "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
         return ""
 
     def document(self, body, text):

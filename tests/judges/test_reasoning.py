@@ -1,20 +1,34 @@
 """Judges behind an API that think before they answer: room, thoughts apart, refused fields, cost, resume."""
 
-import itertools
 import json
+import os
 import runpy
+import signal
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
 import pytest
 
 import biaslab as bl
-from biaslab.core import Choice, Completion, Usage
-from biaslab.core.errors import CutOffError, InputError, NearestDesignWarning, ServerError, UnsupportedRequestError
+from biaslab.cli import main
+from biaslab.core import Choice, Completion, Usage, request_key
+from biaslab.core.errors import (
+    BudgetExceededError,
+    CutOffError,
+    InputError,
+    NearestDesignWarning,
+    ServerError,
+    UnsupportedRequestError,
+)
 from biaslab.judges import load_judge
 from biaslab.judges.api import Patience
 from biaslab.judges.api.reasoning import Thinking
 from biaslab.judges.api.refusals import Refusals
+from biaslab.judges.api.reported import usage_of
+from biaslab.study.spending.announcement import foresee
+from biaslab.study.spending.cost import dollars
 
 SERVER = runpy.run_path(str(Path(__file__).with_name("reasoning_server.py")))
 ReasoningServer, bodies_of = SERVER["ReasoningServer"], SERVER["bodies_of"]
@@ -42,6 +56,10 @@ def quietly(function, *given, **named):
         return function(*given, **named)
 
 
+def collect(*given, **named):
+    return quietly(bl.collect, *given, progress=False, **named)
+
+
 def position(**options):
     return bl.probes.Position(["coherence"], [1], answer="text", **options)
 
@@ -65,7 +83,7 @@ def test_without_room_a_study_stops_within_ten_calls(judge_of, where, counts):
     with ReasoningServer(where, counts=counts) as server:
         judge = judge_of(server)
         with pytest.raises(CutOffError) as caught:
-            quietly(bl.collect, position(), judge, bl.load_dataset("graded", limit=4), progress=False)
+            collect(position(), judge, bl.load_dataset("graded", limit=4))
     assert len(server.order) <= 10
     assert "limit of 32 tokens" in str(caught.value)
     assert "?thinking=" in str(caught.value)
@@ -79,13 +97,7 @@ def test_room_that_is_too_small_says_so(judge_of):
         with pytest.raises(
             CutOffError, match=r"limit of 132 tokens .* up to 132 tokens; thinking=\{\"tokens\": 4096\}.* more room"
         ):
-            quietly(
-                bl.collect,
-                position(),
-                judge_of(server, thinking=100),
-                bl.load_dataset("graded", limit=4),
-                progress=False,
-            )
+            collect(position(), judge_of(server, thinking=100), bl.load_dataset("graded", limit=4))
         assert len(server.order) <= 10
 
 
@@ -94,7 +106,7 @@ def test_auto_finds_the_room(judge_of, where):
     data = bl.load_dataset("graded", limit=2)
     with ReasoningServer(where) as server:
         judge = judge_of(server, thinking="auto")
-        trials = quietly(bl.collect, position(), judge, data, progress=False)
+        trials = collect(position(), judge, data)
     assert (trials["status"] == "ok").mean() >= 0.95
     assert judge.thought_tokens == 1024
     assert sum(body["max_tokens"] == 32 for body in bodies_of(server)) <= 3  # with those that were refused
@@ -169,9 +181,11 @@ def test_labels_of_a_model_that_thinks_are_asked_as_text(judge_of):
             list(judge_of(server, exact=False).ask([request]))
         assert len(server.order) == 1
     for where in ("tags", "reasoning"):
-        with ReasoningServer(where, refuses=(), counts=False) as server:
-            with pytest.raises(UnsupportedRequestError, match="thinks before it answers"):
-                list(judge_of(server, exact=False).ask([request]))
+        with (
+            ReasoningServer(where, refuses=(), counts=False) as server,
+            pytest.raises(UnsupportedRequestError, match="thinks before it answers"),
+        ):
+            list(judge_of(server, exact=False).ask([request]))
 
 
 def test_what_is_refused_is_left_out_and_said_once(judge_of):
@@ -223,3 +237,89 @@ def test_other_errors_are_not_taken_for_refusals(judge_of):
         ),
     )
     assert refusals.temperature == 0.6
+
+
+def test_thoughts_are_announced_counted_and_priced(judge_of, tmp_path, capsys):
+    data, prices = bl.load_dataset("graded", limit=1), {"input": 1.0, "output": 10.0}
+    with ReasoningServer() as server:
+        judge = judge_of(server, thinking=ROOM, prices=prices)
+        requests = list(dict.fromkeys(trial.request for trial in position(n_pairs=4).design(data)))
+        foreseen = foresee(judge, requests)
+        assert foreseen.written == len(requests) * (32 + 1024)
+        with pytest.raises(BudgetExceededError, match=r"nothing was asked"):
+            collect(position(n_pairs=4), judge, data, budget=bl.Budget(tokens=len(requests) * 500))
+        assert not server.order
+        path = tmp_path / "replies.sqlite"
+        collect(position(n_pairs=4), judge, data, store=path)
+    with bl.Store(path) as store:
+        info, replies = store.info().iloc[0], store.get(request_key(each, judge.id) for each in requests)
+    usage = Usage.total([reply.usage for reply in replies.values()])
+    assert (info["replies"], info["reasoning_tokens"]) == (len(requests), usage.reasoning_tokens)
+    assert usage.reasoning_tokens > 300 * len(requests)
+    assert dollars(usage, prices) == pytest.approx((usage.prompt_tokens + 10 * usage.completion_tokens) / 1e6)
+    assert main(["store", "info", str(path)]) in (0, None)
+    assert f"{usage.reasoning_tokens}" in capsys.readouterr().out
+
+
+def test_servers_that_leave_thoughts_out_of_the_tokens_written():
+    reported = {"prompt_tokens": 10, "completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 300}}
+    assert usage_of(reported | {"total_tokens": 15}) == Usage(10, 0, 5, 300)
+    assert usage_of(reported | {"total_tokens": 315}) == Usage(10, 0, 305, 300)
+
+
+def test_a_temperature_that_is_fixed_stands_in_the_trials(judge_of):
+    probe = bl.probes.Sweep(["coherence"], temperatures=(0.0, 1.0), samples=2, cot=(False,), answer="text")
+    with ReasoningServer() as server:
+        trials = collect(probe, judge_of(server, thinking=ROOM), bl.load_dataset("graded", limit=2))
+    assert set(trials["temperature"]) == {1.0}
+    item = ["context_id", "candidate_id", "attribute", "cot", "replicate"]
+    assert not trials.duplicated(item).any()
+    assert trials.groupby(item[:-1]).size().eq(3).all()  # the one at 0 is a third sample at 1
+    assert set(quietly(probe.estimate, trials)["temperature"].dropna()) <= {1.0}
+
+
+def test_replies_that_were_cut_off_have_a_status_and_are_counted(judge_of):
+    """Too few to be stopped; the page's note says how many."""
+    data = bl.load_dataset("graded", limit=1)
+    with ReasoningServer() as server:
+        trials = collect(position(n_pairs=1), judge_of(server), data)
+    assert set(trials["status"]) == {"cut_off"}
+    notes = quietly(position(n_pairs=1).estimate, trials)["note"]
+    assert notes.str.contains(f"{len(trials)} of {len(trials)} replies cut off at the limit of tokens").all()
+
+
+STUDY = """
+import sys, warnings
+import biaslab as bl
+warnings.simplefilter("ignore")
+judge = bl.ApiJudge("thinker", sys.argv[1], thinking={"tokens": 1024}, max_concurrency=4)
+probe = bl.probes.Position(["coherence"], [1], answer="text")
+bl.collect(probe, judge, bl.load_dataset("graded", limit=3), store=sys.argv[2], progress=False)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_study_asks_no_stored_thought_again(judge_of, tmp_path):
+    path = tmp_path / "replies.sqlite"
+    killed = []
+
+    def kill(text, attempt):
+        if len(server.order) == 60 and not killed:
+            killed.append(study.pid)
+            os.kill(study.pid, signal.SIGKILL)
+        return ""
+
+    with ReasoningServer(script=kill, refuses=()) as server:
+        study = subprocess.Popen([sys.executable, "-c", STUDY, server.url, str(path)])
+        assert study.wait(120) == -signal.SIGKILL
+        with bl.Store(path) as store:
+            kept = list(store.records())
+        assert 0 < len(kept) <= 60
+        before = server.asked.copy()
+        judge = judge_of(server, thinking=ROOM)
+        trials = collect(position(), judge, bl.load_dataset("graded", limit=3), store=path)
+        stored = {record.request.messages[-1].content for record in kept}
+        assert all(server.asked[text] == before[text] for text in stored)
+    assert all(record.reply.thought for record in kept)
+    assert (trials["status"] == "ok").all()
+    assert trials.attrs["stored"] == len(kept)

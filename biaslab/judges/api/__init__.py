@@ -91,10 +91,10 @@ class ApiJudge(BaseJudge):
     token_field : str, optional
         Name of the field that limits an answer: ``max_completion_tokens`` for OpenAI, ``max_tokens`` for others.
     thinking : mapping, "off" or "auto", optional
-        Room for a model that thinks before it answers: ``{"tokens": 4096}`` adds so many to the limit of each answer,
-        ``{"effort": "low"}`` also tells the server (``reasoning_effort``; minimal, low, medium, high), ``"auto"`` raises
-        the limit until replies are whole, up to 32,768, and ``"off"`` asks for none, where the chat template has a
-        switch. Part of the id where it is given.
+        Room for a model that thinks before it answers. ``{"tokens": 4096}`` adds so many to the limit of each answer;
+        ``{"effort": "low"}`` also tells the server (``reasoning_effort``: minimal, low, medium or high); ``"auto"``
+        raises the limit until replies are whole, up to 32,768. ``"off"`` asks for no thought, where the chat template
+        has a switch, and ``{"effort": "none"}`` does at OpenAI. Part of the id where it is given.
     prices : mapping, optional
         Dollars for a million tokens, as `biaslab.Budget` takes them: ``input``, and if wanted ``cached``, ``output``.
     limits : mapping, optional
@@ -133,10 +133,10 @@ class ApiJudge(BaseJudge):
     * Several addresses: each request goes where the least is in flight, and each server has a pace of its own
       (`biaslab.judges.api.endpoints`). One that is not there is left out as long as another one is; patience and
       budgets hold for the judge as a whole.
-    * A model that thinks: `biaslab.Reply` has its thought beside its answer. The first four replies are read before more
-      is asked; where most of them end at their limit before an answer, the run ends with a `CutOffError`.
-    * A field that the server refuses (temperature, seed, stop, the system's role, the name of the limit) is left out from
-      then on, and said in a warning; a reply says at what temperature it was sampled, if not at the one asked for.
+    * A model that thinks: `biaslab.Reply` has its thought beside its answer. The first four replies are read before
+      more is asked; where most of them end at their limit before an answer, the run ends with a `CutOffError`.
+    * A field that the server refuses (temperature, seed, stop, the system's role, the name of the limit) is left out
+      from then on, which a warning says; a reply has its temperature, if that is not the one that was asked for.
     * Retried: time-outs, lost connections, broken HTTP, 408, 409, 429, 5xx, and answers that are none. A request that
       keeps failing alone is left out until all others are answered. Ends the run: other errors, and redirects.
 
@@ -215,7 +215,7 @@ class ApiJudge(BaseJudge):
         return all(known) if known else None
 
     @property
-    def thought_tokens(self) -> int:
+    def thought_tokens(self) -> int:  # type: ignore[override] # it grows where the room is found out
         """Tokens that a thought before an answer may take, as far as that is known."""
         return self._thoughts.room
 

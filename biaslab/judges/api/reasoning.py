@@ -180,11 +180,11 @@ class Thoughts:
         if not self._cut:
             self._limit = request.max_tokens if isinstance(request, Completion) else 0
         took = f"thoughts took up to {self.longest:,} tokens" if self.longest else "none shows how long its thought was"
-        told = self._thinking is not None
-        more = max(4096, 4 * max(self.room, self.longest))
+        tokens = max(4096, 4 * max(self.room, self.longest))
+        room = "room to think" if self._thinking is None else "more room to think"
         remedy = (
-            f'thinking={{"tokens": {more}}} of the judge, or ?thinking={more} in its name, gives it {"more " * told}room '
-            'to think; thinking="auto" finds out how much it needs'
+            f'thinking={{"tokens": {tokens}}} of the judge, or ?thinking={tokens} in its name, gives it {room}; '
+            'thinking="auto" finds out how much it needs'
         )
         shown = f"{self._cut or self._suspected} of the first {count(self._seen, 'reply')}"
         return CutOffError(

@@ -21,8 +21,8 @@ _NAMED = {
     **{name: re.compile(rf"\b{name}\b") for name in _LIMITS},
 }
 _UNKNOWN = re.compile(
-    r"unsupported|not (?:supported|permitted|allowed|available|accept)|(?:n[o']t|never) (?:support|accept|allow)|unknown|"
-    r"unrecogni[sz]ed|unexpected|extra (?:input|field)|deprecated|instead",
+    r"unsupported|not (?:supported|permitted|allowed|available|accept)|(?:n[o']t|never) (?:support|accept|allow)|"
+    r"unknown|unrecogni[sz]ed|unexpected|extra (?:input|field)|deprecated|instead",
     re.IGNORECASE,
 )
 _FIXED = re.compile(

@@ -116,11 +116,11 @@ def begins_inside(text: str) -> bool:
 
 
 def opens_thought(text: str) -> bool:
-    """Tell whether a text begins with a tag that opens a thought.
+    r"""Tell whether a text begins with a tag that opens a thought.
 
     Examples
     --------
-    >>> opens_thought("<think>\\n"), opens_thought("Score: 2")
+    >>> opens_thought("<think>\n"), opens_thought("Score: 2")
     (True, False)
     """
     first = next(_tags(text), None)

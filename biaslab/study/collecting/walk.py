@@ -54,6 +54,7 @@ _UNREAD: Mapping[str | None, tuple[float, Status]] = {
     UNUSABLE: (math.nan, UNUSABLE),
 }
 _UNPARSED = ("unparsable", "off_format")
+_APART = 10_000  # replicates that a study has at most
 
 
 @dataclass
@@ -251,10 +252,25 @@ def judged(
         conditions = [trial.condition for trial in trials]
         for name in columns.conditions:
             values.setdefault(name, [condition.get(name, math.nan) for condition in conditions])
+        if "temperature" in values:
+            _tell_temperature(values, answers)
         values["value"], values["status"] = [value for value, _ in read], [status for _, status in read]
         values |= _of_replies(trials, answers, study["judge"])
         values["reply"] = [reply.text for reply in answers] if "reply" in columns.names else ()
         return columns.pack(values, len(trials))
+
+
+def _tell_temperature(values: dict[str, Sequence[Any]], answers: Sequence[Reply]) -> None:
+    """Write the temperature that a server samples at, where it takes no other, and count what it wrote as more samples.
+
+    Samples that were planned at several temperatures are then of one, so that they are numbered apart.
+    """
+    planned, replicates = list(values["temperature"]), list(values["replicate"])
+    for at, reply in enumerate(answers):
+        if reply.temperature is not None and abs(reply.temperature - planned[at]) > 0:
+            replicates[at] += _APART * (1 + round(1000 * planned[at]))
+            planned[at] = reply.temperature
+    values["temperature"], values["replicate"] = planned, replicates
 
 
 def _read(probe: Design, trial: Trial, reply: Reply) -> tuple[float, Status]:

@@ -132,7 +132,7 @@ class TokenCounter:
 
     def _plain(self, requests: Sequence[Request]) -> tuple[Floats, Floats]:
         characters = np.array([float(len(_text(request))) for request in requests])
-        written = np.array([_written(request) for request in requests], float)
+        written = np.array([_written(request, self._judge.thought_tokens) for request in requests], float)
         few = requests[: max(self._most - self._counted, 0)]
         if self._judge.encodes:
             encoded = [[np.array(sequence) for sequence in self._judge.encode(request)] for request in few]
@@ -175,8 +175,8 @@ def _codes(request: Request) -> NDArray[np.uint32]:
     return np.frombuffer(_text(request).encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
-def _written(request: Request) -> int:
-    """Return how many tokens a reply has at most, where the judge writes its answers."""
+def _written(request: Request, thought: int) -> int:
+    """Return how many tokens a reply has at most, where the judge writes its answers, perhaps after a thought."""
     if isinstance(request, Completion):
-        return request.max_tokens
+        return request.max_tokens + thought
     return math.ceil(max(map(len, request.labels)) / CHARACTERS) if isinstance(request, Choice) else 0
