@@ -140,9 +140,6 @@ class Wire:
         refusal, (text, thought) = message.get("refusal"), split_message(message)
         if refusal:
             text, reason = str(refusal), "refusal"
-        text = text or _arguments(message)
-        if not isinstance(text, str | None):
-            raise TypeError
         reason = None if reason is None else AT_LIMIT if reason in _AT_LIMIT else str(reason)
         if isinstance(request, Completion):
             return Reply(text=text or "", finish_reason=reason, thought=thought, **common)
@@ -284,12 +281,6 @@ def check(wire: Wire, request: Request) -> None:
     except UnicodeEncodeError:
         words = "the request holds a lone surrogate, which no server can read; remove it"
         raise JudgeError(words, request) from None
-
-
-def _arguments(message: dict[str, Any]) -> Any:
-    """Return the arguments of the tool that was called in place of a text, as JSON; none where none was."""
-    calls = message.get("tool_calls") or [{"function": message.get("function_call") or {}}]
-    return calls[0]["function"].get("arguments")
 
 
 def _place(entry: dict[str, Any]) -> Place:

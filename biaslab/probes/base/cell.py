@@ -169,8 +169,9 @@ class Part:
 
 def with_lost(rows: list[dict[str, Any]], trials: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a cell with a note of the judgements that are lost for a reason that can be put right."""
-    counts = trials["status"].value_counts() if "status" in trials else {}
-    lost = [f"{counts[status]:,} of {len(trials):,} judgements {words}" for status, words in _LOST if status in counts]
+    counts = dict(trials["status"].value_counts()) if "status" in trials else {}
+    known = {status: words for status, words in _LOST.items() if counts.get(status)}
+    lost = [f"{counts[status]:,} of {len(trials):,} judgements {words}" for status, words in known.items()]
     return [{**row, "note": "; ".join(filter(None, (row.get("note", ""), *lost)))} for row in rows] if lost else rows
 
 

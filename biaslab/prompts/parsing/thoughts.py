@@ -135,7 +135,8 @@ def split_message(message: Mapping[str, Any]) -> tuple[str | None, str | None]:
     message : mapping
         With ``content``, a string, parts of content or None; and the thought in ``reasoning_content`` (DeepSeek, vLLM,
         SGLang, llama.cpp), ``reasoning`` (OpenRouter, Ollama, later vLLM) or parts of type ``"thinking"`` (Mistral).
-        Think tags in the text are not looked for: see `split_thought`.
+        Think tags in the text are not looked for: see `split_thought`. Where a tool was called instead of writing a
+        text, its arguments are the text.
 
     Raises
     ------
@@ -154,9 +155,16 @@ def split_message(message: Mapping[str, Any]) -> tuple[str | None, str | None]:
         inner = "".join(_words(part.get("thinking")) for part in parts if part.get("type") == "thinking")
         content = "".join(_words(part.get("text")) for part in parts if part.get("type") in ("text", "output_text"))
         thought = thought or inner or None
+    content = content or _arguments(message)
     if not isinstance(content, str | None):
         raise TypeError(content)
     return content, thought
+
+
+def _arguments(message: Mapping[str, Any]) -> Any:
+    """Return the arguments of the tool that was called in place of a text, as JSON; the text itself where none was."""
+    calls = message.get("tool_calls") or [{"function": message.get("function_call") or {}}]
+    return calls[0]["function"].get("arguments", message.get("content"))
 
 
 def answered(reply: Reply) -> Reply:
