@@ -17,6 +17,9 @@ QUICK = Patience(retries=2, first_wait=0.001, grace=5, reach=2)
 ROOM = {"tokens": 2048}
 #: One a form of question, quickly; all of them otherwise.
 QUICKLY = {"position"}
+#: Takes perplexities of the embedded model.
+LENGTHY = {"familiarity"}
+PLACES = (("reasoning_content", "tags"), ("reasoning", "inside"))
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +36,7 @@ def data():
     [
         pytest.param(name, where, marks=() if name in QUICKLY else pytest.mark.slow)
         for at, name in enumerate(sorted(PROBES))
-        for where in ([("reasoning_content", "tags"), ("reasoning", "inside")][at % 2])
+        for where in PLACES[at % 2][: 1 if name in LENGTHY else 2]
     ],
 )
 def test_with_and_without_room(name, where, data, tmp_path):
