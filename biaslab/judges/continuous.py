@@ -6,10 +6,12 @@ numbers, so neither the order in which texts come nor those beside them change i
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +24,8 @@ from biaslab.judges.prefix_tree import TreeScorer
 from biaslab.judges.prompt_reader import PromptReader
 from biaslab.judges.prompted import Generated, Prompted
 from biaslab.judges.sampling import draw
-from biaslab.judges.slots import Slots
+from biaslab.judges.slots import Layers, Slots
+from biaslab.judges.stems import Stem, attending, choose_stems
 
 _MOST_ROWS = 128
 _GROWTH = 64  # tokens of room that a slot gains
@@ -37,6 +40,7 @@ class _Row:
     index: int
     prompted: Prompted
     uniforms: NDArray[np.float64]
+    stem: Stem | None
     ids: list[int] = field(default_factory=list)
 
     @property
@@ -44,8 +48,14 @@ class _Row:
         """All tokens; the cache holds them but the last one, which the next pass reads."""
         return (*self.prompted.prompt, *self.ids)
 
+    @property
+    def shared(self) -> int:
+        """Tokens of its stem."""
+        return self.stem.length if self.stem else 0
+
     def __len__(self) -> int:
-        return len(self.prompted.prompt) + len(self.ids)
+        """Return the tokens of its slot once the last one is read."""
+        return len(self.prompted.prompt) + len(self.ids) - self.shared
 
 
 class ContinuousGenerator:
@@ -58,11 +68,16 @@ class ContinuousGenerator:
     terminators : tuple of int
         Tokens that end a text; at least one.
     max_cached_tokens : int
-        Tokens of all slots together at most.
+        Tokens of all slots together at most, and of all that they share.
+    shares : bool
+        Whether beginnings that texts share are kept and attended to once, which takes attention of the common form.
     """
 
-    def __init__(self, tree: TreeScorer, terminators: tuple[int, ...], max_cached_tokens: int = 1 << 15) -> None:
+    def __init__(
+        self, tree: TreeScorer, terminators: tuple[int, ...], max_cached_tokens: int = 1 << 15, shares: bool = True
+    ) -> None:
         self.tree, self.terminators, self.max_cached_tokens = tree, frozenset(terminators), max_cached_tokens
+        self.shares = shares
         self.most_rows = _MOST_ROWS
 
     def generate(self, rows: Sequence[Prompted]) -> Iterator[list[Generated]]:
@@ -77,9 +92,9 @@ class ContinuousGenerator:
 
     @torch.inference_mode()
     def self_check(self) -> str:
-        """Return how two short texts in slots disagree with plain passes; empty if they do not."""
-        ids = [5 + i % (self.tree.vocabulary - 5) for i in range(12)]
-        prompts = (tuple(ids[:5]), (*ids[:3], *ids[4:]))
+        """Return how three short texts in slots disagree with plain passes; empty if they do not."""
+        ids = [5 + i % (self.tree.vocabulary - 5) for i in range(50)]
+        prompts = (tuple(ids[:5]), (*ids[:40], *ids[3:9]), (*ids[:40], *ids[7:20]))
         batch = _Batch(self, [Prompted(Completion("", max_tokens=3), prompt, 0) for prompt in prompts])
         worst = 0.0
         try:
@@ -102,9 +117,14 @@ class _Batch:
     def __init__(self, generator: ContinuousGenerator, rows: Sequence[Prompted]) -> None:
         self.generator, self.tree = generator, generator.tree
         order = sorted(range(len(rows)), key=lambda i: rows[i].prompt)
-        self.waiting = deque(_Row(i, rows[i], rows[i].uniforms()) for i in order)
+        read = [rows[i].prompt[:-1] for i in order]
+        stems = choose_stems(read) if generator.shares else [None] * len(rows)
+        self.waiting = deque(_Row(i, rows[i], rows[i].uniforms(), stem) for i, stem in zip(order, stems, strict=True))
         self.active: list[_Row] = []
-        self.slots, self.reader = Slots(), PromptReader(self.tree)
+        self.stems: list[Stem] = []  # whose keys and values are kept
+        self.kept = Slots()
+        self.kept.resize(0, max((stem.length for stem in stems if stem), default=0))
+        self.slots, self.reader = Slots(self.kept), PromptReader(self.tree)
 
     @torch.inference_mode()
     def run(self) -> Iterator[list[Generated]]:
@@ -123,23 +143,31 @@ class _Batch:
 
     def join(self) -> None:
         """Let waiting rows take the free slots, once enough are free."""
-        while self.waiting and self._has_room(len(self.waiting[0])):
-            self._fit(len(self.waiting[0]))
+        while rows := self._next_rows():
+            self._fit(len(rows[0]))
             free = self.slots.rows - len(self.active)
             if not free or (self.active and free < self.slots.rows // _JOIN):
                 return
-            self._read(list(takewhile(lambda row: len(row) <= self.slots.room, islice(self.waiting, free))))
+            self._read(list(takewhile(lambda row: len(row) <= self.slots.room, rows[:free])))
 
-    def _has_room(self, tokens: int) -> bool:
-        """Tell whether a row of so many tokens can join without another one leaving."""
-        rows = len(self.active) + 1
-        fits = rows * max(self.slots.room, _roomy(tokens)) <= self.generator.max_cached_tokens
-        return rows == 1 or (fits and rows <= self.generator.most_rows)
+    def _next_rows(self) -> list[_Row]:
+        """Return the first waiting rows that can join without another one leaving; if none is active, at least one."""
+        rows: list[_Row] = []
+        room, stems = self.slots.room, set(self.stems)
+        for row in islice(self.waiting, max(0, self.generator.most_rows - len(self.active))):
+            stems |= {row.stem} - {None}
+            room = max(room, _roomy(len(row))) if len(row) > room else room
+            kept = (len(self.active) + len(rows) + 1) * room + len(stems) * self.kept.room
+            if (rows or self.active) and kept > self.generator.max_cached_tokens:
+                break
+            rows.append(row)
+        return rows
 
     def _fit(self, tokens: int) -> None:
         """Make slots long enough for so many tokens, and as many as are needed and allowed."""
         room = self.slots.room if tokens <= self.slots.room else _roomy(tokens)
-        allowed = max(1, min(self.generator.most_rows, self.generator.max_cached_tokens // room))
+        most = (self.generator.max_cached_tokens - len(self.stems) * self.kept.room) // room
+        allowed = max(1, min(self.generator.most_rows, most))
         rows = min(allowed, max(self.slots.rows, len(self.active) + len(self.waiting)))
         self._leave(rows)
         self.slots.resize(rows, room)
@@ -156,13 +184,25 @@ class _Batch:
         try:
             layers = dict(zip(prompts, self.reader.read(prompts), strict=True))
             for row in takewhile(lambda row: row.tokens[:-1] in layers, rows):
-                self.slots.put(len(self.active), layers[row.tokens[:-1]])
+                self._put(row, layers[row.tokens[:-1]])
                 self.active.append(self.waiting.popleft())
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
             self._recover(error, len(self.active))
             self.tree.max_tokens = max(1, min(self.tree.max_tokens, sum(map(len, prompts))) // 2)
             if len(prompts) == 1 and not self.active:
                 raise self._too_large(rows[0]) from error
+
+    def _put(self, row: _Row, layers: Layers) -> None:
+        """Put a prompt into the next slot, and its stem, which is kept until its last text ends, among the stems."""
+        if row.stem and row.stem.slot < 0:
+            if len(self.stems) == self.kept.rows:
+                self.kept.resize(2 * self.kept.rows + 1, self.kept.room)
+            self.kept.put(
+                len(self.stems), [(keys[:, : row.shared], values[:, : row.shared]) for keys, values in layers]
+            )
+            row.stem.slot = len(self.stems)
+            self.stems.append(row.stem)
+        self.slots.put(len(self.active), [(keys[:, row.shared :], values[:, row.shared :]) for keys, values in layers])
 
     def _step(self) -> list[Generated]:
         """Write one token of each active row; return what ends with it."""
@@ -189,26 +229,44 @@ class _Batch:
 
     def forward(self) -> torch.Tensor:
         """Read the last token of each active row; return the logits after it, shape (rows, vocabulary)."""
-        lengths = [len(row) - 1 for row in self.active]
-        self.slots.follow(lengths)
-        inputs = torch.tensor([[row.tokens[-1], length] for row, length in zip(self.active, lengths, strict=True)])
-        ids, positions = inputs.to(self.tree.device).unsqueeze(-1).unbind(1)
-        distance = positions[:, None, None] - torch.arange(self.slots.width, device=positions.device)
-        logits: torch.Tensor = self.tree.model(
-            input_ids=ids,
-            position_ids=positions,
-            attention_mask=self.tree.mask(distance >= 0, distance),
-            past_key_values=self.slots.cache,
-            use_cache=True,
-        ).logits
+        shared = any(row.stem for row in self.active)
+        self.kept.width = max(row.shared for row in self.active)
+        stems = [row.stem.slot if row.stem else 0 for row in self.active] if shared else []
+        self.slots.follow([len(row) - 1 for row in self.active], stems)
+        numbers = [(row.tokens[-1], len(row) - 1, row.shared) for row in self.active]
+        ids, own, before = torch.tensor(numbers, device=self.tree.device).unsqueeze(-1).unbind(1)
+        with attending(self.tree.model) if shared else contextlib.nullcontext():
+            logits: torch.Tensor = self.tree.model(
+                input_ids=ids,
+                position_ids=before + own,
+                attention_mask=self._mask(before[:, None, None], own[:, None, None]),
+                past_key_values=self.slots.cache,
+                use_cache=True,
+            ).logits
         return logits[:, -1]
 
+    def _mask(self, before: torch.Tensor, own: torch.Tensor) -> Any:
+        """Return the mask of rows with so many tokens before their own, all of shape (rows, 1, 1, 1)."""
+        places = [torch.arange(width, device=own.device) for width in (self.kept.width, self.slots.width)]
+        allowed = torch.cat([places[0] < before, places[1] <= own], -1)
+        return self.tree.mask(allowed, torch.cat([before + own - places[0], own - places[1]], -1))
+
     def _vacate(self, slot: int) -> None:
-        """Take a row out; the last one moves to its slot."""
-        last = self.active.pop()
+        """Take a row out, and its stem after its last text; the last ones move to their slots."""
+        row, last = self.active[slot], self.active.pop()
         if slot < len(self.active):
             self.slots.move(len(self.active), slot, len(last) - 1)
             self.active[slot] = last
+        if row.stem:
+            row.stem.texts -= 1
+            if not row.stem.texts:
+                self._drop(row.stem)
+
+    def _drop(self, stem: Stem) -> None:
+        last = self.stems.pop()
+        if last is not stem:
+            self.kept.move(last.slot, stem.slot, last.length)
+            self.stems[stem.slot], last.slot = last, stem.slot
 
     def _recover(self, error: BaseException, rows: int) -> None:
         """Go on with fewer rows after memory ran out; raise everything else."""

@@ -66,10 +66,12 @@ class Generator:
         reason = unfit(self.model)
         if not reason:
             tree = TreeScorer(self.model, pack_tokens(self.model, self.max_batch_tokens))
-            continuous = ContinuousGenerator(tree, self.terminators, self.max_cached_tokens)
-            reason = continuous.self_check()
-            tree.computed = 0
-            if not reason:
-                return continuous
+            for shares in (True, False):
+                continuous = ContinuousGenerator(tree, self.terminators, self.max_cached_tokens, shares)
+                reason = continuous.self_check()
+                tree.computed = 0
+                if not reason:
+                    return continuous
+                _LOG.debug("%s does not keep shared beginnings once (%s)", type(self.model).__name__, reason)
         _LOG.warning("%s generates in padded batches (%s)", type(self.model).__name__, reason)
         return plain

@@ -176,7 +176,7 @@ class _Walk:
         self.rows = [sequences[i] for i in self.order]
         self.lengths = np.array([len(row.ids) for row in self.rows], dtype=int)
         arrays = (np.array(row.ids) for row in self.rows)
-        self.shared = np.array([0, *(_common(a, b) for a, b in pairwise(arrays))])
+        self.shared = np.array([0, *(common_length(a, b) for a, b in pairwise(arrays))])
         self.new = np.cumsum([0, *(self.lengths - self.shared[: len(self.rows)])])  # distinct tokens up to a sequence
         self.prefix_read: list[_Read] = []  # of each token of the cached prefix
         self.after: list[tuple[int, torch.Tensor]] = []  # (depth, logits after it) for the cached prefixes above
@@ -297,7 +297,14 @@ class _Walk:
             torch.cuda.empty_cache()
 
 
-def _common(left: NDArray[np.int_], right: NDArray[np.int_]) -> int:
+def common_length(left: NDArray[np.int_], right: NDArray[np.int_]) -> int:
+    """Return how many first numbers are the same.
+
+    Examples
+    --------
+    >>> common_length(np.array([1, 2, 3]), np.array([1, 2, 4, 5]))
+    2
+    """
     size = min(len(left), len(right))
     different = left[:size] != right[:size]
     return int(different.argmax()) if different.any() else size

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
 import torch
 from transformers import DynamicCache
 
-from biaslab.judges.prefix_tree import TreeScorer
+from biaslab.judges.prefix_tree import TreeScorer, common_length
 from biaslab.judges.slots import Layers
 from biaslab.judges.tree_pack import Pack
 
@@ -31,7 +32,7 @@ class PromptReader:
         """Return how many of the first prompts, at least one, can be read in one pass."""
         shared, new = len(prompts[0]), 0
         for count, (before, prompt) in enumerate(pairwise((self._path, *prompts))):
-            common = common_length(before, prompt)
+            common = _common(before, prompt)
             shared = min(shared, common)
             new += len(prompt) - common
             if count and new + len(self._path[:shared]) - shared > self.tree.max_tokens:
@@ -40,11 +41,11 @@ class PromptReader:
 
     def read(self, prompts: Sequence[tuple[int, ...]]) -> list[Layers]:
         """Return keys and values of each prompt, from one pass over what is new in them."""
-        depth = min(common_length(self._path, prompt) for prompt in prompts)
+        depth = min(_common(self._path, prompt) for prompt in prompts)
         self._return_to(depth)
         pack, nodes, paths = Pack(depth), list[int](), list[list[int]]()
         for before, prompt in pairwise((self._path, *prompts)):
-            del nodes[common_length(before, prompt) - depth :]
+            del nodes[_common(before, prompt) - depth :]
             for at in range(depth + len(nodes), len(prompt)):
                 nodes.append(pack.add(prompt[at], nodes[-1] if nodes else -1, at))
             paths.append(list(nodes))
@@ -77,15 +78,5 @@ class PromptReader:
         return [tuple(each[0].index_select(1, at[each.device]) for each in pair) for pair in states]
 
 
-def common_length(left: tuple[int, ...], right: tuple[int, ...]) -> int:
-    """Return how many first tokens are the same.
-
-    Examples
-    --------
-    >>> common_length((1, 2, 3), (1, 2, 4, 5))
-    2
-    """
-    size = min(len(left), len(right))
-    if left[:size] == right[:size]:
-        return size
-    return next(i for i in range(size) if left[i] != right[i])
+def _common(left: tuple[int, ...], right: tuple[int, ...]) -> int:
+    return common_length(np.array(left, dtype=int), np.array(right, dtype=int))

@@ -25,8 +25,8 @@ class Prompted:
 
 
 class Generated(NamedTuple):
-    """A generated text: index of its prompt, token ids without the terminator, whether a terminator ended it."""
+    """A generated text: the row of its prompt, token ids without the terminator, whether a terminator ended it."""
 
-    index: int
+    row: int
     ids: list[int]
     stopped: bool

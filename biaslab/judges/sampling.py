@@ -42,7 +42,7 @@ def _invert(logits: torch.Tensor, uniforms: Sequence[float]) -> list[int]:
     Sums of blocks are made where the logits are; cumulative sums on the CPU, in float64, where they are deterministic.
     """
     size = logits.shape[-1]
-    weights = torch.nn.functional.pad(logits.softmax(-1), (0, -size % _BLOCK)).unflatten(-1, (-1, _BLOCK))
+    weights = torch.nn.functional.pad(logits.softmax(-1), (0, -size % _BLOCK)).reshape(len(logits), -1, _BLOCK)
     upto = weights.sum(-1).to("cpu", torch.float64).cumsum(-1)
     drawn = torch.tensor(uniforms, dtype=torch.float64)[:, None] * upto[:, -1:]
     block = torch.searchsorted(upto, drawn, right=True).clamp_(max=upto.shape[-1] - 1)

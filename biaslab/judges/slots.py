@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from transformers import Cache, DynamicLayer
 
+from biaslab.judges.stems import Shared
+
 Layers = list[tuple[torch.Tensor, torch.Tensor]]  # keys and values of each layer, shape (heads, tokens, width)
 
 
@@ -16,6 +18,11 @@ class Slots:
     """A key-value cache whose rows have lengths of their own, and come and go.
 
     The texts in use fill the first slots. A pass writes one token of each behind what its slot holds, in place.
+
+    Parameters
+    ----------
+    stems : Slots, optional
+        Beginnings that rows share; their layers are handed to attention with a row's own keys.
 
     Attributes
     ----------
@@ -25,26 +32,45 @@ class Slots:
         Number of slots, and tokens that each can hold.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stems: Slots | None = None) -> None:
         self.rows = self.room = self.width = 0
-        self._lengths = torch.zeros(0, dtype=torch.long)
-        self._places: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = {}
+        self.stems = stems
+        self._next = torch.zeros((2, 0), dtype=torch.long)
+        self._members = self._within = self._next[0]
+        self._sent: dict[torch.device, list[torch.Tensor]] = {}
         self.cache = Cache(layer_class_to_replicate=partial(_SlotLayer, self))
 
     def resize(self, rows: int, room: int) -> None:
         """Change the number of slots and their room; what fits is kept, and copied at the next write."""
         self.rows, self.room = rows, room
 
-    def follow(self, lengths: Sequence[int]) -> None:
-        """Let the next pass write one token into each of the first slots, behind as many as each holds."""
-        self._lengths, self.width, self._places = torch.tensor(lengths), max(lengths) + 1, {}
+    def follow(self, lengths: Sequence[int], stems: Sequence[int] = ()) -> None:
+        """Let the next pass write one token into each of the first slots, behind as many as each holds.
 
-    def places(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return slots and places in them that the next pass writes; layers may lie on several devices."""
-        if device not in self._places:
-            slots = torch.arange(len(self._lengths), device=device)
-            self._places[device] = (slots, self._lengths.to(device))
-        return self._places[device]
+        Parameters
+        ----------
+        lengths : sequence of int
+            Tokens in each slot.
+        stems : sequence of int
+            Which stem each goes on from, any one if the mask hides it; empty where no row has one.
+        """
+        self._next, self.width, self._sent = torch.tensor([[*range(len(lengths))], lengths]), max(lengths) + 1, {}
+        members: list[list[int]] = [[] for _ in range(max(stems, default=-1) + 1)]
+        places: list[int] = []
+        for row, stem in enumerate(stems):
+            members[stem].append(row)
+            places.append(len(members[stem]) - 1)
+        most = max(map(len, members), default=0)
+        self._members = torch.tensor([[*rows, *[0] * (most - len(rows))] for rows in members], dtype=torch.long)
+        self._within = torch.tensor(
+            [stem * most + place for stem, place in zip(stems, places, strict=True)], dtype=torch.long
+        )
+
+    def sent(self, device: torch.device) -> list[torch.Tensor]:
+        """Return what the next pass needs on a device: slots, places in them, rows of stems, places among those."""
+        if device not in self._sent:
+            self._sent[device] = [each.to(device) for each in (*self._next, self._members, self._within)]
+        return self._sent[device]
 
     def put(self, slot: int, layers: Layers) -> None:
         """Copy the keys and values of a prompt into a slot."""
@@ -66,17 +92,22 @@ class _SlotLayer(DynamicLayer):
 
     def __init__(self, slots: Slots) -> None:
         super().__init__()
-        self.slots = slots
+        self.slots, self.index = slots, len(slots.cache.layers)
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write one token of each row in place; return what the rows hold, up to the longest."""
         self.fit(key_states, value_states)
-        rows, places = self.slots.places(key_states.device)
+        rows, places, members, within = self.slots.sent(key_states.device)
         self.keys[rows, :, places] = key_states[:, :, 0]
         self.values[rows, :, places] = value_states[:, :, 0]
-        return self.keys[: len(rows), :, : self.slots.width], self.values[: len(rows), :, : self.slots.width]
+        keys, values = (states[: len(rows), :, : self.slots.width] for states in (self.keys, self.values))
+        if self.slots.stems and len(members):
+            layer, width = self.slots.stems.cache.layers[self.index], self.slots.stems.width
+            shared = (states[: len(members), :, :width] for states in (layer.keys, layer.values))
+            keys.stems = Shared(*shared, members, within)
+        return keys, values
 
     def fit(self, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Make the tensors as large as the slots want them, of the given states' device, dtype and sizes."""

@@ -117,10 +117,11 @@ def test_what_prompts_share_is_read_once_and_changes_nothing(make_model, config,
         for n, p in enumerate(prompts)
         for t in (0, 1.0)
     ]
-    alone = [generated(Generator(model, (2,)), [row])[0][1:] for row in rows]
+    generator = Generator(model, (2,))
+    alone = [generated(generator, [row])[0][1:] for row in rows]
     read = []
     handle = model.register_forward_pre_hook(lambda _, a, k: read.append(k["input_ids"].numel()), with_kwargs=True)
-    together = {i: tuple(rest) for i, *rest in generated(Generator(model, (2,)), rows)}
+    together = {i: tuple(rest) for i, *rest in generated(generator, rows)}
     handle.remove()
     assert [together[i] for i in range(len(rows))] == alone
     assert (sum(read) < sum(len(row.prompt) for row in rows) / 2) == shares or not shares
