@@ -1,4 +1,4 @@
-"""How fast completions of mixed length are written: one by one, in padded batches of 8, and by `LocalJudge`'s generator.
+"""How fast completions of mixed length are written: one by one, in padded batches of 8, and continuously.
 
     python benchmarks/generation.py --out generation.csv
     python benchmarks/generation.py --random --device cuda          # random weights of the embedded judge's size
@@ -10,9 +10,9 @@ padded      transformers' ``generate``, batches of 8 in random order, padded on 
             text ends
 continuous  ``biaslab.judges.generation.Generator``: texts that end leave at once and waiting ones take their slots
 
-Prompts ask for a score of each candidate of the bundled set ``graded``, ``--replicates`` times each. Each text has a length
-of its own, evenly spaced on the logarithm from ``--shortest`` to ``--longest`` tokens: no token ends it earlier, and no
-method knows the length before. All texts are greedy.
+Prompts ask for a score of each candidate of the bundled set ``graded``, ``--replicates`` times each. Each text has a
+length of its own, evenly spaced on the logarithm from ``--shortest`` to ``--longest`` tokens: no token ends it earlier,
+and no method knows the length before. All texts are greedy.
 
 Columns: completion tokens, processor seconds and seconds, tokens a processor second; how many times as many as
 ``padded``, the median over rounds in which methods take turns; texts equal to ``one``'s.
@@ -146,7 +146,7 @@ def main() -> None:
             print(runs[-1], flush=True)
     table = pd.DataFrame(runs)
     table.to_csv(options.out, index=False)
-    rates = table.pivot(index="round", columns="method", values="per_second")
+    rates = table.pivot_table(index="round", columns="method", values="per_second")
     ratios = [continuous / padded for continuous, padded in zip(rates["continuous"], rates["padded"], strict=True)]
     print(f"\n{model.dtype}, {model.device}, {options.threads} threads, prompts of {len(rows[0].prompt)} tokens")
     print(table.to_string(index=False))

@@ -187,10 +187,11 @@ class _Batch:
                 self._put(row, layers[row.tokens[:-1]])
                 self.active.append(self.waiting.popleft())
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-            self._recover(error, len(self.active))
-            self.tree.max_tokens = max(1, min(self.tree.max_tokens, sum(map(len, prompts))) // 2)
-            if len(prompts) == 1 and not self.active:
+            alone = len(prompts) == 1
+            if alone and not self.active and self.slots.rows == 1 and is_out_of_memory(error):
                 raise self._too_large(rows[0]) from error
+            self._recover(error, len(self.active) if alone else self.generator.most_rows)
+            self.tree.max_tokens = max(1, min(self.tree.max_tokens, sum(map(len, prompts))) // 2)
 
     def _put(self, row: _Row, layers: Layers) -> None:
         """Put a prompt into the next slot, and its stem, which is kept until its last text ends, among the stems."""
@@ -212,7 +213,7 @@ class _Batch:
             self._fit(max(map(len, self.active)))
             logits = self.forward()
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-            if self.slots.rows == 1:
+            if self.slots.rows == 1 and is_out_of_memory(error):
                 raise self._too_large(self.active[0]) from error
             self._recover(error, len(self.active) // 2)
             return []

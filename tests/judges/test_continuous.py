@@ -74,7 +74,9 @@ def test_slots_that_outgrow_their_memory_wait_and_go_on(make_model, monkeypatch)
     assert tree.computed > 3  # more than the prompts: what some had written was read again
 
 
-def test_memory_that_runs_out_in_a_pass_leaves_fewer_rows(make_model):
+@pytest.mark.parametrize("fitting", [2, 128])
+def test_memory_that_runs_out_in_a_pass_leaves_fewer_rows(make_model, fitting):
+    """Prompts that do not fit one pass together are read apart, which leaves the number of rows as it is."""
     model = make_model()
     rows = rows_of([12, 5, 9, 7, 12, 3, 8], temperature=1.0)
     expected = written(ContinuousGenerator(TreeScorer(model), (NEVER,)), rows)
@@ -82,14 +84,15 @@ def test_memory_that_runs_out_in_a_pass_leaves_fewer_rows(make_model):
     original = layer.forward
 
     def forward(hidden, *args, **kwargs):
-        if hidden.shape[0] > 2 or hidden.shape[1] > 45:
+        if hidden.shape[0] > fitting or hidden.shape[1] > 45:
             raise torch.OutOfMemoryError("out of memory")
         return original(hidden, *args, **kwargs)
 
     layer.forward = forward
     generator = ContinuousGenerator(TreeScorer(model), (NEVER,))
     assert written(generator, rows) == expected
-    assert generator.most_rows <= 2
+    assert generator.most_rows <= fitting
+    assert generator.most_rows == 128 or fitting < 128
 
 
 def test_what_texts_share_is_kept_and_attended_to_once(make_model):
