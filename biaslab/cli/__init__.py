@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import traceback
 import warnings
@@ -28,8 +29,10 @@ from biaslab.cli import (
     view,
 )
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning, NearestDesignWarning, UnreadableLogError
+from biaslab.core.stopping import Stopped
 
 _INTERRUPTED = 130
+_STOPPED = "biaslab: stopped; everything answered so far is in the store, run it again to go on"
 _EPILOG = """
 \b
 Start here:
@@ -38,7 +41,7 @@ Start here:
 \b
 Exit codes: 0 fine, 1 outside of its limits (check), 2 a wrong command or input,
 3 anything else that failed, 4 a log of which more than half could not be read
-or a study too small to tell (check), 130 stopped with Ctrl-C.
+or a study too small to tell (check), 130 stopped with Ctrl-C, 143 by SIGTERM.
 """
 
 app = typer.Typer(
@@ -88,13 +91,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.simplefilter("ignore", NearestDesignWarning)  # what is printed or written says it
         try:
             code: int = app(words or ["--help"], prog_name="biaslab", standalone_mode=False) or 0
+        except Stopped:
+            with contextlib.suppress(OSError):  # of a terminal that is gone
+                typer.echo(_STOPPED, err=True)
+            raise
         except Exception as error:
             if debug:
                 traceback.print_exc()
             code, message = _explain(error)
             typer.echo(message, err=True)
     if code == _INTERRUPTED:
-        typer.echo("biaslab: stopped; everything answered so far is in the store, run it again to go on", err=True)
+        typer.echo(_STOPPED, err=True)
     return code
 
 

@@ -18,6 +18,7 @@ from biaslab.core import LIMITS, BaseJudge, Compare, Completion, Reply, Request,
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.core.received import short
+from biaslab.core.stopping import seconds_left
 
 _PAIR, _ONE, _PROMPT = ("first", "second"), ("candidate",), ("prompt",)
 _SHOWN = ("context", "reference", "attribute")
@@ -226,7 +227,10 @@ class _Calls(Iterator[tuple[Request, Reply]]):
         """Call no more; yield what still returns."""
         self._requests = iter(())
         while self._under_way:
-            request, reply = self._done.get()
+            try:
+                request, reply = self._done.get(timeout=min(seconds_left(), threading.TIMEOUT_MAX))
+            except queue.Empty:  # the grace after a signal is over
+                break
             self._under_way -= 1
             if isinstance(reply, Reply):
                 yield request, reply

@@ -120,7 +120,10 @@ def _start() -> None:
 def _connect(address: str) -> None:
     import ray
 
-    remedy = "start it (ray start --head), correct RAY_ADDRESS, or unset it for a local cluster"
+    remedy = (
+        "start it (ray start --head), correct RAY_ADDRESS, or unset it for a local cluster; if the cluster or this "
+        "process uses Ray's token authentication, set RAY_AUTH_MODE=token for both"
+    )
     with _refused(lambda why: UnreachableError(f"no Ray cluster takes this process at {address} ({why}); {remedy}")):
         host, _, port = address.rpartition("://")[2].rpartition(":")
         if host and port.isdecimal():

@@ -90,6 +90,7 @@ class RayJudge(BaseJudge):
         require_extra("ray", f"a judge of {replicas} replicas")
         self._recipe, self._dataset, self.replicas = judge, dataset, replicas
         self._actors: list[Any] = []
+        self._shared: Any = None
         self._complete = False
         try:
             ray_cluster.join(self)
@@ -129,7 +130,7 @@ class RayJudge(BaseJudge):
 
         for actor in self._actors if ray.is_initialized() else ():
             ray.kill(actor)
-        self._actors, self._complete = [], False
+        self._actors, self._shared, self._complete = [], None, False
         ray_cluster.leave(self)
 
     def encode(self, request: Request) -> list[tuple[int, ...]]:
@@ -163,7 +164,9 @@ class RayJudge(BaseJudge):
             max_task_retries=_RETRIES,
             scheduling_strategy="SPREAD",
         )
-        return actor.remote(self._recipe, self._dataset, str(Path.cwd()), self._environment())
+        if self._dataset is not None and self._shared is None:
+            self._shared = ray.put(self._dataset)  # held here, for a replica that is replaced has to get it again
+        return actor.remote(self._recipe, self._shared, str(Path.cwd()), self._environment())
 
     def _environment(self) -> dict[str, str]:
         """Return environment variables of a replica: its share of the cores, and no GPU where it has none."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from biaslab.core import BaseJudge, Closable, Judge, Pack, Reply, Request, Stoppable, Usage, as_judge, request_key
 from biaslab.core.errors import InputError, JudgeError, StoreError
 from biaslab.core.many import uncollected
+from biaslab.core.stopping import draining, heeding
 
 if TYPE_CHECKING:
     from biaslab.store import Store
@@ -136,8 +137,9 @@ class StoredJudge(BaseJudge):
 
         Equal requests are asked once. Every reply is on the disk before it is yielded and before the judge is
         asked for the next ones; those of one pack get there in one step. If another process stored a reply to the same
-        request meanwhile, that one is yielded. When the asking ends early, by an error, Ctrl-C or a full disk, what a
-        judge that is paid for still has on its way is kept too: its answers are `biaslab.core.Stoppable`. A reply that
+        request meanwhile, that one is yielded. When the asking ends early, by an error, a signal (SIGINT, SIGTERM,
+        SIGHUP: `biaslab.core.stopping`) or a full disk, what a judge that is paid for still has on its way is kept too:
+        its answers are `biaslab.core.Stoppable`. A reply that
         cannot be kept, such as one that holds NaN, is left out until all others are, unless it is the first.
 
         Raises
@@ -162,18 +164,23 @@ class StoredJudge(BaseJudge):
         known = self._known_of_members([copies[0] for copies in waiting.values()])
         answers = self.judge.packs([copies[0] for copies in waiting.values()])
         reserve, bad = Reserve(self.store.path), _BadReplies(self.judge.id)
-        try:
-            if isinstance(answers, Stoppable):  # several replies may be on their way, and paid for
-                reserve.take()
-            for pack in answers:
-                kept = self._kept(pack, waiting, known, bad)
-                if kept:
-                    yield kept
-                else:
-                    bad.require_some()
-        finally:
-            reserve.release()
-            self._let_go(answers, waiting)
+        with heeding(lambda: self._let_go(answers, waiting)) as run:
+            try:
+                if isinstance(answers, Stoppable):  # several replies may be on their way, and paid for
+                    reserve.take()
+                for pack in answers:
+                    kept = self._kept(pack, waiting, known, bad)
+                    if kept:
+                        run.is_inside = False
+                        yield kept
+                        run.is_inside = True
+                    else:
+                        bad.require_some()
+            finally:
+                run.is_inside = True
+                with draining():
+                    reserve.release()
+                    self._let_go(answers, waiting)
         if waiting:
             left = next(iter(waiting.values()))[0]
             raise JudgeError(f"the judge {self.judge.id!r} ended with {len(waiting):,} requests unanswered", left)
@@ -210,15 +217,16 @@ class StoredJudge(BaseJudge):
         return answers
 
     def _let_go(self, answers: Closable[Pack], waiting: Mapping[str, object]) -> None:
-        """Stop the judge, and keep the replies that still arrive; nothing is raised."""
-        try:
-            for request, reply in answers.stop() if isinstance(answers, Stoppable) else ():
-                if request_key(request, self.judge.id) in waiting:
-                    self._keep([(request, reply)], _BadReplies(self.judge.id))
-        except StoreError:
-            pass  # the first error says it
-        finally:
-            answers.close()
+        """Stop the judge, and keep the replies that still arrive within the grace after a signal; nothing is raised."""
+        with draining():
+            try:
+                for request, reply in answers.stop() if isinstance(answers, Stoppable) else ():
+                    if request_key(request, self.judge.id) in waiting:
+                        self._keep([(request, reply)], _BadReplies(self.judge.id))
+            except StoreError:
+                pass  # the first error says it
+            finally:
+                answers.close()
 
     def _count(self, replies: Sequence[Reply], asked: bool) -> None:
         for tally in self._tallies:

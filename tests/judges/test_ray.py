@@ -1,5 +1,6 @@
 """Replicas of a judge on a local Ray cluster: they are one judge, whatever dies."""
 
+import pickle
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 import biaslab as bl
 from biaslab.core import Completion
 from biaslab.core.errors import InputError, PromptTooLongError
+from biaslab.core.schema import Dataset
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="replicas need Ray: pip install 'biaslab[ray]'")
 FaultServer = run_path(str(Path(__file__).with_name("fault_server.py")))["FaultServer"]
@@ -117,7 +119,8 @@ def test_a_cluster_that_is_not_there_is_told_at_once():
     for address, words in zip(addresses, said, strict=True):
         assert words.startswith(f"no Ray cluster takes this process at {address} (")
         assert ("what listens there is not Ray" in words) == address.endswith(str(ports[1]))
-        assert words.endswith("correct RAY_ADDRESS, or unset it for a local cluster")
+        assert "correct RAY_ADDRESS, or unset it for a local cluster" in words
+        assert words.endswith("set RAY_AUTH_MODE=token for both")
 
 
 @pytest.mark.slow
@@ -166,6 +169,24 @@ class TestReplicas:
             assert set(again) <= {2}
             assert len(again) <= 2 * 4  # two blocks of four requests each
             assert not killed.is_running() or killed.status() == psutil.STATUS_ZOMBIE
+
+    def test_a_replica_is_replaced_whatever_the_size_of_its_data_set(self, graded):
+        """Ray hands larger arguments of an actor over by reference, and forgets them once it is there."""
+        candidates = graded.candidates.assign(notes="x" * 5_000 + graded.candidates["candidate_id"].astype(str))
+        large = Dataset(
+            graded.name, candidates, graded.human, graded.attributes, graded.scale, graded.noun, graded.provenance
+        )
+        assert len(pickle.dumps(large)) > 200_000
+        wanted = planned(large)
+        with FaultServer(latency=0.03) as server, closing(bl.load_judge(named(server), large)) as judge:
+            replies, killed = {}, None
+            for request, reply in judge.ask(wanted):
+                replies[request] = reply
+                if killed is None:
+                    killed = replicas_of(psutil.Process())[0]
+                    killed.send_signal(signal.SIGKILL)
+        assert set(replies) == set(wanted)
+        assert sum(count > 1 for count in server.asked.values()) <= 2 * 4
 
     def test_a_driver_that_is_killed_asks_nothing_again_that_was_stored(self, tmp_path, graded):
         path, stored = tmp_path / "s.sqlite", set()

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from biaslab.core import Reply, Request
 from biaslab.core.errors import JudgeError, ServerError, UnreachableError
+from biaslab.core.stopping import seconds_left
 from biaslab.judges.api.endpoints import Endpoint, Endpoints
 from biaslab.judges.api.faults import Fault
 
@@ -191,7 +192,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
             if ended:
                 break
             try:
-                self._news.get(timeout=self._patience.grace + 5)
+                self._news.get(timeout=min(self._patience.grace, seconds_left()) + 5)
             except queue.Empty:  # the loop's thread is gone
                 break
         self._over = True
@@ -311,7 +312,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         for handle in self._later:
             handle.cancel()
         self._later.clear()
-        self._loop.loop.call_later(self._patience.grace, self._cancel)
+        self._loop.loop.call_later(min(self._patience.grace, seconds_left()), self._cancel)
         self._loop.loop.call_soon(self._fill)
 
     def _cancel(self) -> None:

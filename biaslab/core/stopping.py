@@ -1,0 +1,166 @@
+"""End a run by a signal without losing what is paid for: begin nothing new, keep what comes in, then end.
+
+Ctrl-C (SIGINT), a pre-emption (SIGTERM) and a closed terminal (SIGHUP) are the same to a run that has requests
+on their way. It has ``BIASLAB_GRACE`` seconds for their replies, 25 unless that is set, fewer than the 30 after which
+clusters kill. A second signal ends at once.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+from biaslab.core.errors import InputError
+
+#: Environment variable with the seconds that a run has after a signal.
+GRACE = "BIASLAB_GRACE"
+_SECONDS = 25.0
+#: The signals that are heeded, where the process does with them what it does by default: what a caller set stays.
+_DEFAULTS: dict[int, Any] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    **({signal.SIGHUP: signal.SIG_DFL} if hasattr(signal, "SIGHUP") else {}),
+}
+
+
+class Stopped(SystemExit):
+    """The process was told to end by SIGTERM or SIGHUP; its exit code is 128 and the signal's number."""
+
+
+class Run:
+    """Something that has requests on their way, made by `heeding`.
+
+    Attributes
+    ----------
+    is_inside : bool
+        Whether its own code runs, which then raises and lets go itself; else it is let go by the handler, for nobody
+        knows whether its caller will ever go on with it.
+    """
+
+    def __init__(self, let_go: Callable[[], None]) -> None:
+        self.let_go, self.is_inside = let_go, True
+
+
+class _Heed:
+    """Runs of this process that heed signals, and the signal that came."""
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+        self.before: dict[int, Any] = {}
+        self.received: int | None = None
+        self.deadline = math.inf
+        self.draining = 0
+        self.waits = False
+
+    def handle(self, number: int, _: FrameType | None) -> None:
+        """Let go of what is on its way and raise; the second time end at once."""
+        if self.received is not None:
+            self._end_now(number)
+        self.received, self.deadline = number, time.monotonic() + grace()
+        if self.draining:  # what comes in is being kept already
+            self.waits = True
+            return
+        for run in reversed(self.runs):
+            if not run.is_inside:
+                run.let_go()
+        raise _raised(number)
+
+    def _end_now(self, number: int) -> None:
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    def install(self) -> None:
+        """Take the signals that nobody else took."""
+        for number, default in _DEFAULTS.items():
+            if signal.getsignal(number) == default:
+                self.before[number] = signal.signal(number, self.handle)
+
+    def restore(self) -> None:
+        """Give the signals back; a notebook's kernel ends as it would have, for it does not heed `SystemExit`."""
+        for number, handler in self.before.items():
+            if signal.getsignal(number) == self.handle:
+                signal.signal(number, handler)
+        self.before.clear()
+        received, self.received, self.deadline, self.waits = self.received, None, math.inf, False
+        if received not in (None, signal.SIGINT) and hasattr(builtins, "__IPYTHON__"):
+            os.kill(os.getpid(), received or 0)
+
+
+_HEED = _Heed()
+
+
+@contextlib.contextmanager
+def heeding(let_go: Callable[[], None]) -> Iterator[Run]:
+    """Heed signals until the context is left; in threads other than the main one, nothing happens.
+
+    Parameters
+    ----------
+    let_go : callable
+        Begins nothing new and keeps what comes in; may be called several times.
+    """
+    run = Run(let_go)
+    if threading.current_thread() is not threading.main_thread():
+        yield run
+        return
+    if not _HEED.runs:
+        _HEED.install()
+    _HEED.runs.append(run)
+    try:
+        yield run
+    finally:
+        _HEED.runs.remove(run)
+        if not _HEED.runs and threading.current_thread() is threading.main_thread():
+            _HEED.restore()
+
+
+@contextlib.contextmanager
+def draining() -> Iterator[None]:
+    """Hold the first signal back until what comes in is kept."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _HEED.draining += 1
+    try:
+        yield
+    finally:
+        _HEED.draining -= 1
+        if _HEED.waits and not _HEED.draining and _HEED.received is not None:
+            _HEED.waits = False
+            raise _raised(_HEED.received)
+
+
+def seconds_left() -> float:
+    """Return the seconds until the grace after a signal is over, infinity where none came."""
+    return max(_HEED.deadline - time.monotonic(), 0.0)
+
+
+def grace() -> float:
+    """Return the seconds that a run has after a signal.
+
+    Raises
+    ------
+    InputError
+        If ``BIASLAB_GRACE`` is no number of at least 0.
+    """
+    given = os.environ.get(GRACE, "").strip()
+    try:
+        seconds = float(given) if given else _SECONDS
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise InputError(GRACE, given, "a number of seconds, such as 25")
+    return seconds
+
+
+def _raised(number: int) -> BaseException:
+    return KeyboardInterrupt() if number == signal.SIGINT else Stopped(128 + number)

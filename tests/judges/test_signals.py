@@ -1,0 +1,143 @@
+"""Signals: nothing new is begun, what is paid for is kept, and a second one ends at once."""
+
+import itertools
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from runpy import run_path
+
+import pytest
+
+import biaslab as bl
+from biaslab.core import stopping
+from biaslab.core.errors import InputError
+
+FaultServer = run_path(str(Path(__file__).with_name("fault_server.py")))["FaultServer"]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+ENDS = {signal.SIGTERM: 128 + signal.SIGTERM, signal.SIGHUP: 128 + signal.SIGHUP, signal.SIGINT: -signal.SIGINT}
+RUN = """
+import sys
+import time
+import biaslab as bl
+from biaslab.core import Completion
+from biaslab.judges.api import ApiJudge
+requests = [Completion(f"p {n}") for n in range(1500)]
+with bl.Store(sys.argv[2]) as store:
+    for _ in store.wrap(ApiJudge("judge", sys.argv[1], max_concurrency=64)).ask(requests):
+        time.sleep(float(sys.argv[3]))
+"""
+
+
+def hanging_after(count):
+    """Answer so many requests, and no other."""
+    asked = itertools.count()
+    return lambda text, attempt: "" if next(asked) < count else "hang"
+
+
+def started(server, path, slow=0.0):
+    """Start a run and wait until the server has 64 requests in flight."""
+    command = [sys.executable, "-c", RUN, server.url, str(path), str(slow)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while sum(server.paid.values()) < 300:
+        time.sleep(0.005)
+        assert process.poll() is None
+    return process
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slow", [0.0, 0.002], ids=["inside", "in the caller's code"])
+@pytest.mark.parametrize("number", ENDS, ids=lambda number: number.name)
+def test_what_is_on_its_way_is_kept(tmp_path, number, slow):
+    with FaultServer(latency=0.1) as server:
+        process = started(server, tmp_path / "s", slow)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == ENDS[number], said
+        assert server.most_open > 32
+        paid = sum(server.paid.values())
+        with bl.Store(tmp_path / "s") as store:
+            assert len(store) == paid < 1500
+        subprocess.run([sys.executable, "-c", RUN, server.url, str(tmp_path / "s"), "0"], check=True, timeout=120)
+        assert set(server.paid.values()) == {1}
+        assert len(server.paid) == 1500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ENDS, ids=lambda number: number.name)
+def test_a_second_signal_ends_at_once(tmp_path, number):
+    with FaultServer(hanging_after(300)) as server:
+        process = started(server, tmp_path / "s")
+        for _ in range(100):  # the first is heeded soon, the second one whenever it is
+            process.send_signal(number)
+            time.sleep(0.1)
+            if process.poll() is not None:
+                break
+        process.communicate(timeout=30)
+        assert process.returncode != 0
+
+
+@pytest.mark.slow
+def test_the_grace_is_limited(tmp_path, monkeypatch):
+    monkeypatch.setenv(stopping.GRACE, "0.5")
+    with FaultServer(hanging_after(300)) as server:
+        process = started(server, tmp_path / "s")
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=40)  # the server itself hangs for a minute
+        assert process.returncode == 143, said
+        with bl.Store(tmp_path / "s") as store:
+            assert len(store) >= 250
+
+
+def test_handlers_of_the_caller_stay_and_ours_go():
+    def own(number, frame):
+        raise AssertionError
+
+    before = signal.signal(signal.SIGTERM, own)
+    try:
+        hang_up = signal.getsignal(signal.SIGHUP)
+        with stopping.heeding(lambda: None):
+            assert signal.getsignal(signal.SIGTERM) is own
+            assert signal.getsignal(signal.SIGHUP) != hang_up or hang_up != signal.SIG_DFL
+            with stopping.heeding(lambda: None):
+                pass
+            assert signal.getsignal(signal.SIGHUP) != signal.SIG_DFL
+        assert signal.getsignal(signal.SIGTERM) is own
+        assert signal.getsignal(signal.SIGHUP) == hang_up
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_run_outside_of_its_own_code_is_let_go_before_anything_is_raised():
+    let_go = []
+
+    def interrupted():
+        with stopping.heeding(lambda: let_go.append(1)) as run:
+            run.is_inside = False
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(stopping.Stopped) as raised:
+        interrupted()
+    assert (let_go, raised.value.code) == ([1], 143)
+    assert stopping.seconds_left() == float("inf")
+
+
+def test_a_signal_while_replies_are_kept_waits_for_them():
+    kept = []
+
+    def interrupted():
+        with stopping.heeding(lambda: None), stopping.draining():
+            signal.raise_signal(signal.SIGTERM)
+            kept.append(stopping.seconds_left())
+
+    with pytest.raises(stopping.Stopped):
+        interrupted()
+    assert 0 < kept[0] <= 25
+
+
+@pytest.mark.parametrize("value", ["-1", "soon", "inf", "nan"])
+def test_the_grace_is_a_number_of_seconds(monkeypatch, value):
+    monkeypatch.setenv(stopping.GRACE, value)
+    with pytest.raises(InputError, match=f"BIASLAB_GRACE is '{value}', allowed: a number of seconds, such as 25"):
+        stopping.grace()
