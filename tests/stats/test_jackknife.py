@@ -13,7 +13,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.correlation import arranged, correlation
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.inference import Resampling, draw_weights
-from biaslab.stats.jackknife import cluster_difference, cluster_statistic
+from biaslab.stats.jackknife import GROUPS, MANY, cluster_difference, cluster_statistic
 from biaslab.stats.reliability import alpha_difference, estimate_alpha
 
 METHODS = ("spearman", "kendall", "pearson")
@@ -234,3 +234,76 @@ def test_alphas_are_undefined_with_a_reason():
     for missing in ("context_id", "score", "unit"):
         with pytest.raises(TrialsError, match=missing):
             alpha_difference(frame, frame.drop(columns=missing), FEW, units=["unit"])
+
+
+class Counted:
+    """A statistic of sums that counts the weights that it is given, one a replicate and context."""
+
+    def __init__(self, sums, opaque=False):
+        self.sums, self.opaque, self.weights = sums, opaque, 0
+
+    def __call__(self, weights):
+        if self.opaque:
+            weights = np.asarray(weights)
+        self.weights += weights.size if isinstance(weights, np.ndarray) else len(weights)
+        up, down = (weights @ self.sums).T
+        return np.log(up / down)
+
+
+def many(contexts, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.gamma(2.0, 1.0, contexts), rng.gamma(3.0, 1.0, contexts)])
+
+
+def test_sums_leave_one_out_by_subtraction_where_contexts_are_many():
+    sums = many(MANY)
+    statistic = Counted(sums)
+    found = cluster_statistic(statistic, MANY, Resampling(), null=0.0, inference="t")
+    without = np.array([np.log(np.delete(sums, n, axis=0).sum(axis=0)) @ (1, -1) for n in range(MANY)])
+    pseudo = MANY * found.estimate - (MANY - 1) * without
+    assert found.se == pytest.approx(stats.sem(pseudo), rel=1e-9)
+    low, high = stats.t.interval(0.95, MANY - 1, found.estimate, stats.sem(pseudo))
+    assert (found.ci_low, found.ci_high) == pytest.approx((low, high), rel=1e-9)
+    assert found.method.startswith("jackknife t over contexts")
+
+
+@pytest.mark.parametrize(("opaque", "each"), [(False, 2), (True, GROUPS + 1)])
+def test_the_work_of_the_jackknife_grows_with_contexts(opaque, each):
+    for contexts in (MANY, 4 * MANY):
+        statistic = Counted(many(contexts), opaque)
+        cluster_statistic(statistic, contexts, Resampling(), null=0.0, inference="t")
+        assert statistic.weights == contexts * each
+
+
+def test_other_statistics_leave_out_random_groups_and_say_so():
+    sums = many(3 * MANY)
+    exact = cluster_statistic(Counted(sums), len(sums), Resampling(), null=0.0, inference="t")
+    grouped = cluster_statistic(Counted(sums, opaque=True), len(sums), Resampling(), null=0.0, inference="t")
+    assert grouped.method == f"jackknife t over {GROUPS} random groups of contexts; t test"
+    assert grouped.estimate == pytest.approx(exact.estimate, rel=1e-12)
+    assert grouped.se == pytest.approx(exact.se, rel=0.2)
+    assert grouped.n_contexts == len(sums)
+    few = cluster_statistic(Counted(sums[:100], opaque=True), 100, Resampling(), null=0.0, inference="t")
+    assert few.method == "jackknife t over contexts; t test"
+
+
+def test_one_context_that_decides_is_seen_among_many():
+    sums = np.column_stack([np.where(np.arange(MANY) == 7, 0.1, 0.0), np.full(MANY, 0.3)])
+
+    def ratio(weights):
+        up, down = (weights @ sums).T
+        return np.divide(down, up, where=up > 0, out=np.full(len(up), np.nan))
+
+    found = cluster_statistic(ratio, MANY, Resampling(), inference="t")
+    assert "a single context decides" in found.note
+
+
+@pytest.mark.slow
+def test_intervals_over_random_groups_cover():
+    """600 log ratios of gamma sums over 2,000 contexts, truth log(2 / 3); .95 ± 3 standard errors is .923 to .977."""
+    covered = []
+    for seed in range(600):
+        statistic = Counted(many(MANY, seed), opaque=True)
+        found = cluster_statistic(statistic, MANY, Resampling(seed=seed), null=0.0, inference="t")
+        covered.append(found.ci_low <= math.log(2 / 3) <= found.ci_high)
+    assert 0.923 < np.mean(covered) < 0.977
