@@ -15,6 +15,7 @@ from biaslab.core.errors import InputError
 from biaslab.prompts.parsing.decisions import decided
 from biaslab.prompts.parsing.mentions import TIE, UNKNOWN, Names, names_of
 from biaslab.prompts.parsing.refusal import is_refusal
+from biaslab.prompts.parsing.runs import without_runs
 from biaslab.prompts.parsing.structured import fields
 
 VERDICT = r"(?:answer|choice|verdict|decision|winner|preference|selection|judge?ment|conclusion|pick|vote|result)"
@@ -96,7 +97,7 @@ def parse_choice(text: str | None, labels: Sequence[str], tie: str | None = None
         raise InputError("tie", tie, f"one of the labels {', '.join(labels)}")
     if not text or not text.strip():
         return None, "unparsable"
-    names = names_of(tuple(labels), tie)
+    text, names = without_runs(text), names_of(tuple(labels), tie)
     places = marked(text, names) or _worded(without_brackets(text), names)
     if len(places) != 1 or UNKNOWN in places:
         return None, "refused" if places <= {UNKNOWN} and is_refusal(text) else "unparsable"

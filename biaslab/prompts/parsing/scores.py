@@ -10,6 +10,7 @@ from functools import cache
 from biaslab.core.scales import Scale
 from biaslab.prompts.parsing.numerals import NUMBER, NUMERAL, Reading, place_on, worth
 from biaslab.prompts.parsing.refusal import is_refusal
+from biaslab.prompts.parsing.runs import without_runs
 from biaslab.prompts.parsing.structured import json_scores, only_entry
 
 Reader = Callable[[str, Scale], list[float]]
@@ -18,7 +19,7 @@ _SCORE = r"(?:score|rating|rate|grade|mark|stars?|verdict|answer)"
 _DRESS = r"[ \t\"'*_`]*+"  # what Markdown and JSON put around a word
 _OPEN = r"[ \t\"'*_`\[(<]*+"
 _CLOSE = r"[ \t\"'*_`\])>.]*+"
-_ALONE_ON_LINE = r"(?=(?:weak |strong )?\S+?(?:[ \t]*(?:out of|/)[ \t]*\S+)?[ \t*_.]*$)"
+_ALONE_ON_LINE = r"(?=(?:weak |strong )?\S{1,60}?(?:[ \t]*(?:out of|/)[ \t]*\S{1,60})?[ \t*_.]*$)"
 _NOT = r"(?:\b(?:not|never|cannot|instead of|rather than|than|between|below|above|if)|n['’]t)"
 _THEN = r"(?=\s*+(?:$|[^\w\s]|(?:for|in|on|as|because|due|since|based|and|but|with|stars?|points?)\b))"
 
@@ -90,7 +91,7 @@ def parse_scores(text: str | None, attributes: Sequence[str], scale: Scale) -> d
     if len(attributes) == 1:
         name = _spelled(attributes[0])
         return {attributes[0]: _read(text, scale, rf"(?:{name}|{_SCORE})", (_given_for(name),))}
-    text = text or ""
+    text = without_runs(text or "")
     lines = [line for line in text.split("\n") if line.strip()]
     listed = [worth(match, scale) for line in lines if (match := _BARE.fullmatch(line))]
     if len(listed) == len(attributes) == len(lines):
@@ -100,7 +101,7 @@ def parse_scores(text: str | None, attributes: Sequence[str], scale: Scale) -> d
 
 
 def _read(text: str | None, scale: Scale, label: str, first: Sequence[Reader] = ()) -> Reading:
-    text = text or ""
+    text = without_runs(text or "")
     stated = _first_of(_stated(label), text, scale)
     if stated is None and is_refusal(text):
         return math.nan, "refused"

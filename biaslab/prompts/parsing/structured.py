@@ -11,6 +11,8 @@ from biaslab.core.scales import Scale
 from biaslab.prompts.parsing.numerals import NUMERAL, worth
 
 _ALONE = re.compile(rf"\s*{NUMERAL}\s*\.?\s*", re.IGNORECASE)
+_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)|[{}]', re.DOTALL)
+_STRIDE = 200  # levels
 Pairs = list[tuple[str, object]]
 
 
@@ -22,16 +24,45 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_Object, parse_int=float, strict=F
 
 
 def objects(text: str) -> Iterator[Pairs]:
-    """Yield every outermost JSON object of a text as pairs of key and value; what is not JSON is passed over."""
+    """Yield every outermost JSON object of a text as pairs of key and value; what is not JSON is passed over.
+
+    Where an object breaks off, the objects that it is still within break off at the same place and are not tried
+    again; of one that is nested too deeply, every `_STRIDE`-th level is tried.
+    """
+    broken: set[int] = set()
     start = text.find("{")
     while start >= 0:
-        try:
-            pairs, end = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            end = start + 1
-        else:
-            yield pairs
+        end = start + 1
+        if start not in broken:
+            try:
+                pairs, end = _DECODER.raw_decode(text, start)
+            except json.JSONDecodeError as error:
+                broken.update(_unclosed(text, start, error.pos))
+            except RecursionError:
+                end = _some_levels_on(text, start)
+            else:
+                yield pairs
         start = text.find("{", end)
+
+
+def _unclosed(text: str, start: int, end: int) -> list[int]:
+    """Return the opening braces that are not closed in a stretch of JSON."""
+    opened: list[int] = []
+    for token in _TOKENS.finditer(text, start, end):
+        if token[0] == "{":
+            opened.append(token.start())
+        elif token[0] == "}" and opened:
+            opened.pop()
+    return opened
+
+
+def _some_levels_on(text: str, start: int) -> int:
+    """Return a place before the opening brace that is `_STRIDE` braces on, or the end of the text."""
+    for _ in range(_STRIDE):
+        start = text.find("{", start + 1)
+        if start < 0:
+            return len(text)
+    return start
 
 
 def json_scores(text: str, scale: Scale, named: Callable[[str], bool], inner: Callable[[str], bool]) -> list[float]:
