@@ -93,8 +93,8 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
         if levels and len(document) == 1 and _are_plain(levels):  # what most replies are
             return Reply(tuple(levels), usage=usage or Usage())
         logprobs = None if levels is None else tuple(-math.inf if v is None else float(v) for v in levels)
-        words = {name: document.get(name) for name in ("text", "finish_reason", "model", "thought")}
-        numbers = {
+        words: dict[str, Any] = {name: document.get(name) for name in ("text", "finish_reason", "model", "thought")}
+        numbers: dict[str, Any] = {
             name: float(n) for name in ("score", "unseen", "temperature") if (n := document.get(name)) is not None
         }
         bounded = tuple(int(index) for index in document.get("bounded", ()))

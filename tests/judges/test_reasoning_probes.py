@@ -57,14 +57,11 @@ def test_with_and_without_room(name, where, data, tmp_path):
         warnings.simplefilter("ignore")
         judge = bl.ApiJudge("thinker", server.url, patience=QUICK)
         said = ""
-        try:  # some probes have too little to ask to be stopped
-            trials = bl.collect(probe, judge, data, progress=False)
+        try:
+            bl.collect(probe, judge, data, progress=False)
         except CutOffError as error:
             said = str(error)
-        if said:
-            assert "\n" not in said
-            assert "thinking=" in said
-            assert len(server.order) <= 10
-        else:
-            assert not trials["status"].isin(["unparsable", "off_format"]).any()
+        assert "\n" not in said
+        assert "thinking=" in said
+        assert len(server.order) <= 10
         judge.close()
