@@ -15,8 +15,8 @@ class ReasoningServer(AnsweringServer):
     """A server that thinks before it answers.
 
     ``where`` says where the thought stands: in a field ("reasoning_content", "reasoning"), in "tags", or "inside",
-    where the prompt opens the tag. ``refuses`` names what is refused: temperature (but 1), logprobs, seed, stop, system,
-    max_tokens.
+    where the prompt opens the tag. ``refuses`` names what is refused: temperature (but 1), logprobs, seed, stop,
+    system, max_tokens.
     """
 
     def __init__(
