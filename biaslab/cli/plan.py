@@ -43,6 +43,7 @@ def plan(
     metric: Annotated[str | None, typer.Option(help="The metric; the probe's first by default.")] = None,
     power: Annotated[float, typer.Option(help="Power: the chance to detect the shift if it exists.")] = 0.8,
     alpha: Annotated[float, typer.Option(help="Two-sided level of the test.")] = 0.05,
+    card: Annotated[int, typer.Option(metavar="TESTS", help="Plan for a card of so many tests, which corrects.")] = 1,
     answer: Annotated[
         str | None, typer.Option(help="How the judge answers: exact, text or sampled:k; the probe's way by default.")
     ] = None,
@@ -102,6 +103,7 @@ def plan(
             metric=metric,
             power=power,
             alpha=alpha,
+            tests=card,
             answer=answer,
             flips=flips,
             prices=prices or None,

@@ -182,8 +182,8 @@ def _rows(
         fits = [work.fit(name, contrast) for contrast in listed]
         if estimand != "ranking":
             for contrast, fit in zip(listed, fits, strict=True):
-                how = {"logit": True} if contrast.is_share and name in ("human", "ppi") else {}
-                found = fit.estimate(target, given.level, contrast.null, contrast.bounds, **how)
+                scaled = replace(fit, logit=contrast.is_share and name in ("human", "ppi"))
+                found = scaled.estimate(target, given.level, contrast.null, contrast.bounds)
                 yield work.row(name, contrast, asdict(found), given)
             continue
         how = (target, given.level, given.seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -139,6 +139,8 @@ class Fitted:
         What to know when reading it, or why there is none.
     finite : ndarray, shape (names,)
         √(1 − probability) of being labelled: what is left of ``labelled`` where the target are these contexts.
+    logit : bool
+        Whether interval and test are on the logit scale: of a share or a correlation (`biaslab.correct.shares`).
     """
 
     value: float
@@ -149,6 +151,7 @@ class Fitted:
     method: str
     finite: Floats
     note: str = ""
+    logit: bool = field(default=False, kw_only=True)
 
     def errors(self, target: Target) -> Floats:
         """Return what each context adds to the error; the sum of squares is the variance."""
@@ -162,9 +165,8 @@ class Fitted:
         level: float = 0.95,
         null: float | None = None,
         bounds: tuple[float, float] = (-math.inf, math.inf),
-        logit: bool = False,
     ) -> Estimate:
-        """Return value, interval and test by Student's t; of a share or a correlation on the logit scale."""
+        """Return value, interval and test by Student's t, on the scale of the estimate."""
         if self.method == "none" and not math.isnan(self.value):
             return without_interval(self.value, self.contexts, self.note)
         if math.isnan(self.value) or self.sample < 2:
@@ -179,7 +181,7 @@ class Fitted:
             estimate = unvarying(self.value, self.sample, level, known, p_value, null=null)
             return replace(estimate, n_contexts=self.contexts)
         estimate = estimate_by_t(self.value, error, self.sample, level, self.method, null, bounds)
-        if logit:
+        if self.logit:
             low, high, p_value = logit_interval(self.value, error, self.sample, level, bounds, null)
             if not math.isnan(low):
                 low, high, p_value = settled((low, high), null, p_value, level)

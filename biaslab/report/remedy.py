@@ -88,7 +88,7 @@ def _measured(cells: pd.DataFrame, remedies: pd.DataFrame) -> pd.DataFrame:
     if "difference" in remedies:
         require_columns(remedies, ("judge", "metric", "remedy", *_MEASURED), "remedies")
         own = remedies[(remedies["judge"] == first["judge"]) & (remedies["metric"] == first["metric"])]
-        return own[own["after"].notna()]
+        return pd.DataFrame(own[own["after"].notna()])
     require_columns(remedies, _ESTIMATED, "remedies")
     own = remedies[(remedies["judge"] == first["judge"]) & (remedies["metric"] == first["metric"])]
     own = own[own["estimate"].notna()]
@@ -108,7 +108,7 @@ def _measured(cells: pd.DataFrame, remedies: pd.DataFrame) -> pd.DataFrame:
     states = before[[*by, *before_columns]].rename(columns=before_columns)
     paired = left.merge(states, on=by, how="inner") if by else left.merge(states, how="cross")
     gaps = gap[["remedy", *part, *gap_columns]].rename(columns=gap_columns)
-    return paired.merge(gaps, on=["remedy", *part], how="left")
+    return pd.DataFrame(paired.merge(gaps, on=["remedy", *part], how="left"))
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class _Tried:
         level = ALPHA / tried / (1 if self.one_sided else 2)
         if self.contexts < 2 or 2.0**-self.contexts > level:
             return math.nan
-        return float(stats.t.ppf([1 - level, 0.8], self.contexts - 1).sum()) * self.se
+        return float(np.sum(stats.t.ppf([1 - level, 0.8], self.contexts - 1))) * self.se
 
     def words(self, tried: Sequence[_Tried]) -> str:
         """Write what this remedy, the best of those tried, does."""

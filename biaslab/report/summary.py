@@ -64,7 +64,7 @@ def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None, over: str = ONE_TE
         "interval": bounds,
         "q": probability(strongest["q_value"]),
         "mde": size(strongest["mde"]),
-        "detectable": detectable(strongest, over),
+        "detectable": detectable(strongest.to_dict(), over),
         "remedy": best_remedy(part, remedies) if remedies is not None else "",
         "advice": "; ".join(dict.fromkeys(filter(None, (advice[way == "below"] for way in ways))))
         if status == "bias"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
+import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
 
@@ -13,6 +14,7 @@ from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ALPHA
 from biaslab.stats.t_inference import FEWEST
 
+_NODES = 64  # of the distribution of a pilot's variance
 _CERTAIN = 30.0  # standard errors beyond the critical value, where the noncentral t runs out of digits
 
 
@@ -115,3 +117,58 @@ def _shift(contexts: int, level: float, power: float) -> float:
     """Return the effect, in standard errors, against which a test has this power."""
     most = float(stats.t.ppf(1 - level / 2, contexts - 1)) + _CERTAIN
     return float(brentq(lambda effect: expected_power(effect, 1.0, contexts, level) - power, 0.0, most))
+
+
+@checked
+def assured_power(effect: float, error: float, contexts: int, alpha: float = 0.05, known_from: int = 0) -> float:
+    """Return the power against an effect, averaged over how well a pilot knows the standard error: its assurance.
+
+    Parameters
+    ----------
+    effect, error, contexts, alpha
+        As for `expected_power`; the error is that of the pilot, for this many contexts.
+    known_from : int
+        Contexts of the pilot, at least 2, or 0 where the error is an assumption.
+
+    Returns
+    -------
+    float
+        From 0 to 1. The variance of a pilot of H contexts is χ² with H - 1 degrees of freedom around the true one.
+
+    References
+    ----------
+    O'Hagan, Stevens & Campbell 2005, *Assurance in clinical trial design*, Pharmaceutical Statistics 4.
+
+    Examples
+    --------
+    >>> round(assured_power(0.5, 0.17, 34), 3), round(assured_power(0.5, 0.17, 34, known_from=8), 3)
+    (0.815, 0.757)
+    """
+    alone = expected_power(effect, error, contexts, alpha)
+    if known_from < 2 or contexts < FEWEST:
+        return alone
+    freedom = known_from - 1
+    shares = np.sqrt(stats.chi2.ppf((np.arange(_NODES) + 0.5) / _NODES, freedom) / freedom)
+    critical = float(stats.t.ppf(1 - alpha / 2, contexts - 1))
+    shifts = np.minimum(abs(effect) / error * shares, critical + _CERTAIN)
+    return float(np.mean(stats.nct.sf(critical, contexts - 1, shifts)))
+
+
+@cache
+def assured_shift(contexts: int, power: float = 0.8, alpha: float = 0.05, known_from: int = 0) -> float:
+    """Return the effect, in standard errors of a pilot, against which a study has this power on average.
+
+    Parameters
+    ----------
+    contexts, power, alpha, known_from
+        As for `assured_power`.
+
+    Returns
+    -------
+    float
+        Above that of `biaslab.stats.detectable_effect`, by more the smaller the pilot.
+    """
+    most = float(stats.t.ppf(1 - alpha / 2, contexts - 1)) + _CERTAIN
+    while assured_power(most, 1.0, contexts, alpha, known_from) < power:
+        most *= 2
+    return float(brentq(lambda e: assured_power(e, 1.0, contexts, alpha, known_from) - power, 0.0, most, xtol=1e-4))

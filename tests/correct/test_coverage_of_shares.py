@@ -103,7 +103,7 @@ def test_the_judge_alone_is_labelled_as_it_is():
 
 def lengthy(rng, other_bias, contexts=60, labelled=30):
     """A judge who rewards length, and has another bias or none: too much for one of two systems."""
-    quality, words = rng.normal(0, 1, (contexts, 2)), rng.normal(6, 1, (contexts, 2)) + [0.0, 1.0]
+    quality, words = rng.normal(0, 1, (contexts, 2)), rng.normal([6.0, 7.0], 1, (contexts, 2))
     human = 3 + quality + 0.5 * rng.normal(size=quality.shape)
     judge = human + 0.4 * (words - 6) + [0.0, other_bias] + 0.4 * rng.normal(size=quality.shape)
     human[labelled:] = np.nan

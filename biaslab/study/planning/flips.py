@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
-from biaslab.core import Probe
-from biaslab.core.errors import InputError, MissingDataWarning
-from biaslab.stats import Resampling
+from biaslab.core.errors import InputError
 from biaslab.study.planning.pilot import Spread
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Floats = NDArray[np.float64]
 RATE = "first_position_rate"
 #: With more flips than this in a study the noncentral t distribution is near enough, and nothing is simulated.
 MANY = 30
-_STUDIES, _STEP, _GRID, _ASSUMED = 200, 1.2, 6, 5_000
+_STUDIES, _STEP, _ASSUMED = 1_000, 1.2, 5_000
+_HALF, _FINE, _MOST_TOGETHER = 0.5, 0.001, 0.9
+_FEW_FLIPS = 0.5  # added to those of a pilot, so that one without a flip knows no rate of 0
 _CELL = ["judge", "dataset", "attribute", "template"]
-_MISSING = ("human_gap", "label_mass", "samples")
-_SAME = {
-    "probe": "position",
-    "dataset": "simulated",
-    "attribute": "simulated",
-    "template": 1,
-    "replicate": 0,
-    "status": "ok",
-}
 _PAIR = ["context_id", "one", "two", "replicate"]
 
 
@@ -39,63 +31,65 @@ _PAIR = ["context_id", "one", "two", "replicate"]
 class Flips(Spread):
     """How pairs flip in the contexts of a pilot, from which the power of `RATE` is simulated with the probe's own test.
 
+    A shift of the log odds of the first makes flips: pairs that both orders decided alike begin to flip to the first,
+    and flips to the second end. So a pilot without bias, in which few pairs flip, plans for any shift below ½.
+
     Parameters
     ----------
     deviation, share, origin
         As of `biaslab.study.planning.pilot.Spread`.
-    probe : Probe
-        Whose test it is.
     pairs : numpy.ndarray of int, shape (contexts,)
         Pairs of each context that were decided in both orders.
     first, second : numpy.ndarray of int, shape (contexts,)
         Those that went to the first, and to the second, both times.
+    pilot : int
+        Contexts of the pilot; 0 where the flips are an assumption.
 
     Examples
     --------
-    >>> import biaslab as bl
     >>> import numpy as np
     >>> pairs, one = np.full(50, 3), np.repeat([1, 0], 25)
-    >>> found = Flips(0.1, 1.0, "an earlier study", bl.probes.Position(), pairs, one, 1 - one)
+    >>> found = Flips(0.1, 1.0, "an earlier study", pairs, one, 1 - one)
     >>> round(found.rate, 3)
     0.333
     """
 
-    probe: Probe
     pairs: NDArray[np.int64] = field(repr=False)
     first: NDArray[np.int64] = field(repr=False)
     second: NDArray[np.int64] = field(repr=False)
 
     @property
     def rate(self) -> float:
-        """Share of pairs that flip, 0 to 1; the metric lies at most half of it from its null."""
+        """Share of pairs that flip, 0 to 1."""
         return float((self.first + self.second).sum() / self.pairs.sum())
 
     def power(self, effect: float, contexts: int, alpha: float = 0.05) -> float:
-        """Return the share of simulated studies in which the probe's own test finds a shift.
+        """Return the share of simulated studies in which the test finds a shift.
 
         A study draws contexts of the pilot with replacement, each with its bias turned round at random, so that there
-        is none on average. Then flips to the second are turned to the first, by so many that the metric shifts.
-        NaN where the flips are too few for the shift.
+        is none on average; of a pilot that was drawn itself, so that the power is averaged over its uncertainty. Then
+        the log odds of the first are raised until the metric shifts.
         """
-        if effect > self.rate / 2:
+        if not 0 <= effect < _HALF:
             return math.nan
-        if contexts * self.share * self._flips >= MANY:
+        entering = max(int(contexts * self.share + 1e-9), 1)
+        if entering * self._flips >= MANY and effect <= self.rate / 2:
             return super().power(effect, contexts, alpha)
-        rng = np.random.default_rng([contexts, len(self.pairs)])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MissingDataWarning)
-            found = self._test(self._studies(min(1.0, 2 * effect / self.rate), contexts, rng))
-        return float((found["p_value"] < alpha).sum() / _STUDIES)
+        rng = np.random.default_rng([entering, len(self.pairs)])
+        return float(np.mean(p_values(self.studies(effect, entering, rng)) < alpha))
 
     def detectable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
-        """Return the shift that this many contexts detect; NaN where so few flips cannot make one that is."""
-        least, most = super().detectable(contexts, power, alpha), self.rate / 2
-        if math.isnan(least) or least > most:
+        """Return the shift that this many contexts detect; NaN where too few for a test to reach α."""
+        least = super().detectable(contexts, power, alpha)
+        if math.isnan(least) or self.power(_HALF - _FINE, contexts, alpha) < power:
             return math.nan
-        if contexts * self.share * self._flips >= MANY:
+        if contexts * self.share * self._flips >= MANY and least <= self.rate / 2:
             return least
-        grid = np.linspace(least, most, _GRID)
-        return next((float(effect) for effect in grid if self.power(effect, contexts, alpha) >= power), math.nan)
+        low, high = 0.0, _HALF - _FINE
+        while high - low > _FINE:
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.power(middle, contexts, alpha) >= power else (middle, high)
+        return high
 
     def required(self, effect: float, power: float = 0.8, alpha: float = 0.05) -> int:
         """Return how many contexts it takes to detect a shift.
@@ -103,13 +97,12 @@ class Flips(Spread):
         Raises
         ------
         InputError
-            If the effect is not above 0, or larger than the flips allow.
+            If the effect is not above 0, or not below ½, which no rate can shift by.
         """
-        if effect > self.rate / 2:
-            allowed = f"at most {self.rate / 2:.3g}, half of the share of pairs that flip"
-            raise InputError("effect", effect, allowed, "a smaller one, or pairs of candidates that are more alike")
-        contexts = Spread(self.deviation, self.share, self.origin).required(effect, power, alpha)
-        while contexts * self.share * self._flips < MANY and self.power(effect, contexts, alpha) < power:
+        if effect >= _HALF:
+            raise InputError("effect", effect, f"a shift of {RATE} below 0.5", "it cannot shift from ½ to above 1")
+        contexts = Spread(self.deviation, self.share, self.origin, pilot=self.pilot).required(effect, power, alpha)
+        while self.power(effect, contexts, alpha) < power - _FINE:
             contexts = math.ceil(contexts * _STEP)
         return contexts
 
@@ -118,40 +111,69 @@ class Flips(Spread):
         """Flips of a context, on average."""
         return float((self.first + self.second).mean())
 
-    def _studies(self, turned: float, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Return the trials of all studies, each under the name of another judge."""
-        import pandas as pd
-
-        drawn = rng.integers(len(self.pairs), size=(_STUDIES, contexts)).ravel()
-        swapped = rng.uniform(size=len(drawn)) < 0.5
+    def studies(self, effect: float, contexts: int, rng: np.random.Generator) -> Floats:
+        """Return what each context of simulated studies adds to the shift, in pairs; shape (studies, contexts)."""
+        count = len(self.pairs)
+        if self.pilot:
+            pilots = rng.integers(count, size=(_STUDIES, count))
+            drawn = np.take_along_axis(pilots, rng.integers(count, size=(_STUDIES, contexts)), axis=1)
+        else:
+            pilots = np.arange(count)[None]
+            drawn = rng.integers(count, size=(_STUDIES, contexts))
+        flips = (self.first + self.second)[pilots].sum(axis=1, keepdims=True) + _FEW_FLIPS
+        rate = flips / (self.pairs[pilots].sum(axis=1, keepdims=True) + 2 * _FEW_FLIPS)
+        kept, moved = _tilted(rate, effect)
+        swapped = rng.uniform(size=drawn.shape) < 0.5
         one, two = self.first[drawn], self.second[drawn]
         first, second = np.where(swapped, two, one), np.where(swapped, one, two)
-        moved = rng.binomial(second, turned)
-        first, second = first + moved, second - moved
-        sizes = self.pairs[drawn]
-        pair = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        unit = np.repeat(np.arange(len(drawn)), sizes)
-        wins = np.where(pair < first[unit], 2, np.where(pair < (first + second)[unit], 0, 1))
-        shown = {"judge": unit // contexts, "context_id": unit, **dict.fromkeys(_MISSING, math.nan), **_SAME}
-        orders = [
-            {"candidate_id": 2 * pair + k, "opponent_id": 2 * pair + 1 - k, "value": (wins > k).astype(float)} | shown
-            for k in (0, 1)
-        ]
-        trials = pd.concat([pd.DataFrame(order) for order in orders], ignore_index=True)
-        return trials.assign(key=np.arange(len(trials)))
+        staying = rng.binomial(second, self._of_contexts(kept, second.shape, rng))
+        alike = self.pairs[drawn] - first - staying
+        return np.asarray(first + rng.binomial(alike, self._of_contexts(moved, alike.shape, rng)) - staying, float)
 
-    def _test(self, trials: pd.DataFrame) -> pd.DataFrame:
-        probe = replace(self.probe, resampling=Resampling(n=100))  # type: ignore[type-var]
-        return probe.estimate(trials, [RATE])
+    def _of_contexts(self, share: Floats, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        """Draw the share of each context: pairs of a context flip together as far as they do in the pilot."""
+        size, net = float(self.pairs.mean()), self.first - self.second
+        spread = float((net**2).sum()) / max(float((self.first + self.second).sum()), 1.0)  # 1 if they are independent
+        together = min((spread - 1) / (size - 1), _MOST_TOGETHER) if size > 1 else 0.0
+        whole = np.broadcast_to(np.clip(share, 0.0, 1.0), shape)
+        if together <= 0:
+            return whole
+        scale, inside = 1 / together - 1, np.clip(whole, _FINE * _FINE, 1 - _FINE * _FINE)
+        return np.asarray(rng.beta(inside * scale, (1 - inside) * scale), float)
 
 
-def flips_of(probe: Probe, trials: pd.DataFrame, found: Spread) -> Flips:
+def _tilted(rate: Floats, effect: float) -> tuple[Floats, Floats]:
+    """Return which share of flips to the second stays, and of all but flips to the first becomes one, for a shift.
+
+    A rise of the log odds of the first in both orders multiplies the odds of two verdicts for it against one by x, and
+    of one against none: shares (f/2, 1 − f, f/2) become (f x/2, 1 − f, f/(2x)), divided by their sum.
+    """
+    half, alike, gap = rate / 2, 1 - rate, 2 * effect
+    square, linear, constant = half * (1 - gap), -gap * alike, -half * (1 + gap)
+    odds = (-linear + np.sqrt(linear**2 - 4 * square * constant)) / (2 * square)
+    total = half * odds + alike + half / odds
+    first, second = half * odds / total, half / odds / total
+    return second / half, (first - half) / (1 - half - second)
+
+
+def p_values(nets: Floats) -> Floats:
+    """Return the p-value of each study by the probe's test: the t test of what contexts add (`biaslab.stats.t_test`).
+
+    At the null the score test of the rate is this test.
+    """
+    contexts = nets.shape[1]
+    mean, error = nets.mean(axis=1), nets.std(axis=1, ddof=1) / math.sqrt(contexts) if contexts > 1 else 0 * nets[:, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = 2 * stats.t.sf(np.abs(mean) / error, max(contexts - 1, 1))
+    found = np.where(error > 0, found, np.where(mean == 0, 1.0, 0.0))
+    return np.maximum(found, 2.0 ** (1 - contexts))
+
+
+def flips_of(trials: pd.DataFrame, found: Spread) -> Flips:
     """Read off a pilot how its pairs flip: of several cells, in the one where contexts vary most.
 
     Parameters
     ----------
-    probe : Probe
-        What the trials are of.
     trials : pandas.DataFrame
         Judgements of pairs in both orders.
     found : Spread
@@ -160,16 +182,16 @@ def flips_of(probe: Probe, trials: pd.DataFrame, found: Spread) -> Flips:
     cells = [part for _, part in _outcomes(trials).groupby(_CELL, sort=False)]
     worst = max(cells, key=lambda part: float(((part["first"] - part["second"]) / part["pairs"]).var()))
     counts = [worst[name].to_numpy() for name in ("pairs", "first", "second")]
-    made = Flips(found.deviation, found.share, found.origin, probe, *counts)
+    made = Flips(found.deviation, found.share, found.origin, *counts, pilot=found.pilot)
     return replace(made, origin=f"{found.origin}; {made.rate:.2g} of the pairs flip with their order")
 
 
-def assumed_flips(probe: Probe, trials: pd.DataFrame, share: float) -> Flips:
+def assumed_flips(trials: pd.DataFrame, share: float) -> Flips:
     """Assume that a share of the pairs of a pilot flips, one pair as likely as another.
 
     Parameters
     ----------
-    probe, trials
+    trials : pandas.DataFrame
         As for `flips_of`.
     share : float
         Above 0, at most 1.
@@ -191,7 +213,7 @@ def assumed_flips(probe: Probe, trials: pd.DataFrame, share: float) -> Flips:
         f"contexts vary with a standard deviation of {deviation:.3g} if {share:.2g} of the pairs flip with their order"
         f" (an assumption), {pairs.mean():.3g} pairs a context"
     )
-    return Flips(deviation, 1.0, origin, probe, pairs, first, flips - first)
+    return Flips(deviation, 1.0, origin, pairs, first, flips - first)
 
 
 def _outcomes(trials: pd.DataFrame) -> pd.DataFrame:

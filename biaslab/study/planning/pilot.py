@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -14,7 +14,8 @@ from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.judges.modes import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
-from biaslab.stats import EXACT, FEWEST, detectable_effect, expected_power, unseen_share
+from biaslab.stats import EXACT, FEWEST, detectable_effect, unseen_share
+from biaslab.stats.power import assured_power, assured_shift
 from biaslab.study.collect import collect
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ CONTEXTS = 24
 #: Points of a five-point scale (log odds, for pairs): noise of a request, and a shift that a whole context shares.
 NOISE, CONTEXT_NOISE = 1.0, 0.5
 _MOST = 10**9
+_LARGE = 3_000  # contexts beyond which Student's t is the normal distribution
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,9 @@ class Spread:
         Share of the planned contexts in which the metric is defined, above 0, at most 1.
     origin : str
         Where both are known from, in words.
+    pilot : int
+        Contexts of the pilot, over whose uncertainty power is averaged (`biaslab.stats.power.assured_power`); 0 where
+        the deviation is an assumption.
 
     Examples
     --------
@@ -56,23 +61,29 @@ class Spread:
     deviation: float
     share: float
     origin: str
+    pilot: int = field(default=0, kw_only=True)
 
     def power(self, effect: float, contexts: int, alpha: float = 0.05) -> float:
         """Return the power against a shift of a two-sided test with this many contexts."""
         entering = max(int(contexts * self.share + 1e-9), 1)
-        return expected_power(effect, self.deviation / math.sqrt(entering), entering, alpha)
+        return assured_power(effect, self.deviation / math.sqrt(entering), entering, alpha, self.pilot)
 
     def detectable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
         """Return the shift that this many contexts detect; NaN where too few for a sign-flip test to reach α."""
         entering = int(contexts * self.share + 1e-9)
-        found = detectable_effect(self.deviation / math.sqrt(max(entering, 1)), entering, power, alpha)
-        return found if 2.0 ** (1 - entering) <= alpha else math.nan
+        if entering < FEWEST or 2.0 ** (1 - entering) > alpha:
+            return math.nan
+        error = self.deviation / math.sqrt(entering)
+        known = detectable_effect(error, entering, power, alpha)
+        if not self.pilot:
+            return known
+        return assured_shift(min(entering, _LARGE), power, alpha, self.pilot) * error
 
     def excludable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
         """Return the shift that this many contexts exclude, with that power, where there is none.
 
         The interval of level 1 − α then lies within ± the shift (Schuirmann 1987), which has to be
-        (t_{1−α/2} + t_{(1+power)/2}) s / √G.
+        (t_{1−α/2} + t_{(1+power)/2}) s / √G where s is known.
         """
         return Spread.detectable(self, contexts, (1 + power) / 2, alpha)
 
@@ -164,7 +175,7 @@ def spread_of(probe: Probe, trials: pd.DataFrame, metric: str, origin: str = "")
     worst = int(np.argmax(deviation / np.sqrt(share)))
     cells = f", the most varied of {len(known)} cells" if len(known) > 1 else ""
     said = f"contexts vary with a standard deviation of {deviation[worst]:.3g}{cells}, as in {whose}"
-    return Spread(float(deviation[worst]), float(share[worst]), said)
+    return Spread(float(deviation[worst]), float(share[worst]), said, pilot=int(entering[worst]))
 
 
 def _unvarying(rows: pd.DataFrame, planned: int, whose: str, metric: str) -> Unvarying:

@@ -15,7 +15,6 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.judges.modes import AnswerMode
-from biaslab.stats import FEWEST
 from biaslab.store import Store
 from biaslab.study.planning.flips import RATE, assumed_flips, flips_of
 from biaslab.study.planning.pilot import Spread, simulated_pilot, spread_of
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from biaslab.datasets import Dataset
+
+_SHORT = "Too few for any test"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,10 @@ class Plan:
         Of a design that goes on with what was answered: what is known of its later rounds, in words.
     excluded : float
         Shift that the study excludes with the wanted power where there is none: the interval lies within ± it.
+    tests : int
+        Tests of the card or page on which the result will stand; the study is planned for the corrected one.
+    effect_alone : float
+        Shift that a test alone would detect, at `alpha`.
     """
 
     probe: str
@@ -89,6 +94,8 @@ class Plan:
     dollars_cached: float | None
     rounds: str = ""
     excluded: float = math.nan
+    tests: int = 1
+    effect_alone: float = math.nan
 
     @property
     def open(self) -> int:
@@ -123,6 +130,7 @@ class Plan:
         about = "" if each.is_integer() else "about "
         return [
             f"{self._question()}: {self.contexts:,} contexts",
+            *self._alone(),
             *self._cleared(),
             f"{self.probe} on {self.dataset}, judged by {self.judge}",
             f"{self.contexts:,} contexts × {about}{each:,.5g} requests = {self.requests:,}, {stored}",
@@ -138,22 +146,24 @@ class Plan:
 
     def _question(self) -> str:
         if math.isnan(self.effect):
-            return f"{self._short(self.contexts)} of {self.metric} at α = {self.alpha:g}"
+            return f"{_SHORT} of {self.metric} at α = {self.alpha:g}"
         shift = f"a shift of {self.effect:.3g} in {self.metric}"
         if self.spread.aim == "exclude":
             return f"To exclude {shift} (α = {self.alpha:g}), if no context differs"
-        return f"To detect {shift} with {100 * self.power:g} % power (two-sided, α = {self.alpha:g})"
+        over = f" over {self.tests:,} tests" if self.tests > 1 else ""
+        return f"To detect {shift} with {100 * self.power:g} % power (two-sided, α = {self.alpha:g}{over})"
+
+    def _alone(self) -> list[str]:
+        """Say what the test would detect alone."""
+        if self.tests == 1 or self.spread.aim == "exclude" or math.isnan(self.effect_alone):
+            return []
+        return [f"alone: ≥ {self.effect_alone:.3g}; on a card of {self.tests:,} tests: ≥ {self.effect:.3g}"]
 
     def _cleared(self) -> list[str]:
         """Say of which shifts an unbiased judge is cleared."""
         if self.spread.aim == "exclude" or math.isnan(self.excluded):
             return []
         return [f"excludes shifts of ≥ {self.excluded:.3g} where there is none, with {100 * self.power:g} % power"]
-
-    def _short(self, contexts: int) -> str:
-        """Say why no shift is detected."""
-        tested = contexts * self.spread.share >= FEWEST
-        return "Too few flips to detect any shift" if tested else "Too few for any test"
 
     def _time(self) -> str:
         if self.minutes is None:
@@ -166,11 +176,7 @@ class Plan:
 
     def _all(self) -> str:
         known = not math.isnan(self.effect_of_all)
-        return (
-            f"all of them {self.spread.aim} a shift of {self.effect_of_all:.3g}"
-            if known
-            else self._short(self.available).lower()
-        )
+        return f"all of them {self.spread.aim} a shift of {self.effect_of_all:.3g}" if known else _SHORT.lower()
 
 
 @checked(eager=True)
@@ -184,6 +190,7 @@ def plan(
     metric: str | None = None,
     power: float = 0.8,
     alpha: float = 0.05,
+    tests: int = 1,
     pilot: pd.DataFrame | None = None,
     answer: str | None = None,
     flips: float | None = None,
@@ -210,6 +217,9 @@ def plan(
         By default the probe's first primary metric.
     power, alpha : float
         Wanted power, and two-sided level of the test.
+    tests : int
+        On how many tests' card or page the result will stand, this one counted: metrics times cells. What is planned is
+        then found there, where no other test is: at α / tests, by the correction of `biaslab.stats.adjust_families`.
     pilot : pandas.DataFrame, optional
         Trials of an earlier study with this probe, from which it is read how much contexts vary. By default a simulated
         pilot, which is an assumption: see `biaslab.study.planning.pilot.simulated_pilot`.
@@ -263,6 +273,7 @@ def plan(
     own = budget_of(judge) if prices is None else None
     prices = own.prices if own else prices
     _check(effect, contexts, prices, seconds_per_request)
+    require_whole("tests", tests, 1)
     metric = probe.primary[0] if metric is None else metric
     if answer is not None:
         probe, judge = AnswerMode(answer).asked(probe, judge)
@@ -270,7 +281,7 @@ def plan(
     spread = _spread(probe, trials, metric, origin, flips)
     available = dataset.n_contexts
     if effect is not None:
-        contexts = spread.required(effect, power, alpha)
+        contexts = spread.required(effect, power, alpha / tests)
     contexts = contexts or available
     found = _open_store(store)
     try:
@@ -284,19 +295,21 @@ def plan(
         judge=judge.id,
         dataset=dataset.name,
         metric=metric,
-        effect=spread.detectable(contexts, power, alpha) if effect is None else effect,
+        effect=spread.detectable(contexts, power, alpha / tests) if effect is None else effect,
         contexts=contexts,
         power=power,
         alpha=alpha,
         spread=spread,
         available=available,
-        effect_of_all=spread.detectable(available, power, alpha),
+        effect_of_all=spread.detectable(available, power, alpha / tests),
         **cost._asdict(),
         seconds_per_request=seconds_per_request,
         dollars=dollars,
         dollars_cached=dollars_cached,
         rounds=rounds,
         excluded=spread.excludable(contexts, power, alpha),
+        tests=tests,
+        effect_alone=spread.detectable(contexts, power, alpha) if tests > 1 else math.nan,
     )
 
 
@@ -305,9 +318,9 @@ def _spread(probe: Probe, trials: pd.DataFrame, metric: str, origin: str, flips:
     if flips is not None:
         if metric != RATE:
             raise InputError("flips", flips, f"nothing for {metric}", f"only {RATE} depends on it alone")
-        return assumed_flips(probe, trials, flips)
+        return assumed_flips(trials, flips)
     found = spread_of(probe, trials, metric, origin)
-    return flips_of(probe, trials, found) if metric == RATE and found.deviation else found
+    return flips_of(trials, found) if metric == RATE and found.deviation else found
 
 
 def _open_store(store: Store | str | PathLike[str] | None) -> Store | None:

@@ -9,7 +9,7 @@ import biaslab as bl
 from biaslab.cli import main
 from biaslab.core.errors import InputError
 from biaslab.judges.sampled import Sampled
-from biaslab.study.planning.flips import MANY, RATE, Flips, assumed_flips, flips_of
+from biaslab.study.planning.flips import MANY, RATE, Flips, assumed_flips, flips_of, p_values
 from biaslab.study.planning.pilot import Spread, simulated_pilot, spread_of
 from biaslab.study.planning.study import plan
 
@@ -31,11 +31,11 @@ def three_pairs(flips, contexts=400):
     turn = np.arange(contexts)
     first, second = (np.where(turn % 6 == start, flips, 0) for start in (0, 3))
     deviation = math.sqrt(float((first + second).mean() / (4 * 9)))
-    return Flips(deviation, 1.0, "three pairs", PROBE, np.full(contexts, 3), first, second)
+    return Flips(deviation, 1.0, "three pairs", np.full(contexts, 3), first, second)
 
 
 def test_flips_are_those_of_the_pilot(trials):
-    found = flips_of(PROBE, trials, spread_of(PROBE, trials, RATE))
+    found = flips_of(trials, spread_of(PROBE, trials, RATE))
     consistency = PROBE.estimate(trials, ["order_consistency"])["estimate"].iloc[0]
     assert found.rate == pytest.approx(1 - consistency)
     primacy = PROBE.estimate(trials, ["primacy_share"])["estimate"].iloc[0]
@@ -43,15 +43,21 @@ def test_flips_are_those_of_the_pilot(trials):
     assert "of the pairs flip with their order" in found.origin
 
 
-@pytest.mark.slow
 def test_a_simulated_study_shifts_by_what_is_planned():
-    found = three_pairs(1)
-    trials = found._studies(2 * 0.04 / found.rate, 200, np.random.default_rng(0))
-    rates = found._test(trials)["estimate"]
-    assert len(rates) == 200
-    assert rates.mean() == pytest.approx(0.54, abs=0.003)
-    null = found._test(found._studies(0.0, 200, np.random.default_rng(0)))
-    assert null["estimate"].mean() == pytest.approx(0.5, abs=0.003)
+    """By what turns round among the flips, and beyond that by new ones."""
+    for effect, slack in ((0.04, 0.002), (0.3, 0.005)):
+        nets = three_pairs(1).studies(effect, 200, np.random.default_rng(0))
+        assert (nets / 3 / 2).mean() == pytest.approx(effect, abs=slack)
+    assert three_pairs(1).studies(0.0, 200, np.random.default_rng(0)).mean() == pytest.approx(0.0, abs=0.005)
+
+
+def test_a_simulated_study_is_tested_as_the_probe_tests_it(trials):
+    decided = trials[trials["status"] == "ok"].assign(won=lambda rows: np.sign(rows["value"] - 0.5))
+    nets = decided.groupby("context_id")["won"].sum().to_numpy() / 2
+    [tested] = p_values(nets[None])
+    assert PROBE.estimate(trials, [RATE])["p_value"].iloc[0] == pytest.approx(tested)
+    assert p_values(np.zeros((1, 8))).tolist() == [1.0]
+    assert p_values(np.ones((1, 8))).tolist() == [2.0**-7]
 
 
 @pytest.mark.thorough
@@ -66,16 +72,21 @@ def test_with_many_flips_both_are_the_same():
     assert found.power(0.02, contexts) == Spread(found.deviation, 1.0, "").power(0.02, contexts)
 
 
-def test_a_shift_beyond_what_the_flips_allow_is_refused_with_the_largest():
+def test_an_unbiased_pilot_plans_for_any_shift_of_a_rate():
+    """A bias makes flips that the pilot does not have."""
     found = three_pairs(1)
-    assert math.isnan(found.power(0.3, 24))
-    with pytest.raises(InputError, match="half of the share of pairs that flip"):
-        found.required(0.3)
+    assert found.rate < 0.2
+    assert found.power(0.3, 24) > 0.9
+    assert 6 <= found.required(0.3) <= 24
+    assert math.isnan(found.power(0.6, 24))
+    with pytest.raises(InputError, match="cannot shift"):
+        found.required(0.5)
+    assert math.isnan(found.detectable(5))
 
 
 @pytest.mark.thorough
 def test_contexts_that_are_planned_reach_the_power(trials):
-    found = assumed_flips(PROBE, trials, 0.1)
+    found = assumed_flips(trials, 0.1)
     contexts = found.required(0.04)
     assert found.power(0.04, contexts) >= 0.8
     assert contexts >= Spread(found.deviation, 1.0, "").required(0.04)
@@ -85,11 +96,11 @@ def test_contexts_that_are_planned_reach_the_power(trials):
 @pytest.mark.parametrize("share", [0.0, 1.2, -0.1])
 def test_flips_are_a_share(trials, share):
     with pytest.raises(InputError, match="flips"):
-        assumed_flips(PROBE, trials, share)
+        assumed_flips(trials, share)
 
 
 def test_assumed_flips_are_as_many_as_said(trials):
-    found = assumed_flips(PROBE, trials, 0.08)
+    found = assumed_flips(trials, 0.08)
     assert found.rate == pytest.approx(0.08, abs=0.005)
     assert set(found.pairs) == {15}
 
@@ -128,7 +139,7 @@ def test_the_command_says_what_the_package_plans(tmp_path, monkeypatch, capsys):
     words = ["plan", "position", "--judge", "simulated", "--attribute", "coherence", "--contexts", "8"]
     assert main([*words, "--answer", "text", "--flips", "0.08"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("Too few flips to detect any shift of first_position_rate")
+    assert said.startswith("To detect a shift of 0.")
     assert "0.08 of the pairs flip with their order (an assumption)" in said
     assert main([*words, "--answer", "words"]) == 2
     assert "exact, text, sampled:3" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -96,7 +97,7 @@ def test_spread_is_read_off_the_estimates(data):
     assert "a pilot of 12 contexts" in spread.origin
     planned = plan(PROBE, Silent(), data, contexts=12, pilot=trials)
     mde = PROBE.estimate(trials).query("metric == 'first_position_rate' and human_gap.isna()")["mde"].item()
-    assert planned.effect == pytest.approx(mde)
+    assert mde < planned.effect < 1.4 * mde  # 12 contexts do not know their own spread well
 
 
 @pytest.mark.slow
@@ -106,7 +107,7 @@ def test_the_most_varied_cell_and_a_metric_without_bins_are_chosen(data):
     for metric in ("first_position_rate", "order_consistency"):
         spread = spread_of(probe, trials, metric)
         rows = probe.estimate(trials).query("metric == @metric and human_gap.isna()")
-        assert spread.detectable(12) == pytest.approx(rows["mde"].max())
+        assert replace(spread, pilot=0).detectable(12) == pytest.approx(rows["mde"].max())
         assert "of 8 cells" in spread.origin
 
 
@@ -117,7 +118,8 @@ def test_contexts_where_the_metric_is_undefined_are_planned_for(data):
     with pytest.warns(bl.errors.MissingDataWarning):
         spread = spread_of(PROBE, gone, "first_position_rate")
     assert spread.share == pytest.approx(8 / 12)
-    whole = Spread(spread.deviation, 1.0, "").required(0.05)
+    assert spread.pilot == 8
+    whole = replace(spread, share=1.0).required(0.05)
     assert spread.required(0.05) == math.ceil(whole * 1.5)
 
 
