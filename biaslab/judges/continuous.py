@@ -155,7 +155,8 @@ class _Batch:
         rows: list[_Row] = []
         room, stems = self.slots.room, set(self.stems)
         for row in islice(self.waiting, max(0, self.generator.most_rows - len(self.active))):
-            stems |= {row.stem} - {None}
+            if row.stem:
+                stems.add(row.stem)
             room = max(room, _roomy(len(row))) if len(row) > room else room
             kept = (len(self.active) + len(rows) + 1) * room + len(stems) * self.kept.room
             if (rows or self.active) and kept > self.generator.max_cached_tokens:

@@ -146,7 +146,7 @@ class _Drawing(LogitsProcessor):
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the scores of one step, shape (rows, vocabulary)."""
         if self.rows:
-            tokens = draw(scores[self.rows], self.temperatures, self.uniforms[:, self.step])
+            tokens = draw(scores[self.rows], self.temperatures, self.uniforms[:, self.step].tolist())
             scores = scores.clone()
             scores[self.rows] = -torch.inf
             scores[self.rows, tokens] = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ class PromptReader:
     def __init__(self, tree: TreeScorer) -> None:
         self.tree = tree
         self._path: tuple[int, ...] = ()
-        self._cache = DynamicCache()
+        self._cache: Any = DynamicCache()
 
     def fitting(self, prompts: Sequence[tuple[int, ...]]) -> int:
         """Return how many of the first prompts, at least one, can be read in one pass."""
@@ -75,7 +76,7 @@ class PromptReader:
         devices = {layer.keys.device for layer in self._cache.layers}
         at = {device: torch.tensor(places, dtype=torch.long, device=device) for device in devices}
         states = [(layer.keys, layer.values) for layer in self._cache.layers]
-        return [tuple(each[0].index_select(1, at[each.device]) for each in pair) for pair in states]
+        return [(k[0].index_select(1, at[k.device]), v[0].index_select(1, at[v.device])) for k, v in states]
 
 
 def _common(left: tuple[int, ...], right: tuple[int, ...]) -> int:

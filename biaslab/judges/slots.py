@@ -38,7 +38,7 @@ class Slots:
         self._next = torch.zeros((2, 0), dtype=torch.long)
         self._members = self._within = self._next[0]
         self._sent: dict[torch.device, list[torch.Tensor]] = {}
-        self.cache = Cache(layer_class_to_replicate=partial(_SlotLayer, self))
+        self.cache: Any = Cache(layer_class_to_replicate=partial(_SlotLayer, self))  # type: ignore[arg-type]
 
     def resize(self, rows: int, room: int) -> None:
         """Change the number of slots and their room; what fits is kept, and copied at the next write."""
@@ -87,11 +87,14 @@ class Slots:
                 states[target, :, :length] = states[source, :, :length]
 
 
-class _SlotLayer(DynamicLayer):
+class _SlotLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     """Keys and values of one layer, shape (slots, heads, room, width)."""
 
+    keys: Any
+    values: Any
+
     def __init__(self, slots: Slots) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.slots, self.index = slots, len(slots.cache.layers)
 
     def update(
@@ -105,8 +108,8 @@ class _SlotLayer(DynamicLayer):
         keys, values = (states[: len(rows), :, : self.slots.width] for states in (self.keys, self.values))
         if self.slots.stems and len(members):
             layer, width = self.slots.stems.cache.layers[self.index], self.slots.stems.width
-            shared = (states[: len(members), :, :width] for states in (layer.keys, layer.values))
-            keys.stems = Shared(*shared, members, within)
+            shared = [states[: len(members), :, :width] for states in (layer.keys, layer.values)]
+            keys.stems = Shared(shared[0], shared[1], members, within)
         return keys, values
 
     def fit(self, keys: torch.Tensor, values: torch.Tensor) -> None:

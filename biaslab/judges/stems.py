@@ -98,7 +98,8 @@ class Shared(NamedTuple):
         """Multiply what each row asks, shape (rows, heads, groups, n), with its stem's matrix, (stems, heads, n, m)."""
         groups = queries.shape[2]
         asked = queries[self.rows].transpose(1, 2).flatten(2, 3)  # stems, heads, most × groups, n
-        found = (asked @ states).unflatten(2, (-1, groups)).transpose(1, 2)
+        found = asked @ states
+        found = found.reshape(*found.shape[:2], -1, groups, found.shape[-1]).transpose(1, 2)
         return found.flatten(0, 1)[self.places]
 
 
