@@ -100,5 +100,5 @@ def _each_text(frame: pd.DataFrame, change: Any) -> pd.DataFrame:
             column = frame.iloc[:, at].astype(object)
             cells = column.map(change, na_action="ignore")
             if any(cell is not before for cell, before in zip(cells, column, strict=True)):
-                changed.isetitem(at, cells.astype(kind) if isinstance(kind, pd.StringDtype) else cells)
+                changed.isetitem(at, (cells.astype(kind) if isinstance(kind, pd.StringDtype) else cells).array)
     return changed

@@ -213,7 +213,7 @@ class OutputError(BiaslabError):
     estimates.csv cannot be written (No space left on device); free some space, or name another file
     """
 
-    def __init__(self, path: str | Path, error: OSError) -> None:
+    def __init__(self, path: str | os.PathLike[str], error: OSError) -> None:
         self.path = Path(path)
         why = error.strerror or str(error)
         super().__init__(f"{path} cannot be written ({why}); free some space, or name another file")

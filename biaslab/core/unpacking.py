@@ -64,7 +64,7 @@ class Allowance:
             data = self.read(opened(io.BytesIO(data)))
         return data
 
-    def read(self, stream: IO[bytes]) -> bytes:
+    def read(self, stream: IO[bytes] | io.BufferedIOBase) -> bytes:
         """Read a stream to its end, and raise as `unpacked` does."""
         whole = io.BytesIO()
         while part := stream.read(_PART):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -13,12 +15,16 @@ from biaslab.core import BaseJudge, Closable, Judge, Pack, Reply, Request, Stopp
 from biaslab.core.errors import InputError, JudgeError, StoreError
 from biaslab.core.many import uncollected
 from biaslab.core.stopping import draining, heeding
+from biaslab.store.claims import Claims
 
 if TYPE_CHECKING:
     from biaslab.store import Store
 
 _CHUNK = 2000  # requests looked up at once
+_SHORTEST, _LONGEST = 0.05, 1.0  # seconds between two looks for replies to what other processes ask
 _RESERVED = 4 * 2**20  # bytes: more than the replies that a judge has on their way need, with SQLite's log
+
+Answer = tuple[Request, Reply]
 
 
 @dataclass
@@ -84,6 +90,8 @@ class StoredJudge(BaseJudge):
     ----------
     tally : Tally
         What came from the store so far and what the judge gave, replies and tokens.
+    waits : bool
+        Whether it waits for replies to requests that other processes ask, instead of asking them too; panels do not.
 
     Raises
     ------
@@ -101,8 +109,11 @@ class StoredJudge(BaseJudge):
         self.reads_prompts, self.score_scale = self.judge.reads_prompts, self.judge.score_scale
         self.tally = Tally()
         self._tallies: tuple[Tally, ...] = (self.tally, PROCESS)
+        self.waits = True
         if self.judge.members:
             members = [StoredJudge(store, member) for member in self.judge.members]
+            for member in (self, *members):  # which wait for one another, and must not wait for another panel's
+                member.waits = False
             self.judge = as_judge(self.judge.of_members(members))
             self._tallies = (self.tally,)  # what the members were asked is counted there
 
@@ -135,12 +146,14 @@ class StoredJudge(BaseJudge):
     def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
         """Answer every request as often as it is given, stored ones first, replies that arrive together in one pack.
 
-        Equal requests are asked once. Every reply is on the disk before it is yielded and before the judge is
-        asked for the next ones; those of one pack get there in one step. If another process stored a reply to the same
-        request meanwhile, that one is yielded. When the asking ends early, by an error, a signal (SIGINT, SIGTERM,
-        SIGHUP: `biaslab.core.stopping`) or a full disk, what a judge that is paid for still has on its way is kept too:
-        its answers are `biaslab.core.Stoppable`. A reply that
-        cannot be kept, such as one that holds NaN, is left out until all others are, unless it is the first.
+        Equal requests are asked once, and those that another process on this machine has on its way not at all: they
+        are waited for, and asked if that process ends without a reply (`biaslab.store.claims`; not of panels). Every
+        reply is on the disk before it is yielded and before the judge is asked for the next ones; those of one pack
+        get there in one step. If another process stored a reply to the same request meanwhile, that one is yielded.
+        When the asking ends early, by an error, a signal (SIGINT, SIGTERM, SIGHUP: `biaslab.core.stopping`) or a full
+        disk, what a judge that is paid for still has on its way is kept too: its answers are
+        `biaslab.core.Stoppable`. A reply that cannot be kept, such as one that holds NaN, is left out until all
+        others are, unless it is the first.
 
         Raises
         ------
@@ -159,6 +172,30 @@ class StoredJudge(BaseJudge):
             if stored:
                 self._count([reply for _, reply in stored], asked=False)
                 yield stored
+        if not self.waits:
+            yield from self._asked(waiting)
+            return
+        with closing(Claims(self.store.path)) as claims:
+            pause = _SHORTEST
+            while waiting:
+                mine = claims.take(waiting)
+                stored = self._stored_meanwhile(waiting)  # by another process, since this one looked
+                if stored:
+                    yield stored
+                asked = {key: waiting.pop(key) for key in [*waiting] if key in mine}
+                yield from self._asked(asked, claims)
+                if waiting:
+                    time.sleep(pause)
+                    pause = min(2 * pause, _LONGEST)
+
+    def _stored_meanwhile(self, waiting: dict[str, list[Request]]) -> list[tuple[Request, Reply]]:
+        replies = self.store.get(waiting)
+        answers = [(request, reply) for key, reply in replies.items() for request in waiting.pop(key)]
+        self._count([reply for _, reply in answers], asked=False)
+        return answers
+
+    def _asked(self, waiting: dict[str, list[Request]], claims: Claims | None = None) -> Generator[list[Answer]]:
+        """Ask the judge, and keep what it says; what is left of ``waiting`` has no reply."""
         if not waiting:
             return
         known = self._known_of_members([copies[0] for copies in waiting.values()])
@@ -170,6 +207,8 @@ class StoredJudge(BaseJudge):
                     reserve.take()
                 for pack in answers:
                     kept = self._kept(pack, waiting, known, bad)
+                    if claims is not None:
+                        claims.renew()
                     if kept:
                         run.is_inside = False
                         yield kept
@@ -202,13 +241,13 @@ class StoredJudge(BaseJudge):
         answers: list[tuple[Request, Reply]] = []
         new: list[Reply] = []
         old: list[Reply] = []
-        for key, reply in zip(fresh, self._keep(list(fresh.values()), bad), strict=True):
+        for key, kept in zip(fresh, self._keep(list(fresh.values()), bad), strict=True):
             copies = waiting.pop(key)
-            if reply is None:
+            if kept is None:
                 continue
-            answers += [(copy, reply) for copy in copies]
-            (old if key in known else new).append(reply)
-            old += [reply] * (len(copies) - 1)
+            answers += [(copy, kept) for copy in copies]
+            (old if key in known else new).append(kept)
+            old += [kept] * (len(copies) - 1)
         self._count(new, asked=True)
         self._count(old, asked=False)
         bad.good += len(answers)

@@ -1,0 +1,101 @@
+"""Several processes on one store: each request is asked once, and nobody waits for one that is gone."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from runpy import run_path
+
+import pytest
+
+from biaslab.store import Store, claims
+from biaslab.store.claims import Claims
+
+fcntl = pytest.importorskip("fcntl", reason="needs locks of POSIX")
+FaultServer = run_path(str(Path(__file__).parents[1] / "judges/fault_server.py"))["FaultServer"]
+RUN = """
+import sys
+import biaslab as bl
+from biaslab.core import Completion
+from biaslab.judges.api import ApiJudge
+requests = [Completion(f"p {n}") for n in range(960)]
+with bl.Store(sys.argv[2]) as store:
+    judge = store.wrap(ApiJudge("judge", sys.argv[1], max_concurrency=64))
+    replies = dict(judge.ask(requests))
+    print(len(replies), hash(tuple(replies[request].text for request in requests)))
+"""
+HOLD = """
+import sys, time
+from pathlib import Path
+from biaslab.store.claims import Claims
+claims = Claims(Path(sys.argv[1]))
+print(len(claims.take({"a", "b"})), flush=True)
+time.sleep(600)
+"""
+
+
+def started(server, path):
+    command = [sys.executable, "-c", RUN, server.url, str(path)]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [False, True])
+def test_four_processes_ask_each_request_once(tmp_path, killed):
+    with FaultServer(latency=0.2) as server:
+        processes = [started(server, tmp_path / "s") for _ in range(4)]
+        while killed and sum(server.paid.values()) < 200:
+            time.sleep(0.01)
+        dead = None
+        if killed:  # the one that asks
+            [asks] = (tmp_path / ".s.claims").glob("*-*")
+            dead = next(process for process in processes if is_open(asks, process.pid))
+            dead.send_signal(signal.SIGKILL)
+        outputs = {process: process.communicate(timeout=300) for process in processes}
+    said = {output for process, (output, error) in outputs.items() if process is not dead}
+    assert len(said) == 1, outputs
+    assert said.pop().startswith("960 ")
+    twice = sum(count - 1 for count in server.paid.values())
+    assert twice <= (3 * 64 if killed else 0)
+    with Store(tmp_path / "s") as store:
+        assert len(store) == 960
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["s"]
+
+
+def is_open(file, pid):
+    return any(os.path.realpath(link) == str(file) for link in Path(f"/proc/{pid}/fd").glob("*"))
+
+
+@pytest.mark.slow
+def test_claims_end_with_their_process_and_with_their_lease(tmp_path, monkeypatch):
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "s")], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "2\n"
+    ours = Claims(tmp_path / "s")
+    assert ours.take({"a", "c"}) == {"c"}
+    with monkeypatch.context() as patch:
+        patch.setattr(claims, "LEASE", -1.0)
+        assert ours.take({"a"}) == {"a"}
+    assert ours.take({"b"}) == set()
+    holder.kill()
+    holder.communicate()
+    assert ours.take({"a", "b"}) == {"a", "b"}
+    ours.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_of_one_process_do_not_wait_for_each_other(tmp_path):
+    one, other = Claims(tmp_path / "s"), Claims(tmp_path / "s")
+    assert one.take({"a"}) == other.take({"a"}) == {"a"}
+    one.close()
+    other.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_makes_no_claims(tmp_path):
+    (tmp_path / ".s.claims").write_text("no folder")
+    made = Claims(tmp_path / "s")
+    assert made.take({"a"}) == {"a"}
+    made.close()
