@@ -22,7 +22,17 @@ from biaslab.measures.ranking.order_odds import is_counted, log_odds
 from biaslab.measures.scoring.pointwise import Asking, Item, Question, drawn_items, read_score
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, PairProbe, Part, label_mass, mean_of, planted
 from biaslab.probes.base.pair_probe import draw_of
-from biaslab.stats import Estimate, Resampling, each_cell, logistic_model, usable
+from biaslab.stats import (
+    Estimate,
+    Ratio,
+    Resampling,
+    completed,
+    each_cell,
+    has_value,
+    logistic_model,
+    usable,
+    warn_missing,
+)
 
 Nothing = Literal["identical", "empty", "shuffled", "named"]
 NOTHINGS: tuple[Nothing, ...] = get_args(Nothing)
@@ -164,6 +174,8 @@ class Vacuum(PairProbe):
         for (asked, nothing), trials in each_cell(cell.trials, ("asked", "nothing")):
             if asked == "pair":
                 at = {"nothing": nothing, "template": trials["template"].iloc[0], "scale": "", "score": np.nan}
+                lost = int((~has_value(trials)).sum())
+                warn_missing(f"{cell.what[:-1]}, {nothing})", lost, len(trials), "no verdict could be read")
                 yield Part(_of_pairs(trials, str(nothing), cell.resampling), trials, at)
             elif asked == "score":
                 yield from self._of_scores(replace(cell, trials=trials), cell.trials, str(nothing))
@@ -221,11 +233,22 @@ def _of_pairs(trials: pd.DataFrame, nothing: str, resampling: Resampling) -> dic
     named = {"name_logit": partial(_name_log_odds, trials, resampling)} if nothing == "named" else {}
     return {
         **named,
-        "dark_first_rate": pairs.first_position_rate(read["context_id"], won),
+        "dark_first_rate": replace(pairs.first_position_rate(read["context_id"], won), extremes=_extremes(trials)),
         "dark_first_logit": partial(dark_log_odds, trials, resampling),
         "tie_rate": pairs.tie_rate(read["context_id"], won),
         "label_mass": label_mass(trials),
     }
+
+
+def _extremes(trials: pd.DataFrame) -> tuple[Ratio, Ratio] | None:
+    """Return the rate with every verdict that is missing for the second, and for the first; None where none is."""
+    if has_value(trials).all():
+        return None
+    least, most = (
+        pairs.first_position_rate(filled["context_id"], pairs.decisions(filled))
+        for filled in (completed(trials, value) for value in (0.0, 1.0))
+    )
+    return least, most
 
 
 def _name_log_odds(trials: pd.DataFrame, resampling: Resampling) -> Estimate:

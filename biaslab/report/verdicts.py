@@ -21,6 +21,7 @@ from biaslab.report.wording import (
     correction,
     evidence,
     fair,
+    interval as bounds_of,
     percent,
     probability,
     size as written,
@@ -42,8 +43,8 @@ from biaslab.stats import (
 Finding = Literal["above", "below", "none", "blind", "untested"]
 #: Why a finding is inconclusive: the test is significant, but the interval contains the null; the reverse; there is no
 #: interval; the interval contains shifts that matter; no context has an effect, but there are too few of them; so few
-#: contexts cannot find anything among so many tests.
-Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few", "powerless"]
+#: contexts cannot find anything among so many tests; what is missing decides.
+Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few", "powerless", "missing"]
 #: The columns that `findings` adds.
 ADDED = (
     "detectable", "finding", "doubt", "slight", "hedge", "null", "matters", "cell", "standing", "words", "sentence",
@@ -118,7 +119,8 @@ def findings(
           are; ``mde`` is that of the test alone (see `biaslab.stats.corrected_effects`). NaN where there is none.
         * ``finding`` — *above* or *below* the null (q is below .05, and the interval does not contain the null), *none*
           (the interval excludes every shift that matters), *blind* (inconclusive) or *untested*.
-        * ``doubt`` — why it is inconclusive.
+        * ``doubt`` — why it is inconclusive; so is what is significant, where the bounds of what is missing hold the
+          null (Horowitz & Manski 2000).
         * ``slight`` — above or below, but the interval excludes every shift that matters.
         * ``hedge`` — what else could explain the finding.
         * ``null``, ``matters`` — fair value, and the smallest distance from it that matters.
@@ -206,6 +208,8 @@ def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) 
         return "untested", ""
     side = side_of(record, null)
     if significant(record["q_value"]):
+        if side and _decided_by_missing(record, null, side):
+            return "blind", "missing"
         return (side, "") if side else ("blind", "contains")
     if side:
         return "blind", "leaves out"
@@ -219,6 +223,14 @@ def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) 
             return "none", ""
         return "blind", "powerless" if record["mde"] > 0 else "unknown"
     return ("none", "") if _excludes(record, null, size) else ("blind", "wide")
+
+
+def _decided_by_missing(record: Mapping[Any, Any], null: float, side: str) -> bool:
+    """Return whether missing judgements could put the null inside the interval: their bounds hold it."""
+    low, high = (float(record.get(name, math.nan)) for name in ("bound_low", "bound_high"))
+    if math.isnan(low) or math.isnan(high):
+        return False
+    return not (is_above(low, null) if side == "above" else is_above(null, high))
 
 
 def _excludes(record: Mapping[Any, Any], null: float | None, size: float | None) -> bool:
@@ -329,6 +341,11 @@ def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float 
     if doubt == "few":
         contexts = f"no effect in any of {record['n_contexts']:,.0f} contexts"
         return f"{contexts}, but up to {percent(_unseen(record), 2)} of contexts could have one"
+    if doubt == "missing":
+        dropped = record.get("n_dropped", math.nan)
+        many = f"{dropped:,.0f} missing judgements decide" if dropped > 0 else "missing judgements decide"
+        low, high = float(record["bound_low"]), float(record["bound_high"])
+        return f"{many}, with which the interval can lie anywhere in {bounds_of(low, high)}"
     if doubt == "powerless":
         return f"no effect of any size can be found among {over} with {record['n_contexts']:,.0f} contexts"
     if doubt == "unknown" or metric.null is None or size is None:
@@ -348,9 +365,6 @@ def _hedge(record: Mapping[Any, Any], null: float | None, finding: Finding, size
         return ""
     low, high = (float(record.get(name, math.nan)) for name in ("bound_low", "bound_high"))
     hedges = []
-    if finding == "none":
-        if size is not None and (is_above(null - size, low) or is_above(high, null + size)):
-            hedges.append("missing data could hide a shift that matters")
-    elif not np.isnan([low, high]).any() and not (is_above(low, null) if finding == "above" else is_above(null, high)):
-        hedges.append("missing data could explain it")
+    if finding == "none" and size is not None and (is_above(null - size, low) or is_above(high, null + size)):
+        hedges.append("missing data could hide a shift that matters")
     return "; ".join(filter(None, [*hedges, _reason(record, "")]))

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from studies import row_of, run
 
@@ -168,3 +169,23 @@ def test_bad_parameters(parameters, words):
 def test_prompts_are_choices(graded):
     assert {type(trial.request) for trial in Vacuum(["fluency"]).design(graded)} == {Choice}
     assert np.isfinite(run(Vacuum(["fluency"]), bl.SimulatedJudge(graded), graded)["estimate"]).any()
+
+
+def test_missing_verdicts_are_warned_of_and_bound_the_rate():
+    """Judgements that name the first are refused more often: the rate is off, and its bounds hold the truth of ½."""
+    rng, contexts = np.random.default_rng(4), 60
+    data = bl.load_dataset("graded", limit=12)
+    probe = bl.probes.Vacuum(attributes=["coherence"], asks=["pairs"], resampling=bl.Resampling(n=100))
+    trials = bl.collect(probe, bl.SimulatedJudge(data), data, progress=False)
+    one = trials[trials["nothing"] == "identical"].iloc[[0]]
+    rows = pd.concat([one] * contexts * 4, ignore_index=True)
+    first = rng.permutation(np.arange(len(rows)) % 2 == 0)
+    refused = first & (rng.random(len(rows)) < 0.4)
+    rows = rows.assign(context_id=[f"c{n // 4}" for n in range(len(rows))], key=np.arange(len(rows)).astype(str))
+    rows = rows.assign(value=np.where(refused, np.nan, first), status=np.where(refused, "refused", "ok"))
+    with pytest.warns(bl.errors.MissingDataWarning, match="no verdict could be read"):
+        found = probe.estimate(rows, ["dark_first_rate"]).iloc[0]
+    assert found["ci_high"] < 0.5
+    assert found["bound_low"] < 0.5 < found["bound_high"]
+    assert bl.report.findings(pd.DataFrame([found]))["doubt"].iloc[0] == "missing"
+    assert np.isnan(probe.estimate(rows[~refused], ["dark_first_rate"])["bound_low"].iloc[0])

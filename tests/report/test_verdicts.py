@@ -128,10 +128,7 @@ def test_nothing_is_written_as_none_that_is_some(make_row):
 @pytest.mark.parametrize(
     ("changes", "hedge"),
     [
-        ({"estimate": 0.7, "ci_low": 0.6, "ci_high": 0.8, "bound_low": 0.45, "bound_high": 0.8}, "could explain it"),
-        ({"estimate": 0.7, "ci_low": 0.6, "ci_high": 0.8, "bound_low": 0.5, "bound_high": 0.8}, "could explain it"),
         ({"estimate": 0.7, "ci_low": 0.6, "ci_high": 0.8, "bound_low": 0.55, "bound_high": 0.8}, ""),
-        ({"bound_low": 0.2, "bound_high": 0.52}, "could explain it"),
         ({"bound_low": 0.2, "bound_high": 0.48}, ""),
         ({"bound_low": NAN, "bound_high": NAN}, ""),
         ({"estimate": 0.5, "p_value": 0.9, "bound_low": 0.3, "bound_high": 0.52}, "could hide a shift that matters"),
@@ -147,6 +144,26 @@ def test_a_verdict_says_what_else_could_explain_it(make_row, changes, hedge):
     assert found["sentence"].endswith(f"; {found['hedge']}") if hedge else "; missing data" not in found["sentence"]
     assert found["cell"] == "coherence"
     assert hedge in report.card(frame).biases["verdict"].iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "decide"),
+    [
+        ({"bound_low": 0.45, "bound_high": 0.8}, True),
+        ({"bound_low": 0.5, "bound_high": 0.8}, True),
+        ({"bound_low": 0.55, "bound_high": 0.8}, False),
+        ({"estimate": 0.3, "ci_low": 0.2, "ci_high": 0.4, "bound_low": 0.2, "bound_high": 0.52}, True),
+        ({"estimate": 0.3, "ci_low": 0.2, "ci_high": 0.4, "bound_low": 0.2, "bound_high": 0.48}, False),
+    ],
+)
+def test_what_missing_judgements_decide_is_not_found(make_row, changes, decide):
+    row = make_row(**{"estimate": 0.7, "ci_low": 0.6, "ci_high": 0.8, "n_dropped": 9} | changes)
+    found = report.findings(pd.DataFrame([row])).iloc[0]
+    assert (found["finding"] == "blind") == decide
+    assert ("inconclusive: 9 missing judgements decide, with which" in found["sentence"]) == decide
+    assert report.card(pd.DataFrame([row]), reference=None).biases["status"].iloc[0] == (
+        "unclear" if decide else "bias"
+    )
 
 
 def test_rows_are_told_apart_by_what_varies(biased):

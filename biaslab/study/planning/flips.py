@@ -166,7 +166,7 @@ def p_values(nets: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         found = 2 * stats.t.sf(np.abs(mean) / error, max(contexts - 1, 1))
     found = np.where(error > 0, found, np.where(mean == 0, 1.0, 0.0))
-    return np.maximum(found, 2.0 ** (1 - contexts))
+    return np.asarray(np.maximum(found, 2.0 ** (1 - contexts)), float)
 
 
 def flips_of(trials: pd.DataFrame, found: Spread) -> Flips:
