@@ -68,6 +68,7 @@ OF_STATISTICS = {
         "second": lambda w: lambda weights: weights @ np.ones(12) / weights.sum(axis=-1),
     },
     "stats.clustered": {"names": lambda w: w.trials["context_id"].unique()},
+    "stats.by_construction": {"value": value(0.5), "contexts": value(3), "reason": value("why")},
     "stats.completed": {"values": lambda w: np.ones(len(w.trials))},
     "stats.context_correlations": {"scored": lambda w: w.many, "context": value("context_id")},
     "stats.critical_p": {"family": value(["a", "a"])},
