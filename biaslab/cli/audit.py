@@ -45,6 +45,9 @@ def audit(
             "--humans", help="Measure agreement among people in a table of their ratings; no judge is needed."
         ),
     ] = False,
+    order_unknown: Annotated[
+        bool, typer.Option("--order-unknown", help="The log does not say which of two candidates was shown first.")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line.")] = False,
     dataset: Annotated[str | None, typer.Option(help="Join human scores of this data set; see `biaslab list`.")] = None,
     path: DataPath = None,
@@ -61,7 +64,7 @@ def audit(
 
     Ends in a page: what each judge is biased by, how much, how sure, what to do.
     Formats are seen from the content: AlpacaEval, MT-Bench, LLMBar, JudgeBench, G-Eval, and more;
-    any table with --map, such as --map context_id=question --map scale==1-5.
+    tables with usual columns, such as question, answer_a, answer_b, winner; any other with --map.
 
     Exit code 4: more than half of a log could not be read.
     """
@@ -73,7 +76,7 @@ def audit(
     from biaslab.logs.audit.annotators import audit_humans
 
     _require_once(files)
-    given = _mapping(mapped or [], mapping_file)
+    given = _mapping([*(mapped or []), *(["order_known==false"] if order_unknown else [])], mapping_file)
     human = None if dataset is None else load_dataset(dataset, path)
     trials = _read(files, kind, given, strict, unread=humans)
     estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None)
@@ -128,7 +131,7 @@ def _read(
             parts.append(_carried(str(file)))
             continue
         parts.append(read_judgements(file, kind, mapping, strict))
-        _say_what_was_read(file, parts[-1])
+        _say_what_was_read(file, parts[-1], unread)
         if not unread:
             _require_readable(file, parts[-1])
         parts[-1].attrs = {}
@@ -194,11 +197,14 @@ def _entry(text: str) -> tuple[str, str]:
     return name, expression
 
 
-def _say_what_was_read(file: Path, trials: pd.DataFrame) -> None:
+def _say_what_was_read(file: Path, trials: pd.DataFrame, humans: bool) -> None:
     facts = trials.attrs
     formats = ", ".join(sorted(set(facts["files"].values())))
     readable = int(trials["status"].isin(["ok", "tie"]).sum())
-    typer.echo(f"{file}: {len(trials):,} judgements ({formats}), {readable:,} of them readable")
+    for told in facts["tables"].values():
+        typer.echo(f"read as {told}")
+    read = f"{len(trials):,} judgements ({formats}), {readable:,} of them readable"
+    typer.echo(f"{file}: {f'{len(trials):,} items rated by people ({formats})' if humans else read}")
     for name, encoding in facts["encodings"].items():
         typer.echo(f"  {name} is not in UTF-8: read as {encoding}")
     if facts["duplicates"]:

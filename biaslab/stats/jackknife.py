@@ -246,8 +246,7 @@ class _LeaveOneOut:
 
     def __matmul__(self, sums: Floats) -> Floats:
         """Return the sums over contexts without each of them; what rounding leaves of 0 is 0."""
-        total = sums.sum(axis=0)
-        rest = total - sums
+        rest: Floats = sums.sum(axis=0) - sums
         rest[np.abs(rest) <= _NOTHING_LEFT * np.abs(sums).sum(axis=0)] = 0.0
         return rest
 

@@ -42,7 +42,7 @@ class Replies(CellMeasure):
     ``accuracy_both_orders`` (0–1)
         Share of pairs that are decided as humans do in both orders.
     ``win_rate`` (0–1; column ``system``)
-        Mean probability that a candidate wins, a tie counting ½.
+        Mean probability that a candidate wins, a tie counting ½; none where every candidate is a single text.
     ``accuracy_shown_first`` (0–1; column ``system``)
         ``comparative_accuracy`` where this candidate is shown first.
     """
@@ -119,10 +119,19 @@ def both_orders(found: pd.DataFrame, won: pd.Series) -> Ratio:
     return Ratio(context, whole["sum"] == 2, np.ones(len(whole)), None, _UNIT, _UNRATED, "score")
 
 
+def _are_texts(found: pd.DataFrame) -> bool:
+    """Say whether no candidate stands in two contexts, in more contexts than one: texts have no win rate."""
+    sides = [found[["context_id", name]].set_axis(["context", "candidate"], axis=1) for name in _SIDES]
+    stands = pd.concat(sides).drop_duplicates()
+    return len(set(stands["context"])) > 1 and not stands["candidate"].duplicated().any()
+
+
 def _of_systems(found: pd.DataFrame) -> Iterator[tuple[str, dict[str, Ratio]]]:
     won, known = _won(found), found["order_known"].astype(bool)
     rated = bool((known & won.notna() & (found["human_gap"].fillna(0) != 0)).any())
     groups = [found.groupby(name, sort=False).groups for name in _SIDES]
+    if _are_texts(found):
+        return
     for system in dict.fromkeys((*groups[0], *groups[1])):
         shown, against = (found.loc[places.get(system, [])] for places in groups)
         context = pd.concat([shown["context_id"], against["context_id"]])

@@ -13,7 +13,7 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import BiaslabError, InputError
 from biaslab.core.schema import Dataset
-from biaslab.logs.audit import gold_subsets, halo, human_agreement, pair_length, replies
+from biaslab.logs.audit import gold_subsets, halo, human_agreement, one_order, pair_length, replies
 from biaslab.logs.audit.measure import Measure
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.humans import with_humans
@@ -28,6 +28,7 @@ _OTHERS: tuple[type[Measure], ...] = (
     human_agreement.HumanAgreement,
     halo.Halo,
     pair_length.PairLength,
+    one_order.OneOrder,
     gold_subsets.Subsets,
 )
 _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value", "status")
@@ -51,7 +52,8 @@ def audit(
     human : Dataset, optional
         Human scores to join by context, candidate and attribute.
     only : sequence of str, optional
-        Probes to run; all, and "replies", "human_agreement", "halo", "pair_length" and "subsets", by default.
+        Probes to run; all, and "replies", "human_agreement", "halo", "pair_length",
+        "one_order" and "subsets", by default.
     resampling : Resampling, optional
         Of the estimates.
     breakdowns : bool

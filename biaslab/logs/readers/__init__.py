@@ -14,12 +14,16 @@ import pandas as pd
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import inspect_logs
+from biaslab.logs.readers.common_tables import read_table
 from biaslab.logs.readers.detection import available, detect, find_format
 from biaslab.logs.readers.documents import Document, documents, read_frame, read_rows, why_empty
-from biaslab.logs.readers.log_columns import COLUMNS, without_duplicates
+from biaslab.logs.readers.log_columns import COLUMNS, counted, without_duplicates
+from biaslab.logs.readers.mapping import COUNTED, require_sense
 from biaslab.logs.readers.mapping_files import LogMapping, make_mapping
+from biaslab.logs.readers.refusing import Refusal, example_rows, map_line, suggestion
 from biaslab.logs.readers.reshaping import Shape, shaped
 from biaslab.logs.readers.rows import Log, Rows, Source
+from biaslab.logs.readers.table_columns import TableReading
 
 __all__ = ["available", "read_judgements"]
 _TABLE = "table"  # what a data frame is called where a file has a name
@@ -71,6 +75,7 @@ def read_judgements(
         in an archive or folder), ``judgements`` (how many were read), ``malformed`` and ``problems`` (how many lines,
         and file, line and reason of each), ``left_out`` (reason → records that are no judgements, such as failed
         calls), ``unmatched`` (reason → judgements in which the mapping did not find what it asks for),
+        ``tables`` (name → how a table of usual columns was read),
         ``duplicates``, and ``contradictions``, the duplicates that say something else.
 
     Raises
@@ -104,19 +109,25 @@ def read_judgements(
     """
     given = make_mapping(mapping)
     chosen = given.format if format is None else format
-    if chosen is not None and not (isinstance(chosen, str) and chosen == "inspect"):
+    if chosen is not None and chosen not in ("inspect", "table"):
         find_format(chosen)
     reading = _Reading(chosen, given, strict)
+    reading.alone = isinstance(path, pd.DataFrame) or (isinstance(path, str | Path) and Path(path).is_file())
     if isinstance(path, pd.DataFrame):
         parts = list(reading.of_frame(path))
     else:
         parts = [part for document in documents(path) for part in reading.of(document)]
     if not parts:
         reading.explain(path)
-    trials, duplicates, others = without_duplicates(pd.concat(parts, ignore_index=True))
+    whole = pd.concat(parts, ignore_index=True)
+    if given.columns.get("replicate") == f"={COUNTED}":
+        whole = counted(whole)
+    trials, duplicates, others = without_duplicates(whole)
     trials = trials.reset_index(drop=True)
     counts = {"judgements": len(trials), "duplicates": duplicates, "contradictions": others}
     trials.attrs = reading.facts() | counts
+    if set(reading.files.values()) & {"mapping", "table"}:
+        require_sense(trials, given.columns, reading.names)
     return trials
 
 
@@ -129,8 +140,13 @@ class _Reading:
         self.files: dict[str, str] = {}
         self.skipped: list[str] = []
         self.fields: list[str] = []
+        self.names: list[str] = []
         self.lists: list[str] = []
+        self.examples: list[dict[str, Any]] = []
         self.empty: dict[str, str] = {}
+        self.refusals: list[Refusal] = []
+        self.tables: dict[str, str] = {}
+        self.alone = False  # whether the path is one file or table, not one of many in a folder
 
     def of(self, document: Document) -> Iterator[pd.DataFrame]:
         """Yield the trials of a file in chunks."""
@@ -159,8 +175,11 @@ class _Reading:
         if first is not None and name is None:
             exploded = isinstance(self.mapping.shape, Shape) and bool(self.mapping.shape.explode)
             name = "mapping" if exploded and given else detect(first.records, bool(given))
+        table = self._table(first, name, given)
+        name = "table" if table is not None else name
         if first is None or name is None:
             self.lists += _lists(first)
+            self.examples = self.examples or (list(first.records[:_SHOWN]) if first else [])
             self.fields += sorted({str(field) for record in (first.records[:5] if first else ()) for field in record})
             self.skipped.append(log.file)
             return
@@ -168,12 +187,32 @@ class _Reading:
         if self.strict and log.problems:
             log.refuse(log.problems[0].line, log.problems[0].reason)
         self.logs.append(log)
+        self.names += [str(field) for field in first.records[0] if field not in self.names]
         self.files[log.file] = "inspect" if inspect else name
-        read, source = find_format(name).read, Source(log.file, self.mapping.score_pattern)
+        read = find_format(name).read if table is None else table.read
+        source = Source(log.file, self.mapping.score_pattern)
         for rows in chain([first], chunks):
             made = read(rows, source, given)
             if len(made) and len(trials := _with_places(made, rows, log.file)):
                 yield trials
+
+    def _table(self, first: Rows | None, name: str | None, given: Mapping[str, Any]) -> TableReading | None:
+        """Return how a table of no known format is read by the names of its columns; None where it is not."""
+        needed = {"context_id", "candidate_id"}
+        unknown = name in (None, "mapping", "table") and self.format in (None, "table")
+        if first is None or not self.alone or not unknown or needed <= set(given):
+            return None
+        if needed <= {field for record in first.records for field in record}:
+            return None
+        reading = read_table(first, given)
+        if isinstance(reading, TableReading):
+            self.tables[first.log.file] = reading.told
+            return reading
+        if isinstance(reading, Refusal):
+            if name is not None:
+                raise InputError("mapping", dict(given), "one that leaves a single reading", _listed(reading.lines()))
+            self.refusals.append(reading)
+        return None
 
     def explain(self, path: object) -> None:
         """Raise the reason why there is not one judgement."""
@@ -182,17 +221,8 @@ class _Reading:
         if self.files:
             problem = next(filter(None, map(_first_problem, self.logs)), None)
             raise InputError("path", given, wanted, problem or "every record was left out")
-        if self.lists:
-            lists = ", ".join(self.lists[:5])
-            remedy = f"this one is a JSON object with lists in {lists}: map explode={self.lists[0]}"
-            raise InputError("path", given, "records, as lines, a list or a table", remedy)
         if self.fields:
-            remedy = (
-                f"this one has the fields {', '.join(self.fields[:20])}: say with a mapping which of them are "
-                "context_id, candidate_id, and opponent_id and winner of pairs, or score and scale"
-            )
-            allowed = "a log of a known format (`biaslab.logs.readers.available`), or a table with a mapping"
-            raise InputError("path", given, allowed, remedy)
+            self._refuse(given)
         if len(self.empty) == 1:
             raise InputError("path", given, wanted, next(iter(self.empty.values())))
         if not self.empty:
@@ -201,6 +231,22 @@ class _Reading:
         remedy = f"none of its {len(self.empty)} files has a record ({reasons})"
         raise InputError("path", given, wanted, remedy)
 
+    def _refuse(self, given: str) -> None:
+        """Raise what a file of no known format would need, with a mapping made of its fields and some of its rows."""
+        examples, explode = self.examples, {}
+        if self.lists and not self.refusals:
+            longest = max(self.lists, key=lambda name: len(examples[0][name]))
+            explode, examples = {"explode": longest}, examples[0][longest]
+        refusal = self.refusals[0] if self.refusals else suggestion(examples[:50])
+        lines = refusal.lines()
+        if explode:
+            lines = [f"it is one JSON object with lists in {', '.join(self.lists[:5])}"]
+            lines += [f"{said}: {map_line(explode | _within(longest, entries))}" for said, entries in refusal.options]
+        lines += ["the first rows:", *example_rows(examples)]
+        allowed = "a log of a known format (`biaslab.logs.readers.available`), or a table with a mapping"
+        fields = f"its fields are {', '.join(self.fields[:20])}"
+        raise InputError("path", given, allowed, _listed([fields, *lines]))
+
     def facts(self) -> dict[Hashable | None, Any]:
         """Return what goes into the trials' attrs, plain so that it can be saved with them."""
         problems = [tuple(problem) for log in self.logs for problem in log.problems]
@@ -208,7 +254,8 @@ class _Reading:
         unmatched = sum((log.unmatched for log in self.logs), Counter[str]())
         encodings = {log.file: log.encoding for log in self.logs if log.encoding != "utf-8"}
         return {"files": self.files, "skipped": self.skipped, "malformed": len(problems), "problems": problems,
-                "left_out": dict(left_out), "unmatched": dict(unmatched), "encodings": encodings}  # fmt: skip
+                "left_out": dict(left_out), "unmatched": dict(unmatched), "encodings": encodings,
+                "tables": self.tables}  # fmt: skip
 
 
 def _first_problem(log: Log) -> str | None:
@@ -237,6 +284,22 @@ def _lists(rows: Rows | None) -> list[str]:
         return []
     listed = {name: value for name, value in rows.records[0].items() if isinstance(value, list)}
     return [name for name, items in listed.items() if items and isinstance(items[0], dict)]
+
+
+def _listed(lines: list[str]) -> str:
+    """Return lines as one text, with a sign for what cannot be printed."""
+    return "\n  ".join("".join(sign if sign.isprintable() else "�" for sign in line) for line in lines)
+
+
+def _within(field: str, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping of the items of a list as one of the records that exploding it makes."""
+    made: dict[str, Any] = {}
+    for name, said in entries.items():
+        if isinstance(said, str):
+            made[name] = said if said.startswith("=") or said == "FIELD" else f"{field}.{said}"
+        else:
+            made[name] = {**said, "field": f"{field}.{said['field']}"}
+    return made
 
 
 def _with_places(made: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame:

@@ -87,7 +87,10 @@ FORMATS: dict[str, Format] = {
 
 def available() -> dict[str, str]:
     """Return every format that can be read, with what it is."""
-    return {name: found.help for name, found in FORMATS.items()} | {"inspect": "Inspect logs, through inspect_ai"}
+    return {name: found.help for name, found in FORMATS.items()} | {
+        "inspect": "Inspect logs, through inspect_ai",
+        "table": "tables with usual names of columns",
+    }
 
 
 def find_format(name: str) -> Format:

@@ -57,7 +57,7 @@ class Expression:
 
     def texts(self, rows: Rows, field: str) -> list[Any]:
         """Return what a field says of each record; None where the pattern does not match or a value means nothing."""
-        texts = [_written(value) for value in rows.values(field)]
+        texts = [written(value) for value in rows.values(field)]
         if self.pattern is not None:
             texts = [None if text is None else first_group(self.pattern, text) for text in texts]
         if self.values is not None:
@@ -102,16 +102,16 @@ def _from_table(where: str, name: str, given: Mapping[str, Any]) -> Expression:
     if unknown or len(sources) != 1:
         raise InputError(where, dict(given), "a table with one of field, fields and constant, and pattern or values")
     if "constant" in given:
-        return Expression(constant=_written(given["constant"]) or "")
-    written = given[sources[0]]
-    fields = tuple(written) if isinstance(written, list) else _fields(name, written) if isinstance(written, str) else ()
+        return Expression(constant=written(given["constant"]) or "")
+    said = given[sources[0]]
+    fields = tuple(said) if isinstance(said, list) else _fields(name, said) if isinstance(said, str) else ()
     named = all(isinstance(field, str) and field for field in fields)
     if not fields or not named or (len(fields) > 1 and name not in LISTS):
-        raise InputError(where, written, f"the name of a field, or names of several for {' and '.join(LISTS)}")
+        raise InputError(where, said, f"the name of a field, or names of several for {' and '.join(LISTS)}")
     pattern, values = given.get("pattern"), given.get("values")
     if values is not None and not isinstance(values, Mapping):
         raise InputError(f"{where}.values", values, 'a table such as { 0 = "tie" }')
-    known = None if values is None else {str(key): _written(value) or "" for key, value in values.items()}
+    known = None if values is None else {str(key): written(value) or "" for key, value in values.items()}
     return Expression(fields, None, None if pattern is None else compiled(str(pattern), where), known)
 
 
@@ -130,7 +130,7 @@ def _meanings(where: str, text: str) -> dict[str, str]:
     return found
 
 
-def _written(value: Any) -> str | None:
+def written(value: Any) -> str | None:
     """Return a value as text: whole numbers without a point, true and false in small letters; None for all else."""
     if value is None or isinstance(value, str):
         return value

@@ -118,6 +118,13 @@ def trials_of_several(rows: Sequence[tuple[Any, ...]], names: Sequence[str], **f
     return trials_of({**fixed, **found}, found.index)
 
 
+def counted(trials: pd.DataFrame) -> pd.DataFrame:
+    """Count judgements of the same thing as replicates, from 0, in their order."""
+    keys = [name for name in trials.columns if name not in SCHEMA or SCHEMA[name].tells_apart]
+    same = trials.groupby([name for name in keys if name != "replicate"], sort=False, dropna=False)
+    return trials.assign(replicate=same.cumcount().astype("int64"))
+
+
 def without_duplicates(trials: pd.DataFrame) -> tuple[pd.DataFrame, int, int]:
     """Keep the first row of each judgement; return how many were dropped, and how many of them said something else.
 

@@ -16,6 +16,11 @@ Besides the columns of the trials there are, one of them is needed:
 
 and, of humans and texts:
 
+``replicate``
+    A field with whole numbers, or ``=#``: repeated judgements are counted in the order of the file.
+``swapped``
+    True where the candidate of a row was shown second: then ``winner`` says "first" and "second" as they were shown,
+    and "candidate" and "opponent" as they stand in the row.
 ``preference``
     Names the candidate that humans prefer, as ``winner`` does; a gold label, or a list or several fields, one a person.
     It becomes ``human_gap``, -1 to 1.
@@ -30,7 +35,8 @@ record cannot be told without it; the whole field stands for an identifier then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +44,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.errors import InputError
+from biaslab.logs.readers.common_names import side_of
 from biaslab.logs.readers.expressions import LISTS, Expression, parse_expression
 from biaslab.logs.readers.log_columns import COLUMNS, SCHEMA, trials_of
 from biaslab.logs.readers.outcomes import (
@@ -49,15 +56,23 @@ from biaslab.logs.readers.outcomes import (
     read_pair,
     read_score,
 )
+from biaslab.logs.readers.refusing import map_line
 from biaslab.logs.readers.rows import NUMERAL, Kind, Rows, Source, field_names, read_value, strings, word_counts
 
+NO_WINNER = "no winner"
+UNKNOWN_WINNER = "winner names neither candidate"
+_SHOWN = 6  # verdicts in a message
+COUNTED = "#"
+"""The constant of ``replicate`` that counts the judgements of the same thing, in the order of the file."""
+
 _TEXTS = {"text": "words", "opponent_text": "opponent_words"}
-_EXPLICIT = (*_TEXTS, "samples", "label_mass")  # fields of such names are rarely what the trials mean by them
+_EXPLICIT = (*_TEXTS, "samples", "label_mass", "swapped")  # fields of such names rarely mean that
 _UNMAPPED = ("probe", "value", "status", "key", "p_first_label", "p_both_orders")
-NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_TEXTS)))
+NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", "swapped", *_TEXTS)))
 _KINDS: dict[str, Kind] = {name: "id" if column.kind == "text" else column.kind for name, column in SCHEMA.items()}
 _KINDS |= {"p_first": "number", "score": "number", "reply": "text", "winner": "id", "text": "text"}
-_KINDS |= {"opponent_text": "text"}
+_KINDS |= {"opponent_text": "text", "swapped": "flag"}
+_SOME_TWICE, _SHARE_TWICE = 2, 0.02  # contradictions that a log may have
 _IDENTITY = ("context_id", "candidate_id", "opponent_id")
 
 
@@ -107,6 +122,47 @@ def with_preference(found: dict[str, pd.Series]) -> dict[str, pd.Series]:
     return rest | {"human_gap": human_gaps(listed, first, second)}
 
 
+def as_shown(found: dict[str, pd.Series]) -> dict[str, pd.Series]:
+    """Exchange what stands in the columns of candidate and opponent where the row was shown in the other order."""
+    if "swapped" not in found:
+        return found
+    swapped = found["swapped"]
+    exchanged = {
+        name: found[name].where(~swapped, found[other])
+        for one, two in (("candidate_id", "opponent_id"), ("words", "opponent_words"))
+        if one in found and two in found
+        for name, other in ((one, two), (two, one))
+    }
+    if "human_gap" in found:
+        exchanged["human_gap"] = found["human_gap"].where(~swapped, -found["human_gap"])
+    return found | exchanged
+
+
+def require_sense(trials: pd.DataFrame, mapping: Mapping[str, Any], fields: Sequence[str]) -> None:
+    """Raise `InputError` where a mapping cannot be meant: a name of a field as a constant, or judgements that clash.
+
+    Raises
+    ------
+    InputError
+        If an identity is a constant called as a field is, or many judgements stand twice and contradict each other.
+    """
+    for name in _IDENTITY:
+        said = mapping.get(name)
+        if isinstance(said, str) and said.startswith("=") and said[1:] in fields:
+            remedy = f"the file has a field of that name: --map {name}={said[1:]}"
+            allowed = "a field; '=' makes it a constant, the same in all rows"
+            raise InputError(f"mapping[{name!r}]", said, allowed, remedy)
+    many = trials.attrs.get("contradictions", 0)
+    if many > max(_SOME_TWICE, _SHARE_TWICE * (len(trials) + trials.attrs["duplicates"])):
+        said = f"{trials.attrs['duplicates']:,} judgements that stand twice, {many:,} of which say something else"
+        columns = "judge, attribute, template, configuration or replicate"
+        remedy = (
+            f"name the field that tells them apart as one of {columns}, among {', '.join(fields[:20])}; repetitions "
+            "without a field are counted by --map replicate==#"
+        )
+        raise InputError("mapping", said, "every judgement once", remedy)
+
+
 def read_mapped(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
     """Return one trial a record, of a pair where an ``opponent_id`` is given and of a score otherwise.
 
@@ -122,16 +178,29 @@ def read_mapped(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.Da
     _require_entries(rows, source, mapping, whole, outcome)
     found, unmatched = columns_of(rows, whole)
     if is_pair:
-        found = with_preference(found)
+        found = with_preference(as_shown(found))
+        rows.leave_out(found["candidate_id"] == found["opponent_id"], "a candidate stands beside itself")
     elif "ratings" in found and "scale" in found:
         found.setdefault("human_scale", found["scale"])
     if outcome is None:
         reading = pd.DataFrame({"value": np.nan, "status": "unparsable"}, index=range(len(rows.records)))
     else:
         reading = read_pair(found, outcome) if is_pair else read_score(found, outcome, source)
+        if outcome == "winner":
+            _note_unknown(rows, whole["winner"], found["winner"][reading["status"] == "unparsable"])
     kept = {name: column for name, column in found.items() if name in COLUMNS}
     trials = trials_of({**kept, **reading}, pd.RangeIndex(len(rows.records)))
     return without_value(trials, unmatched)
+
+
+def _note_unknown(rows: Rows, given: Any, words: pd.Series) -> None:
+    """Note verdicts that name neither candidate, with the mapping that would say what they mean."""
+    known = Counter(word.strip() for word in words.dropna() if word.strip() != NO_WINNER)
+    if not known or not isinstance(given, str):
+        return
+    sides = {word: side_of(word) or "…" for word, _ in known.most_common(_SHOWN)}
+    line = map_line({"winner": {"field": parse_expression("winner", given).fields[0], "values": sides}})
+    rows.log.unmatched[f"{UNKNOWN_WINNER}, say what it means: {line}"] += known.total()
 
 
 def _require_entries(
@@ -168,7 +237,7 @@ def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool
         return pd.Series(_constant(name, expression.constant), index=range(len(rows.records)))
     field = expression.fields[0]
     if expression.is_plain:
-        return rows.take(field, _KINDS[name], "no winner" if name == "winner" else None)
+        return rows.take(field, _KINDS[name], NO_WINNER if name == "winner" else None)
     texts = expression.texts(rows, field)
     missing = np.array([text is None for text in texts], bool)
     if missing.any():
@@ -191,6 +260,8 @@ def _converted(texts: list[Any], kind: Kind) -> pd.Series:
 
 
 def _constant(name: str, text: str) -> Any:
+    if (name, text) == ("replicate", COUNTED):
+        return 0
     kind = _KINDS.get(name)
     if kind not in ("number", "flag"):
         return text

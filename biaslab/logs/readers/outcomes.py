@@ -19,6 +19,7 @@ OUTCOMES = ("winner", "p_first", "score", "reply")
 OF_PAIRS = ("winner", "p_first", "reply")
 OF_SCORES = ("score", "reply")
 _SIDES = {"first": 1.0, "second": 0.0, "tie": 0.5}
+_COLUMNS = {"candidate": 1.0, "opponent": 0.0}  # whatever was shown first
 
 
 def read_pair(found: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
@@ -32,7 +33,7 @@ def read_pair(found: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
     if outcome == "p_first":
         return each(found["p_first"], probability)
     if outcome == "winner":
-        value = sides(found["winner"], found["candidate_id"], found["opponent_id"])
+        value = sides(found["winner"], found["candidate_id"], found["opponent_id"], found.get("swapped"))
         status = np.select([value == 0.5, ~np.isnan(value)], ["tie", "ok"], "unparsable")
         return pd.DataFrame({"value": value, "status": status}, index=found["winner"].index)
     if outcome == "reply":
@@ -59,12 +60,19 @@ def read_score(found: Mapping[str, pd.Series], outcome: str, source: Source) -> 
     return each_on_scale(values, found["scale"].fillna(""), attribute, reader)
 
 
-def sides(named: pd.Series, first: pd.Series, second: pd.Series) -> np.ndarray[Any, Any]:
+def sides(
+    named: pd.Series, first: pd.Series, second: pd.Series, swapped: pd.Series | None = None
+) -> np.ndarray[Any, Any]:
     """Return 1 where the first candidate is named, 0 the second, ½ a tie, NaN nobody known.
 
-    A candidate is named by its identifier, or as "first" or "second", the order in which they were shown.
+    A candidate is named by its identifier, as "first" or "second", the order in which they were shown, or as
+    "candidate" or "opponent", the columns in which they stand, which a swapped row shows in the other order.
     """
-    by_word = named.str.strip().str.lower().map(_SIDES).to_numpy(float)
+    words = named.str.strip().str.lower()
+    by_word, by_column = words.map(_SIDES).to_numpy(float), words.map(_COLUMNS).to_numpy(float)
+    if swapped is not None:
+        by_column = np.where(swapped.to_numpy(bool), 1 - by_column, by_column)
+    by_word = np.where(np.isnan(by_word), by_column, by_word)
     said, one, two = (column.reset_index(drop=True) for column in (named, first, second))
     known = said.notna()
     return np.select([(said == one) & known, (said == two) & known], [1.0, 0.0], by_word)

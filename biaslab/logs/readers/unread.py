@@ -9,6 +9,7 @@ import pandas as pd
 
 from biaslab.core.errors import UnreadableLogError
 from biaslab.core.output import count
+from biaslab.logs.readers.mapping import UNKNOWN_WINNER
 from biaslab.logs.readers.rows import CALL_FAILED
 
 HALF = 0.5
@@ -108,6 +109,9 @@ def explain_unread(trials: pd.DataFrame) -> list[str]:
     replies = replies[replies.str.strip() != ""]
     empty = len(unread) - len(replies)
     lines = [f"{_brief(reply)!r}" for reply in replies.drop_duplicates().head(_SHOWN)]
+    unknown = [reason for reason in trials.attrs.get("unmatched", {}) if reason.startswith(UNKNOWN_WINNER)]
+    if unknown:
+        return [*lines, *unknown]
     if empty:
         lines.append(f"{empty:,} of them have no reply: --map reply=FIELD names its field, if it stands in another")
     ratings = trials.get("ratings")

@@ -67,7 +67,7 @@ def test_files_that_hold_no_log_say_what_to_do(tmp_path, data, remedy):
 def test_a_json_object_says_which_list_to_take(tmp_path, indent):
     file = tmp_path / "log.json"
     file.write_text(json.dumps({"made": "yesterday", "items": [PAIR, PAIR | {"question": 82}]}, indent=indent))
-    with pytest.raises(InputError, match="lists in items: map explode=items"):
+    with pytest.raises(InputError, match=r"lists in items\n.*--map explode=items --map context_id=items.question"):
         bl.read_judgements(file)
     columns = {"context_id": "items.question", "candidate_id": "items.A", "opponent_id": "items.B"}
     trials = bl.read_judgements(file, mapping={"explode": "items", **columns, "reply": "items.judgment"})

@@ -1,0 +1,278 @@
+"""Tables with usual names of columns are read without a mapping, or refused with mappings that work when pasted."""
+
+import json
+import random
+import re
+import shlex
+
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab.cli import main
+from biaslab.core.errors import InputError
+
+SIDES = {"first": 1.0, "second": 0.0, "tie": 0.5}
+
+
+def pairs(names, words, items=60, systems=None, seed=3, **more):
+    """Return a table of pairs and the sides that won; ``names`` are question, first, second and verdict."""
+    rng = random.Random(seed)
+    sides = [rng.choice(("first", "second", "first", "tie")[: len(words) + 1]) for _ in range(items)]
+    question, one, two, verdict = names
+    rows = []
+    for n, side in enumerate(sides):
+        shown = [f"an answer {n}", f"another answer {n}"] if systems is None else rng.sample(systems, 2)
+        said = words[side] if side in words else shown[side == "second"]
+        rows.append({question: f"q{n}", one: shown[0], two: shown[1], verdict: said} | more)
+    return pd.DataFrame(rows), [SIDES[side] for side in sides]
+
+
+AB = {"first": "A", "second": "B", "tie": "tie"}
+PAIRS = [
+    (("question", "answer_a", "answer_b", "winner"), AB),
+    (("prompt", "response_1", "response_2", "preference"), {"first": "1", "second": "2", "tie": "3"}),
+    (
+        ("instruction", "output_1", "output_2", "verdict"),
+        {"first": "response 1", "second": "Response 2", "tie": "draw"},
+    ),
+    (
+        ("question_id", "model_a", "model_b", "winner"),
+        {"first": "model_a", "second": "model_b", "tie": "tie (bothbad)"},
+    ),
+    (("query", "answerA", "answerB", "label"), {"first": "[[A]]", "second": "[[B]]", "tie": "[[C]]"}),
+    (("id", "first_response", "second_response", "choice"), {"first": "first", "second": "second", "tie": "equal"}),
+    (("input", "left_text", "right_text", "judge_winner"), {"first": "left", "second": "right", "tie": "both"}),
+    (("question", "response_0", "response_1", "chosen"), {"first": "0", "second": "1", "tie": "tie"}),
+    (("prompt_id", "summary1", "summary2", "better"), {"first": "Summary1", "second": "Summary2", "tie": "tie"}),
+    (("question", "A", "B", "decision"), {"first": "A>B", "second": "B>>A", "tie": "A=B"}),
+    (
+        ("item_id", "completion_a", "completion_b", "llm_preference"),
+        {"first": "completion_a", "second": "completion_b", "tie": "neither"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("names", "words"), PAIRS, ids=lambda given: given[1] if isinstance(given, tuple) else "")
+def test_pairs_of_usual_names_are_read(names, words, tmp_path):
+    table, wanted = pairs(names, words)
+    file = tmp_path / "log.csv"
+    table.to_csv(file, index=False)
+    for given in (table, file):
+        trials = bl.read_judgements(given)
+        assert trials["value"].tolist() == wanted
+        assert trials["context_id"].tolist() == table[names[0]].tolist()
+        assert trials["candidate_id"].tolist() == table[names[1]].tolist()
+        assert trials["opponent_id"].tolist() == table[names[2]].tolist()
+        assert trials["order_known"].all()
+        (told,) = trials.attrs["tables"].values()
+        assert f"{names[1]}, taken as shown first: say --order-unknown otherwise" in told
+
+
+def test_a_system_is_named_as_winner():
+    table, wanted = pairs(
+        ("question", "model_a", "model_b", "winner"), {"tie": "tie"}, systems=["gpt-4", "opus", "llama"]
+    )
+    assert bl.read_judgements(table)["value"].tolist() == wanted
+
+
+def test_the_order_may_be_unknown(tmp_path, capsys):
+    file = tmp_path / "log.csv"
+    pairs(PAIRS[0][0], AB)[0].to_csv(file, index=False)
+    assert main(["audit", str(file), "--only", "replies"]) == 0
+    assert capsys.readouterr().out.startswith(
+        "read as pairs: answer_a and answer_b on each question; A = answer_a, taken"
+    )
+    assert main(["audit", str(file), "--only", "replies", "--order-unknown"]) == 0
+    assert "taken as shown first" not in capsys.readouterr().out
+    assert not bl.read_judgements(file, mapping={"order_known": "=false"})["order_known"].any()
+
+
+def test_people_and_several_judges_stand_in_columns():
+    table, wanted = pairs(
+        ("id", "model_a", "model_b", "gpt-4o"), {"first": "A", "second": "B"}, systems=["x", "y", "z"]
+    )
+    people = ["model_a" if n % 3 else "model_b" for n in range(len(table))]
+    trials = bl.read_judgements(table.assign(human_winner=people, claude="B"))
+    assert trials[trials["judge"] == "gpt-4o"]["value"].tolist() == wanted
+    assert (trials[trials["judge"] == "claude"]["value"] == 0).all()
+    gaps = [1.0 if who == "model_a" else -1.0 for who in people]
+    assert trials[trials["judge"] == "claude"]["human_gap"].tolist() == gaps
+
+
+def scores(**columns):
+    rows = [
+        {"question": f"q{n // 2}", "model": "xy"[n % 2], "answer": f"words {n}"} | {k: v(n) for k, v in columns.items()}
+        for n in range(60)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_scores_of_usual_names_are_read():
+    table = scores(score=lambda n: 1 + n % 5, human_score=lambda n: 1 + n % 4)
+    trials = bl.read_judgements(table)
+    assert trials["value"].tolist() == table["score"].tolist()
+    assert trials["human"].tolist() == table["human_score"].tolist()
+    assert set(trials["scale"]) == {"1-5"}
+    assert "scale 1-5, as the scores run from 1 to 5" in trials.attrs["tables"]["table"]
+    assert bl.read_judgements(table, mapping={"scale": "=1-10"})["scale"].unique().tolist() == ["1-10"]
+
+
+def test_attributes_and_judges_of_scores_stand_in_columns():
+    table = scores(coherence=lambda n: 1 + n % 5, fluency_score=lambda n: 1 + n % 3)
+    trials = bl.read_judgements(table)
+    assert trials[trials["attribute"] == "fluency"]["value"].tolist() == table["fluency_score"].tolist()
+    assert set(trials["attribute"]) == {"coherence", "fluency"}
+    judged = bl.read_judgements(scores(**{"gpt-4_score": lambda n: n % 11, "claude_score": lambda n: 10 - n % 11}))
+    assert set(judged["judge"]) == {"gpt-4", "claude"}
+    assert set(judged["scale"]) == {"0-10"}
+
+
+def test_answers_without_systems_are_candidates():
+    trials = bl.read_judgements(scores(rating=lambda n: n % 11, annotator_1=lambda n: n % 7).drop(columns="model"))
+    assert trials["candidate_id"].tolist() == [f"words {n}" for n in range(60)]
+
+
+def refused(table, **options):
+    with pytest.raises(InputError) as caught:
+        bl.read_judgements(table, **options)
+    lines = str(caught.value).splitlines()
+    return lines, [mapping_of(line) for line in lines if "--map" in line]
+
+
+def mapping_of(line):
+    """Return the mapping of a line as a shell would give it to the program."""
+    words = shlex.split(line[line.index("--map") :])
+    return dict(word.split("=", 1) for word in words if word != "--map")
+
+
+TWO_READINGS = {
+    "0 and 1": (("question", "answer_a", "answer_b", "winner"), {"first": "0", "second": "1"}, {}, 2),
+    "0, 1 and 2": (("question", "answer_a", "answer_b", "winner"), {"first": "0", "second": "1", "tie": "2"}, {}, 2),
+    "-1, 0 and 1": (("question", "answer_a", "answer_b", "label"), {"first": "1", "second": "-1", "tie": "0"}, {}, 2),
+}
+
+
+@pytest.mark.parametrize("case", TWO_READINGS)
+def test_two_readings_are_asked_for_and_both_work(case):
+    names, words, more, many = TWO_READINGS[case]
+    table, wanted = pairs(names, words, **more)
+    _, mappings = refused(table)
+    read = [bl.read_judgements(table, mapping=mapping)["value"].tolist() for mapping in mappings]
+    assert len(read) == many
+    assert wanted in read
+    assert read[0] != read[1]
+
+
+def test_names_that_are_places_too_are_asked_for():
+    table, _ = pairs(("question", "model_1", "model_2", "winner"), {}, systems=["A", "B"])
+    lines, mappings = refused(table)
+    assert "winner may name a place or a candidate" in " ".join(lines)
+    by_place, by_name = (bl.read_judgements(table, mapping=mapping)["value"] for mapping in mappings)
+    assert by_name.tolist() == (table["winner"] == table["model_1"]).astype(float).tolist()
+    assert by_place.tolist() == (table["winner"] == "A").astype(float).tolist()
+
+
+def test_what_a_column_of_orders_means_is_asked_for():
+    table, _ = pairs(PAIRS[0][0], {"first": "A", "second": "B"})
+    table["swapped"] = [n % 2 == 0 for n in range(len(table))]
+    lines, mappings = refused(table)
+    assert "swapped says how they were shown" in " ".join(lines)
+    places, columns, fixed = (bl.read_judgements(table, mapping=mapping) for mapping in mappings)
+    won = (table["winner"] == "A").to_numpy(float)
+    swapped = table["swapped"].to_numpy()
+    assert places["value"].tolist() == won.tolist() == fixed["value"].tolist()
+    assert places["candidate_id"].tolist() == table["answer_a"].where(~swapped, table["answer_b"]).tolist()
+    assert columns["candidate_id"].tolist() == places["candidate_id"].tolist()
+    assert columns["value"].tolist() == [1 - w if s else w for w, s in zip(won, swapped, strict=True)]
+    assert fixed["candidate_id"].tolist() == table["answer_a"].tolist()
+
+
+def test_two_verdicts_are_asked_for():
+    table, _ = pairs(PAIRS[0][0], AB)
+    table["label"] = "B"
+    _, mappings = refused(table)
+    judged = [bl.read_judgements(table, mapping=mapping) for mapping in mappings]
+    assert (judged[0]["human_gap"] == -1).all()
+    assert (judged[1]["value"] == 0).all()
+
+
+def test_a_scale_that_no_score_ends_is_asked_for():
+    table = scores(score=lambda n: 1 + n % 4)
+    _, mappings = refused(table)
+    assert [mapping["scale"] for mapping in mappings] == ["=1-5", "=1-7"]
+    assert bl.read_judgements(table, mapping=mappings[0])["scale"].unique().tolist() == ["1-5"]
+
+
+def test_a_refusal_shows_rows_and_a_mapping_of_the_files_own_fields(tmp_path):
+    rows = [{"nr": n, "x": f"one {n}", "y": f"two {n}", "verdict": "x" if n % 2 else "y"} for n in range(9)]
+    file = tmp_path / "log.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lines, (mapping,) = refused(file)
+    assert mapping == {"context_id": "nr"}
+    assert len(bl.read_judgements(file, mapping=mapping)) == len(rows)
+    assert sum(line.strip().startswith('{"nr"') for line in lines) == 3
+
+
+def test_a_list_within_an_object_is_the_longest(tmp_path):
+    inner, _ = pairs(PAIRS[0][0], AB)
+    file = tmp_path / "log.json"
+    file.write_text(json.dumps({"annotations": [{"who": 1}], "instances": inner.to_dict("records")}))
+    _, (mapping,) = refused(file)
+    assert mapping["explode"] == "instances"
+    assert len(bl.read_judgements(file, mapping=mapping)) == len(inner)
+
+
+def test_no_bytes_stand_in_a_message(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_bytes(b"PK\x05\x06\x00\x01,\x02\nsome,thing\n")
+    with pytest.raises(InputError) as caught:
+        bl.read_judgements(file)
+    assert all(sign.isprintable() or sign == "\n" for sign in str(caught.value))
+
+
+def test_a_constant_called_as_a_field_is_a_slip():
+    table, _ = pairs(PAIRS[0][0], AB)
+    with pytest.raises(InputError, match="--map context_id=question"):
+        bl.read_judgements(table, mapping={"context_id": "=question"})
+
+
+def test_judgements_that_contradict_each_other_are_refused():
+    table, _ = pairs(PAIRS[0][0], AB)
+    twice = pd.concat([table.assign(model="x"), table.assign(model="y", winner="B")])
+    with pytest.raises(InputError, match=r"60 judgements that stand twice, \d+ of which say something else.*model"):
+        bl.read_judgements(twice)
+    assert bl.read_judgements(twice, mapping={"judge": "model"})["judge"].tolist() == ["x"] * 60 + ["y"] * 60
+    assert bl.read_judgements(twice, mapping={"replicate": "=#"})["replicate"].tolist() == [0] * 60 + [1] * 60
+
+
+def test_three_candidates_are_not_read_as_two():
+    table, _ = pairs(PAIRS[0][0], AB)
+    lines, _ = refused(table.assign(answer_c="third"))
+    assert re.search("more than two candidates", " ".join(lines))
+
+
+def test_a_mapping_without_the_meaning_of_letters_is_told_it(tmp_path, capsys):
+    table, wanted = pairs(PAIRS[0][0], AB)
+    file = tmp_path / "log.csv"
+    table.to_csv(file, index=False)
+    names = ["context_id=question", "candidate_id=answer_a", "opponent_id=answer_b", "winner=winner"]
+    assert main(["audit", str(file), *(word for name in names for word in ("--map", name))]) == 4
+    said = capsys.readouterr().err
+    assert "reply=FIELD" not in said
+    line = next(line for line in said.splitlines() if "winner names neither candidate" in line)
+    mapping = (
+        dict(name.split("=", 1) for name in names)
+        | mapping_of(line)
+        | {"winner": mapping_of(line)["winner"] + ", tie -> tie"}
+    )
+    assert bl.read_judgements(file, mapping=mapping)["value"].tolist() == wanted
+
+
+def test_ratings_of_people_are_not_called_unreadable(tmp_path, capsys):
+    file = tmp_path / "log.csv"
+    scores(annotator_1=lambda n: 1 + n % 5, annotator_2=lambda n: 1 + n % 3).to_csv(file, index=False)
+    assert main(["audit", str(file), "--humans"]) == 0
+    said = capsys.readouterr().out
+    assert "60 items rated by people" in said
+    assert "0 of them readable" not in said
