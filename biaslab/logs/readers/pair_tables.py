@@ -28,7 +28,7 @@ def of_pairs(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -
     shown, entries = _candidates(pairs)
     if (context := context_of(table)) is None:
         return no_context(table, entries)
-    entries = {"context_id": context} | entries | beside(table, "template")
+    entries = {"context_id": context, **entries, **beside(table, "template")}
     if (refusal := _order_told(table, shown)) is not None:
         return refusal
     verdicts, people = _verdict_columns(table)
@@ -38,7 +38,8 @@ def of_pairs(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -
     if refusals := [said for said in readings.values() if isinstance(said, Refusal)]:
         return refusals[0]
     if people and not {"preference", "human_gap"} & set(table.given):
-        entries["preference"] = readings[people[0]] if len(people) == 1 else _several(readings, people)
+        preferred: Any = readings[people[0]] if len(people) == 1 else _several(readings, people)
+        entries = {**entries, "preference": preferred}
         table.told.append(f"humans = {', '.join(people)}")
     if (refusal := _which_verdict(verdicts, entries, readings)) is not None:
         return refusal
