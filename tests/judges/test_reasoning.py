@@ -13,7 +13,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.cli import main
-from biaslab.core import Choice, Completion, Usage, request_key
+from biaslab.core import About, Choice, Completion, Reply, Usage, request_key
 from biaslab.core.errors import (
     BudgetExceededError,
     CutOffError,
@@ -24,7 +24,7 @@ from biaslab.core.errors import (
 )
 from biaslab.judges import load_judge
 from biaslab.judges.api import Patience
-from biaslab.judges.api.reasoning import Thinking
+from biaslab.judges.api.reasoning import Thinking, Thoughts
 from biaslab.judges.api.refusals import Refusals
 from biaslab.judges.api.reported import usage_of
 from biaslab.study.spending.announcement import foresee
@@ -259,6 +259,29 @@ def test_thoughts_are_announced_counted_and_priced(judge_of, tmp_path, capsys):
     assert dollars(usage, prices) == pytest.approx((usage.prompt_tokens + 10 * usage.completion_tokens) / 1e6)
     assert main(["store", "info", str(path)]) in (0, None)
     assert f"{usage.reasoning_tokens}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("reasons", "limit", "texts", "stops"),
+    [
+        ("none", 16, ["Okay, so I need to"] * 4, True),
+        ("none", 16, ["Okay, so I need to"] * 3, False),
+        ("none", 16, ["Okay, so I need to"] * 3 + ["4"], False),
+        ("before", 16, ["Okay, so I need to"] * 4, False),
+        ("none", 256, ["Okay, so I need to"] * 4, False),
+    ],
+)
+def test_texts_that_end_inside_a_thought_without_any_tag(reasons, limit, texts, stops):
+    """Where the prompt opens the thought, short replies show nothing but that none of them says a score."""
+    thoughts = Thoughts(None)
+    about = About("c1", ("a",), ("A text.",), ("fluency",), scale="1-5", reasons=reasons)
+    for n, text in enumerate(texts):
+        request = Completion(f"How fluent is it? {n}", 0.0, limit, about=about)
+        thoughts.note(request, thoughts.read(Reply(text=text, finish_reason="length")), limit, 0)
+    assert thoughts.holds(4) == (0 < len(texts) < 4 and limit == 16 and reasons == "none")
+    error = thoughts.error(request)
+    assert (error is not None) == stops
+    assert not stops or "4 of the first 4 replies ended at the limit of 16 tokens" in str(error)
 
 
 def test_servers_that_leave_thoughts_out_of_the_tokens_written():

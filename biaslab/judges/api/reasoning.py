@@ -194,6 +194,7 @@ class Thoughts:
 
 def _says_nothing(request: Completion, reply: Reply) -> bool:
     """Tell whether a short reply ends at its limit before a verdict, as one inside a thought does."""
-    if reply.finish_reason != AT_LIMIT or request.max_tokens > _SHORT or request.about is None:
+    about = request.about
+    if reply.finish_reason != AT_LIMIT or request.max_tokens > _SHORT or about is None or about.reasons != "none":
         return False
-    return read_verdict(request.about, reply) is None
+    return read_verdict(about, reply) is None
