@@ -18,7 +18,10 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Test files that are about models on this machine, and so may import torch as they are read.
 OF_MODELS = {
     *(f"distill/test_{name}" for name in ("evaluator_judge", "reinforce", "samples", "training", "weighted")),
-    *(f"judges/test_{name}" for name in ("continuous", "encoding", "generation", "memory", "placement", "prefix_tree")),
+    *(
+        f"judges/test_{name}"
+        for name in ("continuous", "encoding", "generation", "memory", "placement", "prefix_tree", "reward")
+    ),
 }
 #: The house, floor by floor from the ground: a room may import those of lower floors.
 FLOORS = (

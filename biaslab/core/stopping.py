@@ -85,13 +85,18 @@ class _Heed:
             if signal.getsignal(number) == default:
                 self.before[number] = signal.signal(number, self.handle)
 
+    def forget(self) -> None:
+        """Take the next signal for the first one."""
+        self.received, self.deadline, self.waits = None, math.inf, False
+
     def restore(self) -> None:
         """Give the signals back; a notebook's kernel ends as it would have, for it does not heed `SystemExit`."""
         for number, handler in self.before.items():
             if signal.getsignal(number) == self.handle:
                 signal.signal(number, handler)
         self.before.clear()
-        received, self.received, self.deadline, self.waits = self.received, None, math.inf, False
+        received = self.received
+        self.forget()
         if received not in (None, signal.SIGINT) and hasattr(builtins, "__IPYTHON__"):
             os.kill(os.getpid(), received or 0)
 
@@ -114,6 +119,8 @@ def heeding(let_go: Callable[[], None]) -> Iterator[Run]:
         return
     if not _HEED.runs:
         _HEED.install()
+    if not _HEED.draining:
+        _HEED.forget()  # a signal that ended an earlier run, which somebody still holds, is no first one of this
     _HEED.runs.append(run)
     try:
         yield run

@@ -4,8 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-import torch
-import transformers
 
 import biaslab as bl
 from biaslab.core import Choice, Completion, Likelihood
@@ -59,6 +57,9 @@ class WriterOnly(bl.SimulatedJudge):
 
 @pytest.fixture(scope="module")
 def judges(graded):
+    import torch
+    import transformers
+
     _, tokenizer = load_model(find_model("smollm2-135m"), "float32", "cpu")
     torch.manual_seed(0)
     config = transformers.LlamaConfig(

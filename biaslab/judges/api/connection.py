@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urljoin
 
 from biaslab.core import Request
@@ -30,7 +30,7 @@ class Owner(Protocol):
 
     timeout: float
     patience: Patience
-    redirects: str
+    redirects: Literal["refuse", "same_host"]
     attempts: int
 
 
