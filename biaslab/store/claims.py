@@ -60,14 +60,13 @@ class Claims:
         """Give up all claims."""
         if self._lock is None:
             return
-        with contextlib.suppress(OSError):
-            self._file.unlink(missing_ok=True)
-        os.close(self._lock)
-        self._lock = None
+        lock, self._lock = self._lock, None
         with contextlib.suppress(OSError), self._alone():
+            self._file.unlink(missing_ok=True)
             if [each.name for each in self._folder.iterdir()] == [_MUTEX]:
                 (self._folder / _MUTEX).unlink()
                 self._folder.rmdir()
+        os.close(lock)
 
     def _write(self, keys: set[str]) -> None:
         if self._lock is None:
@@ -81,11 +80,11 @@ class Claims:
         for file in self._folder.iterdir():
             if file.name == _MUTEX or file.name.startswith(_process["name"]):
                 continue
-            if _is_locked(file):
-                if time.time() - file.stat().st_mtime < LEASE:
+            with contextlib.suppress(FileNotFoundError):  # whose run has just ended
+                if not _is_locked(file):
+                    file.unlink()
+                elif time.time() - file.stat().st_mtime < LEASE:
                     claimed.update(file.read_text(encoding="utf-8").split())
-            else:
-                file.unlink(missing_ok=True)
         return claimed
 
     @contextlib.contextmanager
