@@ -50,7 +50,7 @@ def logit_interval(
     --------
     >>> low, high, p_value = logit_interval(0.9, 0.03, 24, 0.95, (0.0, 1.0), null=0.5)
     >>> round(low, 3), round(high, 3), p_value < 0.001
-    (0.806, 0.947, True)
+    (0.813, 0.945, True)
     """
     centre, half = sum(bounds) / 2, (bounds[1] - bounds[0]) / 2
     mean = (value - centre) / half

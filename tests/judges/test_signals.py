@@ -109,6 +109,17 @@ def test_handlers_of_the_caller_stay_and_ours_go():
         signal.signal(signal.SIGTERM, before)
 
 
+@pytest.fixture
+def anew(monkeypatch):
+    """Signals as a process has them that has just started, whatever other tests left."""
+    monkeypatch.setattr(stopping, "_HEED", stopping._Heed())
+    before = {number: signal.signal(number, default) for number, default in stopping._DEFAULTS.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("anew")
 def test_a_run_outside_of_its_own_code_is_let_go_before_anything_is_raised():
     let_go = []
 
@@ -123,6 +134,7 @@ def test_a_run_outside_of_its_own_code_is_let_go_before_anything_is_raised():
     assert stopping.seconds_left() == float("inf")
 
 
+@pytest.mark.usefixtures("anew")
 def test_a_signal_while_replies_are_kept_waits_for_them():
     kept = []
 

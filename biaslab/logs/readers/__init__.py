@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -112,10 +113,12 @@ def read_judgements(
     if chosen is not None and chosen not in ("inspect", "table"):
         find_format(chosen)
     reading = _Reading(chosen, given, strict)
-    reading.alone = isinstance(path, pd.DataFrame) or (isinstance(path, str | Path) and Path(path).is_file())
     if isinstance(path, pd.DataFrame):
+        reading.alone = True
         parts = list(reading.of_frame(path))
     else:
+        with suppress(OSError, ValueError):  # no path can be so: `documents` says so
+            reading.alone = Path(path).is_file()
         parts = [part for document in documents(path) for part in reading.of(document)]
     if not parts:
         reading.explain(path)
