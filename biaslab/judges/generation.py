@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from biaslab.judges.continuous import ContinuousGenerator
 from biaslab.judges.memory import pack_tokens
-from biaslab.judges.padded_generation import PaddedGenerator
 from biaslab.judges.prefix_tree import TreeScorer
 from biaslab.judges.prompted import Generated, Prompted
 from biaslab.judges.scorers import unfit
+
+if TYPE_CHECKING:
+    from biaslab.judges.continuous import ContinuousGenerator
+    from biaslab.judges.padded_generation import PaddedGenerator
 
 _LOG = logging.getLogger(__name__)
 
@@ -58,6 +60,9 @@ class Generator:
     @cached_property
     def method(self) -> ContinuousGenerator | PaddedGenerator:
         """How text is generated; the configuration decides, and a short self-check against plain passes confirms."""
+        from biaslab.judges.continuous import ContinuousGenerator
+        from biaslab.judges.padded_generation import PaddedGenerator
+
         plain = PaddedGenerator(
             self.model, self.terminators, self.max_batch_tokens, self.max_cached_tokens, self.opening
         )

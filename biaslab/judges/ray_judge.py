@@ -166,7 +166,9 @@ class RayJudge(BaseJudge):
         )
         if self._dataset is not None and self._shared is None:
             self._shared = ray.put(self._dataset)  # held here, for a replica that is replaced has to get it again
-        return actor.remote(self._recipe, self._shared, str(Path.cwd()), self._environment())
+        # in a tuple the reference is handed on as it is: as an argument, Ray would warn of replicas that cannot restart
+        shared = None if self._shared is None else (self._shared,)
+        return actor.remote(self._recipe, shared, str(Path.cwd()), self._environment())
 
     def _environment(self) -> dict[str, str]:
         """Return environment variables of a replica: its share of the cores, and no GPU where it has none."""

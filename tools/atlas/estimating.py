@@ -21,6 +21,7 @@ from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.core.output import replacing
 from biaslab.logs.audit import audit
 from biaslab.logs.audit.annotators import audit_humans
+from biaslab.logs.audit.run import _measures
 from biaslab.probes.base import paired, scored
 from biaslab.stats import LEADING, TRAILING, Resampling
 from tools.atlas.perplexity import READER
@@ -135,8 +136,8 @@ def write_estimates(estimates: pd.DataFrame, file: Path) -> None:
 
 def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
     """Yield what audits tell of one judge on one data set: of all of it, of its subsets, and with perplexities."""
-    whole = _by_configuration(audit(trials, resampling=resampling), trials)
-    whole = whole[whole["probe"] != "one_order"]  # not in the table of the atlas yet
+    only = [name for name in _measures(resampling) if name != "one_order"]  # which is not in the table of the atlas yet
+    whole = _by_configuration(audit(trials, only=only, resampling=resampling), trials)
     person = whole["judge"].str.fullmatch(_PERSON) & whole["metric"].isin(_OF_OTHERS)
     yield whole[~person]
     pairs = paired(trials)

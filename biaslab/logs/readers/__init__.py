@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -117,9 +116,10 @@ def read_judgements(
         reading.alone = True
         parts = list(reading.of_frame(path))
     else:
-        with suppress(OSError, ValueError):  # no path can be so: `documents` says so
-            reading.alone = Path(path).is_file()
-        parts = [part for document in documents(path) for part in reading.of(document)]
+        parts = []
+        for document in documents(path):
+            reading.alone = document.name == Path(path).name  # in no folder and no archive
+            parts += reading.of(document)
     if not parts:
         reading.explain(path)
     whole = pd.concat(parts, ignore_index=True)

@@ -14,7 +14,7 @@ from functools import cache
 import pytest
 
 import biaslab as bl
-from biaslab.core.errors import BiaslabError
+from biaslab.core.errors import BiaslabError, InputError
 from biaslab.logs.readers import read_judgements
 
 LOGS = (
@@ -235,7 +235,12 @@ def test_what_is_left_of_a_mutated_log_can_be_audited(shared_data, tmp_path):
     for number, (records, as_list) in enumerate(small_files(shared_data / "recorded")):
         file = tmp_path / str(number)
         file.write_bytes(written(swapped(records, rng), as_list))
-        estimates = bl.audit(read_judgements(file), resampling=bl.Resampling(n=100))
+        try:
+            trials = read_judgements(file)
+        except InputError as error:  # of few records none may be left
+            assert "at least one judgement" in str(error)  # noqa: PT017 - it need not be raised
+            continue
+        estimates = bl.audit(trials, resampling=bl.Resampling(n=100))
         assert set(estimates["probe"]) or estimates.attrs["not_run"]
 
 
