@@ -23,6 +23,7 @@ from biaslab.judges.replies_of_replicas import WAITING, Packs
 if TYPE_CHECKING:
     from biaslab.core.schema import Dataset
 
+_INLINE = 64_000  # bytes of a pickled data set that Ray sends with a message; it keeps larger ones in its store
 _RETRIES = 3  # how often a block is asked again whose replica died
 _SECONDS = 300.0  # in which all replicas have to be there: machines may have to be started first
 _ELSEWHERE = ("api", "atlas", "recorded", "simulated")  # kinds of judges by name that use no GPU here
@@ -164,11 +165,11 @@ class RayJudge(BaseJudge):
             max_task_retries=_RETRIES,
             scheduling_strategy="SPREAD",
         )
-        if self._dataset is not None and self._shared is None:
-            self._shared = ray.put(self._dataset)  # held here, for a replica that is replaced has to get it again
-        # in a tuple the reference is handed on as it is: as an argument, Ray would warn of replicas that cannot restart
-        shared = None if self._shared is None else (self._shared,)
-        return actor.remote(self._recipe, shared, str(Path.cwd()), self._environment())
+        if self._shared is None and self._dataset is not None:
+            # a large one is held here, for a replica that is replaced has to get it again; a small one goes along
+            is_large = len(pickle.dumps(self._dataset)) > _INLINE
+            self._shared = ray.put(self._dataset) if is_large else self._dataset
+        return actor.remote(self._recipe, self._shared, str(Path.cwd()), self._environment())
 
     def _environment(self) -> dict[str, str]:
         """Return environment variables of a replica: its share of the cores, and no GPU where it has none."""

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from biaslab.core import BaseJudge, Closable, Judge, Reply, Request, Stoppable, as_judge
 from biaslab.core.errors import BiaslabError, InputError, JudgeError
@@ -56,7 +56,7 @@ class Replica:
     ----------
     recipe : str or callable
         How the judge is made, at the first use.
-    dataset : Dataset, or a tuple with Ray's reference to one, optional
+    dataset : Dataset, optional
         What a judge that is named needs of a data set.
     folder : str
         Where the caller works: relative paths are meant from there, wherever it is visible.
@@ -67,15 +67,11 @@ class Replica:
     def __init__(
         self,
         recipe: Recipe,
-        dataset: Dataset | tuple[Any] | None,
+        dataset: Dataset | None,
         folder: str,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         os.environ.update(environment)
-        if isinstance(dataset, tuple):
-            import ray
-
-            [dataset] = ray.get(list(dataset))
         self._recipe, self._dataset = recipe, dataset
         self._stopped: set[str] = set()  # runs that are to end, by name
         with contextlib.suppress(OSError):
