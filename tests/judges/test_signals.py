@@ -1,5 +1,6 @@
 """Signals: nothing new is begun, what is paid for is kept, and a second one ends at once."""
 
+import builtins
 import itertools
 import signal
 import subprocess
@@ -111,7 +112,8 @@ def test_handlers_of_the_caller_stay_and_ours_go():
 
 @pytest.fixture
 def anew(monkeypatch):
-    """Signals as a process has them that has just started, whatever other tests left."""
+    """Signals as a process has them that has just started and is no notebook, whatever other tests left."""
+    monkeypatch.delattr(builtins, "__IPYTHON__", raising=False)  # IPython never takes it back
     monkeypatch.setattr(stopping, "_HEED", stopping._Heed())
     before = {number: signal.signal(number, default) for number, default in stopping._DEFAULTS.items()}
     yield
