@@ -49,6 +49,11 @@ class _Row:
         return (*self.prompted.prompt, *self.ids)
 
     @property
+    def last(self) -> int:
+        """The last token."""
+        return self.ids[-1] if self.ids else self.prompted.prompt[-1]
+
+    @property
     def shared(self) -> int:
         """Tokens of its stem."""
         return self.stem.length if self.stem else 0
@@ -235,7 +240,7 @@ class _Batch:
         self.kept.width = max(row.shared for row in self.active)
         stems = [row.stem.slot if row.stem else 0 for row in self.active] if shared else []
         self.slots.follow([len(row) - 1 for row in self.active], stems)
-        numbers = [(row.tokens[-1], len(row) - 1, row.shared) for row in self.active]
+        numbers = [(row.last, len(row) - 1, row.shared) for row in self.active]
         ids, own, before = torch.tensor(numbers, device=self.tree.device).unsqueeze(-1).unbind(1)
         with attending(self.tree.model) if shared else contextlib.nullcontext():
             logits: torch.Tensor = self.tree.model(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations, groupby, product
 from os import PathLike
 from typing import Any, Literal
@@ -78,6 +79,16 @@ class OwnPrompts:
                     for first, second in (pair, pair[::-1]):
                         yield from self._compare(protocol, attribute, first, second)
 
+    @cached_property
+    def _comparing(self) -> dict[str, Position]:
+        """How pairs are asked for, by the protocol's id."""
+        answer: Literal["text", "distribution"] = "text" if self.asking.answer == "text" else "distribution"
+        options = {"replicates": self.asking.replicates, "seed": self.asking.seed, "answer": answer}
+        return {
+            protocol.id: Position(self.attributes, protocol=protocol, **options)  # type: ignore[arg-type]
+            for protocol in self.protocols
+        }
+
     def _score(self, protocol: Protocol, attribute: str, item: Item) -> Iterator[Trial]:
         question = protocol_question(protocol, self.dataset, item, attribute, self.attributes)
         asking = replace(self.asking, temperature=protocol.temperature, max_tokens=protocol.max_tokens)
@@ -90,10 +101,8 @@ class OwnPrompts:
         return question.trials(asking, where)
 
     def _compare(self, protocol: Protocol, attribute: str, first: Item, second: Item) -> Iterator[Trial]:
-        answer: Literal["text", "distribution"] = "text" if self.asking.answer == "text" else "distribution"
-        options = {"replicates": self.asking.replicates, "seed": self.asking.seed, "answer": answer}
-        asks = Position(self.attributes, protocol=protocol, **options)  # type: ignore[arg-type]
+        asks = self._comparing[protocol.id]
         gap = first.human[attribute] - second.human[attribute]
-        where: dict[str, Scalar] = {"form": "pair", "factor": "protocol", "answer": answer, "human_gap": gap}
+        where: dict[str, Scalar] = {"form": "pair", "factor": "protocol", "answer": asks.answer, "human_gap": gap}
         shown = (first.candidate_id, first.text), (second.candidate_id, second.text)
         return asks.ask_pair(self.dataset, 1, attribute, (first.context_id, first.context), shown, where)

@@ -32,6 +32,7 @@ from biaslab.probes.base import (
 )
 from biaslab.probes.base.feature_probe import rating_columns
 from biaslab.probes.base.own_protocol import settle, settled
+from biaslab.probes.base.pair_probe import read_pair
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats import (
@@ -258,7 +259,7 @@ class SelfPreference(FeatureProbe):
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return how likely the first wins, the score, or the log perplexity, and the status."""
-        return self._comparing.read(trial, reply) if trial.opponent_id is not None else super().read(trial, reply)
+        return super().read(trial, reply) if trial.opponent_id is None else read_pair(trial, reply, self.protocol)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each way of asking and own system: of pairs, or of scores."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from os import PathLike
 
@@ -16,7 +16,7 @@ from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.scales import find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking import pairs
-from biaslab.measures.scoring.pointwise import items, read_score
+from biaslab.measures.scoring.pointwise import items
 from biaslab.probes._own_prompts import OwnPrompts, settled_by
 from biaslab.probes._prompt_variance import OF_PROMPTS, Shares, combined
 from biaslab.probes._varied import Chats
@@ -200,18 +200,14 @@ class Template(ScoreProbe):
             for chat, asked in zip(chats, chosen, strict=True):
                 yield from chat.trials(context_id, self.form, asked, self.asking, self.n_items)
 
-    @property
+    @cached_property
     def _own(self) -> dict[str, Protocol]:
         return {protocol.id: protocol for protocol in self.protocols or () if isinstance(protocol, Protocol)}
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score, or the probability that the first of a pair wins, and the status."""
         own = self._own.get(str(trial.condition["template"]))
-        if own is not None and trial.opponent_id is not None:
-            return own.read(reply, trial.attribute)
-        if own is not None:
-            return read_with(own, trial, reply)
-        return read_score(trial, reply) if trial.opponent_id is None else read_pair(trial, reply)
+        return read_with(own, trial, reply) if trial.opponent_id is None else read_pair(trial, reply, own)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the shift of each variant, the variance components of all of them, and how often verdicts flip."""

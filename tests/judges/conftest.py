@@ -168,3 +168,19 @@ def local_cluster():
 
 def joined():
     """Stand for the tests that use the cluster."""
+
+
+@pytest.fixture
+def judge_of(request):
+    """Make API judges of the module's patience ``QUICK`` that are closed in the end."""
+    from biaslab.judges.api import ApiJudge
+
+    made = []
+
+    def make(server, **options):
+        made.append(ApiJudge("judge", server.url, **{"patience": request.module.QUICK, "timeout": 5.0, **options}))
+        return made[-1]
+
+    yield make
+    for judge in made:
+        judge.close()

@@ -48,20 +48,6 @@ def prompts(count, word="prompt"):
     return [Completion(f"{word} {number}", max_tokens=8) for number in range(count)]
 
 
-@pytest.fixture
-def judge_of():
-    """Make judges that are closed in the end."""
-    made = []
-
-    def make(server, **options):
-        made.append(ApiJudge("judge", server.url, **{"patience": QUICK, "timeout": 5.0, **options}))
-        return made[-1]
-
-    yield make
-    for judge in made:
-        judge.close()
-
-
 def gather(answers, got):
     """Note the prompt of each reply that comes before an error."""
     for request, _ in answers:

@@ -26,20 +26,6 @@ def prompts(count):
     return [Completion(f"prompt {number}", max_tokens=8) for number in range(count)]
 
 
-@pytest.fixture
-def judge_of():
-    """Make judges that are closed in the end."""
-    made = []
-
-    def make(server, **options):
-        made.append(ApiJudge("judge", server.url, **{"patience": QUICK, "timeout": 5.0, **options}))
-        return made[-1]
-
-    yield make
-    for judge in made:
-        judge.close()
-
-
 def played_to(number, fault):
     """Play a fault at every attempt of one prompt."""
     return lambda text, attempt: fault if text == f"prompt {number}" else ""

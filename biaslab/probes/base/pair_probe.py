@@ -215,15 +215,18 @@ class PairProbe(Probe):
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the probability that the first wins, and the status."""
-        if isinstance(trial.request, Compare):
-            return (math.nan, "refused") if reply.score is None else (reply.score, _status(reply.score))
-        if isinstance(self.protocol, Protocol):
-            return self.protocol.read(reply, trial.attribute)
-        return read_pair(trial, reply)
+        return read_pair(trial, reply, self.protocol)
 
 
-def read_pair(trial: Trial, reply: Reply) -> tuple[float, Status]:
-    """Return the probability that the first of a pair wins, or 0, ½ or 1 of a text, and the status."""
+def read_pair(trial: Trial, reply: Reply, protocol: object = None) -> tuple[float, Status]:
+    """Return the probability that the first of a pair wins, or 0, ½ or 1 of a text, and the status.
+
+    A protocol, where one asked, reads its own replies.
+    """
+    if isinstance(trial.request, Compare):
+        return (math.nan, "refused") if reply.score is None else (reply.score, _status(reply.score))
+    if isinstance(protocol, Protocol):
+        return protocol.read(reply, trial.attribute)
     if isinstance(trial.request, Choice):
         return _read_distribution(reply.logprobs or ())
     chosen, status = parse_choice(reply.text, trial.labels)

@@ -492,7 +492,7 @@ class Protocol:
             return math.nan, "out_of_range"
         return value, "tie" if self.form == "pair" and value == 0.5 else "ok"
 
-    @property
+    @cached_property
     def joint(self) -> bool:
         """Whether a reply judges several attributes: a pattern or JSON path has ``{attribute}``, the prompt does not.
 

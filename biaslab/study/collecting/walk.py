@@ -267,7 +267,7 @@ def _tell_temperature(values: dict[str, Sequence[Any]], answers: Sequence[Reply]
     """
     planned, replicates = list(values["temperature"]), list(values["replicate"])
     for at, reply in enumerate(answers):
-        if reply.temperature is not None and abs(reply.temperature - planned[at]) > 0:
+        if reply.temperature is not None and abs(reply.temperature - planned[at]) > 0:  # NaN where none was planned
             replicates[at] += _APART * (1 + round(1000 * planned[at]))
             planned[at] = reply.temperature
     values["temperature"], values["replicate"] = planned, replicates
