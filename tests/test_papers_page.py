@@ -13,8 +13,10 @@ from typer.main import get_command
 
 import biaslab as bl
 from biaslab.atlas import published
+from biaslab.atlas.published import experiments
 from biaslab.cli import app, main
 from biaslab.cli.options import make_probe, name_dataset
+from biaslab.core.parameters import types_of
 from biaslab.core.written import pairs
 from biaslab.datasets import _name_options, available, wmt
 from biaslab.figures import list_notebooks
@@ -43,23 +45,53 @@ PAPERS = {
     "chen2024": [*numbered("Table", 2), *numbered("Figure", 2)],
 }  # fmt: skip
 PAPERS["liusie2024"] = [item.replace("A. ", "A.") for item in PAPERS["liusie2024"]]
-#: Notebooks whose commands are not run, with the reason: all of them run with other settings in test_notebooks.
-TOO_LONG = {
-    "baselines": "an encoder reads every text for BERTScore, 35 to 47 s a command",
-    "distillation": "an encoder and a decoder read every text, minutes",
-    "output_order": "fifty trials of each of six configurations, 40 s a command",
-    "reward": "a language model writes and is trained, minutes",
-    "sweep": "texts at five temperatures for four attributes, 33 s",
-}
-#: Of those, what is run all the same, and with which settings in place of a command's own.
-RUN_SMALLER = {"wang2023": ("Table 2", "Table 3")}
+#: Parameters that change no result, or that only a reader of the page can fill.
+FREE = {"judge", "dataset", "path", "seed", "store", "out", "protocol"}
+#: Papers whose experiments train encoders that are not here, and what is set in their place.
 SMALLER = {
-    "distillation": {"repeats": 1, "folds": 2},
+    "distillation": {"encoder": "minilm-l6", "trainable": 0, "repeats": 1, "folds": 2, "metrics": "BLEU"},
     "reward": {
-        "n_samples": 2, "samples_per_source": 2, "sources_per_step": 1, "steps": 1, "max_tokens": 4, "trainable": 1,
-        "rescorer": "smollm2-135m",
+        "encoder": "smollm2-135m", "other_encoder": "minilm-l6", "evaluator_layers": 0, "pooling": "last", "layer": 2,
+        "generator": "smollm2-135m", "n_samples": 2, "samples_per_source": 2, "sources_per_step": 1, "steps": 1,
+        "max_tokens": 4, "trainable": 1, "rescorer": "smollm2-135m",
     },
+    "baselines": {"encoder": "none"},
+    "sweep": {"temperatures": "0,1", "samples": 2},
+    "recipe": {"rival_steps": "aspects"},
+    "output_order": {"replicates": 5},
 }  # fmt: skip
+#: What the papers print of their experiments, read from their text once more: parameters of all of a paper's notebooks.
+PRINTED = {
+    "liusie2024": {"n_contexts": None, "n_pairs": None, "n_comparisons": None, "temperature": 1.0},
+    "stureborg2024": {"n_contexts": None, "n_candidates": None, "answer": "text", "samples": 10, "temperature": 1.0},
+    "wang2023": {
+        "n_contexts": None, "pooling": "cls", "n_samples": 50, "samples_per_source": 5, "balance": 0.7,
+        "scale": "stars", "trainable": "all", "evaluator_layers": "all", "sentences": None, "decoder": None,
+    },
+    "chen2024": {"forms": ["ex", "json"], "orders": ["s", "sr", "rs"], "scale": "1-10", "wording": "printed"},
+}  # fmt: skip
+#: The same of single items; notebooks call Stureborg's N = 10 samples by two names.
+PRINTED_OF = {
+    ("liusie2024", "Table 1"): {"templates": [1, 2]},
+    ("liusie2024", "Table 5"): {"templates": [1, 2]},
+    ("liusie2024", "Table 6"): {"strategy": "full", "ranked_by": "win-ratio", "both_templates": True},
+    ("liusie2024", "Figure 4"): {"strategies": ["random", "no-repeat", "symmetric"], "decoding": "win-ratio"},
+    ("stureborg2024", "Table 1"): {"replicates": 10, "humans": "single", "sources": True},
+    ("stureborg2024", "Table 2"): {"scales": ["1-5", "1-5 words", "1-5 float", "1-10", "1-100"]},
+    ("stureborg2024", "Figure 3"): {"scales": ["1-100"]},
+    ("stureborg2024", "Table 3"): {"replicates": 10, "scale": "1-10"},
+    ("stureborg2024", "Table 4"): {"replicates": 10, "joint": False},
+    ("stureborg2024", "Table 5"): {"replicates": 10, "coefficients": ["kendall"]},
+    ("stureborg2024", "Table 6"): {"scale": "1-10", "steps": "protocol", "rival_steps": "written"},
+    ("stureborg2024", "Figure 6"): {"cot": [False, True]},
+    ("wang2023", "Table 1"): {"encoder": "roberta-large", "task": "summarization", "answer": "text"},
+    ("wang2023", "Table 2"): {"encoder": "xlm-roberta-large", "task": "translation", "aspects": ["multiple"]},
+    ("wang2023", "Table 3"): {"inputs": "reference-free", "steps": 8000, "tuned_on": "reference-based"},
+    ("wang2023", "Table 5"): {"inputs": "reference-free", "steps": 4000, "tuned_on": "reference-based"},
+    ("chen2024", "Table 2"): {"n_contexts": 25, "replicates": 10},
+    ("chen2024", "Figure 1"): {"n_contexts": 1, "replicates": 50, "rules": [True]},
+    ("chen2024", "Figure 2"): {"n_contexts": 1, "replicates": 50, "rules": [False]},
+}
 
 
 class Row(NamedTuple):
@@ -91,6 +123,8 @@ COMMAND = get_command(app)
 COMMANDS = sorted({command for row in ROWS for command in row.commands})
 OF_PROBES = [command for command in COMMANDS if command.split()[1] == "probe"]
 OF_NOTEBOOKS = [command for command in COMMANDS if command.split()[1] == "figures"]
+OF_PAPERS = [command for command in COMMANDS if command.split()[1] == "paper"]
+EXPERIMENTS = [each for paper in PAPERS for each in experiments(paper)]
 
 
 def parsed(command):
@@ -120,15 +154,23 @@ def test_every_row_has_a_state_and_what_is_missing_a_reason(row):
         assert referred in PAPERS[row.paper]
 
 
+def command_names(name, given):
+    """Return the notebooks or the probe that a command runs."""
+    if name == "paper":
+        return {each.notebook for each in experiments(given["name"], given["item"])}
+    return {given["name"]} if name == "probe" else set(given["only"])
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_names_what_there_is(command):
     name, given = parsed(command)
-    assert name in ("probe", "figures")
     dataset = given["dataset"] or "graded"
     plain, written = _name_options.split_name(dataset)
     assert plain in available()
     _name_options.read_options(plain, bl.datasets._loader(plain).load, written)
-    if name == "probe":
+    if name == "paper":
+        assert len({each.dataset for each in experiments(given["name"], given["item"], given["dataset"])}) == 1
+    elif name == "probe":
         assert given["name"] in probes()
         make_probe(given["name"], given["attribute"], None, given["param"])
     else:
@@ -137,13 +179,38 @@ def test_every_command_names_what_there_is(command):
     assert name_dataset(dataset, None, None, None, None) == dataset
 
 
-@pytest.mark.slow
 def test_a_command_stands_in_the_row_of_its_notebook():
     for row in ROWS:
         for command in row.commands:
-            name, given = parsed(command)
-            made = {given["name"]} if name == "probe" else set(given["only"])
-            assert row.notebook in made, f"{row.item}: {command}"
+            assert row.notebook in command_names(*parsed(command)), f"{row.item}: {command}"
+
+
+def test_what_is_whole_on_published_files_has_the_settings_of_the_paper():
+    for row in ROWS:
+        named = [parsed(command) for command in row.commands]
+        if row.state == "whole":
+            assert all(name == "paper" or not given["path"] for name, given in named), row.item
+        for name, given in named:
+            assert name != "paper" or (given["name"], given["item"]) == (row.paper, row.item)
+    items = {(each.paper, item) for each in EXPERIMENTS for item in each.items}
+    assert items == {(row.paper, row.item) for row in ROWS if any(" paper " in command for command in row.commands)}
+
+
+@pytest.mark.parametrize("each", EXPERIMENTS, ids=lambda each: f"{each.paper} {each.items[0]} {each.dataset}")
+def test_an_experiment_leaves_nothing_to_the_defaults_and_is_what_the_paper_prints(each):
+    effective = read_given([NOTEBOOKS[each.notebook]], each.settings)
+    assert set(effective) == set(types_of(NOTEBOOKS[each.notebook])) - FREE
+    assert set(each.not_stated) <= set(effective)
+    printed = PRINTED[each.paper] | {}
+    for item in each.items:
+        printed |= PRINTED_OF.get((each.paper, item), {})
+    for name in printed.keys() & effective.keys() - set(each.not_stated):
+        assert effective[name] == printed[name], name
+
+
+def test_every_printed_setting_is_compared_with_some_experiment():
+    for (paper, item), printed in PRINTED_OF.items():
+        assert any(set(printed) <= set(each.settings) for each in experiments(paper, item)), item
 
 
 def summeval_file(folder):
@@ -233,14 +300,17 @@ FILES = {
 
 def small(command, folder):
     """Return the words of a command, of a simulated judge and a small constructed file in place of a published one."""
-    words = shlex.split(command)[1:]
+    words = [*shlex.split(command)[1:], "--contexts", "4"]
     for place, word in enumerate(words):
         if word == "--judge":
             words[place + 1] = "simulated:noise=1,context_noise=0.5"
         if word == "--path":
             dataset = words[words.index("--dataset") + 1].partition("?")[0]
             words[place + 1] = str(FILES[dataset](folder))
-    return [*words, "--contexts", "4"]
+    if words[0] == "paper":
+        for notebook in {each.notebook for each in experiments(words[1], words[2])}:
+            words += [word for name, value in SMALLER.get(notebook, {}).items() for word in ("-p", f"{name}={value}")]
+    return words
 
 
 @pytest.mark.slow
@@ -252,33 +322,47 @@ def test_a_command_of_a_probe_runs(command, tmp_path, monkeypatch, capsys):
     assert pd.read_csv("found.csv")["estimate"].notna().any()
 
 
+def one_each(commands):
+    """Keep one command of each experiment: items of one experiment have the same settings."""
+    kept = {}
+    for command in commands:
+        _, given = parsed(command)
+        found = experiments(given["name"], given["item"], given["dataset"])
+        kept.setdefault(tuple((each.notebook, each.dataset, *each.settings.items()) for each in found), command)
+    return list(kept.values())
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("command", [each for each in OF_NOTEBOOKS if parsed(each)[1]["only"][0] not in TOO_LONG])
+@pytest.mark.parametrize("command", [*OF_NOTEBOOKS, *one_each(OF_PAPERS)])
 def test_a_command_of_a_notebook_runs(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(small(command, tmp_path)) == 0, capsys.readouterr().err
-    [name] = parsed(command)[1]["only"]
-    [estimates] = Path("figures").rglob(f"{name}__estimates.csv")
-    assert pd.read_csv(estimates)["estimate"].notna().any()
-    assert list(estimates.parent.glob(f"{name}__*.png"))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("item", [f"{paper} {item}" for paper, items in RUN_SMALLER.items() for item in items])
-def test_a_long_command_runs_with_smaller_settings(item, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    [row] = [row for row in ROWS if f"{row.paper} {row.item}" == item]
-    words = small(row.commands[0], tmp_path)
-    for name, value in SMALLER[row.notebook].items():
-        own = [place for place, word in enumerate(words) if word.startswith(f"{name}=")]
-        for place in reversed(own):
-            del words[place - 1 : place + 1]
-        words += ["-p", f"{name}={value}"]
-    assert main(words) == 0, capsys.readouterr().err
-    [estimates] = Path("figures").rglob(f"{row.notebook}__estimates.csv")
-    assert pd.read_csv(estimates)["estimate"].notna().any()
+    for name in command_names(*parsed(command)):
+        for estimates in Path("figures").rglob(f"{name}__estimates.csv"):
+            assert pd.read_csv(estimates)["estimate"].notna().any()
+            assert list(estimates.parent.glob(f"{name}__*.png"))
+        assert list(Path("figures").rglob(f"{name}__estimates.csv"))
 
 
 @pytest.mark.slow
-def test_what_is_not_run_is_on_the_page():
-    assert set(TOO_LONG) <= {parsed(command)[1]["only"][0] for command in OF_NOTEBOOKS}
+def test_an_experiment_runs_by_its_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    judge = "simulated:position=1,noise=1,context_noise=0.5"
+    words = ["paper", "liusie2024", "table-5", "--dataset", "graded", "--contexts", "6", "--judge", judge]
+    assert main([*words, "-p", "templates=1"]) == 0, capsys.readouterr().err
+    said = capsys.readouterr().out
+    assert "n_pairs=none" in said
+    assert "templates=1," in said
+    [estimates] = Path("figures").rglob("position__estimates.csv")
+    rates = pd.read_csv(estimates).query("metric == 'first_position_rate' and human_gap.isna()")
+    assert (rates["n_contexts"] == 6).all()
+    assert (rates["estimate"] > 0.5).all()
+
+
+def test_a_wrong_item_or_data_set_of_a_paper_is_named(capsys):
+    assert main(["paper", "liusie2024", "Table 12"]) == 2
+    assert "did you mean" in capsys.readouterr().err
+    assert main(["paper", "liusie2024", "Table 9"]) == 2
+    assert "choose one: --dataset 'topicalchat'" in capsys.readouterr().err
+    assert main(["paper", "wang2023"]) == 0
+    assert "Table 5: reward on summeval" in capsys.readouterr().out

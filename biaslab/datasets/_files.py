@@ -114,9 +114,18 @@ def choose_by_scale(
     return names, scales[names[0]]
 
 
-def from_rows(name: str, candidates: list[tuple[Any, ...]], human: list[tuple[Any, ...]], **fields: Any) -> Dataset:
-    """Return the data set of rows in the order of the schema's columns; ``fields`` are its other fields."""
-    candidate_frame = pd.DataFrame(candidates, columns=list(CANDIDATE_COLUMNS))
+def from_rows(
+    name: str,
+    candidates: list[tuple[Any, ...]],
+    human: list[tuple[Any, ...]],
+    variables: Sequence[str] = (),
+    **fields: Any,
+) -> Dataset:
+    """Return the data set of rows in the order of the schema's columns; ``fields`` are its other fields.
+
+    What candidates have behind the schema's columns are variables of these names.
+    """
+    candidate_frame = pd.DataFrame(candidates, columns=[*CANDIDATE_COLUMNS, *variables])
     return Dataset(name, candidate_frame, pd.DataFrame(human, columns=list(HUMAN_COLUMNS)), **fields)
 
 

@@ -22,7 +22,7 @@ ATTRIBUTES = {
 SCALE = (1.0, 5.0)
 PROVENANCE = (
     "SummEval (Fabbri et al., TACL 2021), MIT licence; CNN/DailyMail articles. "
-    "The first reference of each article is kept, the others are dropped."
+    "Each article has 11 references; the first is the article's own highlights."
 )
 REMEDY = (
     "get model_annotations.aligned.paired.jsonl by following the README of github.com/Yale-LILY/SummEval, "
@@ -50,7 +50,7 @@ def load(path: str | Path | None = None, annotators: Annotators = "expert") -> D
     -------
     Dataset
         Noun ``"summary"``, scale 1-5. ``reference`` is the first of the 11 references, the article's own
-        highlights; the 10 written later are dropped.
+        highlights; the 10 written later are the variables ``reference_2`` … ``reference_11``. ROUGE averages over all.
 
     Raises
     ------
@@ -93,14 +93,14 @@ def from_hub_records(records: Iterable[Record], where: str = "mteb/summeval") ->
     for row, record in enumerate(records, start=1):
         place = f"{where}, row {row}"
         key, text = take(record, "id", str, place), take(record, "text", str, place)
-        reference = _first(take(record, "human_summaries", list, place))
+        references = take(record, "human_summaries", list, place)
         summaries = take(record, "machine_summaries", list, place)
         scores = {attribute: take(record, attribute, list, place) for attribute in ATTRIBUTES}
         for attribute, values in scores.items():
             if len(values) != len(summaries):
                 raise DatasetError(f"{place}, column {attribute!r}", len(values), f"{len(summaries)} scores")
         for position, summary in enumerate(summaries):
-            candidates.append((key, text, str(position), "", summary, reference))
+            candidates.append((key, text, str(position), "", summary, references))
             human += [(key, str(position), a, "expert_mean", scores[a][position]) for a in ATTRIBUTES]
     return _dataset(candidates, human, "Expert means from the hub's mteb/summeval.")
 
@@ -122,7 +122,7 @@ def _from_annotations(records: list[dict[str, Any]], annotators: Annotators, whe
             raise DatasetError(f"{place}, column 'text'", "missing", "the article", "pair the file first: " + REMEDY)
         key, system = take(record, "id", str, place), take(record, "model_id", str, place)
         article, summary = take(record, "text", str, place), take(record, "decoded", str, place)
-        candidates.append((key, article, system, system, summary, _first(take(record, "references", list, place))))
+        candidates.append((key, article, system, system, summary, take(record, "references", list, place)))
         human += [(key, system, *rating) for rating in _ratings(record, annotators, place)]
     return _dataset(candidates, human, f"Annotators: {annotators}.")
 
@@ -145,19 +145,19 @@ def _from_means(document: Any, where: str) -> Dataset:
         if not isinstance(record, Mapping):
             raise DatasetError(place, record, "SummEval records or a dictionary by article", REMEDY)
         source = take(record, "src", str, place)
-        reference = _first(take(record, "ref_summs", list, place))
+        references = take(record, "ref_summs", list, place)
         for system, output in take(record, "sys_summs", dict, place).items():
             at = f"{place}, system {system!r}"
-            candidates.append((key, source, system, system, take(output, "sys_summ", str, at), reference))
+            candidates.append((key, source, system, system, take(output, "sys_summ", str, at), references))
             scores = take(output, "scores", dict, at)
             human += [(key, system, a, "expert_mean", scores[a]) for a in ATTRIBUTES if a in scores]
     return _dataset(candidates, human, "Expert means from BARTScore's file (Apache-2.0).")
 
 
-def _first(references: list[Any]) -> str:
-    return str(references[0]) if references else ""
-
-
 def _dataset(candidates: list[tuple[Any, ...]], human: list[tuple[Any, ...]], note: str) -> Dataset:
+    """Return the data set of rows that end with the list of their references."""
+    most = max((len(row[-1]) for row in candidates), default=0)
+    names = [f"reference_{number}" for number in range(2, most + 1)]
+    rows = [(*row[:-1], *(str(text) for text in row[-1]), *[""] * (max(most, 1) - len(row[-1]))) for row in candidates]
     fields = {"attributes": ATTRIBUTES, "scale": SCALE, "noun": "summary", "provenance": f"{PROVENANCE} {note}"}
-    return from_rows("summeval", candidates, human, **fields)
+    return from_rows("summeval", rows, human, variables=names, **fields)

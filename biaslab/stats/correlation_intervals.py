@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from biaslab.stats.jackknife import Scale, Statistic, cluster_difference, cluste
 from biaslab.stats.ratio import Ratio, sum_by_context
 
 Floats = NDArray[np.float64]
+Constant = Literal["drop", "zero"]
 _BOUNDS = (-1.0, 1.0)
 
 
@@ -39,6 +41,7 @@ def estimate_correlation(
     context: str = "context_id",
     system: str = "system",
     null: float | None = None,
+    constant: Constant = "drop",
 ) -> Estimate:
     """Correlate two columns, such as a judge's and the mean human score, with an interval over contexts.
 
@@ -60,6 +63,9 @@ def estimate_correlation(
         Columns of the context, always read, and of the system, read at its level.
     null : float, optional
         Value under the null hypothesis; none means no test.
+    constant : {"drop", "zero"}
+        Contexts in which `y` varies and `x` does not, at the level of contexts: they have no correlation and are
+        dropped, or count as 0, because scores that are all the same rank nothing.
 
     Returns
     -------
@@ -86,6 +92,9 @@ def estimate_correlation(
     given = paired(frame, [x, y], keys)
     if level == "context":
         values = context_correlations(given, x, y, method, context)
+        if constant == "zero":
+            spread = given.groupby(context, sort=False)[[x, y]].nunique()
+            values[((spread[x] == 1) & (spread[y] > 1)).to_numpy()] = 0.0
         missing = "no context in which both scores vary"
         return _mean(values, null, _BOUNDS, missing).estimate(resampling.numbered(given[context].unique()))
     whole = correlation(given, x, y, level, method, context, system)

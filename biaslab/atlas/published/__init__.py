@@ -31,13 +31,14 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from biaslab.atlas.published.experiments import Experiment, experiments
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BESIDE_DATA", "PAPERS", "load", "of_dataset"]
+__all__ = ["BESIDE_DATA", "PAPERS", "Experiment", "experiments", "load", "of_dataset"]
 
 #: Names of the papers that biaslab follows, in the order in which `load` returns them.
 PAPERS = ("liusie2024", "stureborg2024", "wang2023", "chen2024")
@@ -47,6 +48,9 @@ BESIDE_DATA = ("zeng2024", "shi2024", "panickssery2024", "wang2024", "zheng2024"
 #: What papers call data sets and attributes that have other names here.
 _DATASETS = {"webnlg_2017": "webnlg"}
 _ATTRIBUTES = {"semantic equivalence": "semantics", "overall quality": "overall"}
+#: The authors' loader takes USR's "understandable" for coherency, and for continuity "maintains context", which is
+#: UniEval's coherence.
+_OF_TOPICALCHAT = {"coherence": "understandability", "continuity": "coherence"}
 _USUAL = "summeval"
 
 
@@ -124,7 +128,8 @@ def of_dataset(printed: pd.DataFrame, dataset: str) -> pd.DataFrame:
     name = (dataset.split() or [""])[0]
     rows = printed[printed["dataset"] == _DATASETS.get(name, name)]
     rows = rows if len(rows) else printed[printed["dataset"] == _USUAL]
-    return rows.assign(attribute=rows["attribute"].replace(_ATTRIBUTES))
+    renamed = _ATTRIBUTES | (_OF_TOPICALCHAT if name == "topicalchat" else {})
+    return rows.assign(attribute=rows["attribute"].map(lambda attribute: renamed.get(attribute, attribute)))
 
 
 @cache

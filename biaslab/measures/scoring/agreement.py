@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
@@ -39,6 +39,7 @@ def agreement(
     coefficients: Sequence[Method] = get_args(Method),
     resampling: Resampling | None = None,
     by: Sequence[str] = ("template",),
+    constant: Literal["drop", "zero"] = "drop",
 ) -> pd.DataFrame:
     """Correlate scores with the mean human scores of the same candidates.
 
@@ -59,6 +60,9 @@ def agreement(
         Of the intervals, which are over contexts.
     by : sequence of str
         Further columns that tell rows apart, where they are there.
+    constant : {"drop", "zero"}
+        Contexts in which humans' scores vary and the scorer's do not: left out of the mean within contexts, or counted
+        as 0, as the code of Liusie et al. does.
 
     Returns
     -------
@@ -94,7 +98,7 @@ def agreement(
     require_columns(scores, SCORES[1:], "scores")
 
     def estimate(items: pd.DataFrame, level: Level, coefficient: Method) -> Estimate:
-        return estimate_correlation(items, "score", "human", given, level, coefficient, null=0.0)
+        return estimate_correlation(items, "score", "human", given, level, coefficient, null=0.0, constant=constant)
 
     rows: list[dict[str, Any]] = []
     names = [name for name in (*SCORES[:4], *by) if name in scores.columns]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
+from statistics import fmean
 from typing import Literal, get_args
 
 import pandas as pd
@@ -27,12 +29,13 @@ def reference_scores(
     attributes: Sequence[str] | None = None,
     against: Against | None = None,
 ) -> pd.DataFrame:
-    """Score every candidate by its overlap with its reference or, without one, with its source.
+    """Score every candidate by its overlap with its references or, without one, with its source.
 
     Parameters
     ----------
     dataset : Dataset
-        What to score.
+        What to score. Variables called ``reference_2``, ``reference_3`` … are further references, as SummEval has
+        them: ROUGE is then the mean over references (ECT's Table 1), BLEU and chrF treat several as sacrebleu does.
     metrics : sequence of {"ROUGE-1", "ROUGE-2", "ROUGE-L", "BLEU", "chrF"}
         ROUGE is the F1 of stemmed words, 0-1 (rouge-score). BLEU is the sentence-level one with effective order and
         exponential smoothing, chrF has character 6-grams and β = 2, both 0-100 (sacrebleu).
@@ -63,12 +66,15 @@ def reference_scores(
     require_some_of("metrics", metrics, known)
     dataset.require_attributes(attributes)
     where, compared = compared_with(dataset, against)
-    pairs = list(zip(dataset.candidates["text"], compared, strict=True))
+    texts = dataset.candidates["text"]
+    further = [name for name in dataset.variables if _FURTHER.fullmatch(name)] if where == "reference" else []
+    others = zip(compared, *(dataset.candidates[name] for name in further), strict=True)
+    pairs = [(text, [other for other in each if other.strip()]) for text, each in zip(texts, others, strict=True)]
     parts = []
     for name in metrics:
         package = _PACKAGES[name.partition("-")[0]]
         judge = f"{package} {version(package)}"
-        values = [_score(name)(text, other) for text, other in pairs]
+        values = [_score(name)(text, references) for text, references in pairs]
         parts.append(scored(dataset, f"{name} ({where})", judge, values, attributes))
     return pd.concat(parts, ignore_index=True)
 
@@ -92,20 +98,23 @@ def compared_with(dataset: Dataset, against: Against | None = None) -> tuple[Aga
     return where, dataset.candidates[_COLUMNS[where]].tolist()
 
 
+_FURTHER = re.compile(r"reference_\d+")
 _COLUMNS: dict[Against, str] = {"reference": "reference", "source": "context"}
 
 
 @cache
-def _score(metric: str) -> Callable[[str, str], float]:
-    """Return the function that scores a candidate against another text."""
+def _score(metric: str) -> Callable[[str, list[str]], float]:
+    """Return the function that scores a candidate against other texts."""
     if metric.startswith("ROUGE"):
         from rouge_score.rouge_scorer import RougeScorer
+        from rouge_score.tokenizers import DefaultTokenizer
 
-        kind = metric.replace("ROUGE-", "rouge")
-        rouge = RougeScorer([kind], use_stemmer=True)
-        return lambda text, other: float(rouge.score(other, text)[kind].fmeasure)
+        kind, tokenizer = metric.replace("ROUGE-", "rouge"), DefaultTokenizer(use_stemmer=True)
+        tokenizer.tokenize = lru_cache(maxsize=4096)(tokenizer.tokenize)  # stemming takes most of the time
+        rouge = RougeScorer([kind], tokenizer=tokenizer)
+        return lambda text, others: fmean(rouge.score(other, text)[kind].fmeasure for other in others)
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
     sacre = BLEU(effective_order=True) if metric == "BLEU" else CHRF()
-    return lambda text, other: float(sacre.sentence_score(text, [other]).score)
+    return lambda text, others: float(sacre.sentence_score(text, others).score)

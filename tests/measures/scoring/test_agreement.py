@@ -182,3 +182,21 @@ def test_scores_stand_beside_their_human_scores():
     assert found["human"].tolist() == [float(s) for each in HUMAN.values() for s in each]
     assert found["score"].tolist() == [float(s) for each in GIVEN.values() for s in each]
     assert found["score_2"].tolist() == [float(s) for each in OTHER.values() for s in each]
+
+
+def test_contexts_with_one_score_for_all_candidates_are_dropped_or_count_as_zero():
+    rows = (
+        [("a", n, n, n) for n in range(3)] + [("b", n, 2 - n, n) for n in range(3)] + [("c", n, 1, n) for n in range(3)]
+    )
+    rows += [("d", n, n, 1) for n in range(3)] + [("e", n, n, n) for n in range(3)]
+    frame = pd.DataFrame(rows, columns=["context_id", "candidate_id", "score", "human"]).astype({"score": float})
+    frame = frame.assign(judge="j", dataset="x", attribute="a", candidate_id=frame["candidate_id"].astype(str))
+    dropped, counted = (
+        agreement(frame, levels=["context"], coefficients=["spearman"], by=(), constant=constant).iloc[0]
+        for constant in ("drop", "zero")
+    )
+    assert (dropped["estimate"], dropped["n_contexts"]) == (pytest.approx(1 / 3), 3)  # 1, -1, 1
+    assert (counted["estimate"], counted["n_contexts"]) == (
+        pytest.approx(1 / 4),
+        4,
+    )  # and 0; humans see no difference in d

@@ -53,16 +53,16 @@ def chrf(text, other):
 
 @given(WORDS, WORDS)
 def test_chrf_is_the_f2_of_character_ngrams(text, other):
-    assert _score("chrF")(text, other) == pytest.approx(chrf(text, other), abs=1e-6)
+    assert _score("chrF")(text, [other]) == pytest.approx(chrf(text, other), abs=1e-6)
 
 
 @given(WORDS, WORDS)
 @pytest.mark.parametrize("metric", ["ROUGE-1", "ROUGE-2", "ROUGE-L", "BLEU", "chrF"])
 def test_ranges_and_identity(metric, text, other):
     most = 1 if metric.startswith("ROUGE") else 100
-    assert 0 <= _score(metric)(text, other) <= most + 1e-9
+    assert 0 <= _score(metric)(text, [other]) <= most + 1e-9
     if len(text.split()) > 1:
-        assert _score(metric)(text, text) == pytest.approx(most)
+        assert _score(metric)(text, [text]) == pytest.approx(most)
 
 
 def test_every_attribute_has_the_same_score_and_its_provenance(graded):
@@ -107,3 +107,33 @@ def test_a_copy_of_the_reference_is_best(graded):
     copies = replace(graded, candidates=graded.candidates.assign(text=graded.candidates["reference"]))
     for metric in ("ROUGE-1", "BLEU", "chrF"):
         assert (reference_scores(graded, [metric])["score"] <= reference_scores(copies, [metric])["score"] + 1e-9).all()
+
+
+def test_rouge_is_the_mean_over_several_references():
+    one, two = (dataset(["rain fell on snow"], [reference]) for reference in ("rain fell", "snow on roof"))
+    both = replace(one, candidates=one.candidates.assign(reference_2=two.candidates["reference"], reference_3=""))
+    for metric in ("ROUGE-1", "ROUGE-2"):
+        alone = [reference_scores(each, [metric])["score"] for each in (one, two)]
+        assert reference_scores(both, [metric])["score"].to_numpy() == pytest.approx(np.mean(alone, axis=0))
+    best = max(_score("chrF")("rain fell on snow", [other]) for other in ("rain fell", "snow on roof"))
+    assert reference_scores(both, ["chrF"])["score"].iloc[0] == pytest.approx(best)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:An input array is constant")
+def test_summevals_eleven_references_give_the_numbers_of_ects_table_1(shared_data):
+    data = bl.load_dataset("summeval", shared_data / "summeval" / "means_1600.json.gz")
+    assert data.variables == tuple(f"reference_{number}" for number in range(2, 12))
+    scores = reference_scores(data, ["ROUGE-1", "ROUGE-2"])
+    scores["metric"] = scores["scorer"].str.removesuffix(" (reference)")
+    means = data.human_means.reset_index().melt(
+        ["context_id", "candidate_id"], var_name="attribute", value_name="human"
+    )
+    scores = scores.merge(means, on=["context_id", "candidate_id", "attribute"])
+    printed = bl.published.load("wang2023", table=1)
+    printed = printed[printed["row"].str.contains("ROUGE-[12]")]
+    assert len(printed) == 24
+    for row in printed.itertuples():
+        cell = scores[(scores["attribute"] == row.attribute) & (scores["metric"] == row.row.split(" | ")[-1])]
+        within = [part["score"].corr(part["human"], row.metric) for _, part in cell.groupby("context_id")]
+        assert np.nanmean(within) == pytest.approx(row.value, abs=0.003), row.row

@@ -1,0 +1,59 @@
+"""``biaslab paper``: run a published experiment with the paper's own settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from biaslab.cli.figures import figures
+from biaslab.cli.options import Contexts, DataPath, DatasetName, Judge, Knobs, StorePath
+from biaslab.core.errors import InputError
+from biaslab.core.written import pairs
+
+
+def paper(
+    name: Annotated[str, typer.Argument(metavar="PAPER", help="liusie2024, stureborg2024, wang2023 or chen2024.")],
+    item: Annotated[
+        str | None, typer.Argument(help="A table or figure, such as 'Table 5'; without it, list what there is.")
+    ] = None,
+    judge: Judge = None,
+    path: DataPath = None,
+    dataset: DatasetName = None,
+    contexts: Contexts = None,
+    param: Knobs = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the figures, as for biaslab figures.")] = None,
+    store: StorePath = Path("judgements.sqlite"),
+) -> None:
+    """Run a published experiment with the paper's own settings: all contexts, its samples, its scales.
+
+    Where an item was done on several data sets, --dataset chooses one.
+    -p and --contexts change single settings.
+    """
+    from biaslab.atlas.published import experiments
+
+    chosen = experiments(name, item, dataset)
+    if item is None:
+        for each in chosen:
+            typer.echo(f"{', '.join(each.items)}: {each.notebook} on {each.dataset}")
+        return
+    sets = list(dict.fromkeys(each.dataset for each in chosen))
+    if len(sets) > 1:
+        raise InputError("dataset", dataset, " or ".join(sets), f"choose one: --dataset '{sets[0]}' --path FILE")
+    changed = pairs(param, "param", "NAME=VALUE, such as -p n_contexts=20")
+    for each in chosen:
+        settings = each.settings | changed
+        typer.echo(f"{each.notebook} on {each.dataset}: " + ", ".join(f"{k}={v}" for k, v in settings.items()))
+        if unstated := [given for given in each.not_stated if given not in changed]:
+            typer.echo(f"not stated by the paper: {', '.join(unstated)}")
+        figures(
+            judge=judge,
+            dataset=each.dataset,
+            path=path,
+            contexts=contexts,
+            param=[f"{given}={value}" for given, value in settings.items() if not (given == "n_contexts" and contexts)],
+            only=[each.notebook],
+            out=out,
+            store=store,
+        )
