@@ -300,7 +300,7 @@ FILES = {
 
 def small(command, folder):
     """Return the words of a command, of a simulated judge and a small constructed file in place of a published one."""
-    words = [*shlex.split(command)[1:], "--contexts", "4"]
+    words = [word.replace("=docs/", f"={ROOT}/docs/") for word in [*shlex.split(command)[1:], "--contexts", "4"]]
     for place, word in enumerate(words):
         if word == "--judge":
             words[place + 1] = "simulated:noise=1,context_noise=0.5"

@@ -132,6 +132,7 @@ OWN = {
     "probes.find_metric": {"name": value("first_position_rate")},
     "probes.find_probe": {"name": value("position")},
     "probes.is_primary": {"name": value("first_position_rate"), "probe": value("position")},
+    "published.experiments": {"paper": value("chen2024")},
     "published.load": {},
     "published.of_dataset": {"printed": lambda w: bl.published.load(), "dataset": value("summeval")},
     "ranking.Comparisons": {

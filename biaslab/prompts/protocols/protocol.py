@@ -395,7 +395,7 @@ class Protocol:
             }
         names = _PLACES if self.form == "pair" else ("candidate",)
         shown = dict(zip(names, texts or [row["text"] for row in rows], strict=True))
-        low, high = dataset.scale
+        low, high = (self.points[0], self.points[-1]) if self.form == "score" else dataset.scale
         about = {"attribute": attribute, "definition": dataset.attributes[attribute], "noun": dataset.noun}
         of_item = {"context": rows[0]["context"], "reference": rows[0]["reference"]}
         return {**own, **of_item, **shown, **about, "low": f"{low:g}", "high": f"{high:g}"}

@@ -237,3 +237,12 @@ def test_wrong_protocols_are_refused_before_anything_is_asked(wrong):
 def test_letters_are_no_words():
     assert Labels((("A", 1.0), ("B", 0.0))).find("A good answer? B, I think") == [1.0, 0.0]
     assert Labels((("A", 1.0), ("AB", 0.0))).find("AB") == [0.0]
+
+
+def test_the_ends_of_a_scale_that_a_prompt_shows_are_those_of_the_protocol(graded):
+    mine = bl.Protocol.from_template(
+        "{text}\n\nFrom {low} to {high}?", form="score", scale="1-10", pattern=r"(\d+)", variables={"text": "candidate"}
+    )
+    row = graded.candidates.iloc[0]
+    shown = mine.show(graded, "coherence", row["context_id"], [row["candidate_id"]])
+    assert (graded.scale, shown["low"], shown["high"]) == ((1, 5), "1", "10")
