@@ -2,6 +2,7 @@
 reason."""
 
 import json
+import random
 import re
 import shlex
 from pathlib import Path
@@ -213,14 +214,14 @@ def test_every_printed_setting_is_compared_with_some_experiment():
         assert any(set(printed) <= set(each.settings) for each in experiments(paper, item)), item
 
 
-def summeval_file(folder):
+def summeval_file(folder, contexts=4, candidates=4):
     rating = ["coherence", "consistency", "fluency", "relevance"]
     records = [
         {"id": f"d{n}", "model_id": f"M{k}", "decoded": f"Text {k} of {n} says less.", "text": f"Text {n} says all."}
         | {"references": [f"Text {n}."]}
         | {f"{who}_annotations": [dict.fromkeys(rating, 1 + (n + k + a) % 5) for a in range(3)] for who in PEOPLE}
-        for n in range(4)
-        for k in range(4)
+        for n in range(contexts)
+        for k in range(candidates)
     ]
     return written_lines(folder / "summeval.jsonl", records)
 
@@ -233,56 +234,59 @@ def written_lines(file, records):
     return file
 
 
-def topicalchat_file(folder):
+def topicalchat_file(folder, contexts=4, candidates=4):
     names = bl.datasets._loader("topicalchat").SCALES
     records = [
         {"source": f"Hello {n}.", "context": f"Fact {n}.", "system_id": f"S{k}", "system_output": f"Answer {k}, {n}."}
         | {"scores": {name: low + (n + k) % 3 / 2 * (high - low) for name, (low, high) in names.items()}}
-        for n in range(4)
-        for k in range(4)
+        for n in range(contexts)
+        for k in range(candidates)
     ]
     (folder / "topical.json").write_text(json.dumps(records), encoding="utf-8")
     return folder / "topical.json"
 
 
-def podcast_file(folder):
+def podcast_file(folder, contexts=4, candidates=4):
     records = [
         {"transcript": f"We talk of {n}.", "summary": f"Talk {k} of {n}.", "score": (n + k) % 4, "system_id": k}
         | {"episode_id": f"e{n}"}
-        for n in range(4)
-        for k in range(4)
+        for n in range(contexts)
+        for k in range(candidates)
     ]
     (folder / "podcast.json").write_text(json.dumps(records), encoding="utf-8")
     return folder / "podcast.json"
 
 
-def rose_file(folder):
+def rose_file(folder, contexts=4, candidates=4):
     records = [
         {"example_id": f"x{n}", "source": f"Text {n} says all.", "reference": f"Text {n}.", "count_id": n}
-        | {"system_outputs": {f"S{k}": f"Summary {k} of {n}." for k in range(4)}}
-        | {"annotations": {f"S{k}": {"acu": (n + k) % 4 / 4, "normalized_acu": 0.5} for k in range(4)}}
-        for n in range(4)
+        | {"system_outputs": {f"S{k}": f"Summary {k} of {n}." for k in range(candidates)}}
+        | {"annotations": {f"S{k}": {"acu": (n + k) % 4 / 4, "normalized_acu": 0.5} for k in range(candidates)}}
+        for n in range(contexts)
     ]
     return written_lines(folder / "rose.jsonl", records)
 
 
-def wmt_file(folder):
+def wmt_file(folder, contexts=4, candidates=4):
     cells = [
         (pair, f"Text {n}.", f"Satz {k}, {n}.", f"Satz {n}.", -(n + k), f"S{k}")
         for pair in ("en-de", "en-ru", "zh-en")
-        for n in range(4)
-        for k in range(4)
+        for n in range(contexts)
+        for k in range(candidates)
     ]
     pd.DataFrame(cells, columns=list(wmt.COLUMNS)).to_csv(folder / "mqm.csv", index=False)
     return folder / "mqm.csv"
 
 
-def webnlg_2017_file(folder):
+TEAMS = ["adapt", "melbourne", "vietnam", "webnlg", "baseline", "pkuwriter", "tilburg-smt", "tilburg-nmt", "upf-forge"]
+
+
+def webnlg_2017_file(folder, contexts=4, candidates=4):
     head = ["id", "mr", "team", "text", "meteor", "fluency", "grammar", "semantics"]
     cells = [
         (n, f"X{n} | likes | Y", team, f"Text {k} of {n}.", k / 4, *(1 + (n + k + a) % 3 for a in range(3)))
-        for n in range(4)
-        for k, team in enumerate(["adapt", "melbourne", "vietnam", "webnlg"])
+        for n in range(contexts)
+        for k, team in enumerate(TEAMS[:candidates])
     ]
     pd.DataFrame(cells, columns=head).to_csv(folder / "webnlg.csv", index=False)
     return folder / "webnlg.csv"
@@ -296,6 +300,10 @@ FILES = {
     "rose": rose_file,
     "wmt": wmt_file,
 }
+
+
+#: Contexts and candidates of the published files.
+SIZES = {"summeval": (100, 16), "topicalchat": (60, 6), "podcast": (179, 20), "rose": (500, 8), "webnlg_2017": (223, 9)}
 
 
 def small(command, folder):
@@ -342,6 +350,30 @@ def test_a_command_of_a_notebook_runs(command, tmp_path, monkeypatch, capsys):
             assert pd.read_csv(estimates)["estimate"].notna().any()
             assert list(estimates.parent.glob(f"{name}__*.png"))
         assert list(Path("figures").rglob(f"{name}__estimates.csv"))
+
+
+DRAWN = random.Random(11).sample([each for each in one_each(OF_PAPERS) if "wang2023" not in each], 10)
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("command", DRAWN)
+def test_a_drawn_command_runs_with_all_contexts(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(command)[1:]
+    words[words.index("--judge") + 1] = "simulated:noise=1,context_noise=0.5"
+    if "--path" in words:
+        name = words[words.index("--dataset") + 1].partition("?")[0]
+        words[words.index("--path") + 1] = str(FILES[name](tmp_path, *SIZES[name]))
+    given = parsed(command)[1]
+    if any(each.notebook == "baselines" for each in experiments(given["name"], given["item"])):
+        words += ["-p", "encoder=none"]  # RoBERTa is not here
+    if any(each.notebook == "recipe" for each in experiments(given["name"], given["item"])):
+        words += ["-p", "rival_steps=aspects"]  # a simulated judge writes no steps
+    assert main(words) == 0, capsys.readouterr().err
+    for name in command_names(*parsed(command)):
+        [estimates, *_] = Path("figures").rglob(f"{name}__estimates.csv")
+        assert pd.read_csv(estimates)["estimate"].notna().any()
 
 
 @pytest.mark.slow
