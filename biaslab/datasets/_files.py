@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import io
 import json
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -93,6 +94,18 @@ def take_number(record: Record, key: str, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise DatasetError(f"{where}, column {key!r}", value, "a number")
     return float(value)
+
+
+def read_number(value: object, place: str, low: float = -math.inf, high: float = math.inf) -> float:
+    """Return a number that may be written as text, or raise `DatasetError` if it is none or out of range."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = math.nan
+    if not low <= number <= high:
+        allowed = "a number" if low == -math.inf else f"a number from {low:g} to {high:g}"
+        raise DatasetError(place, value, allowed)
+    return number
 
 
 def choose_by_scale(

@@ -9,13 +9,12 @@ quality are thus independent by construction: a judge that scores the longer hig
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import product
 from pathlib import Path
 
 import pandas as pd
 
 from biaslab.core.schema import Dataset
-from biaslab.datasets._degrade import Source, arrange, degrade, read_sources, score
+from biaslab.datasets._constructed import Source, arrange, draft_of, read_sources, substitute
 
 ATTRIBUTES = {"consistency": "Every fact that the summary states is supported by the text."}
 LENGTHS: Mapping[str, Callable[[Source], list[str]]] = {
@@ -23,8 +22,8 @@ LENGTHS: Mapping[str, Callable[[Source], list[str]]] = {
     "whole": lambda source: list(source["summary"]),
     "long": lambda source: [*source["summary"], source["aside"], source["reference"]],
 }
-RECIPES: Mapping[str, Mapping[str, int]] = {"": {}, ", misreported": {"swap_facts": 2}}
-"""Suffix of a length's name → its degradations, with their levels."""
+#: Suffix of a length's name → number of facts exchanged, each of which costs a point.
+ERRORS = {"": 0, ", misreported": 2}
 
 PROVENANCE = (
     "Constructed for biaslab from the texts of `graded`: summaries of three lengths, half of them with two facts "
@@ -60,16 +59,15 @@ def load(path: Path | None = None) -> Dataset:
     >>> data.candidates["text"].str.split().str.len().groupby(lengths).mean().round().to_dict()
     {'long': 93.0, 'short': 33.0, 'whole': 63.0}
     """
-    sources = read_sources("graded") if path is None else read_sources("graded", path)
-    systems = {f"{length}{suffix}": (length, suffix) for length, suffix in product(LENGTHS, RECIPES)}
+    systems = {f"{length}{suffix}": (length, errors) for length in LENGTHS for suffix, errors in ERRORS.items()}
     rows = []
-    for number, source in enumerate(sources):
+    for number, source in enumerate(read_sources("graded", path)):
         for place, system in enumerate(arrange(list(systems), number % len(systems)), start=1):
-            length, suffix = systems[system]
-            text = " ".join(degrade(LENGTHS[length](source), source, RECIPES[suffix]))
+            length, errors = systems[system]
+            sentences = substitute(draft_of(LENGTHS[length](source)), source, "swaps", errors)
             row = {"context_id": source["context_id"], "context": source["text"], "candidate_id": f"c{place}"}
-            row |= {"system": system, "text": text, "reference": ""}
-            rows.append(row | {"score": score(RECIPES[suffix], "consistency", 5.0)})
+            row |= {"system": system, "text": " ".join(piece.text for piece in sentences), "reference": ""}
+            rows.append(row | {"score": 5.0 - errors})
     frame = pd.DataFrame(rows)
     human = frame.assign(attribute="consistency", annotator="construction")
     return Dataset("lengths (constructed)", frame, human, ATTRIBUTES, (1.0, 5.0), noun="summary", provenance=PROVENANCE)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from biaslab.core.errors import DatasetError, InputError
+from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
-from biaslab.datasets._files import from_rows, need_path, read_columns, text_key
+from biaslab.datasets._files import from_rows, need_path, read_columns, read_number, text_key
 
 ATTRIBUTES = {
     "fluency": "the text reads naturally and does not sound odd",
@@ -76,7 +76,7 @@ def load(path: str | Path | None = None, systems: Sequence[str] | None = None) -
         triples = "\n".join(part.strip() for part in values["mr"].split("<br>"))
         candidates.append((key, triples, team, team, values["text"], human_texts.get(key, "")))
         for name in ATTRIBUTES:
-            score = _number(values[name], SCALE, f"{file}, row {row}, column {name!r}")
+            score = read_number(values[name], f"{file}, row {row}, column {name!r}", *SCALE)
             human.append((key, team, name, "crowd_mean", score))
     return from_rows(
         "webnlg_2017",
@@ -121,7 +121,7 @@ def published_scores(path: str | Path | None, dataset: Dataset) -> pd.DataFrame:
             continue
         sign = -1.0 if column == "ter" else 1.0
         read = {
-            (key, team): sign * _number(value, (0.0, float("inf")), f"{file}, row {row}, column {column!r}")
+            (key, team): sign * read_number(value, f"{file}, row {row}, column {column!r}", 0.0)
             for row, key, team, value in zip(table.index, table["key"], table["team"], table[column], strict=True)
         }
         values = [read.get(item, float("nan")) for item in found.itertuples(index=False, name=None)]
@@ -137,13 +137,3 @@ def _read(file: Path, attributes: tuple[str, ...]) -> pd.DataFrame:
     for name in _COLUMNS:
         table[name] = table[name].astype(str).str.strip()
     return table.assign(key=table["mr"].map(text_key))
-
-
-def _number(value: object, ends: tuple[float, float], place: str) -> float:
-    try:
-        number = float(str(value))
-    except ValueError:
-        number = float("nan")
-    if not ends[0] <= number <= ends[1]:
-        raise DatasetError(place, value, f"a number from {ends[0]:g} to {ends[1]:g}")
-    return number

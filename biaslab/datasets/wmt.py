@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from biaslab.core.errors import DatasetError, InputError
+from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
-from biaslab.datasets._files import from_rows, need_path, read_columns, text_key
+from biaslab.datasets._files import from_rows, need_path, read_columns, read_number, text_key
 
 DEFINITION = "the translation says what the source says, in good and natural language"
 REMEDY = "get the table of MQM scores of WMT's metrics tasks, then load_dataset('wmt', path=..., pair='en-de')"
@@ -67,7 +67,7 @@ def load(
     for column, wanted in (("lp", pair), ("year", year), ("domain", domain)):
         table = _only(table, column, wanted)
     _require_one_pair(table)
-    table["score"] = [_number(value, f"{file}, row {row}") for row, value in table["score"].items()]
+    table["score"] = [read_number(value, f"{file}, row {row}, column 'score'") for row, value in table["score"].items()]
     table["key"] = [text_key(*map(str, texts)) for texts in zip(table["src"], table["ref"], strict=True)]
     first = table.groupby(["key", "system", "mt"], sort=False)
     rows = first.agg(src=("src", "first"), ref=("ref", "first"), score=("score", "mean")).reset_index()
@@ -101,10 +101,3 @@ def _require_one_pair(table: pd.DataFrame) -> None:
     pairs = list(dict.fromkeys(map(str, table["lp"])))
     if len(pairs) > 1:
         raise InputError("pair", None, f"one of {', '.join(pairs)}", f"such as pair={pairs[0]!r}")
-
-
-def _number(value: object, place: str) -> float:
-    try:
-        return float(str(value))
-    except ValueError:
-        raise DatasetError(f"{place}, column 'score'", value, "a number") from None

@@ -13,14 +13,16 @@ import pytest
 
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.core.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS
-from biaslab.datasets import _build, _degrade, dialogues, graded, load_dataset
+from biaslab.datasets import dialogues, graded, load_dataset
+from biaslab.datasets._constructed import Source, arrange, read_sources
+from tools.constructed import building
+from tools.constructed.degrading import LOSSES, STOCK_REPLIES, degrade
 
 SETS = {"graded": graded, "dialogues": dialogues}
 FOLDER = Path(graded.__file__).parent
 both = pytest.mark.parametrize("name", list(SETS))
 every_text, every_situation = (
-    pytest.mark.parametrize("source", _degrade.read_sources(name), ids=lambda source: source["context_id"])
-    for name in SETS
+    pytest.mark.parametrize("source", read_sources(name), ids=lambda source: source["context_id"]) for name in SETS
 )
 
 
@@ -28,19 +30,19 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def sentences(source: _degrade.Source, recipe: dict[str, int]) -> list[str]:
-    return _degrade.degrade(source["summary"], source, recipe)
+def sentences(source: Source, recipe: dict[str, int]) -> list[str]:
+    return degrade(source["summary"], source, recipe)
 
 
 @both
 def test_stored_file_is_what_the_script_builds(name: str) -> None:
     stored = pd.read_csv(FOLDER / f"{name}_built.csv", keep_default_na=False)
-    pd.testing.assert_frame_equal(stored, SETS[name].build())
+    pd.testing.assert_frame_equal(stored, building.build(name))
 
 
 @both
 def test_command_rewrites_both_files_byte_for_byte(name: str, tmp_path: Path) -> None:
-    _build.main(tmp_path)
+    building.main(tmp_path)
     assert (tmp_path / f"{name}_built.csv").read_bytes() == (FOLDER / f"{name}_built.csv").read_bytes()
 
 
@@ -63,7 +65,7 @@ def test_dialogues_have_the_promised_shape() -> None:
     assert data.candidates["text"].str.split("\n").str.len().between(6, 10).all()
     assert data.scale == (1.0, 10.0)
     assert data.noun == "dialogue"
-    speakers = {source["context_id"]: source["speakers"] for source in _degrade.read_sources("dialogues")}
+    speakers = {source["context_id"]: source["speakers"] for source in read_sources("dialogues")}
     for context, text in zip(data.candidates["context_id"], data.candidates["text"], strict=True):
         assert [turn.partition(": ")[0] for turn in text.split("\n")] == speakers[context] * 4
 
@@ -84,11 +86,11 @@ def test_frames_follow_the_schema_and_say_that_they_are_constructed(name: str) -
 
 
 def test_texts_and_summaries_keep_their_length() -> None:
-    sources = _degrade.read_sources("graded")
+    sources = read_sources("graded")
     assert all(90 <= words(source["text"]) <= 160 for source in sources)
     assert all(len(source["summary"]) == 4 for source in sources)
     assert all(40 <= words(" ".join(source["summary"])) <= 70 for source in sources)
-    lengths = graded.build().assign(length=lambda frame: frame["text"].map(words))
+    lengths = building.build("graded").assign(length=lambda frame: frame["text"].map(words))
     spread = lengths.groupby("context_id")["length"].agg(["min", "max"])
     assert (spread["max"] <= 1.4 * spread["min"]).all()
 
@@ -116,17 +118,17 @@ def test_attributes_are_not_ordered_alike(name: str) -> None:
 @both
 def test_scores_are_the_best_score_less_the_documented_losses(name: str) -> None:
     data = load_dataset(name)
-    recipes = {system: recipe for plan in SETS[name].PLANS for system, recipe in plan.items()}
+    recipes = {system: recipe for plan in building.PLANS[name] for system, recipe in plan.items()}
     scores = data.human_means.reset_index(drop=True)
     for row, system in enumerate(data.candidates["system"]):
         for attribute in data.attributes:
-            lost = sum(_degrade.LOSSES[d][level - 1].get(attribute, 0) for d, level in recipes[system].items())
+            lost = sum(LOSSES[d][level - 1].get(attribute, 0) for d, level in recipes[system].items())
             assert scores.loc[row, attribute] == data.scale[1] - lost
 
 
-@pytest.mark.parametrize("degradation", list(_degrade.LOSSES))
+@pytest.mark.parametrize("degradation", list(LOSSES))
 def test_a_higher_level_never_costs_less_and_costs_more_somewhere(degradation: str) -> None:
-    for weaker, stronger in zip(_degrade.LOSSES[degradation], _degrade.LOSSES[degradation][1:], strict=False):
+    for weaker, stronger in zip(LOSSES[degradation], LOSSES[degradation][1:], strict=False):
         assert all(stronger.get(attribute, 0) >= loss for attribute, loss in weaker.items())
         assert sum(stronger.values()) > sum(weaker.values())
 
@@ -143,8 +145,8 @@ def test_candidate_ids_are_neutral_and_recipes_are_balanced_over_places(name: st
     data = load_dataset(name)
     places = data.candidates.groupby("context_id").cumcount() + 1
     assert (data.candidates["candidate_id"] == "c" + places.astype(str)).all()
-    for number, plan in enumerate(SETS[name].PLANS):
-        contexts = data.candidates["context_id"].unique()[number :: len(SETS[name].PLANS)]
+    for number, plan in enumerate(building.PLANS[name]):
+        contexts = data.candidates["context_id"].unique()[number :: len(building.PLANS[name])]
         rows = data.candidates[data.candidates["context_id"].isin(contexts)]
         counts = Counter(zip(rows["system"], rows["candidate_id"], strict=True))
         assert {system for system, _ in counts} == set(plan)
@@ -162,7 +164,7 @@ def test_graded_scores_do_not_depend_on_the_place() -> None:
 
 
 @every_text
-def test_degradations_do_to_a_summary_what_they_say(source: _degrade.Source) -> None:
+def test_degradations_do_to_a_summary_what_they_say(source: Source) -> None:
     clean = source["summary"]
     out_of_order = []
     for level in (1, 2, 3):
@@ -186,7 +188,7 @@ def test_degradations_do_to_a_summary_what_they_say(source: _degrade.Source) -> 
 
 
 @every_text
-def test_annotations_hang_together(source: _degrade.Source) -> None:
+def test_annotations_hang_together(source: Source) -> None:
     assert source["key"] in (1, 2)
     assert source["lesser"] in {1, 2, 3} - {source["key"]}
     for which in ("swaps", "slips"):
@@ -198,36 +200,36 @@ def test_annotations_hang_together(source: _degrade.Source) -> None:
 
 
 @every_situation
-def test_degradations_do_to_a_dialogue_what_they_say(source: _degrade.Source) -> None:
+def test_degradations_do_to_a_dialogue_what_they_say(source: Source) -> None:
     clean = source["turns"]
     for level in (1, 2, 3):
-        echoed = _degrade.degrade(clean, source, {"echo": level})
+        echoed = degrade(clean, source, {"echo": level})
         assert echoed.count(clean[source["repeat"]]) == level + 1
-        dulled = _degrade.degrade(clean, source, {"dull": level})
-        assert set(dulled) - set(clean) == set(_degrade.STOCK_REPLIES[:level])
+        dulled = degrade(clean, source, {"dull": level})
+        assert set(dulled) - set(clean) == set(STOCK_REPLIES[:level])
     for level in (1, 2):
-        denied = _degrade.degrade(clean, source, {"contradict": level})
+        denied = degrade(clean, source, {"contradict": level})
         assert sum(a != b for a, b in zip(denied, clean, strict=True)) == level
         assert all(denied[stated] == clean[stated] for stated, _, _ in source["contradictions"])
 
 
 @pytest.mark.parametrize("names", ["abcd", "abcde", "abcdef"])
 def test_every_arrangement_puts_each_name_once_in_each_place(names: str) -> None:
-    rows = [_degrade.arrange(names, row) for row in range(len(names))]
+    rows = [arrange(names, row) for row in range(len(names))]
     assert all(sorted(line) == list(names) for line in (*rows, *zip(*rows, strict=True)))
 
 
 def test_wrong_annotations_are_refused() -> None:
-    source = dict(_degrade.read_sources("graded")[0])
+    source = dict(read_sources("graded")[0])
     source["swaps"] = [[0, "words that are not there", "others"]]
     with pytest.raises(DatasetError, match=r"news-1 swaps.*words of sentence 0"):
         sentences(source, {"swap_facts": 1})
     with pytest.raises(DatasetError, match="2 in the sentences that are left"):
         sentences(source, {"swap_facts": 2})
-    dialogue = dict(_degrade.read_sources("dialogues")[0])
+    dialogue = dict(read_sources("dialogues")[0])
     dialogue["contradictions"] = [[2, 5, "A turn of the other speaker."]]
     with pytest.raises(DatasetError, match="a later turn of the same speaker"):
-        _degrade.degrade(dialogue["turns"], dialogue, {"contradict": 1})
+        degrade(dialogue["turns"], dialogue, {"contradict": 1})
 
 
 @both

@@ -1,25 +1,18 @@
-"""Scripted degradations of the two constructed sets.
+"""Degrade written originals by script, as the constructed sets `graded` and `dialogues` need it.
 
 Every degradation is a deterministic function of a draft, the annotations of its source and a level; `LOSSES`
-says what each level costs on each attribute. After a change here `biaslab.datasets._build` builds both sets anew.
+states what each level costs on each attribute. After a change here `tools.constructed.building` rebuilds both sets.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
-import pandas as pd
+from biaslab.core.errors import DatasetError
+from biaslab.datasets._constructed import Draft, Piece, Source, draft_of, substitute
 
-from biaslab.core.csv_files import read_csv
-from biaslab.core.errors import DatasetError, InputError
-from biaslab.core.schema import Dataset
-
-FOLDER = Path(__file__).parent
 STOCK_REPLIES = (
     "Well, that is just how it is, I suppose.",
     "Right, okay. I do not really have an opinion on that.",
@@ -55,18 +48,6 @@ LOSSES: Mapping[str, tuple[Mapping[str, float], ...]] = {
 """Points that each level of a degradation, from 1 up, takes off the best score of each attribute."""
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A sentence or turn of a draft, and its place in the written original; None where it was put in."""
-
-    text: str
-    origin: int | None
-
-
-Draft = tuple[Piece, ...]
-Source = Mapping[str, Any]
-
-
 def sidetrack(draft: Draft, source: Source, level: int) -> Draft:
     """Put a minor detail of the text in the place of a lesser sentence (1) or of the key fact (2).
 
@@ -87,7 +68,7 @@ def repeat(draft: Draft, source: Source, level: int) -> Draft:  # noqa: ARG001
 
 def swap_facts(draft: Draft, source: Source, level: int) -> Draft:
     """Exchange as many names, numbers or facts, as the level says, for ones that the text contradicts."""
-    return _substitute(draft, source, "swaps", level)
+    return substitute(draft, source, "swaps", level)
 
 
 def break_grammar(draft: Draft, source: Source, level: int) -> Draft:
@@ -95,7 +76,7 @@ def break_grammar(draft: Draft, source: Source, level: int) -> Draft:
 
     Level 3 also drops the articles, and exchanges two pairs of neighbouring words in every sentence.
     """
-    slipped = _substitute(draft, source, "slips", 2 if level == 1 else 4)
+    slipped = substitute(draft, source, "slips", 2 if level == 1 else 4)
     if level < 3:
         return slipped
     return tuple(replace(piece, text=_jumble(re.sub(r"\b(?:the|an|a) ", "", piece.text))) for piece in slipped)
@@ -148,7 +129,7 @@ STEPS: tuple[Callable[[Draft, Source, int], Draft], ...] = (
 
 def degrade(pieces: Sequence[str], source: Source, recipe: Mapping[str, int]) -> list[str]:
     """Apply a recipe, a mapping of degradation to level, to the sentences or turns of a written original."""
-    draft: Draft = tuple(Piece(text, place) for place, text in enumerate(pieces))
+    draft = draft_of(pieces)
     for step in STEPS:
         if step.__name__ in recipe:
             draft = step(draft, source, recipe[step.__name__])
@@ -158,96 +139,6 @@ def degrade(pieces: Sequence[str], source: Source, recipe: Mapping[str, int]) ->
 def score(recipe: Mapping[str, int], attribute: str, best: float) -> float:
     """Return the best score less what the recipe's degradations cost on an attribute."""
     return best - sum(LOSSES[name][level - 1].get(attribute, 0.0) for name, level in recipe.items())
-
-
-def arrange(names: Sequence[str], row: int) -> list[str]:
-    """Return the names in the order of one row of a Latin square, in which each takes every place once."""
-    n = len(names)
-    zigzag = [step // 2 if step % 2 == 0 else n - 1 - step // 2 for step in range(n)]
-    return [names[(place + row) % n] for place in zigzag]
-
-
-def read_sources(name: str, folder: Path = FOLDER) -> list[Source]:
-    """Return the written originals and annotations of a constructed set."""
-    document = json.loads(_file(folder, f"{name}.json").read_text(encoding="utf-8"))
-    return list(document["contexts"])
-
-
-def build(
-    name: str,
-    plans: Sequence[Mapping[str, Mapping[str, int]]],
-    shift: int,
-    write: Callable[[Source, Mapping[str, int]], str],
-    attributes: Mapping[str, str],
-    best: float,
-) -> pd.DataFrame:
-    """Degrade the written originals of a constructed set anew.
-
-    Parameters
-    ----------
-    name : str
-        Of the set.
-    plans : sequence of mapping
-        System → recipe (degradation → level); contexts take the plans in turn.
-    shift : int
-        Rows of the Latin square by which each plan's order lies behind that of the plan before.
-    write : callable
-        From a source and a recipe to the text of the candidate.
-    attributes : mapping of str to str
-        What is scored.
-    best : float
-        Score of a text that is not degraded.
-    """
-    rows = []
-    for number, source in enumerate(read_sources(name)):
-        turn, which = divmod(number, len(plans))
-        for place, system in enumerate(arrange(list(plans[which]), row=turn + shift * which), start=1):
-            recipe = plans[which][system]
-            identity = {"context_id": source["context_id"], "candidate_id": f"c{place}", "system": system}
-            scores = {attribute: score(recipe, attribute, best) for attribute in attributes}
-            rows.append({**identity, "text": write(source, recipe), **scores})
-    return pd.DataFrame(rows)
-
-
-def read_built(name: str, attributes: Mapping[str, str], folder: Path | None, **fields: Any) -> Dataset:
-    """Read a built set, and its contexts and references from the file that it was built from."""
-    folder = FOLDER if folder is None else folder
-    built = read_csv(_file(folder, f"{name}_built.csv"), keep_default_na=False)
-    missing = [column for column in ("context_id", *attributes) if column not in built.columns]
-    if missing:
-        raise DatasetError(f"{name}_built.csv column", missing, f"the columns context_id, {', '.join(attributes)}")
-    sources = {source["context_id"]: source for source in read_sources(name, folder)}
-    unknown = ~built["context_id"].isin(list(sources))
-    if unknown.any():
-        raise DatasetError("built context_id", built.loc[unknown, "context_id"].iloc[0], f"one of {name}.json")
-    built["context"] = [sources[context]["text"] for context in built["context_id"]]
-    built["reference"] = [sources[context].get("reference", "") for context in built["context_id"]]
-    wide = built.reset_index().melt(["index", "context_id", "candidate_id"], list(attributes), "attribute", "score")
-    human = wide.sort_values("index", kind="stable").assign(annotator="construction")
-    return Dataset(f"{name} (constructed)", built, human, attributes, **fields)
-
-
-def _file(folder: Path, name: str) -> Path:
-    if not (folder / name).is_file():
-        raise InputError("path", str(folder), f"a folder with the file {name}", "leave it out for the bundled set")
-    return folder / name
-
-
-def _substitute(draft: Draft, source: Source, which: str, count: int) -> Draft:
-    """Apply the first ``count`` annotated substitutions whose sentence is still there, in all its copies."""
-    present = {piece.origin for piece in draft}
-    chosen = [(place, old, new) for place, old, new in source[which] if place in present][:count]
-    if len(chosen) < count:
-        raise DatasetError(f"{source['context_id']} {which}", len(chosen), f"{count} in the sentences that are left")
-    for place, old, new in chosen:
-        pattern = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)")
-        if not all(pattern.search(piece.text) for piece in draft if piece.origin == place):
-            raise DatasetError(f"{source['context_id']} {which}", old, f"words of sentence {place}")
-        draft = tuple(
-            replace(piece, text=pattern.sub(new, piece.text, count=1)) if piece.origin == place else piece
-            for piece in draft
-        )
-    return draft
 
 
 def _jumble(sentence: str) -> str:

@@ -1,0 +1,1 @@
+"""Scripts that build the constructed data sets that biaslab bundles; no wheel has them."""
