@@ -78,7 +78,6 @@ class About:
     protocol: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.edits and len(self.edits) != len(self.candidate_ids):
-            raise InputError("edits", self.edits, f"one for each of {', '.join(self.candidate_ids) or 'no candidates'}")
-        if len(self.texts) != len(self.candidate_ids):
-            raise InputError("texts", self.texts, f"one for each of {', '.join(self.candidate_ids) or 'no candidates'}")
+        for name, values in (("edits", self.edits), ("texts", self.texts)):
+            if len(values) != len(self.candidate_ids) and (values or name == "texts"):
+                raise InputError(name, values, f"one for each of {', '.join(self.candidate_ids) or 'no candidates'}")

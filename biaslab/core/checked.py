@@ -23,7 +23,7 @@ def checked(made: Made) -> Made: ...
 @overload
 def checked(*, eager: bool = ...) -> Callable[[Made], Made]: ...
 def checked(made: Any = None, *, eager: bool = False) -> Any:
-    """Give a function, or a class with its public methods, errors that name the argument that is wrong.
+    """Decorate a function, or a class with its public methods: errors name the wrong argument.
 
     Parameters
     ----------
@@ -50,21 +50,21 @@ def checked(made: Any = None, *, eager: bool = False) -> Any:
     biaslab.core.errors.InputError: number is '4', allowed: a number; give a number, without quotes
     """
     if made is None:
-        return lambda given: checked_class(given, eager) if inspect.isclass(given) else checked_function(given, eager)
+        return lambda later: checked_class(later, eager) if inspect.isclass(later) else checked_function(later, eager)
     return checked_class(made) if inspect.isclass(made) else checked_function(made)
 
 
 def checked_class(kind: type[Any], eager: bool = False) -> type[Any]:
-    """Give a class and the public methods that it defines such errors; returns the class itself."""
+    """Add such errors to a class and the public methods that it defines; returns the class itself."""
     own = vars(kind)
     if inspect.isfunction(own.get("__init__")):
-        kind.__init__ = _wrapped(own["__init__"], _kept if eager else _tried)
+        kind.__init__ = _wrapped(own["__init__"], after=eager)
     check_methods(kind)
     return kind
 
 
 def check_methods(kind: type[Any]) -> None:
-    """Give the public methods that a class defines itself such errors."""
+    """Add such errors to the public methods that a class defines itself."""
     for name, method in list(vars(kind).items()):
         if name.startswith("_") or getattr(method, "__isabstractmethod__", False):
             continue
@@ -75,7 +75,7 @@ def check_methods(kind: type[Any]) -> None:
 
 
 def checked_fields(kind: type[Any]) -> None:
-    """Let a class of frozen dataclasses compare its fields with their annotations, after what checks it has itself.
+    """Compare the fields of a frozen dataclass with their annotations, after its own checks.
 
     For a base whose subclasses are not decorated. What is left at its default is not compared.
     """
@@ -103,17 +103,35 @@ def checked_fields(kind: type[Any]) -> None:
 
 
 def checked_function(function: Made, eager: bool = False) -> Made:
-    """Give one function such errors, once."""
+    """Add such errors to one function, once."""
     if getattr(function, "__checked__", False) or not inspect.isfunction(inspect.unwrap(function)):
         return function
-    return cast(
-        "Made", _wrapped(function, _asked if eager else _iterated if inspect.isgeneratorfunction(function) else _tried)
-    )
+    return cast("Made", _wrapped(function, before=eager))
 
 
-def _wrapped(function: Any, how: Callable[[Any], Any]) -> Any:
-    """Wrap a function, in the namespace of its module, so that its doctests are found as those of any other."""
-    made = how(function)
+def _wrapped(function: Any, before: bool = False, after: bool = False) -> Any:
+    """Wrap a function to look at its arguments where it fails, and if asked for before or after the call.
+
+    The wrapper has the namespace of the function's module, so that its doctests are found as those of any other; what
+    `call` needs is therefore in its closure.
+    """
+    passes, blamed, fault = _PASSES, blame, Exception
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if before:
+            blamed(function, args, kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except passes:
+            raise
+        except fault as error:
+            blamed(function, args, kwargs, error)
+            raise
+        if after:
+            blamed(function, args, kwargs)
+        return result
+
+    made = _iterated(function) if inspect.isgeneratorfunction(function) and not before else call
     namespace = inspect.unwrap(function).__globals__
     wrapper = FunctionType(made.__code__, namespace, function.__name__, None, made.__closure__)
     update_wrapper(wrapper, function)
@@ -124,27 +142,11 @@ def _wrapped(function: Any, how: Callable[[Any], Any]) -> Any:
     return wrapper
 
 
-def _tried(function: Any) -> Any:
-    """Call, and look at the arguments where the call fails."""
-    passes, blamed, fault = _PASSES, blame, Exception
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except passes:
-            raise
-        except fault as error:
-            blamed(function, args, kwargs, error)
-            raise
-
-    return call
-
-
 def _iterated(function: Any) -> Any:
-    """Iterate, and look at the arguments where that fails."""
+    """Return a generator function that looks at the arguments where its iteration fails."""
     passes, blamed, fault = _PASSES, blame, Exception
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def iterate(*args: Any, **kwargs: Any) -> Any:
         try:
             return (yield from function(*args, **kwargs))
         except passes:
@@ -153,33 +155,11 @@ def _iterated(function: Any) -> Any:
             blamed(function, args, kwargs, error)
             raise
 
-    return call
-
-
-def _asked(function: Any) -> Any:
-    """Look at the arguments, then call."""
-    blamed, tried = blame, _tried(function)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        blamed(function, args, kwargs)
-        return tried(*args, **kwargs)
-
-    return call
-
-
-def _kept(function: Any) -> Any:
-    """Call, which has checks of its own, then look at the arguments, which an object keeps."""
-    blamed, tried = blame, _tried(function)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        tried(*args, **kwargs)
-        blamed(function, args, kwargs)
-
-    return call
+    return iterate
 
 
 def blame(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: Exception | None = None) -> None:
-    """Raise the error about the first argument that is not what it should be; return where all are.
+    """Raise the error about the first wrong argument; return if all are right.
 
     Parameters
     ----------
@@ -200,11 +180,11 @@ def blame(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], error
     from biaslab.core.kinds import hints, wrong_column, wrong_frame, wrong_kind, wrong_value
 
     try:
-        given = _signature(function).bind(*args, **kwargs)
+        bound = _signature(function).bind(*args, **kwargs)
     except TypeError:  # the call itself is wrong, and Python says so
         return
     expected = hints(function, next(iter(args), None))
-    named = _named(given)
+    named = _named(bound)
     faults = [wrong_kind(name, value, expected[name]) for name, value in named if name in expected]
     if error is not None:
         faults += [*(wrong_frame(*each) for each in named), wrong_column(named, error)]
@@ -220,12 +200,12 @@ def _signature(function: Any) -> inspect.Signature:
     return inspect.signature(function)
 
 
-def _named(given: inspect.BoundArguments) -> list[tuple[str, Any]]:
-    """Return the arguments that were given, each of several under one name."""
-    found: list[tuple[str, Any]] = []
-    for name, value in given.arguments.items():
-        kind = given.signature.parameters[name].kind
+def _named(bound: inspect.BoundArguments) -> list[tuple[str, Any]]:
+    """Return the arguments of a call with their names; those of ``*args`` share one."""
+    named: list[tuple[str, Any]] = []
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
         several = value if kind is inspect.Parameter.VAR_POSITIONAL else (value,)
         if kind is not inspect.Parameter.VAR_KEYWORD:
-            found += [(name, each) for each in several]
-    return [(name, value) for name, value in found if name not in ("self", "cls")]
+            named += [(name, each) for each in several]
+    return [(name, value) for name, value in named if name not in ("self", "cls")]

@@ -4,46 +4,60 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set as AbstractSet
+from functools import cache
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import numpy.typing as npt
 
-_TRIALS = ("a frame of trials, as biaslab.collect returns it", "give what biaslab.collect(probe, judge, data) returned")
-_ESTIMATES = ("a frame of estimates, as probe.estimate returns it", "give what probe.estimate(trials) returned")
-_SCORES = (
-    "a frame of scores, as biaslab.scoring.scores returns it",
-    "give what biaslab.scoring.scores(trials) returned",
+
+class Frame(NamedTuple):
+    """A frame of biaslab: what it is, where it comes from, and some of its columns."""
+
+    words: str
+    remedy: str
+    columns: tuple[str, ...] = ()
+
+
+_TRIALS = Frame(
+    "a frame of trials, as biaslab.collect returns it",
+    "give what biaslab.collect(probe, judge, data) returned",
+    ("context_id", "value", "status"),
 )
-_EXAMPLES = (
-    "a frame of examples, as biaslab.distill.examples returns it",
-    "give what biaslab.distill.examples(trials, data) returned",
+_ESTIMATES = Frame(
+    "a frame of estimates, as probe.estimate returns it",
+    "give what probe.estimate(trials) returned",
+    ("metric", "estimate"),
 )
-_HUMAN = ("a frame of human scores, as Dataset.human is", "give data.human of a data set")
-_TEXTS = ("a frame of texts, as biaslab.distill.collect_samples returns it", "give candidates with their texts")
-_PRINTED = (
-    "a frame of printed numbers, as biaslab.published.load returns it",
-    "give what published.load() returned",
-)
-#: What a frame is called, and where it comes from, by the parameter that takes it.
+#: Frames by the parameter that takes them.
 FRAMES = {
     **dict.fromkeys(("trials", "pilot", "empty", "judgements", "judged", "teacher", "student", "control"), _TRIALS),
     **dict.fromkeys(("estimates", "found", "remedies", "quality", "cells", "biases"), _ESTIMATES),
-    "scores": _SCORES,
-    "examples": _EXAMPLES,
-    "human": _HUMAN,
-    "texts": _TEXTS,
-    "printed": _PRINTED,
+    "scores": Frame(
+        "a frame of scores, as biaslab.scoring.scores returns it",
+        "give what biaslab.scoring.scores(trials) returned",
+        ("context_id", "score"),
+    ),
+    "examples": Frame(
+        "a frame of examples, as biaslab.distill.examples returns it",
+        "give what biaslab.distill.examples(trials, data) returned",
+        ("text", "score"),
+    ),
+    "human": Frame(
+        "a frame of human scores, as Dataset.human is",
+        "give data.human of a data set",
+        ("context_id", "candidate_id", "score"),
+    ),
+    "texts": Frame(
+        "a frame of texts, as biaslab.distill.collect_samples returns it", "give candidates with their texts"
+    ),
+    "printed": Frame(
+        "a frame of printed numbers, as biaslab.published.load returns it",
+        "give what published.load() returned",
+        ("paper", "table"),
+    ),
 }
-_COLUMNS = {
-    _TRIALS: ("context_id", "value", "status"),
-    _ESTIMATES: ("metric", "estimate"),
-    _SCORES: ("context_id", "score"),
-    _EXAMPLES: ("text", "score"),
-    _HUMAN: ("context_id", "candidate_id", "score"),
-    _PRINTED: ("paper", "table"),
-}
-#: What frames of one name are not always the same in.
+#: Parameters whose frames do not always have these columns.
 _OTHER_FRAMES = frozenset({"found", "judgements", "judged", "texts", "remedies"})
 
 #: What a class is called and how one comes by it, by its name.
@@ -63,10 +77,9 @@ _CLASSES = {
     "Resampling": ("a Resampling", "make one: biaslab.Resampling(level=0.95)"),
     "Budget": ("a Budget", "make one: biaslab.Budget(requests=1000)"),
     "Store": ("a Store or the path of its file", "open one: biaslab.Store('judgements.sqlite')"),
-    "Request": ("a request", "make one: biaslab.Completion('Is it good?')"),
-    "Choice": ("a request", "make one: biaslab.Completion('Is it good?')"),
-    "Completion": ("a request", "make one: biaslab.Completion('Is it good?')"),
-    "Likelihood": ("a request", "make one: biaslab.Completion('Is it good?')"),
+    **dict.fromkeys(
+        ("Request", "Choice", "Completion", "Likelihood"), ("a request", "make one: biaslab.Completion('Is it good?')")
+    ),
     "Score": ("a request for a score", "make one: biaslab.core.Score('It rained.')"),
     "Reply": ("a reply", "make one: biaslab.Reply(text='4')"),
     "Trial": ("a trial", "take one of probe.design(data)"),
@@ -123,7 +136,7 @@ _PLURALS = {int: "whole numbers", float: "numbers", str: "names", bool: "true or
 
 def columns_of(name: str) -> tuple[str, ...]:
     """Return the columns that a frame has which a parameter of that name takes; none where that is not said."""
-    return () if name in _OTHER_FRAMES else _COLUMNS.get(FRAMES.get(name, ("", "")), ())
+    return FRAMES[name].columns if name in FRAMES.keys() - _OTHER_FRAMES else ()
 
 
 def words_for(annotation: Any, name: str = "") -> str:
@@ -134,24 +147,20 @@ def words_for(annotation: Any, name: str = "") -> str:
     >>> words_for(int | None), words_for(Sequence[str]), words_for(Literal["a", "b"])
     ('a whole number or None', 'a list of names', "one of 'a', 'b'")
     """
-    parts = _parts(annotation)
-    kinds = [kind for kind in parts if not set(parts) >= _ARRAY_LIKE or kind not in _ARRAY_LIKE]
-    arrays = ["a list of numbers, as numpy reads it"] if len(kinds) < len(parts) else []
+    kinds, is_array_like = parts_of(annotation)
+    arrays = ["a list of numbers, as numpy reads it"] if is_array_like else []
     ordered = sorted(kinds, key=lambda kind: kind is type(None))
     return " or ".join(dict.fromkeys([*arrays, *(_one(kind, name)[0] for kind in ordered)]))
 
 
 def remedy_for(annotation: Any, name: str, value: object) -> str:
     """Say what to do about a value that is not what an annotation says."""
-    parts = _parts(annotation)
-    kinds = [
-        kind for kind in parts if kind is not type(None) and not (set(parts) >= _ARRAY_LIKE and kind in _ARRAY_LIKE)
-    ]
+    kinds = [kind for kind in parts_of(annotation)[0] if kind is not type(None)]
     if isinstance(value, str) and any(_origin(kind) in _LISTS and str in get_args(kind) for kind in kinds):
         return f"write [{value!r}]"
-    if isinstance(value, str) and any(getattr(kind, "__name__", "") in _LOADERS for kind in kinds):
-        loader = next(_LOADERS[kind.__name__] for kind in kinds if getattr(kind, "__name__", "") in _LOADERS)
-        return loader.format(value)
+    loaders = [_LOADERS[kind.__name__] for kind in kinds if getattr(kind, "__name__", "") in _LOADERS]
+    if isinstance(value, str) and loaders:
+        return loaders[0].format(value)
     if inspect.isclass(value) and value.__module__.startswith("biaslab"):
         return f"make one: {value.__name__}()"
     if not kinds:
@@ -167,7 +176,7 @@ def _one(kind: Any, name: str) -> tuple[str, str]:
     if origin is type:
         return "a class", "give the class itself, not an object of it"
     if getattr(origin, "__name__", "") == "DataFrame" and name in FRAMES:
-        return FRAMES[name]
+        return FRAMES[name][:2]
     if origin in _PLAIN:
         return _PLAIN[origin]
     if origin is Callable:
@@ -176,8 +185,8 @@ def _one(kind: Any, name: str) -> tuple[str, str]:
         return _of_items(kind, origin, name)
     if origin in (Mapping, dict):
         return _of_mapping(kind, name)
-    found = getattr(origin, "__name__", str(origin))
-    return _CLASSES.get(found, (f"a {found}", f"make one: {found}(…)"))
+    called = getattr(origin, "__name__", str(origin))
+    return _CLASSES.get(called, (f"a {called}", f"make one: {called}(…)"))
 
 
 def _of_items(kind: Any, origin: Any, name: str) -> tuple[str, str]:
@@ -197,8 +206,13 @@ def _of_mapping(kind: Any, name: str) -> tuple[str, str]:
     return words, "write it in curly brackets, {name: value}"
 
 
-def _parts(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+@cache
+def parts_of(annotation: Any) -> tuple[tuple[Any, ...], bool]:
+    """Return the members of a union without those of `numpy.typing.ArrayLike`, and whether these are among them."""
+    parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    if not set(parts) >= _ARRAY_LIKE:
+        return parts, False
+    return tuple(part for part in parts if part not in _ARRAY_LIKE), True
 
 
 def _origin(kind: Any) -> Any:

@@ -14,26 +14,22 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache
-from importlib import import_module
 from numbers import Integral, Real
 from pathlib import Path
-from types import SimpleNamespace, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from types import SimpleNamespace
+from typing import Any, get_type_hints
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import typeguard
 
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.core.kind_words import FRAMES, columns_of, remedy_for, words_for
+from biaslab.core.kind_words import FRAMES, Frame, columns_of, parts_of, remedy_for, words_for
 
 _COMPARING: ContextVar[bool] = ContextVar("comparing", default=False)
-_ARRAY_LIKE = frozenset(get_args(npt.ArrayLike))
 #: Array-likes that hold names, which need not be numbers.
 _NAMES = frozenset({"context", "names", "family", "condition", "first_names", "missing"})
-_LISTS = (Sequence, Iterable, list, tuple, set, frozenset)
 
 
 def hints(function: Any, owner: object = None) -> dict[str, Any]:
@@ -69,8 +65,8 @@ def wrong_frame(name: str, value: object) -> InputError | None:
     if isinstance(value, pd.DataFrame):
         lacking = [column for column in columns_of(name) if column not in value.columns]
         if lacking:
-            words, remedy = FRAMES[name]
-            return TrialsError(name, value, f"{words}, with the columns {', '.join(columns_of(name))}", remedy)
+            words = f"{FRAMES[name].words}, with the columns {', '.join(columns_of(name))}"
+            return TrialsError(name, value, words, FRAMES[name].remedy)
     return None
 
 
@@ -85,28 +81,27 @@ def wrong_value(name: str, value: object) -> InputError | None:
     return None
 
 
-def wrong_column(given: Sequence[tuple[str, Any]], error: Exception) -> InputError | None:
+def wrong_column(named: Sequence[tuple[str, Any]], error: Exception) -> InputError | None:
     """Return the error about a column that a frame lacks, whether its name was given or the frame; None elsewhere."""
-    frames = [(name, value) for name, value in given if isinstance(value, pd.DataFrame)]
+    frames = [(name, value) for name, value in named if isinstance(value, pd.DataFrame)]
     if not isinstance(error, KeyError) or not frames:
         return None
     said = " ".join(map(str, error.args))
-    for name, value in given:
+    for name, value in named:
         wanted = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
         for column in wanted:
             if isinstance(column, str) and column in said and not any(column in frame for _, frame in frames):
                 known = frames[0][1].columns
-                return InputError(
-                    name, column, f"a column of {frames[0][0]}: {_few(known)}", did_you_mean(column, known)
-                )
+                allowed = f"a column of {frames[0][0]}: {_few(known)}"
+                return InputError(name, column, allowed, did_you_mean(column, known))
     lacking = [
         (name, frame) for name, frame in frames if not any(isinstance(k, str) and k in frame for k in error.args)
     ]
     if len(lacking) != 1:
         return None
     [(name, frame)] = lacking
-    words, remedy = FRAMES.get(name, ("a frame with the columns that are read", f"see what {name} is to hold"))
-    return TrialsError(name, frame, f"{words}; it lacks {said}", remedy)
+    expected = FRAMES.get(name, Frame("a frame with the columns that are read", f"see what {name} is to hold"))
+    return TrialsError(name, frame, f"{expected.words}; it lacks {said}", expected.remedy)
 
 
 def _few(names: Iterable[Any], most: int = 12) -> str:
@@ -128,10 +123,10 @@ def is_kind(value: object, annotation: Any, name: str = "") -> bool:
     >>> is_kind(["coherence"], Sequence[str]), is_kind("coherence", Sequence[str]), is_kind(None, Sequence[str] | None)
     (True, False, True)
     """
-    parts = _parts(annotation)
-    if parts >= _ARRAY_LIKE:
-        return any(is_kind(value, part) for part in parts - _ARRAY_LIKE) or _is_array(value, name in _NAMES)
-    if type(value) in parts:  # nothing is left to compare
+    kinds, is_array_like = parts_of(annotation)
+    if is_array_like:
+        return any(is_kind(value, kind) for kind in kinds) or _is_array(value, name in _NAMES)
+    if type(value) in kinds:  # nothing is left to compare
         return True
     token = _COMPARING.set(True)
     try:
@@ -148,11 +143,6 @@ def is_kind(value: object, annotation: Any, name: str = "") -> bool:
     finally:
         _COMPARING.reset(token)
     return True
-
-
-@cache
-def _parts(annotation: Any) -> frozenset[Any]:
-    return frozenset(get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,))
 
 
 def _is_array(value: object, names: bool) -> bool:
@@ -180,87 +170,59 @@ def _resolved(text: str, namespace: Mapping[str, Any]) -> Any:
 def _namespace(module: str) -> dict[str, Any]:
     """Return the names of a module, with those that it imports for annotations alone."""
     loaded = sys.modules[module]
-    found = dict(vars(loaded))
-    source = getattr(loaded, "__file__", None)
+    names, source = dict(vars(loaded)), getattr(loaded, "__file__", None)
     with contextlib.suppress(OSError, SyntaxError, TypeError, UnicodeDecodeError):
         tree = ast.parse(Path(source).read_text(encoding="utf-8"))  # type: ignore[arg-type]
         for node in tree.body:
             if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
                 for line in node.body:
-                    found |= _imported(line)
-    return found
+                    with contextlib.suppress(ImportError, AttributeError):
+                        exec(compile(ast.Module([line], []), module, "exec"), names)  # noqa: S102 - its own imports
+    return names
 
 
-def _imported(line: ast.stmt) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    with contextlib.suppress(ImportError, AttributeError):
-        if isinstance(line, ast.ImportFrom) and line.module:
-            source = import_module(line.module)
-            found = {each.asname or each.name: getattr(source, each.name) for each in line.names}
-        elif isinstance(line, ast.Import):
-            for each in line.names:
-                whole, top = import_module(each.name), each.name.partition(".")[0]
-                found[each.asname or top] = whole if each.asname else sys.modules[top]
-    return found
+def _checker(fits: Callable[[Any, Any], bool]) -> Callable[..., None]:
+    """Make a checker as typeguard takes it of a test of value and origin of the annotation."""
+
+    def check(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
+        if not fits(value, origin):
+            raise typeguard.TypeCheckError("does not fit")
+
+    return check
 
 
-def _fail(words: str) -> None:
-    raise typeguard.TypeCheckError(words)
+def _is_number(value: Any, origin: Any) -> bool:
+    return isinstance(value, Integral if origin is int else Real) and not isinstance(value, bool | np.bool_)
 
 
-def _numbers(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral if origin is int else Real):
-        _fail("is no such number")
-
-
-def _truth(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
-    if not isinstance(value, bool | np.bool_):
-        _fail("is neither true nor false")
-
-
-def _function(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
-    if not callable(value):
-        _fail("is no function")
-
-
-def _list(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:
+def _check_list(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:
     """Take for a list what has a length and items, of numpy and pandas too; leave an iterator as it is."""
-    if isinstance(value, str | bytes | Mapping | pd.DataFrame) or not hasattr(value, "__iter__"):
-        _fail("is no list")
-    if isinstance(value, Iterator):
-        if origin is not Iterable:
-            _fail("has no length")
-        return
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        _fail("is one thing")
+    is_one = isinstance(value, str | bytes | Mapping | pd.DataFrame) or hasattr(value, "_fields")
+    if is_one or not hasattr(value, "__iter__") or (isinstance(value, Iterator) and origin is not Iterable):
+        raise typeguard.TypeCheckError("is no list")
     items = [each for each in args if each is not Ellipsis]
-    if origin is tuple and items and Ellipsis not in args and len(value) != len(items):
-        _fail("has another length")
-    same = len(items) == 1 or origin is not tuple
+    if isinstance(value, Iterator) or not items:
+        return
+    different = origin is tuple and Ellipsis not in args
+    if different and len(value) != len(items):
+        raise typeguard.TypeCheckError("has another length")
     for index, each in enumerate(value):
-        if items:
-            typeguard.check_type_internal(each, items[0] if same else items[index], memo)
+        typeguard.check_type_internal(each, items[index if different else 0], memo)
 
 
-def _dataset(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
-    if inspect.isclass(value) or not hasattr(value, "candidates"):
-        _fail("is no data set")
-
-
-def _protocol(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
-    wanted = [name for kind in origin.__mro__ for name in _members(kind)]
-    if inspect.isclass(value) or any(not hasattr(value, name) for name in wanted):
-        _fail("cannot do what is asked of it")
-
-
-def _class(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
-    """Of a protocol the names count, as they do of its objects, not how parameters are called."""
-    if not inspect.isclass(value):
-        _fail("is no class")
+def _check_class(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
+    """Compare classes; of a protocol the names count, as they do of its objects, not how parameters are called."""
     [wanted] = args or (object,)
-    lacks = [each for each in _members(wanted) if not hasattr(value, each) and each not in _annotated(value)]
-    if lacks or (inspect.isclass(wanted) and not _members(wanted) and not issubclass(value, wanted)):
-        _fail("is another class")
+    names = _members(wanted)
+    fits = inspect.isclass(value) and all(hasattr(value, name) or name in _annotated(value) for name in names)
+    if not fits or (inspect.isclass(wanted) and not names and not issubclass(value, wanted)):
+        raise typeguard.TypeCheckError("is another class")
+
+
+def _offers(value: Any, origin: Any) -> bool:
+    """Say whether an object has what a protocol names."""
+    wanted = [name for kind in origin.__mro__ for name in _members(kind)]
+    return not inspect.isclass(value) and all(hasattr(value, name) for name in wanted)
 
 
 def _annotated(kind: type[Any]) -> set[str]:
@@ -273,19 +235,27 @@ def _members(kind: Any) -> list[str]:
     return [name for name in {**vars(kind), **vars(kind).get("__annotations__", {})} if not name.startswith("_")]
 
 
-def _lookup(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Callable[..., Any] | None:  # noqa: ARG001
+_CHECKERS: dict[Any, Callable[..., None]] = {
+    int: _checker(_is_number),
+    float: _checker(_is_number),
+    bool: _checker(lambda value, _: isinstance(value, bool | np.bool_)),
+    Callable: _checker(lambda value, _: callable(value)),
+    type: _check_class,
+    **dict.fromkeys((Sequence, Iterable, list, tuple, set, frozenset), _check_list),
+}
+_DATASET = _checker(lambda value, _: hasattr(value, "candidates") and not inspect.isclass(value))
+_PROTOCOL = _checker(_offers)
+
+
+def _lookup(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Callable[..., None] | None:  # noqa: ARG001
     """Choose how to compare; only while biaslab does, so that nobody else's typeguard changes."""
     if not _COMPARING.get():
         return None
     if getattr(origin, "__qualname__", "") == "Dataset":
-        return _dataset
+        return _DATASET
     if getattr(origin, "_is_protocol", False) and str(origin.__module__).startswith("biaslab"):
-        return _protocol
-    if origin in (int, float):
-        return _numbers
-    kinds: dict[Any, Callable[..., Any]] = {bool: _truth, type: _class, Callable: _function}
-    kinds |= dict.fromkeys(_LISTS, _list)
-    return kinds.get(origin)
+        return _PROTOCOL
+    return _CHECKERS.get(origin)
 
 
 typeguard.checker_lookup_functions.insert(0, _lookup)

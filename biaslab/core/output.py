@@ -48,15 +48,16 @@ def number(value: Any, digits: int = 3) -> str:
     return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
 
 
-def html_table(caption: str, facts: Iterable[Sequence[str]]) -> str:
-    """Write facts, each a name and a value, as an HTML table.
+def html_table(caption: str, facts: Iterable[Sequence[str]], style: str = "") -> str:
+    """Write facts, each a name and a value, as an HTML table; ``style`` is the CSS of its cells.
 
     Examples
     --------
     >>> html_table("a judge", [("position", "0.5")]).count("<tr>")
     1
     """
-    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts)
+    kind = f' style="{style}"' if style else ""
+    rows = "".join(f"<tr><th{kind}>{escape(name)}</th><td{kind}>{escape(value)}</td></tr>" for name, value in facts)
     return f'<table><caption style="white-space: nowrap">{escape(caption)}</caption>{rows}</table>'
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +12,7 @@ import pandas as pd
 from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean, is_whole
 from biaslab.core.errors import DatasetError, InputError
+from biaslab.core.output import html_table
 
 CANDIDATE_COLUMNS = ("context_id", "context", "candidate_id", "system", "text", "reference")
 HUMAN_COLUMNS = ("context_id", "candidate_id", "attribute", "annotator", "score")
@@ -86,12 +86,7 @@ class Dataset:
             *((f"attribute {name}", text) for name, text in self.attributes.items()),
             ("provenance", self.provenance),
         ]
-        rows = "".join(
-            f'<tr><th style="text-align: left">{html.escape(name)}</th>'
-            f'<td style="text-align: left">{html.escape(text)}</td></tr>'
-            for name, text in facts
-        )
-        return f'<table><caption style="white-space: nowrap">{html.escape(self.name)}</caption>{rows}</table>'
+        return html_table(self.name, facts, "text-align: left")
 
     @cached_property
     def variables(self) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Literal, get_args
 
 from biaslab.core.errors import InputError
@@ -41,12 +42,7 @@ class Usage:
         return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.prompt_tokens + other.prompt_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.reasoning_tokens + other.reasoning_tokens,
-        )
+        return Usage.total((self, other))
 
     @classmethod
     def total(cls, usages: Collection[Usage]) -> Usage:
@@ -58,12 +54,7 @@ class Usage:
         Usage(prompt_tokens=110, cached_tokens=20, completion_tokens=5, reasoning_tokens=0)
         """
         try:
-            return cls(
-                sum([usage.prompt_tokens for usage in usages]),
-                sum([usage.cached_tokens for usage in usages]),
-                sum([usage.completion_tokens for usage in usages]),
-                sum([usage.reasoning_tokens for usage in usages]),
-            )
+            return cls(*(sum(map(attrgetter(each.name), usages)) for each in fields(cls)))
         except (TypeError, AttributeError) as error:
             remedy = "such as [reply.usage for reply in replies]"
             raise InputError("usages", usages, "a list of biaslab.Usage", remedy) from error
