@@ -36,7 +36,7 @@ from .judges.ray_judge import RayJudge as RayJudge
 from .judges.reward import RewardJudge as RewardJudge
 from .judges.sampled import Sampled as Sampled
 from .judges.simulated import SimulatedJudge as SimulatedJudge
-from .logs.audit import audit as audit
+from .logs.audit import audit as audit, doctor as doctor
 from .logs.readers import read_judgements as read_judgements
 from .logs.recorded import RecordedJudge as RecordedJudge
 from .measures import ranking as ranking, scoring as scoring

@@ -1,4 +1,4 @@
-"""The command line: ``biaslab figures``, ``probe``, ``plan``, ``list``, ``audit``, ``atlas``, ``view`` and more."""
+"""The command line: ``biaslab figures``, ``probe``, ``plan``, ``list``, ``audit``, ``doctor``, ``view`` and more."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from biaslab.cli import (
     batch,
     check,
     compare,
+    doctor,
     figures,
     notebooks,
     paper,
@@ -66,6 +67,7 @@ for _command in (
     check.check,
     compare.compare,
     audit.audit,
+    doctor.doctor,
     report.card,
     report.table,
     view.view,

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from biaslab.cli.options import DataPath, Table, require_table, write_table
+from biaslab.cli.options import (
+    DataPath,
+    LogFormat,
+    Mapped,
+    MappingFile,
+    OrderUnknown,
+    Table,
+    given_mapping,
+    require_table,
+    write_table,
+)
 from biaslab.core.errors import InputError, UnreadableLogError
 from biaslab.core.output import require_file
 
@@ -18,36 +28,21 @@ if TYPE_CHECKING:
 UNREAD = 4
 """Exit code where more than half of a log could not be read."""
 
-_LISTED = 10  # malformed lines that are shown; all are counted
-
 
 def audit(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE…", help="Logs, archives or folders of them, or atlas:JUDGE@SOURCE.")
     ],
-    kind: Annotated[
-        str | None,
-        typer.Option("--format", metavar="NAME", help="Format, such as llmbar or mapping; detected by default."),
-    ] = None,
-    mapped: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map", metavar="NAME=FIELD", help="Column of trials=field, ==constant or =field~regex; may be repeated."
-        ),
-    ] = None,
-    mapping_file: Annotated[
-        Path | None,
-        typer.Option("--mapping", metavar="FILE.toml", help="A mapping file, which can do what --map does and more."),
-    ] = None,
+    kind: LogFormat = None,
+    mapped: Mapped = None,
+    mapping_file: MappingFile = None,
     humans: Annotated[
         bool,
         typer.Option(
             "--humans", help="Measure agreement among people in a table of their ratings; no judge is needed."
         ),
     ] = False,
-    order_unknown: Annotated[
-        bool, typer.Option("--order-unknown", help="The log does not say which of two candidates was shown first.")
-    ] = False,
+    order_unknown: OrderUnknown = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line.")] = False,
     dataset: Annotated[str | None, typer.Option(help="Join human scores of this data set; see `biaslab list`.")] = None,
     path: DataPath = None,
@@ -62,7 +57,8 @@ def audit(
 ) -> None:
     """Audit recorded judgements with every probe that can run.
 
-    Ends in a page: what each judge is biased by, how much, how sure, what to do.
+    Ends in a page: which biases were found, how much, how sure, what to do.
+    `biaslab doctor FILE` says in seconds which can be estimated.
     Formats are seen from the content: AlpacaEval, MT-Bench, LLMBar, JudgeBench, G-Eval, and more;
     tables with usual columns, such as question, answer_a, answer_b, winner; any other with --map.
 
@@ -76,7 +72,7 @@ def audit(
     from biaslab.logs.audit.annotators import audit_humans
 
     _require_once(files)
-    given = _mapping([*(mapped or []), *(["order_known==false"] if order_unknown else [])], mapping_file)
+    given = given_mapping(mapped, mapping_file, order_unknown)
     human = None if dataset is None else load_dataset(dataset, path)
     trials = _read(files, kind, given, strict, unread=humans)
     estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None)
@@ -124,6 +120,7 @@ def _read(
     import pandas as pd
 
     from biaslab import read_judgements
+    from biaslab.logs.readers.told import reading_told
 
     parts = []
     for file in files:
@@ -131,7 +128,8 @@ def _read(
             parts.append(_carried(str(file)))
             continue
         parts.append(read_judgements(file, kind, mapping, strict))
-        _say_what_was_read(file, parts[-1], unread)
+        for line in reading_told(str(file), parts[-1], unread):
+            typer.echo(line)
         if not unread:
             _require_readable(file, parts[-1])
         parts[-1].attrs = {}
@@ -167,15 +165,6 @@ def _require_once(files: list[Path]) -> None:
         seen[key] = file
 
 
-def _mapping(mapped: list[str], file: Path | None) -> dict[str, Any] | Path | None:
-    entries = dict(_entry(text) for text in mapped)
-    if file is None or not entries:
-        return entries or file
-    from biaslab.logs.readers.mapping_files import read_mapping_file
-
-    return read_mapping_file(file) | entries
-
-
 def _require_readable(file: Path, trials: pd.DataFrame) -> None:
     """Stop where more than half of a log could not be read, with some of it and what would read it."""
     from biaslab.logs.readers.unread import explain_unread, require_readable
@@ -188,40 +177,6 @@ def _require_readable(file: Path, trials: pd.DataFrame) -> None:
             f"biaslab: no finding, for more than half of {file} could not be read: {error.value}{lines}", err=True
         )
         raise typer.Exit(UNREAD) from error
-
-
-def _entry(text: str) -> tuple[str, str]:
-    name, equals, expression = text.partition("=")
-    if not (name and equals and expression):
-        raise InputError("map", text, "name=field, name==constant or name=field~regular expression")
-    return name, expression
-
-
-def _say_what_was_read(file: Path, trials: pd.DataFrame, humans: bool) -> None:
-    facts = trials.attrs
-    formats = ", ".join(sorted(set(facts["files"].values())))
-    readable = int(trials["status"].isin(["ok", "tie"]).sum())
-    for told in facts["tables"].values():
-        typer.echo(f"read as {told}")
-    read = f"{len(trials):,} judgements ({formats}), {readable:,} of them readable"
-    typer.echo(f"{file}: {f'{len(trials):,} items rated by people ({formats})' if humans else read}")
-    for name, encoding in facts["encodings"].items():
-        typer.echo(f"  {name} is not in UTF-8: read as {encoding}")
-    if facts["duplicates"]:
-        others = f"; {facts['contradictions']:,} of them contradict it" if facts["contradictions"] else ""
-        typer.echo(f"  dropped {facts['duplicates']:,} duplicate judgements (kept the first of each{others})")
-    for reason, count in facts["left_out"].items():
-        typer.echo(f"  {count:,} left out: {reason}")
-    for reason, count in facts["unmatched"].items():
-        typer.echo(f"  {count:,} do not fit the mapping: {reason}")
-    if facts["skipped"]:
-        typer.echo(f"  skipped {len(facts['skipped']):,} files that are not logs: {', '.join(facts['skipped'][:3])}, …")
-    if facts["malformed"]:
-        typer.echo(f"  {facts['malformed']:,} malformed lines:")
-    for name, line, reason in facts["problems"][:_LISTED]:
-        typer.echo(f"    {name}, line {line}: {reason}")
-    if facts["malformed"] > _LISTED:
-        typer.echo(f"    … and {facts['malformed'] - _LISTED:,} more")
 
 
 def _show(estimates: pd.DataFrame, everything: bool) -> None:

@@ -49,6 +49,24 @@ Protocols = Annotated[
 Attributes = Annotated[
     list[str] | None, typer.Option("--attribute", metavar="NAME", help="Judge this attribute; may be repeated.")
 ]
+LogFiles = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Logs, archives or folders of them.")]
+LogFormat = Annotated[
+    str | None,
+    typer.Option("--format", metavar="NAME", help="Format, such as llmbar or mapping; detected by default."),
+]
+Mapped = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map", metavar="NAME=FIELD", help="Column of trials=field, ==constant or =field~regex; may be repeated."
+    ),
+]
+MappingFile = Annotated[
+    Path | None,
+    typer.Option("--mapping", metavar="FILE.toml", help="A mapping file, which can do what --map does and more."),
+]
+OrderUnknown = Annotated[
+    bool, typer.Option("--order-unknown", help="The log does not say which of two candidates was shown first.")
+]
 Table = Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write the table to this file.")]
 
 
@@ -63,6 +81,23 @@ def write_table(frame: pd.DataFrame, out: Path | None, noun: str) -> None:
     if out is not None:
         write_csv(frame, out)
         typer.echo(f"{count(len(frame), noun)} written to {out}")
+
+
+def given_mapping(mapped: Sequence[str] | None, file: Path | None, order_unknown: bool) -> dict[str, str] | Path | None:
+    """Return the mapping of a log that the command line gives, entry by entry or as a file."""
+    entries = dict(_entry(text) for text in [*(mapped or []), *(["order_known==false"] if order_unknown else [])])
+    if file is None or not entries:
+        return entries or file
+    from biaslab.logs.readers.mapping_files import read_mapping_file
+
+    return read_mapping_file(file) | entries
+
+
+def _entry(text: str) -> tuple[str, str]:
+    name, equals, expression = text.partition("=")
+    if not (name and equals and expression):
+        raise InputError("map", text, "name=field, name==constant or name=field~regular expression")
+    return name, expression
 
 
 def name_dataset(

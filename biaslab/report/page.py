@@ -1,4 +1,8 @@
-"""An audit as a page of text: a paragraph for each judge, then what could not be estimated and why."""
+"""An audit as a page of text, in the order in which it is read.
+
+What was read, for each judge the verdicts (found, not found, cannot tell) and what to do, and last what could not be
+tested, by what would allow it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from biaslab.core import find_metric
 from biaslab.core.binned import over_all_items
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_count
+from biaslab.logs.audit.diagnosis import lacking_lines
 from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
 from biaslab.report.verdicts import findings
 from biaslab.report.wording import correction, levels
@@ -30,7 +35,9 @@ _FIGURES: dict[tuple[str, str], Mapping[str, str]] = {
 }
 _OF_HUMANS: dict[tuple[str, str], Mapping[str, str]] = {("consistency", "human_alpha"): {"level": "interval"}}
 _OF_ANSWERS = "label_mass"  # which texts do not have, as everybody knows
-_SHOWN = {"bias": "is biased", "slight": "slightly biased", "none": "no bias that matters", "unclear": "inconclusive"}
+#: The verdicts, and under which words they stand.
+_VERDICTS = {"found": ("bias", "slight"), "not found": ("none",), "cannot tell": ("unclear",)}
+_SLIGHT = {"slight": "slight: "}
 _NEEDED = ("judge", "probe", "metric", "estimate", "ci_low", "ci_high", "p_value", "mde", "note")
 
 
@@ -57,9 +64,11 @@ def page(
     Returns
     -------
     str
-        A paragraph for each judge: its biases with their size, test and advice, then other figures that matter, such as
-        agreement with humans, with intervals. Last, what is undefined or could not run, each reason once. q-values are
-        over the tests of all primary metrics on the page (see `biaslab.stats.corrected`).
+        What was read of a log, if ``estimates.attrs["read"]`` says it. For each judge the biases that were found, with
+        size and test, those that were not found, those of which the study cannot tell, other figures that matter, such
+        as agreement with humans, and what to do. Last, what could not be tested, by the addition to the log that would
+        allow it (``estimates.attrs["additions"]``, see `biaslab.doctor`), and what is undefined, each reason once.
+        q-values are over the tests of all primary metrics on the page (see `biaslab.stats.corrected`).
 
     Raises
     ------
@@ -75,27 +84,34 @@ def page(
     >>> probe = bl.probes.Position(attributes=["coherence"], templates=[1])
     >>> judge = bl.SimulatedJudge(data, position=2.0)
     >>> estimates = probe.estimate(bl.collect(probe, judge, data, progress=False), ["first_position_rate"])
-    >>> print("\n".join(page(estimates, reference=None).splitlines()[:4]))
+    >>> print("\n".join(page(estimates, reference=None).splitlines()[:6]))
     simulated:graded (constructed):position=2,data=473c40d2 (graded (constructed), 12 contexts)
-      ● is biased: position, P(A), decisions for the first (share): 0.927 [0.926, 0.928], q <0.001:
-        prefers what stands first
-        → ask every pair in both orders and average
+      found:
+      ● position, P(A), decisions for the first (share): 0.927 [0.926, 0.928], q <0.001: prefers what
+        stands first
+      what to do:
+      → ask every pair in both orders and average (position)
     """
     require_columns(estimates, _NEEDED, "estimates")
     require_count("width", width, 10)
     whole = over_all_items(estimates) if len(estimates) else estimates
     tested = whole[[is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
     cells = findings(tested.reset_index(drop=True), reference=reference) if len(tested) else tested
-    lines: list[str] = []
+    lines: list[str] = [*(f"{line}" for line in estimates.attrs.get("read", ())), ""]
     for judge, own in whole.groupby("judge", sort=False):
         biases = cells[cells["judge"] == judge] if len(cells) else cells
-        lines += [_head(str(judge), own), *_biases(biases, width), *_figures(own, _FIGURES, width), ""]
+        rows = (
+            [sum_up(part, None) for _, part in biases.groupby(["probe", "metric"], sort=False)] if len(biases) else []
+        )
+        lines += [_head(str(judge), own), *_biases(rows, width), *_figures(own, _FIGURES, width), *_advice(rows, width)]
+        lines += [""]
     humans = _figures(whole[whole["judge"] == whole["judge"].iloc[0]], _OF_HUMANS, width) if len(whole) else []
     lines += ["humans", *humans, ""] if humans else []
-    lines += [*_not_said(whole, estimates.attrs.get("not_run", {}) if not_run is None else not_run, width)]
+    reasons = estimates.attrs.get("not_run", {}) if not_run is None else not_run
+    lines += _not_tested(whole, reasons, estimates.attrs.get("additions", {}), width)
     if len(cells):
         lines += textwrap.wrap(_legend(cells), width)
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(lines).strip("\n") + "\n"
 
 
 def _head(judge: str, own: pd.DataFrame) -> str:
@@ -104,21 +120,36 @@ def _head(judge: str, own: pd.DataFrame) -> str:
     return f"{judge} ({of}{f', {contexts:,.0f} contexts' if contexts > 0 else ''})"
 
 
-def _biases(cells: pd.DataFrame, width: int) -> list[str]:
-    """Write biases with advice, then metrics without a bias that matters, then inconclusive ones."""
-    if cells.empty:
-        return ["  no bias could be tested"]
-    rows = [sum_up(part, None) for _, part in cells.groupby(["probe", "metric"], sort=False)]
+def _biases(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """Write what was found, what was not found, and of what the study cannot tell."""
     lines: list[str] = []
-    for status, words in _SHOWN.items():
-        for row in (row for row in rows if row["status"] == status):
-            name = f"{str(row['probe']).replace('_', ' ')}, {find_metric(row['metric'], row['probe']).axis}"
+    for words, statuses in _VERDICTS.items():
+        of = [row for status in statuses for row in rows if row["status"] == status]
+        lines += [f"  {words}:"] if of else []
+        for row in of:
             where = f" ({row['strongest']})" if row["n_cells"] > 1 and row["strongest"] else ""
             numbers = f": {row['estimate']} {row['interval']}, q {row['q']}{where}" if row["q"] != "–" else ""
             verdict = "; ".join(filter(None, (row["verdict"], row["standing"])))
-            lines += _item(f"{STATUS[status][0]} {words}: {name}{numbers}: {verdict}", width)
-            lines += _item(f"  → {row['advice']}", width) if row["advice"] else []
+            lines += _item(
+                f"{STATUS[row['status']][0]} {_SLIGHT.get(row['status'], '')}{_named(row)}{numbers}: {verdict}", width
+            )
     return lines or ["  no bias could be tested"]
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    return f"{str(row['probe']).replace('_', ' ')}, {find_metric(row['metric'], row['probe']).axis}"
+
+
+def _advice(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """Write what to do about what was found, each advice once."""
+    advice: dict[str, list[str]] = {}
+    for row in rows:
+        if row["advice"]:
+            advice.setdefault(row["advice"], []).append(str(row["probe"]).replace("_", " "))
+    lines = ["  what to do:"] if advice else []
+    for what, probes in advice.items():
+        lines += _item(f"→ {what} ({', '.join(dict.fromkeys(probes))})", width)
+    return lines
 
 
 def _figures(own: pd.DataFrame, chosen: Mapping[tuple[str, str], Mapping[str, str]], width: int) -> list[str]:
@@ -136,28 +167,34 @@ def _figures(own: pd.DataFrame, chosen: Mapping[tuple[str, str], Mapping[str, st
     return lines
 
 
-def _not_said(whole: pd.DataFrame, not_run: Mapping[str, str], width: int) -> list[str]:
-    """List each reason why something is undefined or did not run, and what it applies to."""
-    reasons: dict[str, list[str]] = {}
+def _not_tested(whole: pd.DataFrame, not_run: Mapping[str, str], additions: Mapping[str, str], width: int) -> list[str]:
+    """List what could not be tested by what would allow it, then what is undefined or did not run, by reason."""
+    lacking, reasons = [], dict[str, list[str]]()
     for name, why in not_run.items():
-        reasons.setdefault(why, []).append(name.replace("_", " "))
+        if name not in additions:
+            reasons.setdefault(why, []).append(name.replace("_", " "))
+        elif additions[name]:
+            lacking.append((additions[name], name.replace("_", " "), why))
     notes = whole.get("note", pd.Series(dtype=object))
     empty = whole[whole["estimate"].isna() & (whole["metric"] != _OF_ANSWERS) & notes.map(bool) & notes.notna()]
     for (note, probe), part in empty.groupby(["note", "probe"], sort=False):
         metrics = ", ".join(dict.fromkeys(part["metric"]))
-        reasons.setdefault(str(note), []).append(f"{str(probe).replace('_', ' ')} ({metrics})")
-    if not reasons:
-        return []
-    lines = ["not said:"]
+        name = f"{str(probe).replace('_', ' ')} ({metrics})"
+        if additions.get(str(probe)):
+            lacking.append((additions[str(probe)], name, str(note)))
+        else:
+            reasons.setdefault(str(note), []).append(name)
+    lines = ["could not be tested, by what would allow it:", *lacking_lines(lacking, width), ""] if lacking else []
+    lines += ["not said:"] if reasons else []
     for why, names in reasons.items():
         lines += _item(f"– {', '.join(dict.fromkeys(names))}: {why}", width)
-    return [*lines, ""]
+    return [*lines, ""] if reasons else lines
 
 
 def _legend(cells: pd.DataFrame) -> str:
     return (
-        f"{levels(cells)} intervals over contexts. Biased: q is below .05, over {correction(cells)}, and the interval "
-        "does not contain the fair value. No bias that matters: the interval excludes every shift that matters."
+        f"{levels(cells)} intervals over contexts. Found: q is below .05, over {correction(cells)}, and the interval "
+        "does not contain the fair value. Not found: the interval excludes every shift that matters."
     )
 
 

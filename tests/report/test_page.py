@@ -34,19 +34,39 @@ def paragraphs(text):
 
 def test_each_judge_has_a_paragraph_with_bias_size_certainty_and_advice(audited):
     found = paragraphs(page(audited, width=WIDE))
-    assert "● is biased: position" in found["keen"]
+    lines = [line.strip() for line in found["keen"].splitlines()]
+    assert lines.index("found:") + 1 == next(n for n, line in enumerate(lines) if line.startswith("● position"))
     row = audited[(audited["judge"] == "keen") & (audited["metric"] == "first_position_rate")].iloc[0]
     assert f"{row['estimate']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}], q <0.001" in found["keen"]
-    assert "→ ask every pair in both orders" in found["keen"]
-    assert "is biased" not in found["fair"]
+    assert lines[-2:] == ["what to do:", "→ ask every pair in both orders and average (position)"]
+    assert "found:" not in found["fair"].replace("not found:", "")
+    assert "what to do" not in found["fair"]
     assert "same winner in both orders (share): overall 1.000" in found["fair"]
 
 
-def test_a_reason_is_given_once_with_everything_it_is_a_reason_for(audited):
+def test_what_could_not_be_tested_stands_last_by_what_would_allow_it(audited):
+    text = page(audited, width=WIDE)
+    parts = text.split("\n\n")
+    lacking = next(part for part in parts if part.startswith("could not be tested, by what would allow it:"))
+    assert parts.index(lacking) > max(n for n, part in enumerate(parts) if part.startswith(("keen (", "fair (")))
+    study = next(line for line in lacking.splitlines() if "– ask the judge (biaslab probe NAME --judge JUDGE)" in line)
+    assert all(name in study for name in ("anchoring", "comparative", "recipe", "vacuum"))
+    assert "– judge 40 pairs by another prompt (--map template=FIELD): template" in lacking
+    assert all(lacking.count(step) == 1 for step in ("score items on a scale", "--map template=FIELD"))
+    tested = {*audited["probe"]} - {name for name, what in audited.attrs["additions"].items() if what}
+    assert "position" in tested
+    assert " position" not in lacking
+
+
+def test_what_is_undefined_is_said_once_with_its_reason(audited):
     said = paragraphs(page(audited, width=WIDE))["not said:"]
-    reasons = set(audited.attrs["not_run"].values())
-    assert all(said.count(why) == 1 for why in reasons)
-    assert "comparative, recipe: needs trials of its own design" in said
+    assert said.count("undefined: one replicate only") == 1
+    assert "position (resampling_consistency): undefined: one replicate only" in said
+
+
+def test_what_was_read_of_a_file_stands_first(log):
+    first = page(bl.audit(log, only=["position"])).splitlines()[0]
+    assert first == f"{log}: 160 judgements (mapping), 160 of them readable"
 
 
 @pytest.mark.slow
@@ -69,7 +89,7 @@ def test_a_frame_of_something_else_is_refused():
 def test_the_command_ends_in_the_page_and_prints_every_row_when_asked(log, tmp_path, capsys):
     assert main(["audit", str(log), "--card", str(tmp_path / "log")]) == 0
     short = capsys.readouterr().out
-    assert "● is biased: position" in short
+    assert "found:\n  ● position" in short
     assert "first_position_rate" not in short
     assert {path.suffix for path in tmp_path.iterdir()} == {".html", ".md", ".png", ".csv"}
     assert main(["audit", str(log), "--all"]) == 0

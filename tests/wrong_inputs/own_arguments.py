@@ -43,6 +43,7 @@ OWN = {
     "Store.put_all": {"answers": lambda w: [(w.planned[0].request, w.reply)]},
     "Usage.total": {"usages": value([bl.Usage(1)])},
     "audit": {"trials": lambda w: w.trials},
+    "doctor": {"log": lambda w: w.trials},
     "validate": {
         "probes": value([bl.probes.Position]),
         "metrics": value(["first_position_rate"]),

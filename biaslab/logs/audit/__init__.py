@@ -1,5 +1,7 @@
-"""Estimate a judge's biases from recorded judgements."""
+"""Estimate a judge's biases from recorded judgements, or say which can be estimated."""
 
+from biaslab.logs.audit.diagnosis import Diagnosis
+from biaslab.logs.audit.doctor import doctor
 from biaslab.logs.audit.run import audit
 
-__all__ = ["audit"]
+__all__ = ["Diagnosis", "audit", "doctor"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -14,10 +14,13 @@ from biaslab.core.checks import require_some_of
 from biaslab.core.errors import BiaslabError, InputError
 from biaslab.core.schema import Dataset
 from biaslab.logs.audit import gold_subsets, halo, human_agreement, one_order, pair_length, replies
+from biaslab.logs.audit.additions import addition_for
+from biaslab.logs.audit.holdings import holdings
 from biaslab.logs.audit.measure import Measure
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.humans import with_humans
 from biaslab.logs.readers.log_columns import trials_of
+from biaslab.logs.readers.told import reading_told
 from biaslab.logs.readers.unread import HALF, describe_unread, require_readable, unread_share
 from biaslab.probes.base import Probe
 from biaslab.stats import LEADING, TRAILING, Resampling, corrected, require_columns, without_breakdowns
@@ -65,7 +68,9 @@ def audit(
         The estimates of all probes that could run, one below the other; a condition that a probe does not have is NaN.
         q-values are over the tests of all of them together.
         ``attrs["not_run"]`` says of each other probe why, in one line; ``attrs["notes"]`` what was left out of one that
-        ran. A judge of whose replies more than half could not be read is left out, and ``not_run`` says so.
+        ran; ``attrs["additions"]`` which addition to the log would allow each that gave no estimate;
+        ``attrs["read"]`` what was read of a file. A judge of whose replies more than half could not be read is left
+        out, and ``not_run`` says so.
 
     Raises
     ------
@@ -91,18 +96,20 @@ def audit(
     >>> float(found.set_index("metric").loc["order_consistency", "estimate"]), found.attrs["not_run"]
     (0.0, {'source': 'needs scores with and without the source in the prompt'})
     """
-    measures = _measures(resampling)
+    every = measures(resampling)
     if only is not None:
-        require_some_of("only", only, list(measures))
+        require_some_of("only", only, list(every))
     if human is not None and not isinstance(human, Dataset):
         raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
-    readable, not_run = _readable(_recorded(trials))
-    given = _prepared(readable if human is None else with_humans(readable, human))
+    recorded = recorded_trials(trials)
+    read = reading_told(str(trials), recorded) if isinstance(trials, str | Path) else []
+    readable, not_run = readable_judges(recorded)
+    given = prepared(readable if human is None else with_humans(readable, human))
     parts: list[pd.DataFrame] = []
     notes: dict[str, str] = {}
-    for name in measures if only is None else [name for name in measures if name in only]:
+    for name in every if only is None else [name for name in every if name in only]:
         try:
-            found, note = _run(measures[name], given)
+            found, note = _run(every[name], given)
         except BiaslabError as error:
             not_run[name] = str(error).partition("\n")[0]
             continue
@@ -113,11 +120,37 @@ def audit(
         if note:
             notes[name] = note
     estimates = _stacked(parts) if breakdowns else without_breakdowns(_stacked(parts))
-    estimates.attrs = {"not_run": not_run, "notes": notes}
+    additions = _additions(every, not_run, estimates, given)
+    estimates.attrs = {"not_run": not_run, "notes": notes, "additions": additions}
+    estimates.attrs |= {"read": read} if read else {}
     return estimates
 
 
-def _recorded(given: pd.DataFrame | str | Path) -> pd.DataFrame:
+def interesting(measure: Measure | Probe) -> tuple[str, ...]:
+    """Return the metrics of which a verdict or, where there is none, the quality of a judge is read."""
+    return measure.primary or tuple(metric.name for metric in measure.metrics if metric.quality)
+
+
+def _additions(
+    every: Mapping[str, Measure | Probe], not_run: Mapping[str, str], estimates: pd.DataFrame, given: pd.DataFrame
+) -> dict[str, str]:
+    """Return what would allow each measure that did not run, or gave no estimate of what a verdict is read of."""
+    known = estimates[estimates["estimate"].notna()]
+    of = {name: set(part["metric"]) for name, part in known.groupby("probe", sort=False)}
+    tried = {*not_run, *estimates["probe"]}
+    lacking = {name: interesting(every[name]) for name in every if name in tried}
+    lacking = {name: metrics for name, metrics in lacking.items() if metrics and not of.get(name, set()) & {*metrics}}
+    if not lacking:
+        return {}
+    held = [holdings(own) for _, own in given.groupby("judge", sort=False, observed=True)]
+    each = {
+        name: [addition_for(metric, name, of_judge) for metric in metrics for of_judge in held]
+        for name, metrics in lacking.items()
+    }
+    return {name: next(filter(None, additions), "") for name, additions in each.items()}
+
+
+def recorded_trials(given: pd.DataFrame | str | Path) -> pd.DataFrame:
     """Return trials as they are, or read them from a file or a plain table."""
     if isinstance(given, pd.DataFrame) and {"probe", "status"} & set(given.columns):
         require_columns(given, _READ, "trials")
@@ -125,7 +158,7 @@ def _recorded(given: pd.DataFrame | str | Path) -> pd.DataFrame:
     return read_judgements(given)
 
 
-def _readable(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+def readable_judges(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return the trials of judges of whom at least half can be read, and of the others why they are left out."""
     require_readable(trials)
     unread: dict[str, str] = {}
@@ -136,7 +169,7 @@ def _readable(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
     return trials[~trials["judge"].astype(str).isin(unread)], unread
 
 
-def _measures(resampling: Resampling | None) -> dict[str, Measure | Probe]:
+def measures(resampling: Resampling | None) -> dict[str, Measure | Probe]:
     """Return every probe, and what is said of judgements whatever the design."""
     resampling = Resampling() if resampling is None else resampling
     if not isinstance(resampling, Resampling):
@@ -152,7 +185,7 @@ def _run(measure: Measure | Probe, trials: pd.DataFrame) -> tuple[pd.DataFrame, 
     return (accepted.probe or measure).estimate(accepted.trials), accepted.note
 
 
-def _prepared(trials: pd.DataFrame) -> pd.DataFrame:
+def prepared(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the trials with every column that is read here, and without attrs, which pandas would copy each time."""
     given = trials.drop(columns="reply", errors="ignore").reset_index(drop=True)
     given.attrs = {}

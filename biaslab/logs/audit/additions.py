@@ -1,0 +1,219 @@
+"""Name the smallest addition to a log that would allow an estimate which the log does not allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+
+from biaslab.core import find_metric
+from biaslab.logs.audit.holdings import Holdings
+from biaslab.stats.power import expected_power
+from biaslab.stats.t_inference import FEWEST
+
+#: Standard deviation over contexts that a plan takes for granted, by the unit of a metric. Of rates over both orders of
+#: a pair it is that where one pair in three is decided by its order.
+_DEVIATIONS = {"share": 0.5, "probability": 0.5, "log odds": 2.0, "logits": 2.0}
+_BOTH_ORDERS = 0.5 / 3**0.5
+_SPREAD, _POWER, _MATTERS, _STEP = 1.0, 0.8, 0.1, 1.05
+#: What only a study of its own can tell, in which the judge is asked.
+STUDY = "ask the judge (biaslab probe NAME --judge JUDGE)"
+#: What stands before the colon is one step, which allows several estimates, each with what follows.
+SCORES, PAIRS = "score items on a scale", "judge pairs of candidates"
+
+
+def addition_for(metric: str, probe: str, held: Holdings) -> str:
+    """Return what a log would need for a metric, as a short instruction.
+
+    Parameters
+    ----------
+    metric, probe : str
+        What cannot be estimated.
+    held : Holdings
+        What the log holds.
+
+    Returns
+    -------
+    str
+        Nothing where the log allows something better. Counts are those with which the shift that matters is detected
+        with 80 % power at the level .05, at least 6 contexts and, of what the log has already, at most all of it.
+
+    Examples
+    --------
+    >>> from dataclasses import fields
+    >>> held = Holdings(**{field.name: 0 for field in fields(Holdings)} | {"pairs": 40, "one_order": 40})
+    >>> addition_for("first_position_rate", "position", held)
+    'judge 40 pairs in the other order'
+    """
+    known = _ADDITIONS.get(metric)
+    matters = find_metric(metric, probe).matters or _MATTERS
+    deviation = _DEVIATIONS.get(find_metric(metric, probe).unit, _SPREAD)
+    return STUDY if known is None else known(held, _enough(matters, deviation))
+
+
+@cache
+def _enough(effect: float, deviation: float) -> int:
+    """Return how many contexts detect an effect with 80 % power.
+
+    >>> _enough(0.1, 0.5)
+    199
+    """
+    contexts = FEWEST
+    while expected_power(effect, deviation / contexts**0.5, contexts) < _POWER:
+        contexts = max(contexts + 1, int(contexts * _STEP))
+    while contexts > FEWEST and expected_power(effect, deviation / (contexts - 1) ** 0.5, contexts - 1) >= _POWER:
+        contexts -= 1
+    return contexts
+
+
+def _upto(wanted: int, there: int) -> str:
+    return f"{min(wanted, there) if there else wanted:,}"
+
+
+def _position(held: Holdings, _wanted: int) -> str:
+    wanted = _enough(find_metric("first_position_rate", "position").matters or _MATTERS, _BOTH_ORDERS)
+    if not held.pairs:
+        return f"{PAIRS}: {wanted:,} pairs, each in both orders"
+    if held.unknown_order == held.pairs:
+        return "say which candidate was shown first (--map candidate_id=FIELD, or --map swapped=FIELD)"
+    return f"judge {_upto(wanted, held.one_order)} pairs in the other order"
+
+
+def _one_order(held: Holdings, wanted: int) -> str:
+    return "" if held.both_orders else _position(held, wanted)
+
+
+def _pair_length(held: Holdings, wanted: int) -> str:
+    if not held.pairs:
+        return f"{PAIRS}: {wanted:,} pairs, with their texts and people's preferences"
+    lacking = []
+    if not held.long_pairs:
+        lacking.append("the texts of the pairs (--map text=FIELD --map opponent_text=FIELD)")
+    if not held.rated_pairs:
+        lacking.append(_preferences(held, wanted))
+    return _all_of(lacking) or f"{wanted:,} pairs of texts of different length, in some of which people prefer either"
+
+
+def _subsets(held: Holdings, wanted: int) -> str:
+    if not held.pairs:
+        return f"{PAIRS}: {wanted:,} pairs, with people's preferences and the subset of each"
+    lacking = [] if held.rated_pairs else [_preferences(held, wanted)]
+    return _all_of([*lacking, "the subset of each question (--map subset=FIELD)"])
+
+
+def _preferences(held: Holdings, wanted: int) -> str:
+    return f"people's preferences, or a gold label, of {_upto(wanted, held.pairs)} pairs (--map preference=FIELD)"
+
+
+def _human_scores(held: Holdings, wanted: int) -> str:
+    how = "--map human=FIELD --map human_scale==LOW-HIGH, or --dataset NAME"
+    return f"human scores of {_upto(wanted, held.items)} items ({how})"
+
+
+def _verbosity(held: Holdings, wanted: int) -> str:
+    if not held.scores:
+        return f"{SCORES}: {wanted:,} items, with human scores and the texts"
+    lacking = [] if held.rated_items else [_human_scores(held, wanted)]
+    lacking += [] if held.long_items else ["the texts that were scored (--map text=FIELD)"]
+    return _all_of(lacking) or "texts of different length within each context"
+
+
+def _agreement(held: Holdings, wanted: int) -> str:
+    if not held.scores:
+        return f"{SCORES}: {wanted:,} items, with human scores"
+    return _human_scores(held, wanted) if not held.rated_items else "scores of several candidates of a context"
+
+
+def _halo(held: Holdings, wanted: int) -> str:
+    if not held.scores:
+        return f"{SCORES}: {wanted:,} items, on two attributes, with human scores"
+    lacking = [] if held.attributes > 1 else [f"scores of a second attribute of {_upto(wanted, held.items)} items"]
+    lacking += [] if held.rated_items else [_human_scores(held, wanted)]
+    return _all_of(lacking) or "human scores of both attributes of the same items"
+
+
+def _repeated(held: Holdings, wanted: int) -> str:
+    if not held.scores:
+        return f"{SCORES}: {wanted:,} items, twice, with the ratings of two people"
+    lacking = []
+    if held.replicates < 2:
+        lacking.append(f"judge {_upto(wanted, held.items)} items again (--map replicate=FIELD)")
+    if held.annotators < 2:
+        lacking.append(f"the ratings of two people of {_upto(wanted, held.items)} items (--map ratings=FIELD,FIELD)")
+    return _all_of(lacking) or "repeated scores and single ratings of the same items"
+
+
+def _configuration(held: Holdings, wanted: int) -> str:
+    if not held.scores:
+        return f"{SCORES}: {wanted:,} items, by two prompts, twice each"
+    what = f"score {_upto(wanted, held.items)} items by another prompt (--map configuration=FIELD)"
+    return what if held.replicates > 1 else f"{what}, twice each (--map replicate=FIELD)"
+
+
+def _template(held: Holdings, wanted: int) -> str:
+    if held.pairs:
+        return f"judge {_upto(wanted, held.pairs)} pairs by another prompt (--map template=FIELD)"
+    return f"score {_upto(wanted, held.items)} items by another prompt (--map configuration=FIELD)"
+
+
+def _own_of_pairs(held: Holdings, wanted: int) -> str:
+    if not held.pairs:
+        return "" if held.scores else f"{PAIRS}: {wanted:,} pairs, with texts of the judge's own system"
+    lacking = [] if held.own_texts else [_OWN]
+    lacking += [] if held.rated_pairs else [_preferences(held, wanted)]
+    return _all_of(lacking) or _OTHERS
+
+
+def _own_of_scores(held: Holdings, wanted: int) -> str:
+    if not held.scores:
+        return ""
+    lacking = [] if held.own_texts else [_OWN]
+    lacking += [] if held.rated_items else [_human_scores(held, wanted)]
+    return _all_of(lacking) or _OTHERS
+
+
+def _round_numbers(held: Holdings, wanted: int) -> str:
+    return "scores on a scale of at least 0-20" if held.scores else f"{SCORES}: {wanted:,} items, of at least 0-20"
+
+
+def _edited_scores(held: Holdings, wanted: int) -> str:
+    return f"score {_upto(wanted, held.items)} items again with an edit (--map edit=FIELD)" if held.scores else ""
+
+
+def _edited_pairs(held: Holdings, wanted: int) -> str:
+    what = "pairs again with one text edited (--map edit=FIELD --map edited=FIELD)"
+    return "" if not held.pairs else f"judge {_upto(wanted, held.pairs)} {what}"
+
+
+def _order_of_output(held: Holdings, wanted: int) -> str:
+    if not held.scores:
+        return f"{SCORES}: {wanted:,} items, before the reason and after it"
+    both = "with the score before the reason and after it (--map order=FIELD --map form=FIELD)"
+    return f"score {_upto(wanted, held.items)} items {both}"
+
+
+def _all_of(lacking: Iterable[str]) -> str:
+    return ", and ".join(lacking)
+
+
+_OWN = "the judge's own system among the candidates (--map judge_system==NAME, where it has another name)"
+_OTHERS = "texts of the judge's own system beside texts of others on the same questions"
+#: What each metric needs, by its name: of what the log holds, and how many contexts are enough.
+_ADDITIONS: dict[str, Callable[[Holdings, int], str]] = {
+    "first_position_rate": _position,
+    "first_position_log_odds": _one_order,
+    "longer_wins_at_equal_gold": _pair_length,
+    "comparative_accuracy": _subsets,
+    "verbosity_slope": _verbosity,
+    "human_agreement": _agreement,
+    "halo_excess": _halo,
+    "alpha_gap": _repeated,
+    "configuration_gap": _configuration,
+    "template_shift": _template,
+    "self_preference_logit": _own_of_pairs,
+    "self_preference_shift": _own_of_scores,
+    "round_number_excess_10": _round_numbers,
+    "round_number_excess_5": _round_numbers,
+    "score_excess": _edited_scores,
+    "win_excess": _edited_pairs,
+    "reason_first_shift": _order_of_output,
+}

@@ -1,0 +1,155 @@
+"""A diagnosis of a log, and its text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from biaslab.core.output import count
+from biaslab.logs.audit.additions import PAIRS, SCORES, STUDY
+from biaslab.logs.audit.holdings import Holdings
+
+_WIDTH = 100
+_NEEDS = "needs "
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What a log is and what can be estimated from it: see `biaslab.doctor`.
+
+    Parameters
+    ----------
+    told : tuple of str
+        How the log was read.
+    holdings : Holdings
+        Counts of what it holds.
+    unread : pandas.DataFrame
+        A row for each kind of reply that could not be read: ``status, n, examples`` (at most five).
+    advice : tuple of str
+        What would read them.
+    biases : pandas.DataFrame
+        A row for each judge and metric: ``judge, probe, metric, label, estimable, n_contexts``, and, where it cannot be
+        estimated, ``why`` and ``addition``, the smallest addition that would allow it.
+    command : str
+        The next command to run.
+    """
+
+    told: tuple[str, ...]
+    holdings: Holdings
+    unread: pd.DataFrame
+    advice: tuple[str, ...]
+    biases: pd.DataFrame
+    command: str
+
+    def __str__(self) -> str:
+        """Return the diagnosis as text: what was read, what can be estimated, what cannot and why, what to run."""
+        lines = [*self.told, *_holdings(self.holdings), *self._unread(), *self._estimable(), *self._lacking()]
+        return "\n".join([*lines, "", f"next: {self.command}"])
+
+    __repr__ = __str__
+
+    def _unread(self) -> Iterator[str]:
+        if self.unread.empty:
+            return
+        yield from ("", "not read:")
+        for row in self.unread.itertuples():
+            yield f"  {row.status}: {row.n:,}"
+            yield from (f"    {example!r}" for example in row.examples)
+        yield from (f"  {line}" for line in self.advice if not line.startswith(("'", '"')))
+
+    def _estimable(self) -> Iterator[str]:
+        known = self.biases[self.biases["estimable"]]
+        yield from ("", "can be estimated:" if len(known) else "no bias can be estimated")
+        for (probe, label), part in known.groupby(["probe", "label"], sort=False):
+            of = _of_judges(part["judge"], self.biases["judge"])
+            yield from wrapped(f"+ {_name(probe)}: {label}, {part['n_contexts'].sum():,} contexts{of}")
+
+    def _lacking(self) -> Iterator[str]:
+        lacking = self.biases[~self.biases["estimable"] & (self.biases["addition"] != "")]
+        if lacking.empty:
+            return
+        yield from ("", "cannot be estimated, by what would allow it:")
+        whole, named = self.biases["judge"], []
+        for (addition, probe, why), part in lacking.groupby(["addition", "probe", "why"], sort=False):
+            named.append((str(addition), f"{_name(probe)}{_of_judges(part['judge'], whole)}", str(why)))
+        yield from lacking_lines(named)
+
+
+def lacking_lines(named: Sequence[tuple[str, str, str]], width: int = _WIDTH) -> Iterator[str]:
+    r"""Yield each addition to a log, and what it would allow.
+
+    Parameters
+    ----------
+    named : sequence of (str, str, str)
+        The addition, what it would allow, and why the log does not. Additions that begin with the same words before a
+        colon are one step. That something needs what the addition says is not said twice.
+    width : int
+        Characters per line.
+
+    Examples
+    --------
+    >>> named = [("judge 9 pairs again", "a", "too few"), ("score items: 9", "b", "needs scores"),
+    ...     ("score items: 12", "c", "needs scores"), ("judge 9 pairs again", "d", "needs more pairs")]
+    >>> print("\n".join(lacking_lines(named)))
+      – judge 9 pairs again: d
+        a: too few
+      – score items
+        b: 9
+        c: 12
+    """
+    steps: dict[str, list[tuple[str, str]]] = {}
+    for addition, name, why in named:
+        step, _, detail = (addition, "", "") if addition == STUDY else addition.partition(": ")
+        steps.setdefault(step, []).append((name, detail or ("" if why.startswith(_NEEDS) or step == STUDY else why)))
+    last = (SCORES, PAIRS, STUDY)  # larger than what is added to judgements that there are
+    for step in sorted(steps, key=lambda step: last.index(step) if step in last else -1):
+        parts = steps[step]
+        plain = ", ".join(dict.fromkeys(name for name, said in parts if not said))
+        yield from wrapped(f"– {step}{plain and ': '}{plain}", width=width)
+        reasons: dict[str, list[str]] = {}
+        for name, said in parts:
+            reasons.setdefault(said, []).append(name)
+        for said, names in reasons.items():
+            yield from wrapped(f"{', '.join(dict.fromkeys(names))}: {said}", 4, width) if said else ()
+
+
+def wrapped(text: str, indent: int = 2, width: int = _WIDTH) -> list[str]:
+    """Wrap an item of a list, its further lines under the first."""
+    start = " " * indent
+    return textwrap.wrap(
+        text, width, initial_indent=start, subsequent_indent=f"{start}  ", break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _holdings(held: Holdings) -> list[str]:
+    nouns = {"judge": held.judges, "context": held.contexts, "candidate": held.candidates,
+             "attribute": held.attributes, "prompt": held.prompts, "replicate": held.replicates}  # fmt: skip
+    lines = ["  " + ", ".join(count(number, noun) for noun, number in nouns.items())]
+    if held.pairs:
+        orders = {"in both orders": held.both_orders, "in one order": held.one_order,
+                  "in an unknown order": held.unknown_order}  # fmt: skip
+        shown = ", ".join(f"{number:,} {what}" for what, number in orders.items() if number)
+        known = f"with people's preference {held.rated_pairs:,}, with lengths {held.long_pairs:,}"
+        lines.append(f"  {count(held.pairs, 'pair')}: {shown}; {known}")
+    if held.scores:
+        known = f"with human scores {held.rated_items:,}, with lengths {held.long_items:,}"
+        lines.append(f"  {held.scores:,} scores of {count(held.items, 'item')}: {known}")
+    if held.annotators:
+        lines.append(f"  at most {count(held.annotators, 'annotator')} of an item")
+    return lines
+
+
+def _name(probe: object) -> str:
+    return str(probe).replace("_", " ")
+
+
+def _of_judges(some: pd.Series, whole: pd.Series) -> str:
+    judges = some.drop_duplicates()
+    total = whole.nunique()
+    if len(judges) == total:
+        return ""
+    return f" ({', '.join(map(str, judges))})" if len(judges) <= 3 else f" ({len(judges)} of {total} judges)"

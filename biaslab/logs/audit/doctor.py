@@ -1,0 +1,204 @@
+"""Diagnose a log: what it holds, what could not be read, and which biases can be estimated from it."""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core import find_metric
+from biaslab.core.checked import checked
+from biaslab.core.errors import BiaslabError, UnreadableLogError
+from biaslab.logs.audit.additions import addition_for
+from biaslab.logs.audit.diagnosis import Diagnosis
+from biaslab.logs.audit.holdings import Holdings, holdings
+from biaslab.logs.audit.measure import Measure
+from biaslab.logs.audit.run import interesting, measures, prepared, readable_judges
+from biaslab.logs.readers import read_judgements
+from biaslab.logs.readers.refusing import map_line
+from biaslab.logs.readers.told import reading_told
+from biaslab.logs.readers.unread import HALF, describe_unread, explain_unread, unread_share
+from biaslab.probes.base import Probe
+from biaslab.stats import Resampling
+
+_SAMPLE = 200  # contexts of a judge that are tried first
+_EXAMPLES = 5
+_LONGEST = 100  # letters of an example
+_READ = ("ok", "tie")
+_UNREAD_LOG = "more than half of the log could not be read"
+
+
+@checked(eager=True)
+def doctor(
+    log: pd.DataFrame | str | Path,
+    format: str | None = None,  # noqa: A002 - as of `biaslab.read_judgements`
+    mapping: Mapping[str, Any] | str | Path | Callable[[pd.DataFrame], pd.DataFrame] | None = None,
+) -> Diagnosis:
+    r"""Diagnose a log: what it is, which biases can be estimated from it, and what would allow the others.
+
+    It takes seconds, asks no judge and estimates no interval: every probe and measure of `biaslab.audit` is tried on
+    some contexts, and on all of them where these are not enough.
+
+    Parameters
+    ----------
+    log : pandas.DataFrame, str or Path
+        What `biaslab.read_judgements` reads, or what it returned.
+    format, mapping
+        As of `biaslab.read_judgements`.
+
+    Returns
+    -------
+    Diagnosis
+        Prints as text. ``biases`` is a table of what can be estimated, ``unread`` one of replies that could not be
+        read, ``holdings`` counts, and ``command`` the next command to run.
+
+    Raises
+    ------
+    InputError
+        If the log is of no known format; the message has the nearest mapping.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows = [(f"q{i}", "x", "y", "x" if i % 3 else "y") for i in range(40)]
+    >>> log = pd.DataFrame(rows, columns=["context_id", "candidate_id", "opponent_id", "winner"])
+    >>> diagnosis = doctor(log)
+    >>> position = diagnosis.biases.set_index("probe").loc["position"]
+    >>> bool(position["estimable"]), position["addition"]
+    (False, 'judge 40 pairs in the other order')
+    """
+    if isinstance(log, pd.DataFrame) and {"probe", "status"} <= set(log.columns):
+        trials = log
+    else:
+        trials = read_judgements(log, format, mapping)
+    name = str(log) if isinstance(log, str | Path) else "the table"
+    told = reading_told(name, trials) if "files" in trials.attrs else [f"{name}: {len(trials):,} judgements"]
+    biases = _biases(trials)
+    return Diagnosis(
+        told=tuple(told),
+        holdings=holdings(prepared(trials)),
+        unread=_unread(trials),
+        advice=tuple(explain_unread(trials)) if unread_share(trials) > HALF else (),
+        biases=biases,
+        command=_command(log, format, mapping, trials, biases),
+    )
+
+
+def _biases(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return, for each judge and each metric with a verdict, whether it can be estimated and what would allow it."""
+    judges = list(dict.fromkeys(trials["judge"].astype(str)))
+    try:
+        readable, unread = readable_judges(trials)
+    except UnreadableLogError:
+        readable, unread = trials.iloc[:0], dict.fromkeys(judges, f"{_UNREAD_LOG} ({describe_unread(trials)})")
+    given = prepared(readable)
+    held = {str(judge): holdings(own) for judge, own in given.groupby("judge", sort=False, observed=True)}
+    rows: list[dict[str, Any]] = []
+    for name, measure in measures(Resampling(n=100, values_only=True)).items():
+        metrics = interesting(measure)
+        if not metrics:
+            continue
+        contexts, reasons = _tried(measure, metrics, given, list(held))
+        for judge in judges:
+            for metric in metrics:
+                n = contexts.get((judge, metric), 0)
+                why = "" if n else unread.get(judge) or reasons.get((judge, metric), "") or "no trial is left"
+                rows.append(_row(judge, name, metric, n, why, held.get(judge)))
+    columns = ["judge", "probe", "metric", "label", "estimable", "n_contexts", "why", "addition"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _row(judge: str, probe: str, metric: str, contexts: int, why: str, held: Holdings | None) -> dict[str, Any]:
+    label = find_metric(metric, probe).label
+    lacking = "replies that can be read" if held is None else addition_for(metric, probe, held)
+    return {"judge": judge, "probe": probe, "metric": metric, "label": label, "estimable": contexts > 0,
+            "n_contexts": contexts, "why": why, "addition": "" if contexts else lacking}  # fmt: skip
+
+
+Found = tuple[dict[tuple[str, str], int], dict[tuple[str, str], str]]
+
+
+def _tried(measure: Measure | Probe, metrics: tuple[str, ...], given: pd.DataFrame, judges: list[str]) -> Found:
+    """Return in how many contexts each judge's metrics can be estimated, and of the others why not."""
+    if given.empty:
+        return {}, {}
+    accepted = measure.accepts(given)
+    if accepted.trials.empty:
+        return {}, {(judge, metric): accepted.note for judge in judges for metric in metrics}
+    kept, runs = accepted.trials, accepted.probe or measure
+    contexts = kept[["judge", "dataset", "context_id"]].drop_duplicates()
+    counts = contexts["judge"].value_counts().to_dict()
+    first = contexts[contexts.groupby("judge", sort=False).cumcount() < _SAMPLE]
+    few = kept if len(first) == len(contexts) else kept.merge(first, on=["judge", "dataset", "context_id"])
+    known, reasons = _estimable(runs, metrics, few)
+    lacking = {str(judge) for judge in counts for metric in metrics if (judge, metric) not in known}
+    if len(few) < len(kept) and lacking:
+        more, reasons = _estimable(runs, metrics, kept[kept["judge"].isin(lacking)])
+        known |= more
+    for judge in judges:
+        if judge not in counts:
+            why = measure.accepts(given[given["judge"] == judge]).note or accepted.note
+            reasons |= {(judge, metric): why for metric in metrics}
+    return {key: int(counts[key[0]]) for key in known}, reasons
+
+
+def _estimable(
+    runs: Measure | Probe, metrics: tuple[str, ...], trials: pd.DataFrame
+) -> tuple[set[tuple[str, str]], dict[tuple[str, str], str]]:
+    """Return judges and metrics with an estimate, and of the others what the estimates say of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            if isinstance(runs, Probe):
+                estimates = runs.estimate(trials, list(metrics), breakdowns=False)
+            else:
+                estimates = runs.estimate(trials)
+        except BiaslabError as error:
+            why = str(error).partition("\n")[0]
+            return set(), {(str(judge), metric): why for judge in trials["judge"].unique() for metric in metrics}
+    rows = estimates[estimates["metric"].isin(metrics)]
+    known = rows[rows["estimate"].notna()]
+    undefined = rows[rows["estimate"].isna()].drop_duplicates(["judge", "metric"])
+    reasons = zip(undefined["judge"].astype(str), undefined["metric"], undefined["note"], strict=True)
+    never = {
+        (str(judge), metric): "no estimate of it in these trials"
+        for judge in trials["judge"].unique()
+        for metric in metrics
+    }
+    return (
+        set(zip(known["judge"].astype(str), known["metric"], strict=True)),
+        never | {(judge, metric): str(note) for judge, metric, note in reasons},
+    )
+
+
+def _unread(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return each kind of reply that could not be read, how many there are, and some of them."""
+    unread = trials[~trials["status"].isin(_READ)]
+    rows = []
+    for status, part in unread.groupby("status", sort=False, observed=True):
+        replies = part["reply"].dropna() if "reply" in part else pd.Series(dtype=object)
+        replies = replies[replies.astype(str).str.strip() != ""].drop_duplicates().head(_EXAMPLES)
+        rows.append({"status": str(status), "n": len(part), "examples": [_brief(str(reply)) for reply in replies]})
+    return pd.DataFrame(rows, columns=["status", "n", "examples"])
+
+
+def _brief(reply: str) -> str:
+    joined = " ".join(reply.split())
+    return joined if len(joined) <= _LONGEST else f"{joined[: _LONGEST // 2]} … {joined[-_LONGEST // 2 :]}"
+
+
+def _command(log: object, format_: str | None, mapping: object, trials: pd.DataFrame, biases: pd.DataFrame) -> str:
+    """Return the command that estimates what can be estimated."""
+    people = not biases["estimable"].any() and bool(trials["ratings"].fillna("").ne("").all())
+    if not isinstance(log, str | Path) or callable(mapping):
+        return "biaslab.audit(trials)"
+    words = ["biaslab audit", shlex.quote(str(log)), *(["--format", format_] if format_ else [])]
+    if isinstance(mapping, Mapping):
+        words += [map_line(mapping)] if mapping else []
+    elif mapping is not None:
+        words += ["--mapping", shlex.quote(str(mapping))]
+    return " ".join([*words, *(["--humans"] if people else [])])

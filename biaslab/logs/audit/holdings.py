@@ -1,0 +1,126 @@
+"""Count what a log holds: judges, items, orders, replicates, prompts, human scores, texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from biaslab.probes.base import paired, scored
+
+_CELL = ["judge", "dataset", "attribute", "template"]
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What recorded judgements hold, as counts.
+
+    Parameters
+    ----------
+    judgements, judges, datasets, contexts, candidates, attributes, prompts : int
+        Rows and different values. Prompts are the templates of pairs and the configurations of scores.
+    replicates : int
+        The most judgements of one thing.
+    pairs, both_orders, one_order, unknown_order : int
+        Pairs of candidates of one judge, and of them those judged in both orders, in one, and in an order that is not
+        known.
+    scores, items : int
+        Judgements of one candidate on a scale, and the candidates judged.
+    rated_pairs, rated_items : int
+        Pairs and items that people judged too, or that have a gold label.
+    annotators : int
+        The most people who rated one item, where single ratings are known.
+    long_pairs, long_items : int
+        Pairs and items whose lengths in words are known.
+    own_texts : int
+        Judgements of the judge's own system: the column ``judge_system``, or the judge's name.
+    """
+
+    judgements: int
+    judges: int
+    datasets: int
+    contexts: int
+    candidates: int
+    attributes: int
+    prompts: int
+    replicates: int
+    pairs: int
+    both_orders: int
+    one_order: int
+    unknown_order: int
+    scores: int
+    items: int
+    rated_pairs: int
+    rated_items: int
+    annotators: int
+    long_pairs: int
+    long_items: int
+    own_texts: int
+
+
+def holdings(trials: pd.DataFrame) -> Holdings:
+    """Count what the trials of a log hold.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Made by `biaslab.read_judgements`.
+
+    Examples
+    --------
+    >>> from biaslab.logs.readers.log_columns import trials_of
+    >>> index = pd.RangeIndex(3)
+    >>> columns = {"context_id": ["q", "q", "r"], "candidate_id": [*"xyx"], "opponent_id": [*"yxy"], "value": 1.0}
+    >>> given = {name: pd.Series(value, index=index) for name, value in columns.items()}
+    >>> counted = holdings(trials_of(given, index))
+    >>> counted.pairs, counted.both_orders, counted.one_order, counted.contexts
+    (2, 1, 1, 2)
+    """
+    judged, scores = _by_pair(paired(trials)), scored(trials)
+    items = scores.drop_duplicates([*_CELL[:3], "context_id", "candidate_id"])
+    known = judged[judged["order_known"]]
+    orders = known.drop_duplicates(["pair", "first"])["pair"].value_counts()
+    pairs = judged.drop_duplicates("pair")
+    candidates = {*trials["candidate_id"].dropna().unique(), *trials["opponent_id"].dropna().unique()}
+    ratings = trials["ratings"].fillna("")
+    return Holdings(
+        judgements=len(trials),
+        judges=trials["judge"].nunique(),
+        datasets=trials["dataset"].nunique(),
+        contexts=len(trials[["dataset", "context_id"]].drop_duplicates()),
+        candidates=len(candidates - {""}),
+        attributes=trials["attribute"].nunique(),
+        prompts=max(judged["template"].nunique(), scores["configuration"].nunique()),
+        replicates=trials["replicate"].nunique(),
+        pairs=len(pairs),
+        both_orders=int((orders > 1).sum()),
+        one_order=int((orders == 1).sum()),
+        unknown_order=len(pairs) - len(orders),
+        scores=len(scores),
+        items=len(items),
+        rated_pairs=int(pairs["human_gap"].fillna(0).ne(0).sum()),
+        rated_items=int(items["human"].notna().sum()),
+        annotators=1 + int(ratings.str.count(" ").max()) if ratings.ne("").any() else 0,
+        long_pairs=int(((pairs["words"] > 0) & (pairs["opponent_words"] > 0)).sum()),
+        long_items=int((items["words"] > 0).sum()),
+        own_texts=int(_of_own_system(trials).sum()),
+    )
+
+
+def _of_own_system(trials: pd.DataFrame) -> pd.Series:
+    """Return which judgements are of a candidate that is the judge's own system, in small letters or capitals."""
+    named = trials["judge_system"].fillna("")
+    own, one, two = (
+        column.astype("str").str.strip().str.casefold()
+        for column in (named.where(named != "", trials["judge"]), trials["candidate_id"], trials["opponent_id"])
+    )
+    return ((one == own) | (two == own)) & (own != "")
+
+
+def _by_pair(judged: pd.DataFrame) -> pd.DataFrame:
+    """Give judgements of the same two candidates one number, and say whether the first by name was shown first."""
+    one, two = judged["candidate_id"], judged["opponent_id"]
+    first = one < two
+    names = [*(judged[name] for name in _CELL), judged["context_id"], one.where(first, two), two.where(first, one)]
+    pair = pd.DataFrame(dict(enumerate(names))).groupby(list(range(len(names))), sort=False, dropna=False)
+    return judged.assign(pair=pair.ngroup(), first=first, order_known=judged["order_known"].astype(bool))

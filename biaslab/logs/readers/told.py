@@ -1,0 +1,54 @@
+"""Say what was read of a log: how, how much, and what was left out."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+_LISTED = 10  # malformed lines that are shown; all are counted
+
+
+def reading_told(file: str, trials: pd.DataFrame, humans: bool = False) -> list[str]:
+    r"""Return lines that say what was read of a log.
+
+    Parameters
+    ----------
+    file : str
+        What it is called.
+    trials : pandas.DataFrame
+        Made by `biaslab.read_judgements`, with its ``attrs``.
+    humans : bool
+        The rows are items that people rated, and no judgements.
+
+    Examples
+    --------
+    >>> trials = pd.DataFrame({"status": ["ok", "unparsable"]})
+    >>> trials.attrs = {"files": {"log.csv": "table"}, "tables": {"log.csv": "pairs: a and b on each q"},
+    ...     "encodings": {}, "duplicates": 0, "left_out": {"the call failed": 1}, "unmatched": {}, "skipped": [],
+    ...     "malformed": 0, "problems": []}
+    >>> print("\n".join(reading_told("log.csv", trials)))
+    read as pairs: a and b on each q
+    log.csv: 2 judgements (table), 1 of them readable
+      1 left out: the call failed
+    """
+    facts = trials.attrs
+    formats = ", ".join(sorted(set(facts["files"].values())))
+    readable = int(trials["status"].isin(["ok", "tie"]).sum())
+    lines = [f"read as {told}" for told in facts["tables"].values()]
+    read = f"{len(trials):,} judgements ({formats}), {readable:,} of them readable"
+    lines.append(f"{file}: {f'{len(trials):,} items rated by people ({formats})' if humans else read}")
+    lines += [f"  {name} is not in UTF-8: read as {encoding}" for name, encoding in facts["encodings"].items()]
+    if facts["duplicates"]:
+        others = f"; {facts['contradictions']:,} of them contradict it" if facts["contradictions"] else ""
+        lines.append(f"  dropped {facts['duplicates']:,} duplicate judgements (kept the first of each{others})")
+    lines += [f"  {count:,} left out: {reason}" for reason, count in facts["left_out"].items()]
+    lines += [f"  {count:,} do not fit the mapping: {reason}" for reason, count in facts["unmatched"].items()]
+    if facts["skipped"]:
+        lines.append(
+            f"  skipped {len(facts['skipped']):,} files that are not logs: {', '.join(facts['skipped'][:3])}, …"
+        )
+    if facts["malformed"]:
+        lines.append(f"  {facts['malformed']:,} malformed lines:")
+    lines += [f"    {name}, line {line}: {reason}" for name, line, reason in facts["problems"][:_LISTED]]
+    if facts["malformed"] > _LISTED:
+        lines.append(f"    … and {facts['malformed'] - _LISTED:,} more")
+    return lines
