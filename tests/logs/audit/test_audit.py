@@ -229,7 +229,7 @@ def test_command_line(tmp_path, capsys):
     assert "1 malformed lines" in said
     assert "log.jsonl, line 25: not JSON" in said
     assert "me (unknown, " in said
-    assert "recipe, source," in said.rpartition("ask the judge (biaslab probe NAME --judge JUDGE)")[2]
+    assert " source, " in " ".join(said.rpartition("ask the judge (biaslab probe NAME --judge JUDGE)")[2].split())
     assert set(pd.read_csv(out)["probe"]) == {"position", "replies"}
     assert main(["audit", str(file), "--strict"]) == 2
     assert "line 25" in capsys.readouterr().err
