@@ -7,11 +7,17 @@ without a mark the same winner. Of "Invalid response" the second order is not to
 
 ``…_preferences_<judge>.json``: one object a context, system → number of its pairs that it won; these are scores, 0 to
 the number of other systems. The judge is taken from the file's name; its own system has the same name.
+
+Contexts are counted by records, however the JSON is laid out: the n-th is the n-th instruction in all files. The folder
+says the condition (``n15_evaluations_bandwagon``: "bandwagon"), which is the template of pairs and the configuration of
+scores, and what else it says is part of the data set's name ("cobbler n15"), so that files of another run, with other
+systems, are not taken for these.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -33,7 +39,13 @@ _NAME = re.compile(r"(?:true_order|preferences)_(?P<judge>.+?)(?:\.\w+)*$")
 _MARKS: dict[str, Reading] = {"fo bias": (1.0, "ok"), "lo bias": (0.0, "ok"), "inconsistent": UNREAD}
 #: Who can have won the first order, given the mark: the first shown, the second, or either.
 _WINNERS = {"fo bias": (0,), "lo bias": (1,), "inconsistent": (0, 1)}
+_EMPTY = 2  # lines from a record to the next where an empty line stands between; objects of a list take more
 _FEWEST = 3  # systems of win counts: fewer are any numbers
+_FOLDER = re.compile(r"[_-]?evaluations?[_-](?P<condition>[a-z]+)", re.IGNORECASE)
+#: Systems of the paper, by which the win counts of a judge are known that often gave no answer that could be read.
+_SYSTEMS = re.compile(
+    r"gpt|alpaca|baize|cohere|dolly|falcon|koala|llama|mpt|olmo|open-?assist|redpajama|vicuna|wizard", re.IGNORECASE
+)
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
@@ -41,7 +53,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     winner, shown = rows.take("model", "id"), rows.take("combination", "list")
     whole = [_is_comparison(name, given) for name, given in zip(winner, shown, strict=True)]
     rows.refuse(~pd.Series(whole, dtype=bool), "combination is not two systems with the winner and a known mark")
-    context = _contexts(rows)
+    context = _contexts(rows, list(shown))
     made: list[tuple[Any, ...]] = []
     for place, (name, given) in enumerate(zip(winner, shown, strict=True)):
         if not rows.good[place]:
@@ -53,17 +65,24 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
         reading = _MARKS[mark[0]] if mark else (float(name == second), "ok")
         made.append((place, context[place], first, second, float(name == first), "ok"))
         made.append((place, context[place], second, first, *reading))
-    judge = _judge(source.file)
     names = ("context_id", "candidate_id", "opponent_id", "value", "status")
-    return trials_of_several(made, names, judge=judge, dataset="cobbler")
+    dataset, condition = _of_folder(source.file)
+    return trials_of_several(made, names, judge=_judge(source.file), dataset=dataset, template=condition)
 
 
 def tells_wins(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether half the records are how often each of some systems won, and some add up to all their pairs."""
+    """Return whether half the records are how often each of some systems won.
+
+    Some add up to all pairs of the systems; or, of a judge that never answered all of them, the systems are the
+    paper's and none adds up to more.
+    """
     (systems, _), *_ = Counter(frozenset(record) for record in records).most_common(1)
     pairs = len(systems) * (len(systems) - 1) // 2
     wins = [record for record in records if set(record) == systems and _are_wins(record)]
-    return len(systems) >= _FEWEST and 2 * len(wins) >= len(records) and pairs in map(_total, wins)
+    if len(systems) < _FEWEST or 2 * len(wins) < len(records) or any(_total(record) > pairs for record in wins):
+        return False
+    known = sum(_SYSTEMS.search(str(system)) is not None for system in systems)
+    return pairs in map(_total, wins) or 2 * known > len(systems)
 
 
 def read_wins(rows: Rows, source: Source) -> pd.DataFrame:
@@ -72,15 +91,16 @@ def read_wins(rows: Rows, source: Source) -> pd.DataFrame:
     rows.refuse(wrong, "not numbers of wins of systems")
     most = max((len(record) for place, record in enumerate(rows.records) if rows.good[place]), default=2) - 1
     scale = scale_named(source.scale or f"0-{max(most, 1)}")
-    read_ = number_on(scale)
+    read_, context = number_on(scale), _numbers(rows)
     made = [
-        (place, str(rows.lines[place]), str(system), *read_(float(wins)))
+        (place, context[place], str(system), *read_(float(wins)))
         for place, record in enumerate(rows.records)
         if rows.good[place]
         for system, wins in record.items()
     ]
-    about = {"judge": _judge(source.file), "dataset": "cobbler", "attribute": "wins", "scale": scale.name}
-    return trials_of_several(made, ("context_id", "candidate_id", "value", "status"), **about)
+    dataset, condition = _of_folder(source.file)
+    about = {"judge": _judge(source.file), "dataset": dataset, "attribute": "wins", "configuration": condition}
+    return trials_of_several(made, ("context_id", "candidate_id", "value", "status"), scale=scale.name, **about)
 
 
 def _is_comparison(winner: Any, given: list[Any]) -> bool:
@@ -92,14 +112,53 @@ def _is_comparison(winner: Any, given: list[Any]) -> bool:
     return not mark or any(winner == given[at] for at in _WINNERS.get(mark[0], ()))
 
 
-def _contexts(rows: Rows) -> list[str]:
-    """Return the number of the block of lines in which each record stands; a malformed line ends no block."""
+def _numbers(rows: Rows) -> list[str]:
+    """Return the number of each record in the file, from 1, those that could not be decoded counted too."""
+    lost = sorted(problem.line for problem in rows.log.problems if problem.line not in set(rows.lines))
+    return [str(place + 1 + bisect_right(lost, line)) for place, line in enumerate(rows.lines)]
+
+
+def _contexts(rows: Rows, shown: Sequence[Any]) -> list[str]:
+    """Return the number of the context in which each record stands.
+
+    In JSON Lines an empty line ends one, and a malformed line does not. In a JSON list, on one line or with several
+    lines a record, a pair that stands in the context already begins another.
+    """
+    gaps = [line - before for before, line in pairwise(rows.lines)]
+    if gaps and not 1 <= min(gaps) <= _EMPTY:
+        return _by_repetition(shown)
     malformed = {problem.line for problem in rows.log.problems}
     found = [1] if rows.records else []
     for before, line in pairwise(rows.lines):
         skipped = any(between not in malformed for between in range(before + 1, line))
         found.append(found[-1] + skipped)
     return [str(number) for number in found]
+
+
+def _by_repetition(shown: Sequence[Any]) -> list[str]:
+    number, seen, found = 1, set[frozenset[str]](), list[str]()
+    for given in shown:
+        pair = frozenset(map(str, given[:2]))
+        if pair in seen:
+            number, seen = number + 1, set()
+        seen.add(pair)
+        found.append(str(number))
+    return found
+
+
+def _of_folder(file: str) -> tuple[str, str]:
+    """Return the data set, with what its folder says of the run, and the condition.
+
+    Examples
+    --------
+    >>> _of_folder("n15_evaluations_bandwagon/nC2_preferences_gpt4.json"), _of_folder("nC2_preferences_gpt4.json")
+    (('cobbler n15', 'bandwagon'), ('cobbler', 'recorded'))
+    """
+    folders = [part for part in re.split(r"[/\\]", file)[:-1] if part]
+    matches = [match for part in folders if (match := _FOLDER.search(part))]
+    condition = matches[-1]["condition"].lower() if matches else "recorded"
+    others = [_FOLDER.sub("", part).strip("_-") for part in folders]
+    return " ".join(["cobbler", *(part for part in others if part)]), condition
 
 
 def _are_wins(record: Mapping[str, Any]) -> bool:

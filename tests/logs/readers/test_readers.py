@@ -74,6 +74,11 @@ def test_games_of_judgebench_that_failed_or_are_none(tmp_path):
     ]
 
 
+def write_text(folder, text, name):
+    (folder / name).write_text(text)
+    return folder / name
+
+
 def test_cobbler_tells_both_orders(tmp_path):
     def line(winner, *mark):
         return {"model": winner, "combination": ["x", "y", *mark]}
@@ -104,6 +109,57 @@ def test_wins_of_cobbler_are_scores(tmp_path):
         ["1", "x", 2.0], ["1", "gpt4", 1.0], ["1", "y", 0.0], ["2", "x", 0.0], ["2", "gpt4", 2.0], ["2", "y", 0.0],
     ]  # fmt: skip
     assert trials.loc[0, ["judge", "attribute", "scale"]].tolist() == ["gpt4", "wins", "0-2"]
+
+
+WINS = [{"x": 2, "gpt4": 1, "y": 0}, {"x": 0, "gpt4": 2, "y": 0}, {"x": 1, "gpt4": 1, "y": 1}]
+#: The same win counts as lines, as one line, and written over several lines an object.
+LAYOUTS = {
+    "lines": "\n".join(map(json.dumps, WINS)),
+    "one line": json.dumps(WINS),
+    "indented": json.dumps(WINS, indent=4),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_contexts_of_cobbler_are_records_however_the_file_is_laid_out(tmp_path, layout):
+    file = tmp_path / "nC2_preferences_gpt4.json"
+    file.write_text(LAYOUTS[layout])
+    trials = bl.read_judgements(file)
+    expected = [(str(n), system, won) for n, record in enumerate(WINS, start=1) for system, won in record.items()]
+    assert list(trials[["context_id", "candidate_id", "value"]].itertuples(index=False, name=None)) == expected
+    assert trials.attrs["duplicates"] == 0
+
+
+def test_a_damaged_record_of_cobbler_keeps_the_number_of_the_others(tmp_path):
+    lines = [json.dumps(WINS[0]), "{broken", json.dumps(WINS[2])]
+    trials = bl.read_judgements(write_text(tmp_path, "\n".join(lines), "nC2_preferences_gpt4.json"))
+    assert list(trials["context_id"].unique()) == ["1", "3"]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_pairs_of_cobbler_in_a_list_have_a_context_each_time_that_a_pair_comes_again(tmp_path, indent):
+    block = [{"model": "x", "combination": ["x", "y"]}, {"model": "z", "combination": ["x", "z", "lo bias"]}]
+    file = write_text(tmp_path, json.dumps(block + block[::-1], indent=indent), "nC2_true_order_gpt4.json")
+    trials = bl.read_judgements(file)
+    assert trials.groupby("context_id").size().to_dict() == {"1": 4, "2": 4}
+    assert trials.attrs["duplicates"] == 0
+
+
+def test_conditions_and_runs_of_cobbler_are_told_by_their_folders(tmp_path):
+    for folder in ("n15_evaluations_bandwagon", "n15_evaluations_order", "n11_evaluations_order"):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder, WINS, "nC2_preferences_gpt4.json")
+    trials = bl.read_judgements(tmp_path)
+    found = trials[["dataset", "configuration"]].drop_duplicates().to_numpy().tolist()
+    assert found == [["cobbler n11", "order"], ["cobbler n15", "bandwagon"], ["cobbler n15", "order"]]
+    assert trials.groupby(["dataset", "configuration"])["context_id"].nunique().tolist() == [3, 3, 3]
+
+
+def test_wins_of_a_judge_that_often_gave_no_answer_are_known_by_the_systems(tmp_path):
+    poor = [{"alpaca": 1, "koala": 0, "gpt4": 1, "dolly": 0}, {"alpaca": 0, "koala": 0, "gpt4": 0, "dolly": 0}]
+    trials = bl.read_judgements(write(tmp_path, poor, "nC2_preferences_dolly.json"))
+    assert trials["value"].tolist() == [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    assert trials["scale"].unique().tolist() == ["0-3"]
 
 
 @pytest.mark.parametrize("wins", [[{"x": 3, "y": 4, "z": 5}], [{"x": 1, "y": 0}], [{"x": 1, "y": 0, "z": 0}]])
