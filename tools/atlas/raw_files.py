@@ -157,13 +157,15 @@ def alpaca_eval(folder: Path) -> pd.DataFrame:
 def self_recognition(folder: Path) -> pd.DataFrame:
     """Return how three judges compare and score summaries of XSum, of which one is their own.
 
-    Llama-2's files with wrong and random names hold no verdicts but a mean, and do not say for which text it is: that
-    of the other two judges, which can be told, is for the text that is named theirs.
+    Llama-2's files with wrong and random names hold no verdicts but a mean, and do not say for which text it is, so
+    that the reader refuses them: that of the other two judges, which can be told, is for the text that is named theirs.
     """
     place, kinds = folder / raw_texts.SELF_RECOGNITION, ("pairs", "label", "scores")
-    trials = _logs([file for kind in kinds for file in sorted(place.glob(f"{kind}_*.json.gz"))])
-    untold = ~trials["order_known"].astype(bool) & ~trials["template"].isin(["recorded", "authors named rightly"])
-    return _with_words(trials[~untold].reset_index(drop=True), raw_texts.self_recognition(folder))
+    files = [file for kind in kinds for file in sorted(place.glob(f"{kind}_*.json.gz"))]
+    told = [
+        file for file in files if file.name not in {f"label_{name}_xsum_llama.json.gz" for name in ("wrong", "random")}
+    ]
+    return _with_words(_logs(told), raw_texts.self_recognition(folder))
 
 
 def _logs(files: Iterable[Path], dataset: str | None = None, **options: Any) -> pd.DataFrame:

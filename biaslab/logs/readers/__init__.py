@@ -223,7 +223,9 @@ class _Reading:
         wanted = "a log with at least one judgement"
         if self.files:
             problem = next(filter(None, map(_first_problem, self.logs)), None)
-            raise InputError("path", given, wanted, problem or "every record was left out")
+            reasons = "; ".join({reason: None for log in self.logs for reason in log.left_out})
+            left_out = f"every record was left out{reasons and ': '}{reasons}"
+            raise InputError("path", given, wanted, problem or left_out)
         if self.fields:
             self._refuse(given)
         if len(self.empty) == 1:

@@ -6,11 +6,13 @@ when the own summary stands first, ``backward_comparison`` when it stands second
 the mean over both orders, becomes ``p_both_orders`` where no order has a probability of its own. Where they have, they
 show what it is: in the ``label_wrong`` files that of the summary that is *named* the judge's, which is the other one,
 and in Llama-2's ``pairs_`` file that of another question (recognition). Where no order is told, the mean is the
-judgement, and what was shown first is not known.
+judgement, and what was shown first is not known; under wrong or random names such a mean does not say for which text it
+is, and is left out.
 
 ``scores_`` files have ``key, model, target_model, scores``, exact distributions over 1 to 5; the value is the expected
 score. Data set, naming of authors and, of pairs, the judge are taken from the name of the file:
-``pairs_xsum_gpt4.json``, ``label_wrong_xsum_gpt4.json``, ``scores_xsum_gpt4.json``.
+``pairs_xsum_gpt4.json``, ``label_wrong_xsum_gpt4.json``, ``scores_xsum_gpt4.json``. A file may hold rows of both data
+sets: a key of 40 hexadecimal digits is an article of CNN/Daily Mail, one of eight digits one of XSum.
 """
 
 from __future__ import annotations
@@ -31,24 +33,40 @@ FIELDS = frozenset({"key", "model", "self_preference"})
 SCORE_FIELDS = frozenset({"key", "model", "target_model", "scores"})
 _NAME = re.compile(r"(?:pairs|label_(?P<naming>[a-z]+)|scores)_(?P<dataset>[^_]+)_(?P<judge>[^_.]+)\.")
 _NAMINGS = {"correct": "authors named rightly", "wrong": "authors named wrongly", "random": "authors named at random"}
-_PAIR = ("context_id", "candidate_id", "opponent_id", "order_known", "p_both_orders", "value", "status", "label_mass")
-_SCORE = ("judge", "context_id", "candidate_id", "value", "status", "label_mass")
+_PAIR = (
+    "context_id",
+    "dataset",
+    "candidate_id",
+    "opponent_id",
+    "order_known",
+    "p_both_orders",
+    "value",
+    "status",
+    "label_mass",
+)
+_SCORE = ("judge", "context_id", "dataset", "candidate_id", "value", "status", "label_mass")
 _PROBABILITIES = ("probability", "comparison_output")
 _SCALE = "1-5"
+#: Data sets whose articles are known by the form of their identifiers.
+_IDS = {"cnn": re.compile(r"[0-9a-f]{40}"), "xsum": re.compile(r"\d{8}")}
+_TOLD = ("recorded", "authors named rightly")  # under which a mean alone is that of the judge's own text
+_UNTOLD = "self_preference under wrong or random names does not say for which text it is"
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one pair trial an order, or one of unknown order where the file has the mean of both alone."""
-    judge, dataset, naming = _of_name(source.file)
+    judge, named, naming = _of_name(source.file)
     key, other, mean = rows.take("key", "id"), rows.take("model", "id"), rows.take("self_preference", "number")
     rows.refuse(other == judge, "the other summary is the judge's own")
     rows.refuse((mean < 0) | (mean > 1), "self_preference is no probability")
+    if naming not in _TOLD:
+        rows.leave_out(pd.Series([not _tells_orders(record) for record in rows.records], dtype=bool), _UNTOLD)
     made: list[tuple[Any, ...]] = []
     for place, record in enumerate(rows.records):
         if rows.good[place]:
-            about = (place, key[place])
+            about = (place, key[place], _dataset(key[place], named))
             made += [(*about, *row) for row in _orders(record, judge, other[place], mean[place])]
-    return trials_of_several(made, _PAIR, judge=judge, dataset=dataset, template=naming, judge_system=judge)
+    return trials_of_several(made, _PAIR, judge=judge, template=naming, judge_system=judge)
 
 
 def read_scores(rows: Rows, source: Source) -> pd.DataFrame:
@@ -57,16 +75,16 @@ def read_scores(rows: Rows, source: Source) -> pd.DataFrame:
     chances = [_distribution(given) for given in rows.take("scores", "any")]
     wrong = pd.Series([found is None for found in chances], dtype=bool)
     rows.refuse(wrong, "scores are no probabilities of whole numbers")
-    scale = scale_named(source.scale or _SCALE)
+    scale, named = scale_named(source.scale or _SCALE), _of_name(source.file)[1]
     made: list[tuple[Any, ...]] = []
     for place, found in enumerate(chances):
         if rows.good[place] and found is not None:
             mass = sum(found.values())
             expected = sum(score * chance for score, chance in found.items()) / mass if mass > 0 else math.nan
-            about = (names["model"][place], names["key"][place], names["target_model"][place])
+            key = names["key"][place]
+            about = (names["model"][place], key, _dataset(key, named), names["target_model"][place])
             made.append((place, *about, *number_on(scale)(expected), mass))
-    dataset = _of_name(source.file)[1]
-    return trials_of_several(made, _SCORE, dataset=dataset, scale=scale.name, answer="distribution")
+    return trials_of_several(made, _SCORE, scale=scale.name, answer="distribution")
 
 
 def _of_name(file: str) -> tuple[str, str, str]:
@@ -77,8 +95,17 @@ def _of_name(file: str) -> tuple[str, str, str]:
     return found["judge"], found["dataset"], _NAMINGS.get(found["naming"] or "", "recorded")
 
 
+def _dataset(key: str, named: str) -> str:
+    """Return the data set of an article, by the form of its identifier or, where that is another one, by the file."""
+    return next((name for name, form in _IDS.items() if form.fullmatch(key)), named)
+
+
+def _tells_orders(record: dict[str, Any]) -> bool:
+    return any(f"{order}_comparison" in record for order in ("forward", "backward"))
+
+
 def _orders(record: dict[str, Any], judge: str, other: str, mean: float) -> Iterator[tuple[Any, ...]]:
-    if not any(f"{order}_comparison" in record for order in ("forward", "backward")):
+    if not _tells_orders(record):
         yield judge, other, False, mean, *probability(mean), math.nan
         return
     single = any(f"{order}_{part}" in record for order in ("forward", "backward") for part in _PROBABILITIES)

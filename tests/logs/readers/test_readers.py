@@ -225,6 +225,28 @@ def test_a_mean_over_both_orders_is_one_judgement_of_unknown_order(tmp_path):
     assert trials[["candidate_id", "value", "order_known"]].to_numpy().tolist() == [["llama", 0.7, False]]
 
 
+def test_articles_of_two_data_sets_in_one_file_are_told_by_their_keys(tmp_path):
+    keys = {"35232142": "xsum", "f" * 40: "cnn", "k": "cnn"}
+    records = [{"key": key, "model": "human", "self_preference": 0.7} for key in keys]
+    trials = bl.read_judgements(write(tmp_path, records, "label_correct_cnn_llama.json"))
+    assert dict(zip(trials["context_id"], trials["dataset"], strict=True)) == keys
+    scores = [{"key": key, "model": "gpt4", "target_model": "human", "scores": {"3": 1}} for key in keys]
+    trials = bl.read_judgements(write(tmp_path, scores, "scores_cnn_gpt4.json"))
+    assert dict(zip(trials["context_id"], trials["dataset"], strict=True)) == keys
+
+
+@pytest.mark.parametrize("naming", ["wrong", "random"])
+def test_a_mean_under_other_names_is_not_taken_for_that_of_the_own_text(tmp_path, naming):
+    mean = {"key": "k", "model": "human", "self_preference": 0.7}
+    file = write(tmp_path, [mean], f"label_{naming}_xsum_llama.json")
+    with pytest.raises(InputError, match="does not say for which text it is"):
+        bl.read_judgements(file)
+    told = mean | {"key": "l", "forward_comparison": "1", "backward_comparison": "2"}
+    trials = bl.read_judgements(write(tmp_path, [mean, told], f"label_{naming}_xsum_llama.json"))
+    assert trials["context_id"].unique().tolist() == ["l"]
+    assert list(trials.attrs["left_out"].values()) == [1]
+
+
 def test_expected_scores_of_summaries(tmp_path):
     record = {"key": "k", "model": "gpt4", "target_model": "human", "scores": {"1": 0.25, "3": 0.25}}
     broken = record | {"key": "j", "scores": {"1": 2}}
