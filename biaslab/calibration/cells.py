@@ -27,12 +27,14 @@ from biaslab.core import Calibration, Metric, Probe
 from biaslab.core.errors import InputError, JudgeError, TrialsError
 from biaslab.judges.modes import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
-from biaslab.stats import Resampling, expected_power
+from biaslab.stats import Resampling, decided_by_missing, expected_power, side_of, significant
 
 #: How far a share may lie from what is promised: type-I error .05, coverage .95, power as planned.
 BANDS = {"type_i_error": 0.015, "coverage": 0.02, "power": 0.05}
 #: The same in answer modes other than the declared one, and for judges of other generators; power is only shown.
 WIDER = {"type_i_error": 0.02, "coverage": 0.03, "power": 1.0, "bounds": 0.03}
+#: Of a fair judge with replies missing not at random, a bias may be found in this share of studies.
+FOUND = 0.06
 #: A tenth of the requests in which the worse candidate stands first is refused, and with each its pair is lost.
 REFUSALS = {"refusal": 0.1, "selective": True}
 #: The simulated judge that a probe's calibration declares, among the names of generators; and two, who are compared.
@@ -147,7 +149,7 @@ def _rows(cell: Cell) -> Iterator[dict[str, Any]]:
     truth, why = None, _refused(cell)
     for refusals in (False, True) if cell.declared else (False,):
         probe, population = (None, None) if why else _population(cell, refusals=refusals)
-        if probe is None or population is None or np.isnan(population.estimate):
+        if probe is None or population is None or np.isnan(population.estimate) or not population.tested:
             yield _row_of_refusal(why or (population.note if population else "") or "undefined")
             return
         truth = _truth(cell, population) if truth is None else truth
@@ -245,10 +247,13 @@ def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, An
         (("coverage", 1 - _ALPHA), covered, estimates["ci_low"].isna()),
     ):
         band = (0.0, 1.0) if missing else _band(cell, quantity, promised, contexts)
-        judged = hits[~undefined] if quantity == "coverage" else hits
+        misses = quantity == "coverage" and _is_guarded(cell)  # what is refused misses nothing
+        judged = (hits | undefined if misses else hits[~undefined]) if quantity == "coverage" else hits
         yield shared | {"quantity": quantity} | _share(judged, int(undefined.sum()), promised, band)
     if missing:
         yield shared | {"quantity": "bounds"} | _bounds(estimates, truth)
+        if not cell.planted:
+            yield shared | {"quantity": "found"} | _share(_found(estimates, cell.null), 0, FOUND, (0.0, FOUND))
 
 
 def _studied(probe: Probe, cell: Cell, population: Population, where: dict[str, Any]) -> pd.DataFrame:
@@ -257,9 +262,9 @@ def _studied(probe: Probe, cell: Cell, population: Population, where: dict[str, 
     number = cell.refused if where["refusals"] and cell.refused else cell.studies
     drawn = studies(population, where["n_contexts"], number, (cell.seed, zlib.crc32(name.encode())))
     estimate = difference_each if cell.generator == TWO else estimate_each
-    columns = ["p_value", "ci_low", "ci_high", "estimate", "bound_low", "bound_high"]
+    columns = ["p_value", "ci_low", "ci_high", "estimate", "bound_low", "bound_high", "note"]
     rows = [estimate(probe, trials, cell.metric.name, Resampling(seed=seed))[columns] for trials, seed in drawn]
-    return pd.concat(rows, ignore_index=True).astype(float)
+    return pd.concat(rows, ignore_index=True).astype(dict.fromkeys(columns[:-1], float))
 
 
 def _planned(effect: float, spread: float, contexts: int) -> float:
@@ -272,10 +277,24 @@ def _band(cell: Cell, quantity: str, promised: float, contexts: int) -> tuple[fl
     width = cell.bands[quantity]
     low, high = max(0.0, promised - width), min(1.0, promised + width)
     clusters = contexts if cell.generator in JUDGES else contexts // find_generator(cell.generator).twins
-    few = cell.generator == "few_flips" or clusters < _FEWEST_CLUSTERS
+    few = cell.generator == "few_flips" or clusters < _FEWEST_CLUSTERS or _is_guarded(cell)
     if few or cell.mode in cell.calibration.conservative:
         low, high = (0.0 if quantity == "type_i_error" else low), (1.0 if quantity == "coverage" else high)
     return (0.0, 1.0) if np.isnan(promised) else (low, high)
+
+
+def _is_guarded(cell: Cell) -> bool:
+    return cell.generator not in JUDGES and find_generator(cell.generator).guarded
+
+
+def _found(estimates: pd.DataFrame, null: float) -> pd.Series:
+    """Return in which studies a bias is found: alone, and where what is missing does not decide."""
+
+    def is_found(row: dict[Any, Any]) -> bool:
+        side = side_of(row, null)
+        return side is not None and significant(row["p_value"]) and not decided_by_missing(row, null, side)
+
+    return pd.Series([is_found(row) for row in estimates.to_dict("records")], bool)
 
 
 def _bounds(estimates: pd.DataFrame, truth: float) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
+from biaslab.calibration.own_texts import OwnTexts
 from biaslab.core.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -23,7 +24,10 @@ _ANSWER_SD = 0.7  # of a text's score about its mean, in points
 _CONTEXT_SD, _NOISE = 0.5, 0.7
 _PAIRS, _FEATURES, _RATED = ("position",), ("verbosity", "familiarity"), ("verbosity", "familiarity", "source")
 _SCORES = (*_RATED, "consistency")
-_EFFECT = {"position": 0.4, "verbosity": 0.15, "familiarity": -0.3, "source": 0.5, "consistency": 0.25}
+_OWN = ("self_preference",)
+_EFFECT = {
+    "position": 0.4, "verbosity": 0.15, "familiarity": -0.3, "source": 0.5, "consistency": 0.25, "self_preference": 0.5
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,17 @@ class Generator:
         How often each context stands in a study, with the same requests.
     unsure : float
         How many times as wide the distribution of answers is without the source, about the same mean.
+    annotators : int
+        Ratings of each text.
+    rated : bool
+        Whether single ratings are known, or their mean alone.
+    better : float
+        By how many standard deviations the judge's own texts are better than others.
+    modes : tuple of str
+        Answer modes of the full table: see `biaslab.judges.modes`.
+    guarded : bool
+        Whether tests may be refused, and reject less: so little is known of human errors, or so much is missing. A
+        refused study has no interval that misses the truth.
     """
 
     about: str
@@ -69,6 +84,11 @@ class Generator:
     missing: float = 0.0
     twins: int = 1
     unsure: float = 1.0
+    annotators: int = 3
+    rated: bool = True
+    better: float = 0.0
+    modes: tuple[str, ...] = ("exact",)
+    guarded: bool = False
 
 
 #: Generators by name; a probe's own simulated judge is "judge".
@@ -94,6 +114,45 @@ GENERATORS = {
     "missing_10": Generator("10 % of replies are lost, not at random", _PAIRS, missing=0.1),
     "missing_20": Generator("20 % of replies are lost, not at random", _PAIRS, missing=0.2),
     "repeated": Generator("every context stands twice in a study", twins=2),
+    "noisy_humans_two": Generator(
+        "human scores of reliability .4 by two annotators, length correlated .7 with quality",
+        ("verbosity",),
+        reliability=0.4,
+        correlation=0.7,
+        annotators=2,
+        guarded=True,
+    ),
+    "own_better": Generator(
+        "own texts better by one SD, human scores of reliability .6 by three annotators",
+        _OWN,
+        reliability=0.6,
+        better=1.0,
+        modes=("exact", "text"),
+        guarded=True,
+    ),
+    "own_better_mean": Generator(
+        "the same, of which the mean human score alone is known",
+        _OWN,
+        reliability=0.6,
+        better=1.0,
+        rated=False,
+        modes=("text",),
+        guarded=True,
+    ),
+    "own_better_ceiling": Generator(
+        "own texts better by one SD, scores at the top of the scale", _OWN, better=1.0, ceiling=1.0, guarded=True
+    ),
+    "own_unequal": Generator(
+        "two to four texts a context, whose verdicts share an effect with heavy tails",
+        _OWN,
+        heavy=True,
+        sizes="unequal",
+        modes=("exact", "text"),
+        guarded=True,
+    ),
+    "missing_15": Generator(
+        "15 % of replies are lost, not at random", (*_PAIRS, "verbosity", *_OWN), missing=0.15, modes=("exact", "text")
+    ),
 }
 
 
@@ -124,7 +183,7 @@ def generate(
     ----------
     generator : Generator
         What it is like.
-    probe : {"position", "verbosity", "familiarity", "source", "consistency"}
+    probe : {"position", "verbosity", "familiarity", "source", "consistency", "self_preference"}
         Whose trials they are.
     contexts : int
         How many.
@@ -147,6 +206,9 @@ def generate(
     True
     """
     rng, answers = np.random.default_rng([*seed, 0]), np.random.default_rng([*seed, 1])
+    if probe == "self_preference":
+        trials = _own_texts(generator).draw(contexts, _EFFECT[probe] * planted, k, rng, answers)
+        return _finished(trials, generator, probe, answers)
     drawn = _Drawn(generator, _items(generator, contexts, rng), _EFFECT[probe] * planted, k, rng, answers)
     if probe == "position":
         trials = _pairs(drawn)
@@ -156,8 +218,18 @@ def generate(
         trials = _with_and_without(drawn)
     else:
         trials = _feature_scores(drawn, probe)
+    return _finished(trials, generator, probe, answers)
+
+
+def _finished(trials: pd.DataFrame, generator: Generator, probe: str, answers: np.random.Generator) -> pd.DataFrame:
+    """Name the trials' probe, judge and data set, lose replies, and give each a request of its own."""
     trials = trials.assign(probe=probe, judge="generated", dataset="generated", attribute="quality")
     return _lose(trials, generator.missing, answers).assign(tokens=1, key=np.arange(len(trials)))
+
+
+def _own_texts(generator: Generator) -> OwnTexts:
+    given = {name: getattr(generator, name) for name in ("better", "reliability", "annotators", "rated", "ceiling")}
+    return OwnTexts(**given, unequal=generator.sizes != "equal", heavy=generator.heavy)
 
 
 @dataclass(frozen=True)
@@ -271,15 +343,16 @@ def _repeated_scores(of: _Drawn) -> pd.DataFrame:
 def _scored(of: _Drawn, mean: Floats, deviation: float = _ANSWER_SD) -> pd.DataFrame:
     """Return a score on 1-5 about a mean, exact or from k samples, beside the scores of three annotators."""
     value = _expected(mean, deviation) if of.k is None else _drawn(mean, of.k, of.answers, deviation).mean(axis=1)
-    rated, average = _annotated(of.items.quality, of.generator.reliability, of.rng)
+    rated, average = _annotated(of.items.quality, of.generator, of.rng)
     answer = "text" if of.k == 1 else "distribution"
     return _frame(of.items, value).assign(human=average, ratings=rated, answer=answer, **_sampled(of.k, len(value)))
 
 
-def _annotated(quality: Floats, reliability: float, rng: np.random.Generator) -> tuple[list[str], Floats]:
-    """Return the ratings of three annotators, written as one text, and their mean, of the given reliability."""
-    error = np.sqrt(3 * (1 / reliability - 1))
-    ratings = np.round(3 + quality[:, None] + error * rng.normal(size=(len(quality), 3)), 6)
+def _annotated(quality: Floats, generator: Generator, rng: np.random.Generator) -> tuple[list[str], Floats]:
+    """Return the ratings of the annotators, written as one text, and their mean, of the given reliability."""
+    many = generator.annotators
+    error = np.sqrt(many * (1 / generator.reliability - 1))
+    ratings = np.round(3 + quality[:, None] + error * rng.normal(size=(len(quality), many)), 6)
     return _written(ratings), ratings.mean(axis=1)
 
 

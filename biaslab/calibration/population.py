@@ -132,6 +132,8 @@ class Population:
         How often every context that is drawn stands in a study, under different names and with the same requests.
     note : str
         What the estimate says of itself, such as why it is undefined.
+    tested : bool
+        Whether the metric has a test there.
     """
 
     trials: pd.DataFrame
@@ -142,6 +144,7 @@ class Population:
     counts: NDArray[np.intp]
     twins: int = 1
     note: str = ""
+    tested: bool = True
 
     @classmethod
     def judged(cls, probe: Probe, metric: str, judge: Judge, dataset: Dataset) -> Population:
@@ -153,7 +156,8 @@ class Population:
         """Estimate the metric over the trials of a population."""
         found = estimate_each(probe, trials, metric, Resampling(n=100)).iloc[0]
         spread = float(found["se"]) * np.sqrt(found["n_contexts"])
-        return cls.known(trials, float(found["estimate"]), spread, twins, str(found["note"]))
+        known = cls.known(trials, float(found["estimate"]), spread, twins, str(found["note"]))
+        return replace(known, tested=bool(np.isfinite(found["p_value"])))
 
     @classmethod
     def known(cls, trials: pd.DataFrame, estimate: float, spread: float, twins: int = 1, note: str = "") -> Population:

@@ -30,17 +30,24 @@ from biaslab.probes.base import (
     planted,
     scored,
 )
-from biaslab.probes.base.feature_probe import rating_columns
+from biaslab.probes.base.feature_probe import (
+    has_several_ratings,
+    over_reliabilities,
+    rating_columns,
+    without_ratings,
+)
 from biaslab.probes.base.own_protocol import settle, settled
 from biaslab.probes.base.pair_probe import read_pair
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats import (
+    Corrected,
     Estimate,
     Ratio,
     Resampling,
     each_cell,
     has_value,
+    log_odds_at_equal,
     logistic_model,
     note_missing,
     undefined,
@@ -50,7 +57,6 @@ from biaslab.stats import (
 
 _WAYS = ("template", "configuration", "scale")
 _NAMELESS = "undefined: no candidate has a system"
-_NO_ERRORS = "human scores are taken as free of errors beside verdicts"
 _UNNAMED = "not tested: own names no system, so that each is taken for the judge's own in turn"
 _SYSTEMS = ("own", "another", "a third")
 
@@ -107,7 +113,8 @@ class SelfPreference(FeatureProbe):
     are (Wataoka et al. 2024).
 
     **Inference.** Primary metrics: Student's t over contexts with a cluster jackknife. Verdicts and shares of samples
-    are not corrected for errors of human scores.
+    are corrected for errors of human scores by regression calibration; with one rating an item, interval and test allow
+    for every reliability from .3 to 1.
 
     References
     ----------
@@ -336,9 +343,30 @@ class SelfPreference(FeatureProbe):
             return self._slope_given_quality(
                 sides, replace(resampling, clusters=clusters), covariates=["first", *covariates]
             )
-        terms = ["first", *covariates, "human", "own"]  # own is last: the term that is dropped where terms coincide
-        logit = logistic_model(texts.as_verdicts(judged), "won", terms, resampling)["own"]
-        return logit if math.isnan(logit.estimate) else texts.noted(logit, _NO_ERRORS)
+        return self._verdict_log_odds(judged, covariates, resampling)
+
+    def _verdict_log_odds(self, judged: pd.DataFrame, covariates: Sequence[str], resampling: Resampling) -> Estimate:
+        """Regress verdicts on what tells the two texts apart; return the log odds for the own text.
+
+        Where the errors of human scores are unknown, interval and test hold at every reliability down to .3.
+        """
+        verdicts, terms = texts.as_verdicts(judged), ["first", *covariates]
+        known = verdicts[["won", "human", *terms]].notna().all(axis=1)
+        judged, verdicts = judged[known], verdicts[known]
+        sides = texts.by_side(judged)[0]
+
+        def at_equal(rated: pd.DataFrame) -> Corrected:
+            return log_odds_at_equal(verdicts, "won", [*terms, "own"], rated, resampling)
+
+        logit = self._allowing_for_errors(
+            sides,
+            # own is last: the term that is dropped where terms coincide
+            lambda: logistic_model(verdicts, "won", [*terms, "human", "own"], resampling)["own"],
+            at_equal,
+        )
+        if self.reliability is not None or has_several_ratings(sides) or math.isnan(logit.estimate):
+            return logit
+        return over_reliabilities(logit, at_equal(without_ratings(sides)))
 
     def _of_scores(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
         """Yield the metrics of scores for one system."""

@@ -30,10 +30,13 @@ from biaslab.report.wording import (
 from biaslab.stats import (
     BY_CONSTRUCTION,
     LEADING,
+    LEAST_RELIABILITY,
     WITHOUT_SPREAD,
     corrected,
     corrected_effects,
+    decided_by_missing,
     is_above,
+    needed_reliability,
     require_columns,
     side_of,
     significant,
@@ -43,8 +46,8 @@ from biaslab.stats import (
 Finding = Literal["above", "below", "none", "blind", "untested"]
 #: Why a finding is inconclusive: the test is significant, but the interval contains the null; the reverse; there is no
 #: interval; the interval contains shifts that matter; no context has an effect, but there are too few of them; so few
-#: contexts cannot find anything among so many tests; what is missing decides.
-Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few", "powerless", "missing"]
+#: contexts cannot find anything among so many tests; what is missing decides, or how reliable human scores are.
+Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few", "powerless", "missing", "reliability"]
 #: The columns that `findings` adds.
 ADDED = (
     "detectable", "finding", "doubt", "slight", "hedge", "null", "matters", "cell", "standing", "words", "sentence",
@@ -120,7 +123,8 @@ def findings(
         * ``finding`` — *above* or *below* the null (q is below .05, and the interval does not contain the null), *none*
           (the interval excludes every shift that matters), *blind* (inconclusive) or *untested*.
         * ``doubt`` — why it is inconclusive; so is what is significant, where the bounds of what is missing hold the
-          null (Horowitz & Manski 2000).
+          null (Horowitz & Manski 2000) or there are none, and where it holds only for human scores of a reliability
+          that is not known.
         * ``slight`` — above or below, but the interval excludes every shift that matters.
         * ``hedge`` — what else could explain the finding.
         * ``null``, ``matters`` — fair value, and the smallest distance from it that matters.
@@ -208,9 +212,7 @@ def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) 
         return "untested", ""
     side = side_of(record, null)
     if significant(record["q_value"]):
-        if side and _decided_by_missing(record, null, side):
-            return "blind", "missing"
-        return (side, "") if side else ("blind", "contains")
+        return _significant(record, null, side)
     if side:
         return "blind", "leaves out"
     low, high = record["ci_low"], record["ci_high"]
@@ -225,12 +227,20 @@ def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) 
     return ("none", "") if _excludes(record, null, size) else ("blind", "wide")
 
 
-def _decided_by_missing(record: Mapping[Any, Any], null: float, side: str) -> bool:
-    """Return whether missing judgements could put the null inside the interval: their bounds hold it."""
-    low, high = (float(record.get(name, math.nan)) for name in ("bound_low", "bound_high"))
-    if math.isnan(low) or math.isnan(high):
-        return False
-    return not (is_above(low, null) if side == "above" else is_above(null, high))
+def _significant(
+    record: Mapping[Any, Any], null: float, side: Literal["above", "below"] | None
+) -> tuple[Finding, Doubt]:
+    """Return what a significant estimate shows, unless its interval, what is missing or human errors decide."""
+    if side is None:
+        return "blind", "contains"
+    if decided_by_missing(record, null, side):
+        return "blind", "missing"
+    return ("blind", "reliability") if _needs_reliability(record) else (side, "")
+
+
+def _needs_reliability(record: Mapping[Any, Any]) -> bool:
+    """Return whether a finding holds only if human scores, whose errors are unknown, are reliable enough."""
+    return is_above(needed_reliability(_reason(record, "")), LEAST_RELIABILITY)
 
 
 def _excludes(record: Mapping[Any, Any], null: float | None, size: float | None) -> bool:
@@ -345,7 +355,11 @@ def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float 
         dropped = record.get("n_dropped", math.nan)
         many = f"{dropped:,.0f} missing judgements decide" if dropped > 0 else "missing judgements decide"
         low, high = float(record["bound_low"]), float(record["bound_high"])
+        if np.isnan([low, high]).any():
+            return f"{many}: nothing bounds their effect"
         return f"{many}, with which the interval can lie anywhere in {bounds_of(low, high)}"
+    if doubt == "reliability":
+        return f"{_reason(record, '')}, which one rating does not tell"
     if doubt == "powerless":
         return f"no effect of any size can be found among {over} with {record['n_contexts']:,.0f} contexts"
     if doubt == "unknown" or metric.null is None or size is None:

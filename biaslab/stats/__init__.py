@@ -25,6 +25,7 @@ from biaslab.stats.correlation_intervals import (
     relative_loss,
 )
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution
+from biaslab.stats.errors_in_logistic import log_odds_at_equal
 from biaslab.stats.errors_in_variables import slope_at_equal
 from biaslab.stats.estimate import (
     ALPHA,
@@ -62,9 +63,9 @@ from biaslab.stats.inference import Resampling, in_order
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic, over_clusters
 from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
 from biaslab.stats.logistic import logistic_model
-from biaslab.stats.missing import completed, note_missing, shift_extremes
+from biaslab.stats.missing import UNBOUNDED, completed, decided_by_missing, note_missing, shift_extremes
 from biaslab.stats.power import expected_power, inflation
-from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected
+from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected, holds_above, needed_reliability
 from biaslab.stats.ratio import Ratio, sum_by_context
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha, krippendorff_alpha
@@ -94,6 +95,7 @@ __all__ = [
     "LEAST_RELIABILITY",
     "MISSING_SHARE",
     "TRAILING",
+    "UNBOUNDED",
     "WITHOUT_SPREAD",
     "Agreement",
     "Components",
@@ -125,6 +127,7 @@ __all__ = [
     "corrected_effects",
     "correlation_difference",
     "critical_p",
+    "decided_by_missing",
     "describe_distribution",
     "detectable_effect",
     "disattenuated_difference",
@@ -140,13 +143,16 @@ __all__ = [
     "expected_power",
     "fit_components",
     "has_value",
+    "holds_above",
     "in_order",
     "inflation",
     "is_above",
     "is_rounding",
     "krippendorff_alpha",
     "linear_model",
+    "log_odds_at_equal",
     "logistic_model",
+    "needed_reliability",
     "note_missing",
     "number_items",
     "of_items",

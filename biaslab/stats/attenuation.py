@@ -13,16 +13,17 @@ from biaslab.stats.correlation import Level, context_correlations, paired, poole
 from biaslab.stats.estimate import Estimate, is_rounding, undefined, without_interval
 from biaslab.stats.inference import Resampling
 from biaslab.stats.rating_error import (
-    LEAST_RELIABILITY,
     Corrected,
     grouped,
     rating_error,
+    too_unreliable,
     without_clusters,
     without_each,
 )
 from biaslab.stats.t_inference import estimate_by_t
 
 Floats = NDArray[np.float64]
+_LEAST_LEFT = 0.1  # reliability without a context, below which that context decides
 
 
 @checked
@@ -51,7 +52,7 @@ def disattenuated_difference(
         about the mean of its context (or of all) from cross-products of different annotators; interval and test by t
         over contexts, the error from leaving out one context at a time, λ recomputed. The factor is that of Pearson's
         r. For rank correlations of candidates with normal scores it is near: bias at most .02 with 3 to 12 candidates,
-        reliability .4 to .6 and correlations up to .8. NaN, with a note, where λ is at most .1.
+        reliability .4 to .6 and correlations up to .8. NaN, with a note, where λ is at most .3.
 
     References
     ----------
@@ -81,11 +82,10 @@ def disattenuated_difference(
 
     def at(shared: float) -> Estimate:
         reliability = error.with_shared(shared).reliability
-        if not reliability[0] > LEAST_RELIABILITY:
-            reason = f"undefined: annotators agree too little (reliability {reliability[0]:.2f})"
-            return undefined(reason, contexts)
+        if why_not := too_unreliable(error, shared):
+            return undefined(why_not, contexts)
         with np.errstate(invalid="ignore"):
-            values = of_judge - of_humans / np.sqrt(np.where(reliability > LEAST_RELIABILITY, reliability, np.nan))
+            values = of_judge - of_humans / np.sqrt(np.where(reliability > _LEAST_LEFT, reliability, np.nan))
         return _by_t(values, contexts, resampling.level)
 
     return at

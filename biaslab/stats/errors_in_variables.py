@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,10 +10,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.checked import checked
-from biaslab.stats.estimate import Estimate, is_rounding, undefined
+from biaslab.stats.attenuated import Attenuated, small_sample_error
+from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.inference import Resampling
-from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected, RatingError, grouped, rating_error, without_each
-from biaslab.stats.regression import coefficient_by_t, demeaned, identified
+from biaslab.stats.rating_error import Corrected, RatingError, grouped, rating_error, too_unreliable, without_each
+from biaslab.stats.regression import demeaned, identified
 
 Floats = NDArray[np.float64]
 
@@ -51,14 +51,15 @@ def slope_at_equal(
         The slope on the feature, at a share of shared errors. In the normal equations of least squares Σh̄² has lost
         what annotators' errors add to it, and no other entry has: errors are in no other product, in expectation. That
         is instrumental variables with one annotator's score the instrument of another's, averaged over all ordered
-        pairs of annotators. Standard errors are the cluster jackknife's (CR3), all of it recomputed without each
-        context; t with G − 1 degrees of freedom. NaN, with a note, where less than a tenth of the variance of human
-        scores beside the feature is true: below a reliability of about .3 the test rejects a true null in up to .13 of
-        the studies that are left.
+        pairs of annotators, but for Fuller's small-sample term. Standard errors are the cluster jackknife's (CR3), all
+        of it recomputed without each context; t with G − 1 degrees of freedom, of the slope or, where its denominator
+        is known less well, by Fieller's method (`biaslab.stats.attenuated.Attenuated`). NaN, with a note, below a
+        reliability of .3, where less than a tenth of the variance of human scores beside the feature is true, and where
+        none of it might be.
 
     References
     ----------
-    Fuller 1987, *Measurement Error Models*, §2.2, Eq. 2.2.12; Cameron & Miller 2015 for CR3.
+    Fuller 1987, *Measurement Error Models*, §2.2, Eq. 2.2.12, and §2.5; Cameron & Miller 2015 for CR3; Fieller 1954.
 
     Examples
     --------
@@ -91,18 +92,12 @@ def slope_at_equal(
         return lambda _: undefined(reason, contexts)
     equations = _NormalEquations.of(y, x, codes if groups is None else groups[codes], error)
     size, reach = np.abs(y).max(), np.abs(x[:, -2]).max()  # a slope times the reach is in the unit of the outcome
-    method = f"errors in variables{' within contexts' if within else ''}, cluster jackknife (CR3), t"
+    method = f"errors in variables{' within contexts' if within else ''}"
 
     def at(shared: float) -> Estimate:
-        slopes, reliability = equations.slopes(shared)
-        if math.isnan(slopes[0]):
-            share = f"{reliability:.2f} of the variance of human scores beside {feature}"
-            return undefined(f"undefined: annotators agree too little ({share} is true)", contexts)
-        jackknifed = float(np.sqrt((contexts - 1) / contexts * np.sum((slopes[1:] - slopes[0]) ** 2)))
-        slope, jackknifed = (
-            0.0 if is_rounding(part * reach, size) else float(part) for part in (slopes[0], jackknifed)
-        )
-        return coefficient_by_t(slope, jackknifed, contexts, resampling.level, method)
+        if why_not := too_unreliable(error, shared):
+            return undefined(why_not, contexts)
+        return equations.corrected(shared).estimate(resampling.level, method, feature, reach, size)
 
     return at
 
@@ -117,8 +112,6 @@ class _NormalEquations:
         Σ x xᵀ, every column in units of its largest value.
     score : numpy.ndarray, shape (1 + contexts, columns, 1)
         Σ x y.
-    beside : numpy.ndarray, shape (1 + contexts,)
-        What is left of Σh̄² beside the other columns.
     error : RatingError
         What of Σh̄² is error.
     scale : numpy.ndarray, shape (columns,)
@@ -127,7 +120,6 @@ class _NormalEquations:
 
     gram: Floats
     score: Floats
-    beside: Floats
     error: RatingError
     scale: Floats
 
@@ -136,22 +128,15 @@ class _NormalEquations:
         contexts, scale = int(codes.max()) + 1, np.abs(x).max(axis=0)
         x = x / scale
         gram, score = (_sums(x[:, :, None] * right, codes, contexts) for right in (x[:, None, :], y[:, None, None]))
-        return cls(gram, score, _left_of_last(gram), error, scale)
+        return cls(gram, score, error, scale)
 
-    def slopes(self, shared: float) -> tuple[Floats, float]:
-        """Return the slope on the last column but one, of all contexts and without each, and the human reliability.
-
-        A slope is NaN where too little of the human score is true beside the other columns.
-        """
-        spent = self.error.with_shared(shared).error / self.scale[-1] ** 2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            reliability = 1 - spent / self.beside
-        fine = (self.beside > 1e-12 * self.gram[:, -1, -1]) & (reliability > LEAST_RELIABILITY)
-        gram = self.gram[fine]
-        gram[:, -1, -1] -= spent[fine]
-        slopes = np.full(len(fine), np.nan)
-        slopes[fine] = np.linalg.solve(gram, self.score[fine])[:, -2, 0] / self.scale[-2]
-        return slopes, float(reliability[0])
+    def corrected(self, shared: float) -> Attenuated:
+        """Return the slope on the last column but one, corrected, as a product and the reliability to divide it by."""
+        naive = np.full(self.score.shape[:2], np.nan)
+        fine = np.linalg.cond(self.gram) < 1e12
+        naive[fine] = np.linalg.solve(self.gram[fine], self.score[fine])[:, :, 0]
+        found = Attenuated.of(naive, self.gram, small_sample_error(self.error, shared) / self.scale[-1] ** 2)
+        return Attenuated(found.product / self.scale[-2], found.reliability)
 
 
 def _sums(products: Floats, codes: NDArray[np.intp], contexts: int) -> Floats:
@@ -159,13 +144,3 @@ def _sums(products: Floats, codes: NDArray[np.intp], contexts: int) -> Floats:
     columns = products.reshape(len(products), -1).T
     own: Floats = np.array([np.bincount(codes, column, contexts) for column in columns], float).T
     return without_each(own.reshape(contexts, *products.shape[1:]))
-
-
-def _left_of_last(gram: Floats) -> Floats:
-    """Return what is left of the last column's square beside the others; 0 where these are not identified."""
-    others, across = gram[:, :-1, :-1], gram[:, :-1, -1]
-    whole = np.linalg.cond(others) < 1e12
-    left = np.zeros(len(gram))
-    explained = np.linalg.solve(others[whole], across[whole][:, :, None])[:, :, 0]
-    left[whole] = gram[whole, -1, -1] - np.sum(explained * across[whole], axis=1)
-    return left

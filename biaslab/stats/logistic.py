@@ -17,7 +17,8 @@ from biaslab.stats.regression import coefficient_by_t, identified, jackknife_err
 
 Floats = NDArray[np.float64]
 _METHOD = "logistic regression, linearised cluster jackknife (CR3), t"
-_SEPARATED = "undefined: a combination of the terms predicts every verdict, so no log odds are finite"
+#: Noted where no log odds are finite.
+SEPARATED = "undefined: a combination of the terms predicts every verdict, so no log odds are finite"
 _STEPS, _CLOSE = 50, 1e-12  # of the deviance
 _FAR = 20.0  # logits; where a fit goes on to grow beyond, the terms separate the verdicts
 
@@ -65,9 +66,9 @@ def logistic_model(
     contexts = int(codes.max(initial=-1)) + 1
     kept, reasons = identified(y, x, list(terms), contexts)
     x, identifiable = x[:, kept], [terms[k] for k in kept]
-    b = _fitted(y, x) if kept else None
+    b = fitted_log_odds(y, x) if kept else None
     if b is None:
-        reasons |= dict.fromkeys(identifiable, _SEPARATED)
+        reasons |= dict.fromkeys(identifiable, SEPARATED)
     estimates = {name: undefined(reason, contexts) for name, reason in reasons.items()}
     if b is not None:
         p = expit(x @ b)
@@ -77,7 +78,7 @@ def logistic_model(
     return {name: estimates[name] for name in terms}
 
 
-def _fitted(y: Floats, x: Floats) -> Floats | None:
+def fitted_log_odds(y: Floats, x: Floats) -> Floats | None:
     """Return the coefficients of the quasi-binomial GLM; None where they are not finite."""
     from statsmodels.genmod.families import Binomial
     from statsmodels.genmod.generalized_linear_model import GLM

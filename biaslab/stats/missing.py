@@ -7,6 +7,7 @@ analysis of randomized experiments with missing covariate and outcome data*, JAS
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,9 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import has_value, whole_blocks
+from biaslab.stats.estimate import is_above
 from biaslab.stats.inference import Resampling
 from biaslab.stats.ratio import Ratio
 
+#: Noted of an estimate of which more than 5 % are missing, where nothing says how far off it could be.
+UNBOUNDED = "nothing bounds the effect of what is missing"
 _ALPHA = 0.05
 
 
@@ -83,6 +87,29 @@ def shift_extremes(
 
     (first, second), (low, high) = levels, ends
     return filled({first: low, second: high}), filled({first: high, second: low})
+
+
+def decided_by_missing(record: Mapping[Any, Any], null: float, side: str) -> bool:
+    """Return whether what is missing decides: the bounds of an estimate hold the null, or nothing bounds its effect.
+
+    Parameters
+    ----------
+    record : mapping
+        A row of an estimates frame: ``bound_low``, ``bound_high`` and ``note``.
+    null : float
+        Where there is no effect.
+    side : {"above", "below"}
+        On which side of it the interval lies.
+
+    Examples
+    --------
+    >>> decided_by_missing({"bound_low": 0.48, "bound_high": 0.9}, 0.5, "above")
+    True
+    """
+    low, high = (float(record.get(name, math.nan)) for name in ("bound_low", "bound_high"))
+    if math.isnan(low) or math.isnan(high):
+        return UNBOUNDED in str(record.get("note", ""))
+    return not (is_above(low, null) if side == "above" else is_above(null, high))
 
 
 def missing_by_condition(context: ArrayLike, missing: ArrayLike, condition: ArrayLike) -> float:

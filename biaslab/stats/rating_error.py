@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import sparse
 
+from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
 from biaslab.stats.estimate import Estimate, is_rounding
 from biaslab.stats.inference import Resampling
@@ -19,9 +23,10 @@ Codes = NDArray[np.intp]
 #: corrected estimate: annotators may share errors. With one rating an item it is 1 − the assumed reliability. Whatever
 #: does not depend on the share, such as the ratings' own error, is computed once for all of them.
 Corrected = Callable[[float], Estimate]
-#: Below this share of true variance a correction rests on noise: nothing is estimated.
-LEAST_RELIABILITY = 0.1
+#: Below this share of true variance a correction rests on noise: nothing is tested.
+LEAST_RELIABILITY = 0.3
 _ROUNDED = 1e-5
+_HOLDS = "holds if human scores, one rating an item, have a reliability above"
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,54 @@ def rating_error(frame: pd.DataFrame, within: bool = True) -> RatingError:
     with np.errstate(divide="ignore", invalid="ignore"):
         error = (raw - true) * every / known
     return RatingError(spread, np.where(is_rounding(error, spread), 0.0, error), True)
+
+
+def too_unreliable(error: RatingError, shared: float) -> str:
+    """Return why human scores, at a share of shared errors, are no basis for a test; "" where they are.
+
+    Examples
+    --------
+    >>> too_unreliable(RatingError(np.array([10.0]), np.array([8.0]), True), 0.0)
+    'undefined: annotators agree too little (reliability 0.20)'
+    """
+    reliability = float(error.with_shared(shared).reliability[0])
+    fine = reliability >= LEAST_RELIABILITY or math.isnan(reliability) or is_rounding(reliability - LEAST_RELIABILITY)
+    return "" if fine else f"undefined: annotators agree too little (reliability {reliability:.2f})"
+
+
+@checked
+def holds_above(reliability: float) -> str:
+    """Return the note of a finding that holds only if human scores, whose errors are unknown, are reliable enough.
+
+    Parameters
+    ----------
+    reliability : float
+        The value down to which the finding holds, 0 to 1.
+
+    Examples
+    --------
+    >>> holds_above(0.62)
+    'holds if human scores, one rating an item, have a reliability above 0.62'
+    """
+    return f"{_HOLDS} {reliability:.2f}"
+
+
+@checked
+def needed_reliability(note: str) -> float:
+    """Return the reliability down to which a finding holds, as its note says; NaN where it says nothing of it.
+
+    Parameters
+    ----------
+    note : str
+        Of an estimate.
+
+    Examples
+    --------
+    >>> needed_reliability(f"12 contexts; {holds_above(0.62)}"), needed_reliability("")
+    (0.62, nan)
+    """
+    said = re.search(rf"{_HOLDS} (\d\.\d+)", note)
+    return float(said[1]) if said else math.nan
 
 
 def grouped(frame: pd.DataFrame, within: bool, resampling: Resampling) -> tuple[pd.DataFrame, NDArray[np.intp] | None]:
@@ -222,20 +275,38 @@ def _counted(codes: Codes, values: Floats, contexts: int) -> Floats:
 
 def _cross_products(ratings: pd.DataFrame, codes: Codes, contexts: int, within: bool) -> Floats:
     """Return what `_about_mean` would be without errors, from products of ratings of different annotators."""
-    context = codes[ratings["item"].to_numpy()]
-    order = np.argsort(context, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(context[order])) + 1) if within else [order]
     item, annotator = ratings["item"].to_numpy(), pd.factorize(ratings["annotator"])[0]
     score = ratings["score"].to_numpy(float)
-    found = np.zeros((4, contexts))
-    for part in parts:
-        products, items = _products(item[part], annotator[part], score[part])
-        at = codes[items]
-        inside = (products * (at[:, None] == at)).sum(axis=1)
-        sums = (np.diag(products), inside, products.sum(axis=1), np.ones(len(at)))
-        found += [np.bincount(at, values, contexts) for values in sums]
-    square, own, rows, size = found
-    return _centred(square, own, rows, size, within)
+    if within:
+        square, own, size = _products_within(item, annotator, score, codes, contexts)
+        return _centred(square, own, own, size, within)
+    products, items = _products(item, annotator, score)
+    at = codes[items]
+    inside = (products * (at[:, None] == at)).sum(axis=1)
+    sums = (np.diag(products), inside, products.sum(axis=1), np.ones(len(at)))
+    return _centred(*(np.bincount(at, values, contexts).astype(float) for values in sums), within)
+
+
+def _products_within(
+    item: Codes, annotator: Codes, score: Floats, codes: Codes, contexts: int
+) -> tuple[Floats, Floats, Floats]:
+    """Return Σ pᵢᵢ, Σ pᵢⱼ over pairs of items, and n of each context; p as `_products` has it."""
+    items, item = np.unique(item, return_inverse=True)
+    home, context = codes[items], codes[items][item]
+    given = np.bincount(context, minlength=contexts)
+    centred = score - (np.bincount(context, score, contexts) / np.maximum(given, 1))[context]
+    place = np.unique(context.astype(np.int64) * (annotator.max(initial=0) + 1) + annotator, return_inverse=True)[1]
+    shape = (len(items), int(place.max(initial=-1)) + 1)
+    scores, ones = (sparse.csr_array((values, (item, place)), shape) for values in (centred, np.ones(len(item))))
+    at = sparse.csr_array((np.ones(len(items)), (np.arange(len(items)), home)), (len(items), contexts))
+    one, two = (at @ at.T).nonzero()
+    sums, counts = np.bincount(item, centred, len(items)), np.bincount(item, minlength=len(items)).astype(float)
+    alike, both = ((part @ part.T)[one, two] for part in (scores, ones))
+    products = (sums[one] * sums[two] - alike) / (counts[one] * counts[two] - both)
+    square, own = (
+        np.bincount(home[one][chosen], products[chosen], contexts) for chosen in (one == two, np.ones(len(one), bool))
+    )
+    return square, own, np.bincount(home, minlength=contexts).astype(float)
 
 
 def _products(item: Codes, annotator: Codes, score: Floats) -> tuple[Floats, Codes]:

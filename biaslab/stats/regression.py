@@ -119,6 +119,16 @@ def jackknife_errors(x: Floats, residuals: Floats, codes: NDArray[np.intp], weig
     numpy.ndarray, shape (terms,)
         All NaN where one context decides a term.
     """
+    contexts, shifts = int(codes.max()) + 1, jackknife_shifts(x, residuals, codes, weights)
+    errors: Floats = np.sqrt((contexts - 1) / contexts * np.sum(shifts**2, axis=0))
+    return errors
+
+
+def jackknife_shifts(x: Floats, residuals: Floats, codes: NDArray[np.intp], weights: Floats | float = 1.0) -> Floats:
+    """Return what each context takes off coefficients when it is left out, b₍g₎ − b; shape (contexts, terms).
+
+    Parameters are those of `jackknife_errors`; all is NaN where one context decides a term.
+    """
     contexts, k = int(codes.max()) + 1, x.shape[1]
     scale = np.abs(x).max(axis=0)
     x = x / scale
@@ -128,10 +138,9 @@ def jackknife_errors(x: Floats, residuals: Floats, codes: NDArray[np.intp], weig
     score = np.column_stack([np.bincount(codes, column * residuals, contexts) for column in x.T])
     without = gram.sum(axis=0) - gram
     if (np.linalg.cond(without) > 1e12).any():
-        return np.full(k, np.nan)
-    shifts = np.linalg.solve(without, -score[:, :, None])[:, :, 0] / scale
-    errors: Floats = np.sqrt((contexts - 1) / contexts * np.sum(shifts**2, axis=0))
-    return errors
+        return np.full((contexts, k), np.nan)
+    shifts: Floats = np.linalg.solve(without, -score[:, :, None])[:, :, 0] / scale
+    return shifts
 
 
 def coefficient_by_t(value: float, error: float, contexts: int, level: float, method: str) -> Estimate:

@@ -113,7 +113,7 @@ def test_verdicts_have_log_odds_too(population):
     found = row_of(run(probe, judge_of(population, self_preference=1.0), population, [LOGIT]), LOGIT)
     assert found["method"].startswith("logistic")
     assert found["ci_low"] > 0.2
-    assert "free of errors" in found["note"]
+    assert "errors that annotators share" in found["note"]
 
 
 def test_what_annotators_err_in_is_taken_out(population):
@@ -199,7 +199,7 @@ def test_nameless_texts_are_nobodys(population):
         ({"own": "owm"}, r"own is 'owm', allowed: one of own, another, a third; did you mean own"),
         ({"asks": []}, "some of pairs, scores"),
         ({"template": 3}, "one of 1, 2"),
-        ({"reliability": 2}, "above 0.1 to 1"),
+        ({"reliability": 2}, "from 0.3 to 1"),
     ],
 )
 def test_bad_parameters(parameters, words, population):

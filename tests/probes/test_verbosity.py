@@ -253,7 +253,7 @@ def test_sensitivity_to_an_assumed_reliability(made):
 def test_a_finding_with_one_rating_an_item_says_what_reliability_it_needs(made):
     row = row_of(Verbosity(resampling=FAST).estimate(made, ["verbosity_slope"]), "verbosity_slope")
     needed = float(row["note"].split()[-1])
-    curve = Verbosity(resampling=FAST).sensitivity(made, [needed + 0.01, max(needed, 0.11)])
+    curve = Verbosity(resampling=FAST).sensitivity(made, [needed + 0.01, max(needed, 0.3)])
     assert curve["ci_low"][0] > 0
     assert not curve["ci_low"][1] > 0
     assert "reliability above" in bl.report.verdicts(pd.DataFrame([row]))[0]
@@ -272,7 +272,7 @@ def test_trials_of_another_probe_are_refused(made):
         ({"answer": "stars"}, "one of distribution, text, score"),
         ({"replicates": 3}, "text"),
         ({"level": "system"}, "one of context, dataset"),
-        ({"reliability": 0.1}, "above 0.1 to 1"),
+        ({"reliability": 0.1}, "from 0.3 to 1"),
     ],
 )
 def test_bad_parameters(parameters, words):

@@ -1,6 +1,7 @@
 """Arguments that are right for what scores and computes, where the name of a parameter does not say enough."""
 
 import numpy as np
+import pandas as pd
 from small_world import step, steps, value
 
 import biaslab as bl
@@ -21,6 +22,9 @@ PAIR = {
 }
 ALPHA = {"units": value(["context_id", "candidate_id"]), "score": value("one"), "annotator": value("kind")}
 
+VERDICTS = pd.DataFrame({"context_id": [*"aabbccdd"], "own": 1.0, "human": [0.5, -1, 2, 1, 0, -2, 1, 0.5]}).assign(
+    won=[1.0, 0, 1, 0, 1, 0, 0, 1]
+)
 WHERE = {"judge": "j", "dataset": "d", "attribute": "a"}
 
 
@@ -98,15 +102,24 @@ OF_STATISTICS = {
             for name in ("one", "two")
         }
     },
+    "stats.decided_by_missing": {"record": lambda w: w.estimates.iloc[0].to_dict(), "side": value("above")},
     "stats.expected_power": {},
     "stats.fit_components": {
         "crossed": lambda w: bl.stats.Crossed(CROSSED["context"](w), CROSSED["scores"](w)),
         "weights": value(np.ones((2, 6))),
     },
+    "stats.holds_above": {"reliability": value(0.6)},
     "stats.in_order": {"sums": value(np.array([0.2, 0.1]))},
     "stats.is_above": {"other": value(0.1)},
     "stats.linear_model": {"context": value("context_id"), "formula": value("one ~ human")},
+    "stats.log_odds_at_equal": {
+        "frame": lambda w: VERDICTS,
+        "outcome": value("won"),
+        "terms": value(["own"]),
+        "sides": lambda w: pd.concat([VERDICTS, VERDICTS]).assign(context_id=[*range(8), *range(8)]),
+    },
     "stats.logistic_model": {"outcome": value("won"), "terms": value(["human"])},
+    "stats.needed_reliability": {"note": value("")},
     "stats.note_missing": {"missing": value([True, False, False, True]), "condition": value(["a", "b", "a", "b"])},
     "stats.of_items": {"items": lambda w: w.trials[["context_id", "candidate_id"]].drop_duplicates().head(2)},
     "stats.over_clusters": {"statistic": a_mean},

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from biaslab.core import Metric
 from biaslab.stats import (
     MISSING_SHARE,
+    UNBOUNDED,
     Estimate,
     Inference,
     Ratio,
@@ -215,7 +216,7 @@ def _noted(estimate: Estimate, note: str, n_trials: int, n_dropped: int) -> Esti
     if np.isnan(estimate.p_value) or not n_dropped:
         return estimate
     unbounded = n_dropped > MISSING_SHARE * (n_trials + n_dropped) and np.isnan(estimate.bound_low)
-    notes = (estimate.note, note, "nothing bounds the effect of what is missing" if unbounded else "")
+    notes = (estimate.note, note, UNBOUNDED if unbounded else "")
     return replace(estimate, note="; ".join(filter(None, notes)))
 
 

@@ -26,9 +26,12 @@ from biaslab.stats import (
     correlation_difference,
     disattenuated_difference,
     estimate_correlation,
+    holds_above,
     linear_model,
     slope_at_equal,
 )
+
+_ASSUMED = (0.85, 0.7, 0.55, 0.4, LEAST_RELIABILITY)  # reliabilities; estimates go one way as it falls
 
 
 @dataclass(frozen=True)
@@ -41,14 +44,15 @@ class FeatureProbe(ScoreProbe):
     a noisy score leaves residual confounding, and an accurate judge looks biased. When items have ratings from several
     annotators (``ratings``, ``annotators``), slopes are corrected by errors-in-variables regression (Fuller 1987) and
     correlations for attenuation, both by cross-products of different annotators. With one rating an item the error is
-    unknown: ``note`` says which reliability a finding needs, and `sensitivity` gives estimates at assumed ones. Errors
-    that annotators share remain; ``note`` says how large they would have to be to explain a finding.
+    unknown: ``note`` says which reliability a finding needs, `sensitivity` gives estimates at assumed ones, and the
+    verdict is inconclusive unless the finding holds down to .3, below which nothing is tested. Errors that annotators
+    share remain; ``note`` says how large they would have to be to explain a finding.
 
     Parameters
     ----------
     reliability : float, optional
         Share of the variance of mean human scores that is no error, within contexts (over all items for what is
-        pooled), above .1 to 1, assumed in place of the one that single ratings show; see `sensitivity`.
+        pooled), .3 to 1, assumed in place of the one that single ratings show; see `sensitivity`.
 
     Attributes
     ----------
@@ -67,8 +71,8 @@ class FeatureProbe(ScoreProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.reliability is not None and not LEAST_RELIABILITY < self.reliability <= 1:
-            raise InputError("reliability", self.reliability, f"a number above {LEAST_RELIABILITY} to 1, or None")
+        if self.reliability is not None and not LEAST_RELIABILITY <= self.reliability <= 1:
+            raise InputError("reliability", self.reliability, f"a number from {LEAST_RELIABILITY} to 1, or None")
 
     def _rated_questions(self, dataset: Dataset) -> Iterator[tuple[Question, dict[str, Scalar]]]:
         """Yield the question for each score, and the columns of the single human ratings where there are several."""
@@ -109,7 +113,7 @@ class FeatureProbe(ScoreProbe):
         trials : pandas.DataFrame
             As `estimate` takes them.
         reliabilities : sequence of float
-            Above .1 to 1. At 1 human scores are taken as they are.
+            .3 to 1. At 1 human scores are taken as they are.
         metrics : sequence of str, optional
             Some of the slopes and excess correlations; all primary ones by default.
 
@@ -214,10 +218,10 @@ class FeatureProbe(ScoreProbe):
             Maps items to estimates at a share of the variance of human scores that is error, or is shared error where
             the items have ratings of several annotators.
         """
-        unrated = items.drop(columns=["ratings", "annotators"], errors="ignore")
+        unrated = without_ratings(items)
         if self.reliability is not None:
             return correct(unrated)(1 - self.reliability)
-        several = "ratings" in items and items["ratings"].fillna("").str.contains(" ", regex=False).any()
+        several = has_several_ratings(items)
         corrected = correct(items) if several else None
         estimate = corrected(0.0) if corrected else uncorrected()
         if not _excludes_0(estimate):
@@ -227,13 +231,49 @@ class FeatureProbe(ScoreProbe):
         if several:
             hedge = f"holds if errors that annotators share are less than {share} % of the variance that they agree on"
         else:
-            hedge = f"holds if human scores, one rating an item, have a reliability above {1 - share / 100:.2f}"
+            hedge = holds_above(1 - share / 100)
         return replace(estimate, note="; ".join(filter(None, (estimate.note, hedge))))
 
 
 def rating_columns(trials: pd.DataFrame) -> list[str]:
     """Return which columns of single human ratings trials have; those of earlier versions have none."""
     return [name for name in ("ratings", "annotators") if name in trials]
+
+
+def has_several_ratings(items: pd.DataFrame) -> bool:
+    """Return whether some item has ratings of several annotators, so that the error in human scores is known."""
+    return "ratings" in items and bool(items["ratings"].fillna("").str.contains(" ", regex=False).any())
+
+
+def without_ratings(items: pd.DataFrame) -> pd.DataFrame:
+    """Return items of which only the mean human score is known."""
+    return items.drop(columns=["ratings", "annotators"], errors="ignore")
+
+
+def over_reliabilities(estimate: Estimate, at: Corrected) -> Estimate:
+    """Return an estimate with the interval and the test that hold whatever the reliability of human scores, .3 to 1.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        That takes human scores as they are.
+    at : Corrected
+        The estimate at a share of their variance that is error.
+    """
+    each = [estimate, *(at(1 - reliability) for reliability in _ASSUMED)]
+    ends = [(one.ci_low, one.ci_high) for one in each]
+    if np.isnan(ends).any():
+        why_not = "no test: how reliable human scores are is not known, and nothing can be said of every reliability"
+        nothing = dict.fromkeys(("ci_low", "ci_high", "p_value", "mde"), math.nan)
+        return replace(estimate, **nothing, note="; ".join(filter(None, (estimate.note, why_not))))
+    return replace(
+        estimate,
+        ci_low=min(low for low, _ in ends),
+        ci_high=max(high for _, high in ends),
+        p_value=max(one.p_value for one in each),
+        mde=max(one.mde for one in each),
+        method=f"{estimate.method}; at every reliability of human scores from {LEAST_RELIABILITY} to 1",
+    )
 
 
 def _excludes_0(estimate: Estimate) -> bool:

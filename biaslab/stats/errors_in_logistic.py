@@ -1,0 +1,127 @@
+"""Log odds of verdicts at equal human score where human scores err: regression calibration (Carroll et al. 2006)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from biaslab.core.checked import checked
+from biaslab.stats.attenuated import LEAST_BESIDE, Attenuated, small_sample_error
+from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.inference import Resampling
+from biaslab.stats.logistic import SEPARATED, fitted_log_odds
+from biaslab.stats.rating_error import Corrected, RatingError, rating_error, too_unreliable, without_each
+from biaslab.stats.regression import identified, jackknife_shifts
+
+Floats = NDArray[np.float64]
+_PROBIT = (
+    16 * np.sqrt(3) / (15 * np.pi)
+) ** 2  # a logistic of a normal is nearly a normal ogive of 1.7 times the width
+_LEAST_LEFT = 0.25  # of the variance of a latent verdict that human errors leave; less is no basis
+
+
+@checked
+def log_odds_at_equal(
+    frame: pd.DataFrame, outcome: str, terms: Sequence[str], sides: pd.DataFrame, resampling: Resampling
+) -> Corrected:
+    """Regress verdicts on differences between two texts, with the difference in human scores less its error.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row a verdict: ``context_id``, the outcome (0, 1, ½ for a tie, or a share), the terms, and ``human``, the
+        difference of mean human scores. No number is missing.
+    outcome : str
+        Column of the outcome.
+    terms : sequence of str
+        Columns of numbers without error; the log odds of the last are returned.
+    sides : pandas.DataFrame
+        Two rows a verdict, one for each text: ``context_id``, the place of the verdict's row in ``frame``, ``human``,
+        the mean score of the text, and, where they are known, ``ratings`` and ``annotators`` as
+        `biaslab.stats.rating_error.rating_error` reads them.
+    resampling : Resampling
+        Its level and clusters.
+
+    Returns
+    -------
+    Corrected
+        The log odds of the last term at equal true score, at a share of shared errors. The best linear prediction of
+        the true difference takes the place of the human one; its error variance is that of cross-products of different
+        annotators, less Fuller's small-sample term. What is left of the true difference lowers all log odds, as noise
+        in a logistic model does, by √(1 + .346 β²τ²), which is given back. Interval and test:
+        `biaslab.stats.attenuated.Attenuated`, the coefficients by one Newton step from those of all contexts, and the
+        error variance recomputed without each. NaN, with a note, below a reliability of .3 and where the terms separate
+        the verdicts.
+
+    References
+    ----------
+    Carroll, Ruppert, Stefanski & Crainiceanu 2006, *Measurement Error in Nonlinear Models*, §4.2 and §4.8; Fuller 1987.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> quality, verdict = rng.normal(size=(300, 2)) + [1, 0], np.arange(300)
+    >>> given = quality[:, :, None] + 1.4 * rng.normal(size=(300, 2, 3))
+    >>> won = rng.random(300) < expit(quality[:, 0] - quality[:, 1])
+    >>> human = given.mean(axis=2)
+    >>> frame = pd.DataFrame({"context_id": verdict, "won": won * 1.0, "own": 1.0, "human": human[:, 0] - human[:, 1]})
+    >>> written = [" ".join(map(str, three)) for side in (0, 1) for three in given[:, side].tolist()]
+    >>> sides = pd.DataFrame({"context_id": [*verdict, *verdict], "human": human.T.ravel(), "ratings": written})
+    >>> naive = log_odds_at_equal(frame, "won", ["own"], sides.drop(columns="ratings"), Resampling())(0.0)
+    >>> corrected = log_odds_at_equal(frame, "won", ["own"], sides, Resampling())(0.0)
+    >>> naive.ci_low > 0, corrected.ci_low < 0 < corrected.ci_high
+    (True, True)
+    """
+    names = ["human", *terms]  # where terms coincide, the last is dropped
+    y, x = frame[outcome].to_numpy(float), frame[names].to_numpy(float)
+    codes = pd.factorize(resampling.cluster_of(frame["context_id"]))[0]
+    contexts, asked = int(codes.max(initial=-1)) + 1, terms[-1]
+    kept, reasons = identified(y, x, names, contexts)
+    if len(kept) < len(names):
+        reason = reasons.get(asked) or next(iter(reasons.values()))
+        return lambda _: undefined(reason, contexts)
+    x = x[:, [*range(1, len(names)), 0]]  # human is last
+    naive = fitted_log_odds(y, x)
+    if naive is None:
+        return lambda _: undefined(SEPARATED, contexts)
+    p = expit(x @ naive)
+    coefficients = np.concatenate([naive[None], naive + jackknife_shifts(x, y - p, codes, p * (1 - p))])
+    products = np.column_stack([x, np.ones(len(x))])
+    own = np.zeros((contexts, len(names) + 1, len(names) + 1))
+    np.add.at(own, codes, products[:, :, None] * products[:, None, :])
+    sums = without_each(own)
+    gram, rows = sums[:, :-1, :-1], sums[:, -1, -1]
+    error = _of_differences(sides, codes, sums[:, -2, -2] - sums[:, -2, -1] ** 2 / np.maximum(rows, 1))
+
+    def at(shared: float) -> Estimate:
+        if why_not := too_unreliable(error, shared):
+            return undefined(why_not, contexts)
+        spent = small_sample_error(error, shared)
+        found = Attenuated.of(coefficients, gram, spent)
+        given_back = _given_back(coefficients[:, -1], found.reliability, spent / rows)
+        corrected = Attenuated(found.product * given_back, found.reliability)
+        return corrected.estimate(resampling.level, "logistic regression, errors in variables", asked)
+
+    return at
+
+
+def _of_differences(sides: pd.DataFrame, codes: NDArray[np.intp], spread: Floats) -> RatingError:
+    """Return the error in a sum of squares of differences: what two sides have about their mean is half of it."""
+    verdicts = sides["context_id"].drop_duplicates().to_numpy(np.intp)
+    found = rating_error(sides).of_clusters(codes[verdicts])
+    return RatingError(spread, 2 * found.error, found.estimated)
+
+
+def _given_back(slope: Floats, reliability: Floats, error: Floats) -> Floats:
+    """Return by what log odds are lower because something of the true difference is left, √(1 + .346 β²τ²).
+
+    In terms of the slope as it was found, β_m = β / √(1 + .346 β²τ²), that is 1 / √(1 − .346 β_m²τ²).
+    """
+    fine = reliability > LEAST_BESIDE
+    found = np.where(fine, slope / np.where(fine, reliability, 1.0), 0.0)
+    left = np.where(fine, np.maximum(reliability * error, 0.0), 0.0)
+    return np.asarray(1 / np.sqrt(np.maximum(1 - _PROBIT * found**2 * left, _LEAST_LEFT)), float)
