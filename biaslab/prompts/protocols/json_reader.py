@@ -11,22 +11,14 @@ from functools import cached_property
 from typing import Any
 
 from biaslab.core.errors import InputError
-from biaslab.prompts.protocols.readers import (
-    ATTRIBUTE,
-    Reader,
-    Verdicts,
-    as_number,
-    as_text,
-    label_of,
-    require_verdicts,
-)
+from biaslab.prompts.protocols.readers import ATTRIBUTE, OfVerdicts, Verdicts, as_number, as_text, require_verdicts
 
 _STEP = re.compile(r"\.?(\{attribute\}|[^\W\d][\w -]*)|\[(\d+)\]|\[([\w -]+)=([^\]]*)\]")
 _DECODER = json.JSONDecoder(strict=False)
 
 
 @dataclass(frozen=True)
-class JsonPath(Reader):
+class JsonPath(OfVerdicts):
     """A verdict in a JSON object, alone or somewhere in a text, or in the arguments of a tool call.
 
     Parameters
@@ -70,12 +62,8 @@ class JsonPath(Reader):
         while rest:
             match = _STEP.match(rest)
             if match is None:
-                raise InputError(
-                    "json",
-                    self.path,
-                    'keys and places such as "result.score" or "models[name=m].rank"',
-                    f"see {rest!r}",
-                )
+                allowed = 'keys and places such as "result.score" or "models[name=m].rank"'
+                raise InputError("json", self.path, allowed, f"see {rest!r}")
             key, place, name, value = match.groups()
             steps.append(key if key is not None else int(place) if place is not None else (name, value))
             rest = rest[match.end() :]
@@ -89,26 +77,16 @@ class JsonPath(Reader):
 
     def find(self, text: str) -> list[float]:
         """Return the value in each outermost JSON object or list of a text that has one."""
-        values = []
-        for document in documents(text):
-            value = self._value(document)
-            if value is not None:
-                values.append(value)
-        return values
+        return [value for document in documents(text) if (value := self._value(document)) is not None]
 
     def _value(self, document: Any) -> float | None:
         for step in self.steps:
             document = _step(document, step)
-        if document is None or isinstance(document, list | dict):
-            return None
-        if not self.verdicts:
-            return as_number(str(document))
-        values = {label.strip().casefold(): value for label, value in self.verdicts}
-        return values.get(as_text(document).strip().casefold())
+        return None if document is None or isinstance(document, list | dict) else self.meaning(document)
 
     def write(self, value: float) -> str:
         """Return a minimal document that gives a value."""
-        document: Any = _json_value(label_of(self.verdicts, value) if self.verdicts else as_text(value))
+        document: Any = _json_value(self.spelled(value))
         for step in reversed(self.steps):
             if isinstance(step, str):
                 document = {step: document}

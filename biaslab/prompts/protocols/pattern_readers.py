@@ -5,23 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from biaslab.core.errors import InputError
 from biaslab.prompts.protocols.readers import (
     ATTRIBUTE,
+    OfVerdicts,
     Reader,
     Verdicts,
     as_number,
-    as_text,
     label_of,
     require_verdicts,
 )
 
 
 @dataclass(frozen=True)
-class Pattern(Reader):
+class Pattern(OfVerdicts):
     r"""Verdicts that regular expressions find.
 
     Parameters
@@ -55,9 +54,8 @@ class Pattern(Reader):
         for pattern in self.patterns:
             groups = compiled(pattern).groups
             if groups not in (1, 2):
-                raise InputError(
-                    "pattern", pattern, "one group, which holds the verdict", f'such as "Rating: ([1-5])"; has {groups}'
-                )
+                remedy = f'such as "Rating: ([1-5])"; has {groups}'
+                raise InputError("pattern", pattern, "one group, which holds the verdict", remedy)
         if self.verdicts:
             require_verdicts(self.verdicts)
 
@@ -65,10 +63,6 @@ class Pattern(Reader):
     def points(self) -> tuple[float, ...]:
         """Those of the verdicts; of two scores, 0, ½ and 1."""
         return (0.0, 0.5, 1.0) if compiled(self.patterns[0]).groups == 2 else super().points
-
-    @cached_property
-    def _values(self) -> dict[str, float]:
-        return {label.strip().casefold(): value for label, value in self.verdicts}
 
     def of(self, attribute: str) -> Pattern:
         """Return the reader of one attribute's verdict."""
@@ -89,15 +83,14 @@ class Pattern(Reader):
         if match.re.groups == 2:
             first, second = (as_number(group) for group in match.groups())
             return None if first is None or second is None else (0.5 if first == second else float(first > second))
-        group = match[1] or ""
-        return self._values.get(group.strip().casefold()) if self.verdicts else as_number(group)
+        return self.meaning(match[1] or "")
 
     def write(self, value: float) -> str:
         """Return a reply that the first pattern matches, with a verdict in it."""
         if compiled(self.patterns[0]).groups == 2:
             texts: tuple[str, ...] = ("2", "1") if value > 0.5 else ("1", "2") if value < 0.5 else ("1", "1")
         else:
-            texts = (label_of(self.verdicts, value) if self.verdicts else as_text(value),)
+            texts = (self.spelled(value),)
         reply = self.writes or shortest_match(self.patterns[0])
         for text in texts:
             reply = reply.replace("{}", text, 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -12,18 +11,16 @@ from functools import cached_property
 from inspect import signature
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-from biaslab.core import About, Choice, Completion, Message, Reply, Request, Status
 from biaslab.core.checks import require_one_of, require_temperature, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.project import SETTINGS
 from biaslab.core.requests import Role
-from biaslab.core.scales import Scale, whole_numbers
-from biaslab.core.schema import Dataset
 from biaslab.core.settings_file import find_file, named_tables
+from biaslab.prompts.protocols.answering import Choose, Form
+from biaslab.prompts.protocols.asking import Answer, Asking
 from biaslab.prompts.protocols.building import (
-    LONGEST_SCALE,
     as_json,
     as_turns,
     guess_variables,
@@ -32,26 +29,18 @@ from biaslab.prompts.protocols.building import (
     require_candidates,
 )
 from biaslab.prompts.protocols.files import arguments_of
-from biaslab.prompts.protocols.readers import Labels, Reader, Verdicts
+from biaslab.prompts.protocols.readers import Labels, Reader
 from biaslab.prompts.protocols.slots import SlotText, Syntax
-
-Form = Literal["pair", "score"]
-Answer = Literal["text", "label"]
-Choose = Literal["last", "first", "only", "single"]
-#: What every data set can show in a slot; any other source is a column of its candidates.
-SOURCES = ("context", "first", "second", "candidate", "reference", "attribute", "definition", "noun", "low", "high")
 
 _WORDS_FIRST = re.compile(
     r"step[ -]by[ -]step|(?:begin|start|first)\b[^.\n]{0,80}\b(?:explanation|reason\w*|analysis|comparing|feedback)"
     r"|after (?:providing|giving|writing) (?:your|an?)\b",
     re.IGNORECASE,
 )
-_ORDER = {1.0: 0, 0.0: 1}
-_PLACES = ("first", "second")
 
 
 @dataclass(frozen=True)
-class Protocol:
+class Protocol(Asking):
     r"""How a judge is asked, and how its reply is read: the prompt and the parser of a judge as it is deployed.
 
     Make one with `from_template` or `from_file`.
@@ -70,7 +59,8 @@ class Protocol:
         The values that a reply can have: of a pair, probabilities that the candidate shown first wins (½ is a tie); of
         a score, the points of the scale.
     variables : tuple of (str, str)
-        What each slot shows: one of `SOURCES`, or a column of the data set's candidates.
+        What each slot shows: one of `biaslab.prompts.protocols.asking.SOURCES`, or a
+        column of the data set's candidates.
     values : tuple of (str, str)
         Slots that always show the same text, such as a rubric.
     choose : {"last", "first", "only", "single"}
@@ -213,20 +203,9 @@ class Protocol:
         shown = guess_variables(slots, form, variables or {}, values or {})
         require_candidates(form, shown)
         made = reader or reader_of(verdicts, pattern, writes, json, parse, examples, scale)
-        return cls(
-            name or stem or form,
-            form,
-            turns,
-            made,
-            points_of(form, made, scale),
-            shown,
-            tuple((values or {}).items()),
-            choose,
-            answer,
-            binarize,
-            max_tokens,
-            temperature,
-        )
+        points, fixed = points_of(form, made, scale), tuple((values or {}).items())
+        how = (choose, answer, binarize, max_tokens, temperature)
+        return cls(name or stem or form, form, turns, made, points, shown, fixed, *how)
 
     @classmethod
     def loaded(cls, given: Protocol | str | PathLike[str]) -> Protocol:
@@ -297,7 +276,7 @@ class Protocol:
         require_candidates(self.form, self.variables)
         self._require_label_first()
         for value in self.points:
-            self._require_round_trip(value)
+            self.require_round_trip(value)
 
     def _require_label_first(self) -> None:
         words = [match[0] for _, text in self.turns if (match := _WORDS_FIRST.search(text.source))]
@@ -305,17 +284,6 @@ class Protocol:
             raise InputError("answer", "label", f'"text", since the prompt asks for words first ({words[0]!r})')
         if self.answer == "label" and not isinstance(self.reader, Labels):
             raise InputError("answer", "label", '"text" unless verdicts are labels', "give verdicts, or answer='text'")
-
-    def _require_round_trip(self, value: float) -> None:
-        text = self.write(value)
-        read, status = self.parse(text)
-        if read != value:
-            raise InputError(
-                "protocol",
-                f"{text!r}, written for {value:g} and read as {f'{read:g}' if status in ('ok', 'tie') else status}",
-                "replies that are read as they are written",
-                "say what a reply looks like, with {} for the verdict: writes='Rating: [[{}]]'",
-            )
 
     @property
     def id(self) -> str:
@@ -326,220 +294,3 @@ class Protocol:
     def _hash(self) -> str:
         document = json.dumps([as_json(getattr(self, each.name)) for each in fields(self)[1:]], sort_keys=True)
         return hashlib.sha256(document.encode()).hexdigest()[:8]
-
-    @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """What an obedient judge would reply: for the first, for the second and, where there is one, for a tie."""
-        ends = (max(self.points), min(self.points))
-        return tuple(map(self.write, (*ends, *(value for value in self.points if value == 0.5))))
-
-    @cached_property
-    def scale(self) -> Scale:
-        """The scale of the scores: whole numbers, each with the reply that an obedient judge would write for it.
-
-        Raises
-        ------
-        InputError
-            If the ends are no whole numbers.
-        """
-        low, high = self.points[0], self.points[-1]
-        if not (low.is_integer() and high.is_integer() and 0 <= low < high <= LONGEST_SCALE):
-            raise InputError("scale", (low, high), f"whole numbers from 0 to {LONGEST_SCALE}, to study scores")
-        numbers = whole_numbers(int(low), int(high))
-        return replace(numbers, labels=tuple(map(self.write, numbers.values)))
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """What must be known to ask: some of `SOURCES`, and columns of the data set."""
-        return tuple(dict.fromkeys(source for _, source in self.variables))
-
-    def show(
-        self, dataset: Dataset, attribute: str, context_id: str, candidates: Sequence[str], texts: Sequence[str] = ()
-    ) -> dict[str, object]:
-        """Return what of a data set can be shown in slots.
-
-        Parameters
-        ----------
-        dataset : Dataset
-            Where texts and definitions come from.
-        attribute : str
-            What is judged.
-        context_id : str
-            The context.
-        candidates : sequence of str
-            Its candidates in the order shown: two of a pair, one of a score.
-        texts : sequence of str
-            Their texts as shown, where they are not those of the data set.
-
-        Returns
-        -------
-        dict
-            A value for each of `SOURCES` that the form has, and for each of the data set's own `variables`: of a pair
-            those in which its candidates agree, and all of them as ``first_NAME`` and ``second_NAME``.
-
-        Examples
-        --------
-        >>> import biaslab as bl
-        >>> mine = Protocol.from_template("{first} or {second}?", verdicts={"A": 1, "B": 0})
-        >>> shown = mine.show(bl.load_dataset("graded", limit=1), "coherence", "news-1", ["c1", "c2"])
-        >>> sorted(shown)
-        ['attribute', 'context', 'definition', 'first', 'high', 'low', 'noun', 'reference', 'second']
-        """
-        rows = [dataset.rows[context_id, name] for name in candidates]
-        own = {name: rows[0][name] for name in dataset.variables if len({row[name] for row in rows}) == 1}
-        if self.form == "pair":
-            own |= {
-                f"{place}_{name}": row[name]
-                for place, row in zip(_PLACES, rows, strict=True)
-                for name in dataset.variables
-            }
-        names = _PLACES if self.form == "pair" else ("candidate",)
-        shown = dict(zip(names, texts or [row["text"] for row in rows], strict=True))
-        low, high = (self.points[0], self.points[-1]) if self.form == "score" else dataset.scale
-        about = {"attribute": attribute, "definition": dataset.attributes[attribute], "noun": dataset.noun}
-        of_item = {"context": rows[0]["context"], "reference": rows[0]["reference"]}
-        return {**own, **of_item, **shown, **about, "low": f"{low:g}", "high": f"{high:g}"}
-
-    def messages(self, shown: Mapping[str, object], note: str = "") -> tuple[Message, ...]:
-        """Return the messages for what is shown.
-
-        Parameters
-        ----------
-        shown : mapping of str to object
-            A value for each of `sources`.
-        note : str
-            A line before the last message by the user.
-
-        Raises
-        ------
-        InputError
-            If one is missing; the message lists what there is.
-        """
-        missing = [source for source in self.sources if source not in shown]
-        if missing:
-            raise InputError(
-                "variable",
-                missing[0],
-                f"one of {', '.join(map(str, shown))}",
-                f'say what it shows: variables={{"{missing[0]}": …}}, or fix it: values={{"{missing[0]}": …}}',
-            )
-        slots = {slot: shown[source] for slot, source in self.variables} | dict(self.values)
-        messages = tuple(Message(role, text.fill(slots)) for role, text in self.turns)
-        if not note:
-            return messages
-        last = max(place for place, message in enumerate(messages) if message.role == "user")
-        noted = messages[last]._replace(content=f"{note}\n\n{messages[last].content}")
-        return (*messages[:last], noted, *messages[last + 1 :])
-
-    def request(
-        self,
-        shown: Mapping[str, object],
-        about: About | None = None,
-        replicate: int = 0,
-        seed: int = 0,
-        distribution: bool | None = None,
-        note: str = "",
-    ) -> Request:
-        """Return what to ask about what is shown: label probabilities, or a text.
-
-        Parameters
-        ----------
-        shown : mapping of str to object
-            A value for each of `sources`.
-        about : About, optional
-            What the request is about, for judges that do not read it.
-        replicate, seed : int
-            Of a sampled text.
-        distribution : bool, optional
-            Whether label probabilities are asked for; by default where ``answer`` is "label".
-        note : str
-            As for `messages`.
-        """
-        messages = self.messages(shown, note)
-        if self.answer == "label" and distribution is not False:
-            return Choice(messages, tuple(label for label, _ in self._verdicts), about)
-        return Completion(messages, self.temperature, self.max_tokens, replicate, seed, about)
-
-    @cached_property
-    def _verdicts(self) -> Verdicts:
-        """The labels and what they mean: those for the first and for the second, then all others."""
-        assert isinstance(self.reader, Labels)  # noqa: S101 - __post_init__ requires it
-        return tuple(sorted(self.reader.verdicts, key=lambda verdict: _ORDER.get(verdict[1], 2)))
-
-    def parse(self, text: str | None, attribute: str = "") -> tuple[float, Status]:
-        """Read a reply.
-
-        Parameters
-        ----------
-        text : str or None
-            What the judge wrote.
-        attribute : str
-            Which verdict is read, where a reply judges several attributes (`joint`).
-
-        Returns
-        -------
-        tuple of float and str
-            The value, NaN unless the status is "ok" or "tie".
-        """
-        reader = self._reader_of(attribute)
-        values = reader.find(text or "")
-        if not values:
-            return math.nan, reader.unread(text or "")
-        if len(values if self.choose == "single" else set(values)) > 1 and self.choose in ("single", "only"):
-            return math.nan, "ambiguous"
-        value = values[0] if self.choose == "first" else values[-1]
-        if not min(self.points) <= value <= max(self.points):
-            return math.nan, "out_of_range"
-        return value, "tie" if self.form == "pair" and value == 0.5 else "ok"
-
-    @cached_property
-    def joint(self) -> bool:
-        """Whether a reply judges several attributes: a pattern or JSON path has ``{attribute}``, the prompt does not.
-
-        Then all of them are asked in one request.
-        """
-        return "attribute" not in self.sources and self.reader.of("attribute") != self.reader
-
-    def _reader_of(self, attribute: str) -> Reader:
-        if attribute not in self._readers:
-            self._readers[attribute] = self.reader.of(attribute) if attribute else self.reader
-        return self._readers[attribute]
-
-    @cached_property
-    def _readers(self) -> dict[str, Reader]:
-        return {}
-
-    def read(self, reply: Reply, attribute: str = "") -> tuple[float, Status]:
-        """Read a reply that is a text, or a distribution over labels; ``attribute`` as for `parse`.
-
-        Returns
-        -------
-        tuple of float and str
-            The value: from a distribution the expected one, ties aside, or with ``binarize`` that of the likeliest
-            label; and the status.
-        """
-        if reply.logprobs is None:
-            return self.parse(reply.text, attribute)
-        masses = [math.exp(each) for each in reply.logprobs]
-        values = [value for _, value in self._verdicts]
-        if not any(masses):
-            return math.nan, "refused"
-        likeliest = values[masses.index(max(masses))]
-        if self.form == "pair" and likeliest == 0.5:
-            return 0.5, "tie"
-        if self.binarize:
-            return likeliest, "ok"
-        counted = [
-            (mass, value) for mass, value in zip(masses, values, strict=True) if self.form == "score" or value != 0.5
-        ]
-        return sum(mass * value for mass, value in counted) / sum(mass for mass, _ in counted), "ok"
-
-    def write(self, value: float, attribute: str = "") -> str:
-        """Return what a perfectly obedient judge would reply; ``attribute`` as for `parse`.
-
-        Raises
-        ------
-        InputError
-            If no verdict means the value.
-        """
-        return self._reader_of(attribute).write(value)

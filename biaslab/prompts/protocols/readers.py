@@ -57,6 +57,24 @@ class Reader(ABC):
         """
 
 
+class OfVerdicts(Reader):
+    """Reads a piece of text as one of ``verdicts``, white space and case aside, or without any as a number."""
+
+    verdicts: Verdicts
+
+    @cached_property
+    def _meanings(self) -> dict[str, float]:
+        return {label.strip().casefold(): value for label, value in self.verdicts}
+
+    def meaning(self, piece: object) -> float | None:
+        """Return the value of a piece, None where it has none."""
+        return self._meanings.get(as_text(piece).strip().casefold()) if self.verdicts else as_number(str(piece))
+
+    def spelled(self, value: float) -> str:
+        """Return the label that means a value, or the number."""
+        return label_of(self.verdicts, value) if self.verdicts else as_text(value)
+
+
 @dataclass(frozen=True)
 class Labels(Reader):
     """Verdicts that are fixed words, such as ``[[A]]``.
@@ -87,12 +105,9 @@ class Labels(Reader):
         require_verdicts(self.verdicts)
         for inner, outer in permutations((self._spelled(label) for label, _ in self.verdicts), 2):
             if _whole(inner, self._flags).search(outer):
-                raise InputError(
-                    "verdicts",
-                    f"{inner!r}, which {outer!r} contains",
-                    "labels of which none contains another",
-                    "put marks around them, such as [[A]], or give a pattern",
-                )
+                remedy = "put marks around them, such as [[A]], or give a pattern"
+                found = f"{inner!r}, which {outer!r} contains"
+                raise InputError("verdicts", found, "labels of which none contains another", remedy)
 
     @cached_property
     def _flags(self) -> int:
@@ -185,9 +200,8 @@ class Function(Reader):
         require_verdicts(self.examples, "examples")
         for text, value in self.examples:
             if self.find(text) != [value]:
-                raise InputError(
-                    "parse", f"a function that reads {text!r} as {self.find(text)}", f"one that reads it as {value}"
-                )
+                misread = f"a function that reads {text!r} as {self.find(text)}"
+                raise InputError("parse", misread, f"one that reads it as {value}")
 
     def find(self, text: str) -> list[float]:
         """Return what the function reads."""

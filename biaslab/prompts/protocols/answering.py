@@ -1,0 +1,130 @@
+"""How a protocol reads a reply, and what an obedient judge would reply."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from typing import Literal
+
+from biaslab.core import Reply, Status
+from biaslab.core.errors import InputError
+from biaslab.core.scales import Scale, whole_numbers
+from biaslab.prompts.protocols.building import LONGEST_SCALE
+from biaslab.prompts.protocols.readers import Labels, Reader, Verdicts
+
+Form = Literal["pair", "score"]
+Choose = Literal["last", "first", "only", "single"]
+_ORDER = {1.0: 0, 0.0: 1}
+
+
+class Answering:
+    """The replies of a `Protocol`, whose fields these are."""
+
+    form: Form
+    reader: Reader
+    points: tuple[float, ...]
+    choose: Choose
+    binarize: bool
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """What an obedient judge would reply: for the first, for the second and, where there is one, for a tie."""
+        ends = (max(self.points), min(self.points))
+        return tuple(map(self.write, (*ends, *(value for value in self.points if value == 0.5))))
+
+    @cached_property
+    def scale(self) -> Scale:
+        """The scale of the scores: whole numbers, each with the reply that an obedient judge would write for it.
+
+        Raises
+        ------
+        InputError
+            If the ends are no whole numbers.
+        """
+        low, high = self.points[0], self.points[-1]
+        if not (low.is_integer() and high.is_integer() and 0 <= low < high <= LONGEST_SCALE):
+            raise InputError("scale", (low, high), f"whole numbers from 0 to {LONGEST_SCALE}, to study scores")
+        numbers = whole_numbers(int(low), int(high))
+        return replace(numbers, labels=tuple(map(self.write, numbers.values)))
+
+    @cached_property
+    def label_verdicts(self) -> Verdicts:
+        """The labels and what they mean: those for the first and for the second, then all others."""
+        assert isinstance(self.reader, Labels)  # noqa: S101 - __post_init__ requires it
+        return tuple(sorted(self.reader.verdicts, key=lambda verdict: _ORDER.get(verdict[1], 2)))
+
+    def parse(self, text: str | None, attribute: str = "") -> tuple[float, Status]:
+        """Read a reply.
+
+        Parameters
+        ----------
+        text : str or None
+            What the judge wrote.
+        attribute : str
+            Which verdict is read, where a reply judges several attributes (`joint`).
+
+        Returns
+        -------
+        tuple of float and str
+            The value, NaN unless the status is "ok" or "tie".
+        """
+        reader = _reader_of(self.reader, attribute)
+        values = reader.find(text or "")
+        if not values:
+            return math.nan, reader.unread(text or "")
+        if len(values if self.choose == "single" else set(values)) > 1 and self.choose in ("single", "only"):
+            return math.nan, "ambiguous"
+        value = values[0] if self.choose == "first" else values[-1]
+        if not min(self.points) <= value <= max(self.points):
+            return math.nan, "out_of_range"
+        return value, "tie" if self.form == "pair" and value == 0.5 else "ok"
+
+    def read(self, reply: Reply, attribute: str = "") -> tuple[float, Status]:
+        """Read a reply that is a text, or a distribution over labels; ``attribute`` as for `parse`.
+
+        Returns
+        -------
+        tuple of float and str
+            The value: from a distribution the expected one, ties aside, or with ``binarize`` that of the likeliest
+            label; and the status.
+        """
+        if reply.logprobs is None:
+            return self.parse(reply.text, attribute)
+        masses = [math.exp(each) for each in reply.logprobs]
+        values = [value for _, value in self.label_verdicts]
+        if not any(masses):
+            return math.nan, "refused"
+        likeliest = values[masses.index(max(masses))]
+        if self.form == "pair" and likeliest == 0.5:
+            return 0.5, "tie"
+        if self.binarize:
+            return likeliest, "ok"
+        pairs = zip(masses, values, strict=True)
+        counted = [(mass, value) for mass, value in pairs if self.form == "score" or value != 0.5]
+        return sum(mass * value for mass, value in counted) / sum(mass for mass, _ in counted), "ok"
+
+    def write(self, value: float, attribute: str = "") -> str:
+        """Return what a perfectly obedient judge would reply; ``attribute`` as for `parse`.
+
+        Raises
+        ------
+        InputError
+            If no verdict means the value.
+        """
+        return _reader_of(self.reader, attribute).write(value)
+
+    def require_round_trip(self, value: float) -> None:
+        """Raise `InputError` unless the reply that is written for a value is read as this value."""
+        text = self.write(value)
+        read, status = self.parse(text)
+        if read != value:
+            misread = f"{read:g}" if status in ("ok", "tie") else status
+            remedy = "say what a reply looks like, with {} for the verdict: writes='Rating: [[{}]]'"
+            what = f"{text!r}, written for {value:g} and read as {misread}"
+            raise InputError("protocol", what, "replies that are read as they are written", remedy)
+
+
+@lru_cache(maxsize=256)
+def _reader_of(reader: Reader, attribute: str) -> Reader:
+    return reader.of(attribute) if attribute else reader
