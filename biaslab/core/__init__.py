@@ -1,4 +1,4 @@
-"""The nouns everything else is made of: requests, replies, trials, and what a judge and a probe are.
+"""Define the basic types: requests, replies, trials, and the protocols of judges and probes.
 
 Examples
 --------

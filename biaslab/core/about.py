@@ -1,4 +1,4 @@
-"""What a request is about: which candidates stand in it and what is asked of them, for judges that do not read."""
+"""Describe a request for judges that do not read its prompt: candidates and what is asked of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Reasons = Literal["none", "before", "after"]
 
 @dataclass(frozen=True)
 class About:
-    """What the words of a request say, for a simulated or recorded judge, which does not read them.
+    """Describe the content of a request for simulated and recorded judges, which do not read prompts.
 
     It is no part of the request's key: what a language model answers hangs on the words alone.
 

@@ -23,7 +23,7 @@ Item = TypeVar("Item", covariant=True)
 
 @runtime_checkable
 class Closable(Protocol[Item]):
-    """An iterator that can be left early, as every generator can."""
+    """Iterator that can be closed early, as generators can."""
 
     def __iter__(self) -> Iterator[Item]: ...
 
@@ -122,7 +122,7 @@ def as_judge(judge: Judge) -> BaseJudge:
 
 
 class _Adapted(BaseJudge):
-    """A judge of any class: its own attributes where it has them, else the defaults."""
+    """Adapt a judge of any class: its own attributes where present, else the defaults."""
 
     def __init__(self, judge: Any) -> None:
         self._judge, self.id, self.kinds = judge, judge.id, judge.kinds
@@ -144,7 +144,7 @@ class _Adapted(BaseJudge):
 
 
 class _OneByOne(Iterator[tuple[Request, Reply]]):
-    """The replies of packs one by one, which stop and close as the packs do."""
+    """Iterate over the replies of packs; stops and closes as the packs do."""
 
     def __init__(self, packs: Closable[Pack]) -> None:
         self._packs = packs
@@ -169,7 +169,7 @@ class _OneByOne(Iterator[tuple[Request, Reply]]):
 
 
 class _PacksOfOne(Iterator[Pack]):
-    """Packs of one reply, which stop and close as the iterator does that they come from."""
+    """Iterate over packs of one reply; stops and closes as the underlying iterator does."""
 
     def __init__(self, judge: Judge, answers: Iterator[tuple[Request, Reply]]) -> None:
         self._judge, self._answers = judge, answers_of(judge, answers)

@@ -1,4 +1,4 @@
-"""Estimates of some of the items, binned by a number: one curve of `biaslab.plots.against`, no result of their own."""
+"""Separate estimates of single bins, such as of the human gap, from those over all items."""
 
 from __future__ import annotations
 

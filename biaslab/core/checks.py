@@ -21,7 +21,7 @@ EXTRAS = {
 
 
 def is_there(path: str | PathLike[str]) -> bool:
-    r"""Tell whether a file or folder is at a path: False too for what no path can be, as 300 letters in one name.
+    r"""Return whether a file or folder exists; False also for an invalid path, such as 300 letters in one name.
 
     Examples
     --------
@@ -35,18 +35,18 @@ def is_there(path: str | PathLike[str]) -> bool:
 
 
 def is_whole(value: object, least: int = 0, most: float = float("inf")) -> bool:
-    """Say whether a value is a whole number in a range. True is none, nor is one of numpy, which JSON cannot write."""
+    """Return whether a value is an int in a range; not a bool or a numpy integer, which JSON cannot write."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def require_whole(name: str, value: object, least: int, optional: bool = False) -> None:
-    """Raise `InputError` unless a value is a whole number of at least so much; an optional one may be None."""
+    """Raise `InputError` unless a value is an int of at least ``least``; an optional one may be None."""
     if not (is_whole(value, least) or (optional and value is None)):
         raise InputError(name, value, f"a whole number of at least {least}")
 
 
 def require_count(name: str, value: object, least: int) -> None:
-    """Raise `InputError` unless a value is a whole number of at least so much; numpy's are, where none is kept.
+    """Raise `InputError` unless a value is a whole number of at least ``least``, also of numpy.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def require_some_of(name: str, values: object, allowed: Sequence[object]) -> Non
 
 
 def unknown(name: str, value: object, allowed: Iterable[object], remedy: str = "") -> InputError:
-    """Return the error about what is not among the values that are known, with those that are close to it.
+    """Return the error about an unknown value, with known ones that are close to it.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def unknown(name: str, value: object, allowed: Iterable[object], remedy: str = "
 
 
 def did_you_mean(value: object, known: Iterable[object]) -> str:
-    """Ask whether a name that is close to a value was meant; empty where none is.
+    """Suggest known names that are close to a value; empty if none is.
 
     Examples
     --------
@@ -123,7 +123,7 @@ _A_JUDGE = "write a class with ask, or load one by its name: biaslab.load_judge(
 
 
 def require_study(probe: object, judge: object, dataset: object) -> None:
-    """Raise `InputError` unless these are a design, a judge and a data set, by what each of them can do."""
+    """Raise `InputError` unless these are a design, a judge and a data set."""
     if isinstance(probe, type) or not callable(getattr(probe, "design", None)):
         raise InputError("probe", probe, "a probe, such as biaslab.probes.Position()", "make one: Position()")
     if isinstance(judge, type) or not callable(getattr(judge, "ask", None)):
@@ -132,8 +132,8 @@ def require_study(probe: object, judge: object, dataset: object) -> None:
         raise InputError("judge", judge, "a judge: an object with id, kinds, check and ask", named)
     if not hasattr(dataset, "candidates"):
         name = dataset if isinstance(dataset, str) else "graded"
-        given = dataset if isinstance(dataset, str) else type(dataset).__name__
-        raise InputError("dataset", given, "a data set", f"load one: biaslab.load_dataset({name!r})")
+        called = dataset if isinstance(dataset, str) else type(dataset).__name__
+        raise InputError("dataset", called, "a data set", f"load one: biaslab.load_dataset({name!r})")
 
 
 def _listed(values: Iterable[object]) -> str:

@@ -1,4 +1,4 @@
-"""What a probe declares of its metrics: how each is read, and what to plant to see whether it keeps its promises."""
+"""Declare the metrics of a probe: how each is read and how it is calibrated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from biaslab.core.trials import Scalar
 
 @dataclass(frozen=True)
 class Calibration:
-    """How to see whether a metric keeps its promises: what to plant in a simulated judge, and who is judged.
+    """Declare how to calibrate a metric: the bias to plant in a simulated judge, and the population.
 
     `biaslab.validate` asks a fair and a biased judge, and estimates over many simulated studies the type-I error of
     the test, the coverage of the interval, and the power.
@@ -51,7 +51,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What makes estimates of a metric compare that are of different judges: see `biaslab.report.comparing`.
+    """Declare when estimates of a metric are comparable between judges; see `biaslab.report.comparing`.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of a probe, declared once: how it is read, whether it is primary, and how it is calibrated.
+    """Declare a metric of a probe: how it is read, whether it is primary, how it is calibrated.
 
     Parameters
     ----------

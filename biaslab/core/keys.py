@@ -1,4 +1,4 @@
-"""The key under which the reply to a request is kept, and the JSON that it is made of."""
+"""Compute the key of a stored reply from the canonical JSON of its request."""
 
 from __future__ import annotations
 

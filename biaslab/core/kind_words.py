@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 
 class Frame(NamedTuple):
-    """A frame of biaslab: what it is, where it comes from, and some of its columns."""
+    """Describe a frame of biaslab: words, remedy and required columns."""
 
     words: str
     remedy: str
@@ -135,12 +135,12 @@ _PLURALS = {int: "whole numbers", float: "numbers", str: "names", bool: "true or
 
 
 def columns_of(name: str) -> tuple[str, ...]:
-    """Return the columns that a frame has which a parameter of that name takes; none where that is not said."""
+    """Return the columns that a parameter of this name requires of its frame; empty if none are known."""
     return FRAMES[name].columns if name in FRAMES.keys() - _OTHER_FRAMES else ()
 
 
 def words_for(annotation: Any, name: str = "") -> str:
-    """Say what an annotation allows, in words.
+    """Describe in words what an annotation allows.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def words_for(annotation: Any, name: str = "") -> str:
 
 
 def remedy_for(annotation: Any, name: str, value: object) -> str:
-    """Say what to do about a value that is not what an annotation says."""
+    """Return the remedy for a value that does not fit an annotation."""
     kinds = [kind for kind in parts_of(annotation)[0] if kind is not type(None)]
     if isinstance(value, str) and any(_origin(kind) in _LISTS and str in get_args(kind) for kind in kinds):
         return f"write [{value!r}]"

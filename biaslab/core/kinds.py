@@ -40,7 +40,7 @@ def hints(function: Any, owner: object = None) -> dict[str, Any]:
 
 @cache
 def _hints(plain: Any, owner: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    hints_by_name: dict[str, Any] = {}
     for name, text in getattr(plain, "__annotations__", {}).items():
         module = plain.__module__
         if plain.__name__ == "__init__":
@@ -49,19 +49,19 @@ def _hints(plain: Any, owner: Any) -> dict[str, Any]:
             )
         resolved = _resolved(text, _namespace(module)) if isinstance(text, str) else text
         if resolved is not Any:
-            found[name] = resolved
-    return found
+            hints_by_name[name] = resolved
+    return hints_by_name
 
 
 def wrong_kind(name: str, value: object, annotation: Any) -> InputError | None:
-    """Return the error about a value of another kind than an annotation says; None where it fits."""
+    """Return the error about a value that does not fit an annotation; None if it fits."""
     if is_kind(value, annotation, name):
         return None
     return InputError(name, value, words_for(annotation, name), remedy_for(annotation, name, value))
 
 
 def wrong_frame(name: str, value: object) -> InputError | None:
-    """Return the error about a frame that is not the one of ours that such a parameter takes; None elsewhere."""
+    """Return the error about a frame without the columns that the parameter needs; None if it has them."""
     if isinstance(value, pd.DataFrame):
         lacking = [column for column in columns_of(name) if column not in value.columns]
         if lacking:
@@ -71,7 +71,7 @@ def wrong_frame(name: str, value: object) -> InputError | None:
 
 
 def wrong_value(name: str, value: object) -> InputError | None:
-    """Return the error about a value of the right kind that holds nothing or is no number; None where it is sound."""
+    """Return the error about an empty or non-finite value; None if it is neither."""
     if isinstance(value, float | np.floating) and not math.isfinite(value):
         return InputError(name, value, "a finite number", f"check where {name} comes from")
     if isinstance(value, pd.DataFrame | pd.Series | str | Sequence | np.ndarray) and _length(value) == 0:
@@ -82,7 +82,7 @@ def wrong_value(name: str, value: object) -> InputError | None:
 
 
 def wrong_column(named: Sequence[tuple[str, Any]], error: Exception) -> InputError | None:
-    """Return the error about a column that a frame lacks, whether its name was given or the frame; None elsewhere."""
+    """Return the error about a column missing from a frame; None if `error` is not about one."""
     frames = [(name, value) for name, value in named if isinstance(value, pd.DataFrame)]
     if not isinstance(error, KeyError) or not frames:
         return None
@@ -114,7 +114,7 @@ def _length(value: Any) -> int:
 
 
 def is_kind(value: object, annotation: Any, name: str = "") -> bool:
-    """Say whether a value is what an annotation says, all its items included; true where it says nothing that is known.
+    """Return whether a value and all its items fit an annotation; true if the annotation cannot be checked.
 
     Examples
     --------
@@ -151,19 +151,19 @@ def _is_array(value: object, names: bool) -> bool:
     if type(value) is object:
         return False
     with contextlib.suppress(Exception):
-        found = np.asarray(value)
+        array = np.asarray(value)
         if not names:
-            found.astype(float)
-        return found.ndim > 0
+            array.astype(float)
+        return array.ndim > 0
     return False
 
 
 def _resolved(text: str, namespace: Mapping[str, Any]) -> Any:
     try:
-        found = get_type_hints(SimpleNamespace(__annotations__={"it": text}), dict(namespace))
+        hints_by_name = get_type_hints(SimpleNamespace(__annotations__={"it": text}), dict(namespace))
     except Exception:  # a name that is not there says nothing
         return Any
-    return found["it"]
+    return hints_by_name["it"]
 
 
 @cache
@@ -220,7 +220,7 @@ def _check_class(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> N
 
 
 def _offers(value: Any, origin: Any) -> bool:
-    """Say whether an object has what a protocol names."""
+    """Return whether an object has the members of a protocol."""
     wanted = [name for kind in origin.__mro__ for name in _members(kind)]
     return not inspect.isclass(value) and all(hasattr(value, name) for name in wanted)
 

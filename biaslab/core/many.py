@@ -1,4 +1,4 @@
-"""Making objects by the million without the garbage collector looking at them again and again."""
+"""Pause the garbage collector while millions of objects are created."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MANY = 10_000  # new objects: looking at them takes as long as declaring them o
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Keep the garbage collector from looking again and again at many new objects that are in no cycle.
+    """Pause the garbage collector while many objects without cycles are created.
 
     What was made meanwhile counts as old afterwards, so that only the collector's rare full rounds look at it.
     """

@@ -1,4 +1,4 @@
-"""How metrics are read: known from whoever declares them, wherever that was written.
+"""Look up metrics by name, as their probe declares them.
 
 A probe declares its metrics when its class is made, in a notebook as in this package. What is not imported yet is found
 by the entry points of installed packages: the group ``biaslab.probes`` has probes by their name, ``biaslab.metrics``
@@ -24,7 +24,7 @@ _declared: dict[str, dict[str, Metric]] = {}
 
 @checked
 def declare_metrics(probe: str, metrics: Iterable[Metric], again: bool = False) -> None:
-    """Make metrics known.
+    """Register the metrics of a probe.
 
     Parameters
     ----------
@@ -62,10 +62,10 @@ def find_metric(name: str, probe: str | None = None) -> Metric:
     import_declared()
     of = name.removesuffix(_DIFFERENCE)
     everywhere = [own, *(_declared[each] for each in sorted(_declared))]
-    found = next((each[known] for known in (name, of) for each in everywhere if known in each), None)
-    if found is None:
+    declared = next((each[known] for known in (name, of) for each in everywhere if known in each), None)
+    if declared is None:
         return Metric(name, name.replace("_", " "))
-    return found if found.name == name else difference_of(found)
+    return declared if declared.name == name else difference_of(declared)
 
 
 @checked
@@ -85,7 +85,7 @@ def difference_of(metric: Metric) -> Metric:
 
 @checked
 def is_primary(name: str, probe: str) -> bool:
-    """Say whether a metric is one of those that its probe, or an audit, tests, and q-values are over."""
+    """Return whether a metric is primary: tested by its probe or audit, and included in q-values."""
     own = _of(probe)
     name = name if name in own else name.removesuffix(_DIFFERENCE)
     return name in own and own[name].primary
@@ -94,17 +94,17 @@ def is_primary(name: str, probe: str) -> bool:
 @cache
 def import_declared() -> dict[str, Any]:
     """Import all that installed packages announce as probes or as declaring metrics; returns the probes by name."""
-    found = {entry.name: _imported(entry) for entry in entry_points(group=PROBES)}
+    probes = {entry.name: _imported(entry) for entry in entry_points(group=PROBES)}
     for entry in entry_points(group=_METRICS):
         _imported(entry)
-    return {name: probe for name, probe in found.items() if probe is not None}
+    return {name: probe for name, probe in probes.items() if probe is not None}
 
 
 def _imported(entry: EntryPoint) -> Any:
     """Return what an entry point names; a package that cannot be imported does not keep others from being used."""
     try:
-        found = entry.load()
-        return found() if entry.group == _METRICS and callable(found) else found
+        loaded = entry.load()
+        return loaded() if entry.group == _METRICS and callable(loaded) else loaded
     except Exception as error:
         warn(f"{entry.group} {entry.name} = {entry.value!r} is left out: {error!r}", UserWarning)
         return None

@@ -1,4 +1,4 @@
-"""The nearest design to ask instead if a judge refuses a request."""
+"""Find the nearest design that a judge can answer if it refuses a request."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Nearest:
 
 @runtime_checkable
 class Adaptable(Protocol):
-    """What a design may also offer: how to do without a request that a judge refuses."""
+    """Optional: the design has an alternative to requests that a judge refuses."""
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design without such requests; None where the phenomenon cannot be seen without them."""
@@ -46,14 +46,14 @@ class Adaptable(Protocol):
 
 @runtime_checkable
 class Given(Protocol):
-    """What a design offers that goes on with what another model was asked."""
+    """Optional: the design continues from the trials of another model."""
 
     def given(self, read: pd.DataFrame, dataset: Dataset) -> Design:
         """Return the design that has the trials of the other model."""
 
 
 def reading_text(design: Any, refused: Request, **changes: object) -> Nearest | None:
-    """Return a design that reads text where it read label probabilities, the way of all that have ``answer``.
+    """Return the same design with ``answer="text"`` instead of label probabilities.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ def reading_text(design: Any, refused: Request, **changes: object) -> Nearest | 
     Examples
     --------
     >>> import biaslab as bl
-    >>> found = reading_text(bl.probes.Position(), Choice("A or B?", ("A", "B")))
-    >>> found.design.answer, found.words
+    >>> nearest = reading_text(bl.probes.Position(), Choice("A or B?", ("A", "B")))
+    >>> nearest.design.answer, nearest.words
     ('text', 'reads text instead of label probabilities')
     """
     if not isinstance(refused, Choice) or getattr(design, "answer", None) != "distribution":
@@ -82,7 +82,7 @@ def reading_text(design: Any, refused: Request, **changes: object) -> Nearest | 
 
 
 def ends_begun(request: Request) -> bool:
-    """Say whether a request wants the judge to go on with an answer that has begun.
+    """Return whether a request ends with the beginning of an answer.
 
     Examples
     --------

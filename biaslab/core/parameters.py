@@ -36,12 +36,12 @@ def defaults(source: str) -> dict[str, Any]:
     >>> defaults("n_contexts = 24  # the sample size\nattributes: list | None = None")
     {'n_contexts': 24, 'attributes': None}
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {target.id: _value(node.value) for target in targets if isinstance(target, ast.Name)}
-    return found
+            values |= {target.id: _value(node.value) for target in targets if isinstance(target, ast.Name)}
+    return values
 
 
 def types_of(notebook: Path) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def _require_type(name: str, value: Any, kind: Any) -> None:
 
 
 def sets_parameters(cell: str) -> bool:
-    """Tell whether a cell is one of parameters."""
+    """Return whether a cell sets all parameters of the contract."""
     try:
         return defaults(cell).keys() >= CONTRACT
     except SyntaxError:  # a magic, or a slip
@@ -179,11 +179,11 @@ def sets_parameters(cell: str) -> bool:
 def injected(cells: Sequence[str]) -> dict[str, Any]:
     """Return what the cells that papermill wrote set."""
     written = [defaults(cell) for cell in cells if cell.startswith(_INJECTED)]
-    return {name: value for found in written for name, value in found.items()}
+    return {name: value for values in written for name, value in values.items()}
 
 
 def _plain(value: Any) -> Any:
-    return json.loads(json.dumps(value, default=lambda found: getattr(found, "tolist", found.__repr__)()))
+    return json.loads(json.dumps(value, default=lambda array: getattr(array, "tolist", array.__repr__)()))
 
 
 def _value(node: ast.expr | None) -> Any:
@@ -197,7 +197,7 @@ def _type(value: Any, comment: str) -> Any:
     if isinstance(value, list | tuple):
         return list[type(value[0])] | None if value else list[str] | None  # type: ignore[misc]
     if value is None:
-        kinds = {"list": list[int | float | str], "number": int | float}
-        return next((kind | None for word, kind in kinds.items() if comment.startswith(word)), str | None)
+        types = {"list": list[int | float | str], "number": int | float}
+        return next((kind | None for word, kind in types.items() if comment.startswith(word)), str | None)
     words = tuple(_QUOTED.findall(comment)) if isinstance(value, int | float) else ()
     return Literal[words] | type(value) | None if words else type(value) | None

@@ -9,12 +9,12 @@ from tqdm import tqdm as plain
 from tqdm.auto import tqdm
 
 
-def progress_bar(*given: Any, **options: Any) -> plain[Any]:
-    """Make a bar of tqdm; a notebook keeps how it looked at its end, or nothing with ``leave=False``.
+def progress_bar(*args: Any, **options: Any) -> plain[Any]:
+    """Make a tqdm bar; a notebook keeps its final state as text, or nothing with ``leave=False``.
 
     Parameters
     ----------
-    *given, **options
+    *args, **options
         Passed to ``tqdm.auto.tqdm``.
 
     Examples
@@ -22,23 +22,23 @@ def progress_bar(*given: Any, **options: Any) -> plain[Any]:
     >>> with progress_bar(total=2, disable=True) as bar:
     ...     _ = bar.update()
     """
-    bar: plain[Any] = _kind()(*given, **options)
+    bar: plain[Any] = _kind()(*args, **options)
     return bar
 
 
 class Postfix:
-    """The text behind a progress bar: what is spent so far, and the judge's retries."""
+    """Show the dollars spent and the judge's retries behind a progress bar."""
 
     def __init__(self, bar: plain[Any]) -> None:
         self._bar, self._spent, self._retries = bar, "", ""
 
     def retried(self, words: str) -> None:
-        """Say at once that the judge asks again; called from its thread."""
+        """Show a retry at once; called from the judge's thread."""
         self._retries = words
         self._show(refresh=True)
 
     def spent(self, dollars: float) -> None:
-        """Say what is spent, when the bar is drawn next."""
+        """Show the dollars spent when the bar is drawn next."""
         self._spent = f"${dollars:,.2f}"
         self._show(refresh=False)
 
@@ -54,8 +54,8 @@ def _kind() -> Any:
     from IPython.display import display
 
     class Bar(tqdm):  # type: ignore[type-arg]
-        def __init__(self, *given: Any, **options: Any) -> None:
-            super().__init__(*given, display=False, **options)
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, display=False, **options)
             self.place: Any = None if self.disable else display(self.container, display_id=True)  # type: ignore[no-untyped-call, attr-defined]
 
         def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The project folder: where the store and the figures lie, for the command line, papermill and JupyterLab alike."""
+"""Find the project folder, which holds store and figures for the command line, papermill and JupyterLab."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _keep_apart(notebook: str) -> None:
 
 @dataclass(frozen=True)
 class _Again:
-    """Whoever edits the cell of parameters runs it again, but not all that stood between it and the figures."""
+    """Update the output folder after the parameter cell is run again."""
 
     values: dict[str, Any]
     own: dict[str, Any]
@@ -108,5 +108,5 @@ def _settle(values: dict[str, Any], own: Mapping[str, Any]) -> None:
         return
     if changes := differing(values, own):
         values["out"] = str(Path(own["out"], folder_of(changes)))
-        told = ", ".join(f"{name} = {value!r}" for name, value in changes.items())
-        sys.stdout.write(f"not what this notebook came with: {told}; its figures go to {values['out']}\n")
+        changed = ", ".join(f"{name} = {value!r}" for name, value in changes.items())
+        sys.stdout.write(f"not what this notebook came with: {changed}; its figures go to {values['out']}\n")

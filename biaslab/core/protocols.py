@@ -47,7 +47,7 @@ class Judge(Protocol):
 
 @runtime_checkable
 class Design(Protocol):
-    """A plan of judgements and how to read their replies, as `biaslab.collect` takes it: probes and scorers. Pure.
+    """Plan judgements and read their replies: a probe or a scorer, as `biaslab.collect` takes it. Pure.
 
     A design in rounds has `design` take a second parameter ``trials``, the trials so far: `biaslab.collect` calls it
     again with them until it yields nothing. One that goes on with what a judge wrote says so by a true attribute
@@ -69,13 +69,13 @@ class Design(Protocol):
 
 
 def is_sequential(design: Design) -> bool:
-    """Tell whether a design has rounds, so that its ``design`` takes the trials so far."""
+    """Return whether a design has rounds: its ``design`` takes the trials so far."""
     return "trials" in signature(design.design).parameters
 
 
 @runtime_checkable
 class Probe(Design, Protocol):
-    """A frozen dataclass that designs judgements of one phenomenon and estimates it. Pure: it never meets a judge.
+    """Design judgements of one phenomenon and estimate it: a frozen dataclass. Pure: it never uses a judge.
 
     `biaslab.probes.base.Probe` is the class that all probes of the package derive from.
 

@@ -49,8 +49,8 @@ def received(judge: Any, answer: Any) -> tuple[Request, Reply]:
         raise JudgeError(f"{_named(judge)}.ask gave {short(answer)}, allowed: a request with {wanted}; {_PAIR}")
     request, reply = answer
     if isinstance(request, Choice) and reply.logprobs is not None:
-        given, wanted_length = _length(reply.logprobs), len(request.labels)
-        if given != wanted_length:
+        length, wanted_length = _length(reply.logprobs), len(request.labels)
+        if length != wanted_length:
             raise JudgeError(
                 f"{_named(judge)}.ask gave {short(reply.logprobs)} as logprobs, allowed: {wanted_length} numbers, one "
                 f"natural logarithm for each of the labels {', '.join(map(repr, request.labels))}; give them in this "

@@ -1,4 +1,4 @@
-"""What a judge can be asked: five kinds of requests."""
+"""Define the five kinds of requests that a judge can be asked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Messages: TypeAlias = str | Sequence[Message | tuple[str, str] | Mapping[str, st
 
 
 class _Copied:
-    """A request whose copies, also those in another process, have its fields alone, not its remembered key."""
+    """Base of requests: copies and pickles keep the fields, not the cached key."""
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}

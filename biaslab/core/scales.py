@@ -180,9 +180,9 @@ def stated_scale(prompt: str) -> Scale | None:
     '0-20'
     """
     places = {prompt.rfind(scale.wording): scale for scale in SCALES.values()}
-    for found in _WHOLE.finditer(prompt):
-        low, high = int(found[1]), int(found[2])
+    for match in _WHOLE.finditer(prompt):
+        low, high = int(match[1]), int(match[2])
         if low < high:
-            places[found.start()] = whole_numbers(low, high)
+            places[match.start()] = whole_numbers(low, high)
     last = max(places)
     return places[last] if last >= 0 else None

@@ -1,4 +1,4 @@
-"""What every loader returns and everything downstream reads: a `Dataset` of two tidy, validated frames."""
+"""Define `Dataset`, which every loader returns: two tidy, validated frames."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Dataset:
 
     @cached_property
     def rows(self) -> dict[tuple[str, str], dict[str, str]]:
-        """The row of each candidate, by context and candidate."""
+        """Rows of the candidates by (context_id, candidate_id)."""
         rows: list[dict[Any, Any]] = self.candidates.to_dict("records")
         return {(row["context_id"], row["candidate_id"]): row for row in rows}
 
@@ -166,12 +166,12 @@ def _refuse(bad: pd.Series, frame: pd.DataFrame, which: str, column: str, allowe
     """Raise for the first row where ``bad`` is true, naming row and column."""
     if bad.any():
         row = int(bad.to_numpy().argmax())
-        more = int(bad.sum()) - 1
+        others = int(bad.sum()) - 1
         raise DatasetError(
             f"{which} row {row}, column {column!r}",
             frame[column].iloc[row],
             allowed,
-            f"{more} more rows have the same fault" if more else "",
+            f"{others} more rows have the same fault" if others else "",
         )
 
 

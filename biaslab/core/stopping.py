@@ -32,7 +32,7 @@ _DEFAULTS: dict[int, Any] = {
 
 
 class Stopped(SystemExit):
-    """The process was told to end by SIGTERM or SIGHUP; its exit code is 128 and the signal's number."""
+    """The process received SIGTERM or SIGHUP; its exit code is 128 plus the signal number."""
 
 
 class Run:
@@ -90,7 +90,7 @@ class _Heed:
         self.received, self.deadline, self.waits = None, math.inf, False
 
     def restore(self) -> None:
-        """Give the signals back; a notebook's kernel ends as it would have, for it does not heed `SystemExit`."""
+        """Restore the signal handlers; a notebook's kernel, which ignores `SystemExit`, gets the signal again."""
         for number, handler in self.before.items():
             if signal.getsignal(number) == self.handle:
                 signal.signal(number, handler)
@@ -159,13 +159,13 @@ def grace() -> float:
     InputError
         If ``BIASLAB_GRACE`` is no number of at least 0.
     """
-    given = os.environ.get(GRACE, "").strip()
+    setting = os.environ.get(GRACE, "").strip()
     try:
-        seconds = float(given) if given else _SECONDS
+        seconds = float(setting) if setting else _SECONDS
     except ValueError:
         seconds = math.nan
     if not 0 <= seconds < math.inf:
-        raise InputError(GRACE, given, "a number of seconds, such as 25")
+        raise InputError(GRACE, setting, "a number of seconds, such as 25")
     return seconds
 
 

@@ -62,7 +62,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a judge said, raw. Judges never interpret it; probes do.
+    """Raw reply of a judge, which probes interpret.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ _PACKED: dict[bytes, Callable[[IO[bytes]], Any]] = {
 
 
 class Allowance:
-    """What the compressed parts of one file may still become, in bytes.
+    """Limit the bytes that the compressed parts of one file may unpack to.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ class Allowance:
     """
 
     def __init__(self, name: str, size: int) -> None:
-        told = _told()
+        allowed = _told()
         self._name = name
-        self._whole = self._left = min(_MOST, max(_SURE, _RATIO * size)) if told is None else told
+        self._whole = self._left = min(_MOST, max(_SURE, _RATIO * size)) if allowed is None else allowed
 
     def unpacked(self, data: bytes) -> bytes:
         """Return data without compression, of several layers too.
@@ -82,11 +82,11 @@ class Allowance:
 
 def _told() -> int | None:
     """Return the bytes that the environment allows."""
-    given = os.environ.get(LIMIT, "").strip()
+    setting = os.environ.get(LIMIT, "").strip()
     try:
-        gigabytes = float(given) if given else math.nan
+        gigabytes = float(setting) if setting else math.nan
     except ValueError:
         gigabytes = -1.0
     if gigabytes <= 0 or math.isinf(gigabytes):
-        raise InputError(LIMIT, given, "a number of GB above 0")
+        raise InputError(LIMIT, setting, "a number of GB above 0")
     return None if math.isnan(gigabytes) else int(gigabytes * _GB)

@@ -61,7 +61,7 @@ def read(name: str, text: str, hint: Any) -> Any:
     raise InputError(name, text, " or ".join(map(_describe, kinds)), meant)
 
 
-def pairs(given: Iterable[str] | None, option: str, form: str) -> dict[str, str]:
+def pairs(options: Iterable[str] | None, option: str, form: str) -> dict[str, str]:
     """Return names and values of an option that is written ``NAME=VALUE`` and may be repeated; a value may be empty.
 
     Raises
@@ -75,7 +75,7 @@ def pairs(given: Iterable[str] | None, option: str, form: str) -> dict[str, str]
     {'n_pairs': '3', 'templates': '1,2'}
     """
     written: dict[str, str] = {}
-    for each in given or ():
+    for each in options or ():
         name, equals, value = (part.strip() for part in each.partition("="))
         if not (name and equals):
             raise InputError(option, each, form)
@@ -106,8 +106,8 @@ def _read_as(name: str, text: str, kind: Any) -> Any:
     if origin is str:
         return text
     if inner == (float, float):
-        found = _RANGE.fullmatch(text)
-        return (float(found[1]), float(found[2])) if found else _NO
+        match = _RANGE.fullmatch(text)
+        return (float(match[1]), float(match[2])) if match else _NO
     if isinstance(origin, type) and issubclass(origin, Mapping):
         pairs = [part.partition("=") for part in text.split(",")] if text else []
         good = all(key and equals and value for key, equals, value in pairs)

@@ -1,4 +1,4 @@
-"""The columns of somebody's table: mapping them to the schema's names, reading identifiers and scores."""
+"""Map the columns of a user's table to the schema, and read identifiers and scores."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def map_columns(
 
 
 def is_missing(value: object) -> bool:
-    """Whether a cell is empty; a list is not, whatever is in it."""
+    """Return whether a cell is missing; a list never is."""
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 

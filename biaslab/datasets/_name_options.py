@@ -25,16 +25,16 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
     ('tabular', {'text': 'summary', 'scale': '1-10'})
     """
     plain, _, asked = name.partition("?")
-    given: dict[str, str] = {}
+    options: dict[str, str] = {}
     for part in filter(None, asked.split("&")):
         key, equals, value = part.partition("=")
         if not (key and equals and value):
             raise InputError("dataset", part, "name=value behind the question mark", "such as tabular?noun=summary")
-        given[unquote(key)] = unquote(value)
-    return plain, given
+        options[unquote(key)] = unquote(value)
+    return plain, options
 
 
-def join_name(name: str, given: Mapping[str, str]) -> str:
+def join_name(name: str, options: Mapping[str, str]) -> str:
     """Put options behind the name of a data set, where `split_name` finds them.
 
     Examples
@@ -42,8 +42,8 @@ def join_name(name: str, given: Mapping[str, str]) -> str:
     >>> join_name("tabular", {"text": "my summary", "scale": "1-10"})
     'tabular?text=my summary&scale=1-10'
     """
-    told = "&".join(f"{quote(key, _SAFE)}={quote(value, _SAFE)}" for key, value in given.items())
-    return f"{name}{'&' if '?' in name else '?'}{told}" if told else name
+    written = "&".join(f"{quote(key, _SAFE)}={quote(value, _SAFE)}" for key, value in options.items())
+    return f"{name}{'&' if '?' in name else '?'}{written}" if written else name
 
 
 def read_options(name: str, load: Callable[..., Any], written: Mapping[str, str]) -> dict[str, Any]:

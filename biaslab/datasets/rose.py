@@ -114,9 +114,9 @@ def from_records(records: Iterable[Record], attributes: Sequence[str] = ("acu",)
 
 
 def _ratings(annotations: Record, system: str, names: tuple[str, ...], place: str) -> list[tuple[str, str, float]]:
-    given = annotations.get(system) or {}
+    ratings = annotations.get(system) or {}
     return [
-        (name, "aggregated", take_number(given, name, f"{place}, system {system!r}"))
+        (name, "aggregated", take_number(ratings, name, f"{place}, system {system!r}"))
         for name in names
-        if given.get(name, None) not in (None, NOT_RATED)
+        if ratings.get(name, None) not in (None, NOT_RATED)
     ]

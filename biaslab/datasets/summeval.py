@@ -106,7 +106,7 @@ def from_hub_records(records: Iterable[Record], where: str = "mteb/summeval") ->
 
 
 def _is_official(file: Path) -> bool:
-    """Whether the first line is a whole record, rather than the beginning of one dictionary by article."""
+    """Return whether the first line is a whole record, not the beginning of a dictionary by article."""
     try:
         first = json.loads(read_text(file).lstrip().split("\n", 1)[0])
     except json.JSONDecodeError:

@@ -94,13 +94,13 @@ def load(
     """
     if path is not None and data is not None:
         raise InputError("path", str(path), "None beside 'data'", "give one of the two")
-    given = path if data is None else data
+    source_table = path if data is None else data
     if not scale[0] < scale[1]:
         raise InputError("scale", scale, "the lowest and the highest score, in this order")
     if isinstance(attributes, str):
         raise InputError("attributes", attributes, "a list of names, or name → definition", f"['{attributes}']")
     names, mapping = tuple(attributes or ()), dict(columns or {})
-    table, where = _read(given, "data")
+    table, where = _read(source_table, "data")
     second, source = (None, where) if human is None else _read(human, "human")
     elsewhere = () if second is None else tuple(second.columns)
     if isinstance(variables, str):
@@ -112,10 +112,10 @@ def load(
     candidates = _merge(items, where, one_row, variables)
     if second is not None:
         items = _of_candidates(map_columns(second, mapping, names, source, tuple(table.columns)), candidates, source)
-    ratings, found = read_scores(items, names, scale, source)
+    ratings, rated = read_scores(items, names, scale, source)
     if second is not None and ratings.empty:
         raise DatasetError(source, "no scores", f"scores of {', '.join(names)}", "map their columns")
-    listed = attributes if isinstance(attributes, Mapping) else {a: f"the {a} of the {noun}" for a in found}
+    listed = attributes if isinstance(attributes, Mapping) else {a: f"the {a} of the {noun}" for a in rated}
     return Dataset(
         name or Path(where).name.split(".")[0],
         candidates,
@@ -127,12 +127,12 @@ def load(
     )
 
 
-def _read(given: str | Path | pd.DataFrame | None, name: str) -> tuple[pd.DataFrame, str]:
+def _read(source: str | Path | pd.DataFrame | None, name: str) -> tuple[pd.DataFrame, str]:
     """Return a table, whose rows count from 1, and what messages call it: its path, or the parameter."""
-    if given is None or isinstance(given, str | Path):
-        file = need_path(given, REMEDY)
+    if source is None or isinstance(source, str | Path):
+        file = need_path(source, REMEDY)
         return read_table(file), str(file)
-    return from_frame(given, name), name
+    return from_frame(source, name), name
 
 
 def _with_texts(table: pd.DataFrame, where: str) -> pd.DataFrame:

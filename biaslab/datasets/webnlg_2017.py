@@ -114,8 +114,8 @@ def published_scores(path: str | Path | None, dataset: Dataset) -> pd.DataFrame:
     """
     file = need_path(path, REMEDY)
     table = _read(file, ())
-    found = dataset.candidates[["context_id", "candidate_id"]]
-    parts = [found.iloc[:0].assign(scorer="", judge="", dataset="", attribute="", score=0.0)]
+    items = dataset.candidates[["context_id", "candidate_id"]]
+    parts = [items.iloc[:0].assign(scorer="", judge="", dataset="", attribute="", score=0.0)]
     for column, metric in METRICS.items():
         if column not in table:
             continue
@@ -124,9 +124,9 @@ def published_scores(path: str | Path | None, dataset: Dataset) -> pd.DataFrame:
             (key, team): sign * read_number(value, f"{file}, row {row}, column {column!r}", 0.0)
             for row, key, team, value in zip(table.index, table["key"], table["team"], table[column], strict=True)
         }
-        values = [read.get(item, float("nan")) for item in found.itertuples(index=False, name=None)]
+        values = [read.get(item, float("nan")) for item in items.itertuples(index=False, name=None)]
         whose = {"scorer": f"{metric} (reference)", "judge": "webnlg 2017", "dataset": dataset.name}
-        parts += [found.assign(**whose, attribute=name, score=values) for name in dataset.attributes]
+        parts += [items.assign(**whose, attribute=name, score=values) for name in dataset.attributes]
     columns = ["scorer", "judge", "dataset", "attribute", "context_id", "candidate_id", "score"]
     return pd.concat(parts, ignore_index=True)[columns]
 

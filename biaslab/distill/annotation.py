@@ -1,4 +1,4 @@
-"""What a judge, or an evaluator, is asked about candidates: aspects, stars or 0-100, rewards (Wang et al. 2023)."""
+"""Ask judges and evaluators for training labels: aspects, stars or 0-100, rewards (Wang et al. 2023)."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def _named(aspect: Aspect, dataset: Dataset) -> list[str]:
 @checked(eager=True)
 @dataclass(frozen=True)
 class Reward:
-    """A scorer that asks an evaluator for one number per candidate, which reranking and training maximise.
+    """Ask an evaluator for one number per candidate, which reranking and training maximise.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Let a policy write: by sampling from its likeliest tokens, or by beam search, plain or diverse."""
+"""Generate texts by truncated sampling, or by beam search, plain or diverse."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from biaslab.distill.policy import Ids, Policy, Reading
 
 
 class Output(NamedTuple):
-    """A generated text: token ids, with the terminator if one ended it."""
+    """Generated text: token ids, with the terminator if one ended it."""
 
     ids: Ids
     stopped: bool
 
 
 class Truncation(NamedTuple):
-    """Which tokens may be sampled.
+    """Truncation of the distribution that tokens are sampled from.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def search(
 
 
 class _Group:
-    """The beams of one group: those that go on, and those that ended."""
+    """Beams of one group: active and finished ones."""
 
     def __init__(self, width: int, max_tokens: int, terminators: Ids) -> None:
         self.width, self.max_tokens, self.terminators = width, max_tokens, terminators

@@ -1,4 +1,4 @@
-"""Training runs that survive a kill: one loop, and numbered checkpoints of safetensors that are whole or not there.
+"""Run training loops that survive a kill, by atomic numbered checkpoints in safetensors.
 
 Not transformers' `Trainer`: its checkpoints are folders written file by file, in which the optimizer's state, random
 numbers and arguments are pickled, and it seeds the random numbers of the whole process.
@@ -26,7 +26,7 @@ Tensors = Mapping[str, torch.Tensor]
 
 
 class TrainingRun(ABC):
-    """A training run: what a step does, and all that the next one depends on.
+    """Base of training runs: takes steps, and saves and restores all that the next step depends on.
 
     Attributes
     ----------

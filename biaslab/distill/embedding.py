@@ -68,7 +68,7 @@ def features(h: torch.Tensor, s: torch.Tensor | None = None, r: torch.Tensor | N
 
 
 class TextEncoder:
-    """An encoder cut after one of its layers; while it is frozen, it caches the vectors of every text.
+    """Encoder cut after one of its layers; it caches the vectors of texts while it is frozen.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class TextEncoder:
 
 
 class States:
-    """A cache of one encoder's vectors, in memory and, where there is one, in a folder.
+    """Cache of one encoder's vectors, in memory and optionally in a folder.
 
     Each `add` writes a file of its own, so that several processes may, and a file is whole or not there. What cannot be
     written or read is computed again: nothing is raised.

@@ -26,7 +26,7 @@ FOLDS = "folds.json"
 
 
 class Folds(TypedDict):
-    """The content of ``folds.json``: how many evaluators there are, and which of them saw no example of what."""
+    """Content of ``folds.json``: number of evaluators, and which of them saw no example of a text."""
 
     format: Literal["biaslab cross-fitted evaluators 1"]
     folds: int
@@ -177,13 +177,15 @@ class WeightedEvaluators:
     ) -> None:
         if not evaluators:
             raise InputError("evaluators", "none", "at least one")
-        given = dict.fromkeys(evaluators, 1.0) if weights is None else dict(weights)
-        total = sum(given.values())
-        fits = set(given) == set(evaluators) and all(math.isfinite(w) and w >= 0 for w in given.values())
+        weights = dict.fromkeys(evaluators, 1.0) if weights is None else dict(weights)
+        total = sum(weights.values())
+        fits = set(weights) == set(evaluators) and all(math.isfinite(w) and w >= 0 for w in weights.values())
         if not fits or not total > 0:
-            raise InputError("weights", given, f"a number from 0 for each of {', '.join(evaluators)}, and one above 0")
+            raise InputError(
+                "weights", weights, f"a number from 0 for each of {', '.join(evaluators)}, and one above 0"
+            )
         self.evaluators = dict(evaluators)
-        self.weights = {name: float(given[name] / total) for name in evaluators}
+        self.weights = {name: float(weights[name] / total) for name in evaluators}
 
     def __repr__(self) -> str:
         return f"WeightedEvaluators({self.id!r})"

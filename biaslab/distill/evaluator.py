@@ -1,4 +1,4 @@
-"""An evaluator: an encoder with a feed-forward head that scores texts (Wang et al. 2023, after COMET)."""
+"""Define `Evaluator`: an encoder with a feed-forward head that scores texts (Wang et al. 2023, after COMET)."""
 
 from __future__ import annotations
 

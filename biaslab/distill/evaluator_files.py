@@ -24,7 +24,7 @@ Read = TypeVar("Read")
 
 
 class Card(TypedDict):
-    """The content of ``evaluator.json``: what an evaluator judges, its encoder, its settings and its training."""
+    """Content of ``evaluator.json``: attribute, encoder, settings and training of an evaluator."""
 
     format: Literal["biaslab evaluator 1"]
     attribute: str

@@ -139,8 +139,8 @@ def bias_inheritance(
     >>> probe = bl.probes.Verbosity(attributes=["coherence"])
     >>> judges = [bl.SimulatedJudge(data, quality=0.5, verbosity=size) for size in (1.0, 0.5)]
     >>> teacher, student = (bl.collect(probe, judge, data, progress=False) for judge in judges)
-    >>> found = bias_inheritance(probe, teacher, student, progress=False)
-    >>> found.loc[found["role"] == "share", ["unit", "estimate", "verdict"]].round(1).to_numpy().tolist()
+    >>> estimates = bias_inheritance(probe, teacher, student, progress=False)
+    >>> estimates.loc[estimates["role"] == "share", ["unit", "estimate", "verdict"]].round(1).to_numpy().tolist()
     [['SD', 0.5, 'keeps a part'], ['points', 0.5, 'keeps a part']]
     """
     wanted = _require_metrics(probe, metrics)
@@ -229,7 +229,7 @@ def _spreads(trials: Sequence[pd.DataFrame], where: Mapping[str, Any]) -> Floats
 
 
 class Pair(Together):
-    """A teacher's and a student's distance from the null, perhaps a control's, and how they vary over contexts.
+    """Distances of teacher, student and optional control from the null, with their covariance over contexts.
 
     ``values`` are the distances: teacher's, student's and, if there is one, that of a student whose teacher has no such
     bias.
@@ -275,10 +275,10 @@ def verdict_of(share: Estimate) -> str:
     Examples
     --------
     >>> from dataclasses import replace
-    >>> found = undefined("no bias")
-    >>> verdict_of(found), verdict_of(replace(found, estimate=0.9, ci_low=0.6, ci_high=1.3))
+    >>> estimate = undefined("no bias")
+    >>> verdict_of(estimate), verdict_of(replace(estimate, estimate=0.9, ci_low=0.6, ci_high=1.3))
     ('cannot be told', 'keeps')
-    >>> verdict_of(replace(found, estimate=-2.0, ci_low=-10.9, ci_high=0.92))
+    >>> verdict_of(replace(estimate, estimate=-2.0, ci_low=-10.9, ci_high=0.92))
     'cannot be told'
     """
     low, high = share.ci_low, share.ci_high

@@ -1,4 +1,4 @@
-"""What an evaluator learns from: texts with labels from 0 to 1, read from trials or asked of a judge."""
+"""Make training examples: texts with labels from 0 to 1, read from trials or asked of a judge."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from biaslab.core.scales import Scale, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
 from biaslab.distill.annotation import MULTIPLE, Aspect, Reward, Stars, StarScale, aspects as aspects_of
 from biaslab.measures.scoring.pointwise import Answer
+from biaslab.measures.scoring.scorer import require_one_condition
 from biaslab.stats import ITEM, require_columns, usable
 from biaslab.store import Store
 from biaslab.study.collect import collect
@@ -58,8 +59,8 @@ def examples(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None = None)
     >>> import biaslab as bl
     >>> data = bl.load_dataset("graded", limit=2)
     >>> trials = bl.collect(bl.distill.Stars(aspects=["fluency"]), bl.SimulatedJudge(data), data, progress=False)
-    >>> found = examples(trials, data)
-    >>> len(found), bool(found["label"].between(0, 1).all())
+    >>> labelled = examples(trials, data)
+    >>> len(labelled), bool(labelled["label"].between(0, 1).all())
     (12, True)
     """
     require_columns(trials, [*_KEYS, "replicate", "value", "status"], "trials")
@@ -67,10 +68,7 @@ def examples(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None = None)
     judges = sorted(set(scored["judge"]))
     if len(judges) > 1:
         raise TrialsError("trials", f"scores of {', '.join(judges)}", "those of one judge", "choose one beforehand")
-    twice = scored.duplicated([*_KEYS, "replicate"])
-    if twice.any():
-        what = " / ".join(map(str, scored.loc[twice, _KEYS[1:]].iloc[0]))
-        raise TrialsError("trials", f"two scores of one replicate ({what})", "one condition", "choose one beforehand")
+    require_one_condition(scored, _KEYS)
     keys = [*ITEM, "attribute"]
     labels = usable(scored).groupby(keys, sort=False)["label"].mean().reset_index()
     texts = dataset.candidates.rename(columns={"context": "source"})
@@ -129,8 +127,8 @@ def annotate(
     --------
     >>> import biaslab as bl
     >>> data = bl.load_dataset("graded", limit=2)
-    >>> found = annotate(bl.SimulatedJudge(data), data, ["coherence", "fluency"], progress=False)
-    >>> found.groupby("attribute").size().to_dict(), bool(found["label"].between(0, 1).all())
+    >>> labelled = annotate(bl.SimulatedJudge(data), data, ["coherence", "fluency"], progress=False)
+    >>> labelled.groupby("attribute").size().to_dict(), bool(labelled["label"].between(0, 1).all())
     ({'coherence': 12, 'fluency': 12}, True)
     """
     chosen = aspects if aspects is not None else [a.name for a in aspects_of(task) if a.name != MULTIPLE]

@@ -1,4 +1,4 @@
-"""How an evaluator learns: an epoch of regression or classification, validated on contexts that are held out."""
+"""Train an evaluator by epochs of regression or classification, validated on held-out contexts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 
 class Learning(TrainingRun):
-    """An evaluator that learns from some examples; a step is an epoch.
+    """Training run of an evaluator; a step is an epoch.
 
     Attributes
     ----------

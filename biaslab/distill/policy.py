@@ -1,4 +1,4 @@
-"""A generation model as a policy: what it reads, what it may write, and how likely it is to write something."""
+"""Define `Policy`: a generation model that encodes prompts, generates texts and scores their likelihood."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Ids = tuple[int, ...]
 
 @checked
 class Policy:
-    """A model that writes a text for a source.
+    """Generation model that writes a text for a source.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from biaslab.distill.sampling import source_frame
 
 
 class Reinforced(NamedTuple):
-    """The result of `reinforce`.
+    """Result of `reinforce`.
 
     Parameters
     ----------
@@ -116,16 +116,16 @@ def reinforce(
     >>> policy, history = reinforce("smollm2-135m", data, evaluator, steps=10, trainable=4)  # doctest: +SKIP
     """
     settings = replace(settings or MinimumRisk(), **changes)
-    given, others = source_frame(sources), None if held_out is None else source_frame(held_out)
-    blank = given.loc[given["reference"].str.strip() == "", "context_id"]
+    trained, others = source_frame(sources), None if held_out is None else source_frame(held_out)
+    blank = trained.loc[trained["reference"].str.strip() == "", "context_id"]
     if settings.balance < 1 and len(blank):
         where = blank.iloc[0]
         raise InputError("sources", f"context {where!r} without a reference", "references", "or set balance to 1")
-    both = set() if others is None else set(given["context"]) & set(others["context"])
+    both = set() if others is None else set(trained["context"]) & set(others["context"])
     if both:
         raise InputError("held_out", f"{len(both)} sources that are trained on", "other sources")
     policy = load_policy(model, prompt, "float32", device)
-    run = RiskRun(policy, given, others, _as_function(reward, attribute), settings, str(getattr(reward, "id", "")))
+    run = RiskRun(policy, trained, others, _as_function(reward, attribute), settings, str(getattr(reward, "id", "")))
     bar = {"desc": "minimum-risk training" if settings.objective == "mrt" else "REINFORCE", "unit": "step"}
     run.finish(folder, settings.save_every, settings.steps, progress, **bar)
     policy.name = f"{policy.name.split(', reinforced')[0]}, reinforced {settings.steps} steps"

@@ -1,4 +1,4 @@
-"""Choose the best of several texts by one evaluator, or by several with weights (Wang et al. 2023, Eqs. 5, 6).
+"""Choose the best of several texts by one evaluator or a weighted sum (Wang et al. 2023, Eqs. 5, 6).
 
 Weights are found by exact line searches between evaluators, the way of MERT (Och 2003).
 """
@@ -82,14 +82,14 @@ def rerank(
     """
     table = evaluate(candidates, judges, attributes=attributes, reference=reference, store=store, progress=progress)
     names = list(table.columns)
-    given = dict.fromkeys(names, 1.0) if weights is None else dict(weights)
-    if set(given) != set(names) or not all(math.isfinite(w) for w in given.values()):
-        raise InputError("weights", given, f"a finite number for each of {', '.join(names)}")
-    total = table.to_numpy() @ np.array([given[name] for name in names])
+    weight_of = dict.fromkeys(names, 1.0) if weights is None else dict(weights)
+    if set(weight_of) != set(names) or not all(math.isfinite(w) for w in weight_of.values()):
+        raise InputError("weights", weight_of, f"a finite number for each of {', '.join(names)}")
+    total = table.to_numpy() @ np.array([weight_of[name] for name in names])
     first = pd.Series(total).groupby(table.index.get_level_values("context_id"), sort=False).idxmax().sort_values()
     kept = candidates.candidates.iloc[first]
     human = candidates.human.merge(kept[list(ITEM)], on=list(ITEM))
-    said = " + ".join(f"{given[name]:.3g} × {name or 'score'}" for name in names)
+    said = " + ".join(f"{weight_of[name]:.3g} × {name or 'score'}" for name in names)
     facts = f"{candidates.provenance} Of each context the candidate with the greatest {said}.".strip()
     about = (candidates.attributes, candidates.scale, candidates.noun, facts)
     return Dataset(f"{candidates.name}, reranked", kept, human, *about)
@@ -188,8 +188,8 @@ def tune_weights(
     --------
     >>> import biaslab as bl
     >>> data = bl.load_dataset("graded", limit=6)
-    >>> found = {name: bl.scoring.reference_scores(data, [name], ["relevance"], "source") for name in ("BLEU", "chrF")}
-    >>> weights = tune_weights(data, found, bl.scoring.reference_scores(data, ["ROUGE-1"], ["relevance"]))
+    >>> scored = {name: bl.scoring.reference_scores(data, [name], ["relevance"], "source") for name in ("BLEU", "chrF")}
+    >>> weights = tune_weights(data, scored, bl.scoring.reference_scores(data, ["ROUGE-1"], ["relevance"]))
     >>> bool(weights.attrs["objective"] >= weights.attrs["equal"])
     True
     """
@@ -220,10 +220,10 @@ def _blocks(table: pd.DataFrame, aims: Floats) -> tuple[Floats, Floats]:
 def _parts(frame: pd.DataFrame, name: str) -> Iterator[tuple[str, pd.DataFrame]]:
     """Split a scores frame by attribute; name each part."""
     require_columns(frame, SCORES, "judges")
-    kinds = frame[["scorer", "judge"]].drop_duplicates()
-    if len(kinds) > 1:
+    scorers = frame[["scorer", "judge"]].drop_duplicates()
+    if len(scorers) > 1:
         remedy = "give one frame each, by name"
-        raise InputError("judges", f"a frame of {len(kinds)} scorers", "scores of one scorer and judge", remedy)
+        raise InputError("judges", f"a frame of {len(scorers)} scorers", "scores of one scorer and judge", remedy)
     groups = frame.groupby("attribute", sort=False)
     for attribute, part in groups:
         yield name if len(groups) == 1 else ": ".join(filter(None, (name, str(attribute)))), part

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 class Task(NamedTuple):
-    """A source: its name and text, what is read of it, its reference, as text and as what is to be written."""
+    """Source with its reference, as texts and as token ids."""
 
     context_id: str
     context: str
@@ -37,7 +37,7 @@ class Task(NamedTuple):
 
 
 class RiskRun(TrainingRun):
-    """A generation model that is trained on rewards; a step is an update of its weights.
+    """Training run of a generation model on rewards; a step is an update of its weights.
 
     Attributes
     ----------
@@ -142,15 +142,15 @@ class RiskRun(TrainingRun):
 
     def _draw(self, tasks: Sequence[Task], step: int) -> list[list[Output]]:
         """Sample texts of every source, without gradient."""
-        settings, found = self.settings, dict[int, list[Output]]()
+        settings, outputs = self.settings, dict[int, list[Output]]()
         n = settings.samples
         for batch in in_batches([task.prompt for task in tasks], n, settings.rows):
             some = [tasks[i] for i in batch]
-            what = [(settings.seed, step, task.context_id, task.prompt) for task in some]
-            numbers = np.array([random_numbers(n, settings.max_tokens, *named) for named in what])
+            seeds = [(settings.seed, step, task.context_id, task.prompt) for task in some]
+            numbers = np.array([random_numbers(n, settings.max_tokens, *seed) for seed in seeds])
             truncation = Truncation(temperature=settings.temperature)
-            found |= zip(batch, sample(self.policy, [task.prompt for task in some], numbers, truncation), strict=True)
-        return [found[i] for i in range(len(tasks))]
+            outputs |= zip(batch, sample(self.policy, [task.prompt for task in some], numbers, truncation), strict=True)
+        return [outputs[i] for i in range(len(tasks))]
 
     def _judge(self, tasks: Sequence[Task], drawn: Sequence[Sequence[Output]]) -> list[Floats]:
         """Return the rewards of the texts of every source."""
@@ -158,8 +158,8 @@ class RiskRun(TrainingRun):
         shown = [(text, task) for text, task in rows if text]
         values = np.zeros(len(rows))
         if shown:
-            given = zip(*((text, task.context, task.reference) for text, task in shown), strict=True)
-            values[[bool(text) for text, _ in rows]] = np.asarray(self.reward(*given), float)
+            arguments = zip(*((text, task.context, task.reference) for text, task in shown), strict=True)
+            values[[bool(text) for text, _ in rows]] = np.asarray(self.reward(*arguments), float)
         if not np.isfinite(values).all():
             raise InputError("reward", "a value that is not finite", "a finite number for each text")
         return list(np.split(values, np.cumsum([len(outputs) for outputs in drawn])[:-1]))
@@ -169,26 +169,28 @@ class RiskRun(TrainingRun):
         settings, share = self.settings, 1 / self.settings.sources_per_step
         unlike = [{o.ids: r for o, r in zip(*pair, strict=True)} for pair in zip(drawn, rewards, strict=True)]
         targets = [[task.target] if settings.balance < 1 else [] for task in tasks]
-        rows = [[*found, *target] for found, target in zip(unlike, targets, strict=True)]
+        rows = [[*sampled, *target] for sampled, target in zip(unlike, targets, strict=True)]
         every = self.policy.log_likelihood([task.prompt for task in tasks], rows)
         sums, losses = np.zeros(3), []
-        for likelihoods, found, outputs, task in zip(every, unlike, drawn, tasks, strict=True):
-            lost = self._lost(likelihoods[: len(found)], found, outputs) if found else likelihoods.new_zeros(())
+        for likelihoods, sampled, outputs, task in zip(every, unlike, drawn, tasks, strict=True):
+            lost = self._lost(likelihoods[: len(sampled)], sampled, outputs) if sampled else likelihoods.new_zeros(())
             spent = -likelihoods[-1] / len(task.target) if settings.balance < 1 else lost.new_zeros(())
             losses.append(settings.balance * lost + (1 - settings.balance) * spent)
             sums += [float(losses[-1].detach()), float(lost.detach()), float(spent.detach())]
         (share * torch.stack(losses).sum()).backward()  # type: ignore[no-untyped-call]
         return sums
 
-    def _lost(self, likelihoods: torch.Tensor, found: Mapping[Ids, float], outputs: Sequence[Output]) -> torch.Tensor:
+    def _lost(self, likelihoods: torch.Tensor, sampled: Mapping[Ids, float], outputs: Sequence[Output]) -> torch.Tensor:
         """Return the loss of the different samples of a source: Eq. 3 or 2, in units of reward from the start on."""
         settings, like = self.settings, {"dtype": likelihoods.dtype, "device": likelihoods.device}
-        gains = (np.array(list(found.values())) - self.centre) / self.unit  # Eq. 3's gradient has no use for the centre
+        gains = (
+            np.array(list(sampled.values())) - self.centre
+        ) / self.unit  # Eq. 3's gradient has no use for the centre
         worth = torch.tensor(gains, **like)  # type: ignore[arg-type]
         if settings.objective == "mrt":
             return risk(likelihoods, worth, settings.smoothness)
         drawn = Counter(output.ids for output in outputs)
-        counts = torch.tensor([drawn[ids] for ids in found], **like)  # type: ignore[arg-type]
+        counts = torch.tensor([drawn[ids] for ids in sampled], **like)  # type: ignore[arg-type]
         taken = {"others": None, "start": 0.0, "none": -self.centre / self.unit}[settings.baseline]
         return policy_gradient(likelihoods, worth, counts, taken)
 

@@ -116,17 +116,17 @@ def collect_samples(
     for name, value in (("n", n), ("max_tokens", max_tokens), ("batch_rows", batch_rows)):
         if value < 1:
             raise InputError(name, value, "a whole number of at least 1")
-    given = source_frame(sources)
+    contexts = source_frame(sources)
     policy = load_policy(model, prompt, device=device)
-    prompts = [policy.read(text, max_tokens) for text in given["context"]]
+    prompts = [policy.read(text, max_tokens) for text in contexts["context"]]
     rows = []
-    with progress_bar(total=len(given) * n, desc=f"{strategy} samples", unit="text", disable=not progress) as bar:
-        for index, outputs in _write(policy, given, prompts, settings, n, max_tokens, seed, batch_rows):
+    with progress_bar(total=len(contexts) * n, desc=f"{strategy} samples", unit="text", disable=not progress) as bar:
+        for index, outputs in _write(policy, contexts, prompts, settings, n, max_tokens, seed, batch_rows):
             rows += [(index, number, policy.decode(o.ids), o.stopped) for number, o in enumerate(outputs, start=1)]
             bar.update(n)
     said = ", ".join(f"{name} {value:g}" for name, value in settings.items() if name != "strategy")
     how = f"{policy.name}, {strategy} ({said}), {n} texts a source, at most {max_tokens} tokens, seed {seed}"
-    return _dataset(sources, given, sorted(rows), strategy, f"Written by {how}, prompt {policy.prompt!r}")
+    return _dataset(sources, contexts, sorted(rows), strategy, f"Written by {how}, prompt {policy.prompt!r}")
 
 
 def source_frame(sources: Dataset | pd.DataFrame) -> pd.DataFrame:
@@ -150,9 +150,9 @@ def source_frame(sources: Dataset | pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def random_numbers(rows: int, steps: int, *what: object) -> NDArray[np.float64]:
+def random_numbers(rows: int, steps: int, *parts: object) -> NDArray[np.float64]:
     """Return numbers in [0, 1), shape (rows, steps), made from what is named; more rows leave the first as they are."""
-    seed = int.from_bytes(hashlib.sha256(repr(what).encode()).digest()[:16], "big")
+    seed = int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:16], "big")
     return np.random.default_rng(seed).random((rows, steps))
 
 
@@ -200,7 +200,7 @@ def _settings(
 
 def _write(
     policy: Policy,
-    given: pd.DataFrame,
+    contexts: pd.DataFrame,
     prompts: Sequence[Ids],
     settings: Mapping[str, Any],
     n: int,
@@ -209,13 +209,13 @@ def _write(
     batch_rows: int,
 ) -> Iterator[tuple[int, list[Output]]]:
     """Yield the index of a source and its outputs, batch by batch."""
-    ids = given["context_id"].tolist()
+    ids = contexts["context_id"].tolist()
 
     def run(batch: Sequence[int]) -> list[list[Output]]:
         read = [prompts[i] for i in batch]
         if "beams" in settings:
             groups, diversity = settings.get("groups", 1), settings.get("diversity", 0.0)
-            return [found[:n] for found in search(policy, read, settings["beams"], max_tokens, groups, diversity)]
+            return [outputs[:n] for outputs in search(policy, read, settings["beams"], max_tokens, groups, diversity)]
         uniforms = np.array([random_numbers(n, max_tokens, seed, ids[i], prompts[i]) for i in batch])
         truncation = Truncation(settings.get("k", 0), settings.get("p", 1.0), settings["temperature"])
         return sample(policy, read, uniforms, truncation)
@@ -229,7 +229,7 @@ def _write(
 
 def _dataset(
     sources: Dataset | pd.DataFrame,
-    given: pd.DataFrame,
+    contexts: pd.DataFrame,
     rows: Sequence[tuple[int, int, str, bool]],
     strategy: str,
     how: str,
@@ -238,13 +238,13 @@ def _dataset(
     written = pd.DataFrame(rows, columns=["source", "number", "text", "stopped"])
     blank = written["text"] == ""
     kept = written[~blank]
-    lost = sorted(set(range(len(given))) - set(kept["source"]))
+    lost = sorted(set(range(len(contexts))) - set(kept["source"]))
     if kept.empty:
         raise JudgeError(f"all {len(written)} texts are blank; change the prompt or raise max_tokens")
     if lost:
-        names = ", ".join(given["context_id"].iloc[lost[:5]])
+        names = ", ".join(contexts["context_id"].iloc[lost[:5]])
         warn(f"{len(lost)} sources have blank texts only: {names}", MissingDataWarning)
-    frame = given.iloc[kept["source"]].reset_index(drop=True)
+    frame = contexts.iloc[kept["source"]].reset_index(drop=True)
     systems = [f"{strategy}-{number}" for number in kept["number"]]
     frame = frame.assign(candidate_id=systems, system=systems, text=kept["text"].to_numpy())
     cut = int((~written["stopped"]).sum())

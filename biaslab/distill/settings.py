@@ -1,4 +1,4 @@
-"""How an evaluator is built and trained: one frozen dataclass, checked when it is made, kept beside the weights."""
+"""Define `Settings` of an evaluator, which are checked when made and saved beside the weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LATER = {"score": "expected"}
 @checked(eager=True)
 @dataclass(frozen=True)
 class Settings:
-    """How an evaluator is built and trained.
+    """Settings by which an evaluator is built and trained.
 
     Parameters
     ----------
@@ -142,8 +142,8 @@ class Settings:
         """
         names = {f.name for f in fields(cls)}
         if not isinstance(values, dict) or set(values) | set(_LATER) != names:
-            found = sorted(set(values) ^ names) if isinstance(values, dict) else values
-            raise InputError("settings", found, f"the fields {', '.join(sorted(names))}")
+            wrong = sorted(set(values) ^ names) if isinstance(values, dict) else values
+            raise InputError("settings", wrong, f"the fields {', '.join(sorted(names))}")
         return cls(**values)
 
 

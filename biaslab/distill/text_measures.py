@@ -61,8 +61,8 @@ def compare_texts(
     Examples
     --------
     >>> one = pd.DataFrame({"context_id": ["a", "a", "b"], "words": [4.0, 6.0, 9.0]})
-    >>> found = compare_texts({"before": one, "after": one.assign(words=10.0)}, ["words"], "before", study="length")
-    >>> found[["written", "metric", "estimate"]].to_numpy().tolist()
+    >>> estimates = compare_texts({"before": one, "after": one.assign(words=10.0)}, ["words"], "before", study="length")
+    >>> estimates[["written", "metric", "estimate"]].to_numpy().tolist()
     [['before', 'words', 7.0], ['after', 'words', 10.0], ['after', 'words_change', 3.0]]
     """
     if baseline not in ways:
@@ -71,11 +71,11 @@ def compare_texts(
     means = {name: texts.groupby("context_id")[list(measures)].mean() for name, texts in ways.items()}
     rows = []
     for name, here in means.items():
-        found = {measure: _mean(here[measure]).estimate(how) for measure in measures}
+        estimates = {measure: _mean(here[measure]).estimate(how) for measure in measures}
         if name != baseline:
             changes = (here - means[baseline]).loc[here.index.intersection(means[baseline].index)]
-            found |= {f"{measure}_change": _mean(changes[measure], 0.0).estimate(how) for measure in measures}
-        rows += estimate_rows(found, cell | {condition: name}, how, len(ways[name]), 0)
+            estimates |= {f"{measure}_change": _mean(changes[measure], 0.0).estimate(how) for measure in measures}
+        rows += estimate_rows(estimates, cell | {condition: name}, how, len(ways[name]), 0)
     return estimates_frame(rows, study, primary, [condition])
 
 
@@ -153,8 +153,8 @@ def unigram_log_perplexity(texts: Iterable[str]) -> dict[str, float]:
 
     Examples
     --------
-    >>> found = unigram_log_perplexity(["rain rain", "rain snow"])
-    >>> {text: round(value, 2) for text, value in found.items()}
+    >>> perplexities = unigram_log_perplexity(["rain rain", "rain snow"])
+    >>> {text: round(value, 2) for text, value in perplexities.items()}
     {'rain rain': 0.29, 'rain snow': 0.84}
     """
     words = [(text, text.lower().split()) for text in texts]

@@ -93,25 +93,27 @@ def train(
     >>> import biaslab as bl
     >>> data = bl.load_dataset("graded", limit=4)
     >>> trials = bl.collect(bl.distill.Stars(aspects=["fluency"]), bl.SimulatedJudge(data), data, progress=False)
-    >>> found = bl.distill.examples(trials, data)
-    >>> evaluator = train(found, inputs="output", epochs=2, progress=False)          # doctest: +SKIP
-    >>> evaluator.score(found["text"])                                              # doctest: +SKIP
+    >>> labelled = bl.distill.examples(trials, data)
+    >>> evaluator = train(labelled, inputs="output", epochs=2, progress=False)          # doctest: +SKIP
+    >>> evaluator.score(labelled["text"])                                              # doctest: +SKIP
     """
-    given = replace(settings or Settings(), **changes)
+    settings = replace(settings or Settings(), **changes)
     frame = _choose_examples(examples, attribute)
     name = str(frame["attribute"].iloc[0])
-    run = _run_digest(frame, given)
-    folder, states = _folders(store, folder, states, given.encoder, run)
+    run = _run_digest(frame, settings)
+    folder, states = _folders(store, folder, states, settings.encoder, run)
     done = folder is not None and (Path(folder) / CARD).is_file()
-    evaluator = load_evaluator(folder, given.encoder, device) if folder and done else Evaluator(name, given, device)
-    if states is not None and not given.trainable:
+    evaluator = (
+        load_evaluator(folder, settings.encoder, device) if folder and done else Evaluator(name, settings, device)
+    )
+    if states is not None and not settings.trainable:
         evaluator.encoder.keep(Path(states))
     if done:
         if evaluator.training.get("run") != run:
             raise InputError("folder", str(folder), "an empty folder", "it holds an evaluator of another run")
         return evaluator
-    learning = Learning(evaluator, frame, given, run)
-    learning.finish(folder, 1, given.most_epochs, progress, desc=f"{name}: epochs", leave=False)
+    learning = Learning(evaluator, frame, settings, run)
+    learning.finish(folder, 1, settings.most_epochs, progress, desc=f"{name}: epochs", leave=False)
     evaluator.load_weights(learning.best or evaluator.weights())
     counts = {"examples": len(frame), "contexts": int(frame["context_id"].nunique())}
     evaluator.training = {"best_epoch": learning.best_epoch, **counts, "history": learning.history, "run": run}
@@ -163,8 +165,8 @@ def cross_fit(
 
     Examples
     --------
-    >>> student = cross_fit(found, "coherence", folds=5)   # doctest: +SKIP
-    >>> student.score(found["text"], found["source"])      # doctest: +SKIP
+    >>> student = cross_fit(labelled, "coherence", folds=5)   # doctest: +SKIP
+    >>> student.score(labelled["text"], labelled["source"])  # doctest: +SKIP
     """
     frame = _choose_examples(examples, attribute)
     names = groups(frame)
@@ -172,12 +174,12 @@ def cross_fit(
     if not is_whole(folds, 2, len(contexts)):
         raise InputError("folds", folds, f"a whole number from 2 to {len(contexts)}, the contexts of the examples")
     require_whole("repeats", repeats, 1)
-    given = replace(settings or Settings(), **changes)
-    folder, states = _folders(store, folder, states, given.encoder, folds, repeats, _run_digest(frame, given))
+    settings = replace(settings or Settings(), **changes)
+    folder, states = _folders(store, folder, states, settings.encoder, folds, repeats, _run_digest(frame, settings))
     trained: list[Evaluator] = []
     held_out: dict[str, list[int]] = {}
     for number in progress_bar(range(folds * repeats), desc="folds", disable=not progress, leave=False):
-        here = replace(given, seed=given.seed + number // folds)
+        here = replace(settings, seed=settings.seed + number // folds)
         order = np.random.default_rng(here.seed).permutation(len(contexts))
         mine = names.isin(contexts[order[number % folds :: folds]])
         where = None if folder is None else Path(folder) / f"fold-{number}"

@@ -1,4 +1,4 @@
-"""Adaptive selection: ask next what makes the ranking most certain, given the Bradley–Terry posterior so far."""
+"""Select comparisons adaptively: those that make the ranking most certain, by the Bradley–Terry posterior."""
 
 from __future__ import annotations
 
@@ -71,20 +71,20 @@ def most_informative(comparisons: Comparisons, n: int, rng: np.random.Generator,
     [0, 1]
     """
     known = comparisons.take(~np.isnan(comparisons.p))
-    found = fit_bradley_terry(known, prior, position=True, covariance=comparisons.n_candidates <= DENSE)
-    if found.covariance is None:
-        return _among_neighbours(comparisons, found, n, rng, prior)
-    return _one_by_one(comparisons, found, found.covariance, n, rng)
+    posterior = fit_bradley_terry(known, prior, position=True, covariance=comparisons.n_candidates <= DENSE)
+    if posterior.covariance is None:
+        return _among_neighbours(comparisons, posterior, n, rng, prior)
+    return _one_by_one(comparisons, posterior, posterior.covariance, n, rng)
 
 
 def _one_by_one(
-    comparisons: Comparisons, found: Strengths, covariance: Floats, n: int, rng: np.random.Generator
+    comparisons: Comparisons, posterior: Strengths, covariance: Floats, n: int, rng: np.random.Generator
 ) -> Codes:
-    size = len(found.scores)
+    size = len(posterior.scores)
     asked = np.eye(size, dtype=bool)
     asked[comparisons.first, comparisons.second] = True
-    balance, slope = _balance(comparisons), _slope_of_ranks(found.scores, covariance)
-    weight = _weight(found, *np.indices((size, size)))
+    balance, slope = _balance(comparisons), _slope_of_ranks(posterior.scores, covariance)
+    weight = _weight(posterior, *np.indices((size, size)))
     chosen = []
     for _ in range(min(n, int((~asked).sum()))):
         ranks = slope @ covariance
@@ -127,20 +127,20 @@ def _balance(comparisons: Comparisons) -> Floats:
 
 
 def _among_neighbours(
-    comparisons: Comparisons, found: Strengths, n: int, rng: np.random.Generator, prior: float
+    comparisons: Comparisons, posterior: Strengths, n: int, rng: np.random.Generator, prior: float
 ) -> Codes:
     """Choose among pairs that would come out even, with variances in place of the covariance."""
     known = comparisons.take(~np.isnan(comparisons.p))
-    size, asked = len(found.scores), comparisons.first * len(found.scores) + comparisons.second
-    weight = _weight(found, known.first, known.second)
+    size, asked = len(posterior.scores), comparisons.first * len(posterior.scores) + comparisons.second
+    weight = _weight(posterior, known.first, known.second)
     precision = tally(known.first, weight, size) + tally(known.second, weight, size) + prior
     balance, chosen = _balance(comparisons), np.empty((0, 2), np.intp)
     while len(chosen) < n:
-        pairs = _matching(found, precision, balance, asked, rng, n - len(chosen))
+        pairs = _matching(posterior, precision, balance, asked, rng, n - len(chosen))
         if not len(pairs):
             break
         chosen, asked = np.concatenate([chosen, pairs]), np.concatenate([asked, pairs @ (size, 1)])
-        weight = _weight(found, pairs[:, 0], pairs[:, 1])
+        weight = _weight(posterior, pairs[:, 0], pairs[:, 1])
         for side, sign in ((0, 1), (1, -1)):
             precision[pairs[:, side]] += weight
             balance[pairs[:, side]] += sign
@@ -148,18 +148,18 @@ def _among_neighbours(
 
 
 def _matching(
-    found: Strengths, precision: Floats, balance: Floats, asked: Codes, rng: np.random.Generator, most: int
+    posterior: Strengths, precision: Floats, balance: Floats, asked: Codes, rng: np.random.Generator, most: int
 ) -> Codes:
     """Return disjoint pairs, the most informative first; each of shape (2,), shown first and second."""
-    scores, size = found.scores, len(found.scores)
+    scores, size = posterior.scores, len(posterior.scores)
     order = np.lexsort((rng.random(size), scores))
     ordered = scores[order]
     # shown first, a candidate comes out even with one that is better by the position term
-    ahead = np.searchsorted(ordered, ordered + found.position) - np.searchsorted(ordered, ordered)
+    ahead = np.searchsorted(ordered, ordered + posterior.position) - np.searchsorted(ordered, ordered)
     place = (np.arange(size) + ahead)[:, None] + np.arange(-_NEIGHBOURS // 2, _NEIGHBOURS // 2 + 1)
     inside = (place >= 0) & (place < size) & (place != np.arange(size)[:, None])
     one, two = np.broadcast_to(order[:, None], place.shape)[inside], order[place[inside]]
-    worth = _weight(found, one, two) * (1 / precision[one] + 1 / precision[two]) * (1 + 1e-9 * rng.random(len(one)))
+    worth = _weight(posterior, one, two) * (1 / precision[one] + 1 / precision[two]) * (1 + 1e-9 * rng.random(len(one)))
     worth = np.where(balance[one] > balance[two], _OTHER_ORDER * worth, worth)
     worth = np.where(_holds(np.sort(asked), one * size + two), -1.0, worth)
     best = np.argsort(-worth)[: int((worth > 0).sum())]
@@ -173,9 +173,9 @@ def _matching(
     return np.array(pairs, np.intp).reshape(-1, 2)
 
 
-def _weight(found: Strengths, first: Codes, second: Codes) -> Floats:
+def _weight(posterior: Strengths, first: Codes, second: Codes) -> Floats:
     """Return q (1 − q) of comparisons in which the first wins with the chance q."""
-    chance = expit(found.scores[first] - found.scores[second] + found.position)
+    chance = expit(posterior.scores[first] - posterior.scores[second] + posterior.position)
     return np.asarray(chance * (1 - chance), float)
 
 

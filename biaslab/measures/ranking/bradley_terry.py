@@ -13,7 +13,7 @@ from scipy.special import expit, logit
 
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
-from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats, tally
+from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats, places_within, tally
 
 #: Precision of the normal prior of each score, in logits⁻²: a standard deviation of 3.2.
 PRIOR = 0.1
@@ -77,8 +77,8 @@ def fit_bradley_terry(
 
     Examples
     --------
-    >>> found = fit_bradley_terry(Comparisons.of(["a", "b", "c"], [0, 1], [1, 2], [0.9, 0.9]))
-    >>> found.scores.round(2).tolist()
+    >>> fitted = fit_bradley_terry(Comparisons.of(["a", "b", "c"], [0, 1], [1, 2], [0.9, 0.9]))
+    >>> fitted.scores.round(2).tolist()
     [1.24, 0.0, -1.24]
     """
     if not prior > 0:
@@ -130,8 +130,8 @@ def fit_log_odds(comparisons: Comparisons, prior: float = PRIOR) -> Strengths:
 
     Examples
     --------
-    >>> found = fit_log_odds(Comparisons.of(["a", "b"], [0, 1], [1, 0], expit([1.5, 0.5])), prior=1e-9)
-    >>> found.scores.round(6).tolist(), round(found.position, 6)
+    >>> fitted = fit_log_odds(Comparisons.of(["a", "b"], [0, 1], [1, 0], expit([1.5, 0.5])), prior=1e-9)
+    >>> fitted.scores.round(6).tolist(), round(fitted.position, 6)
     ([0.25, -0.25], 1.0)
     """
     odds = np.clip(logit(comparisons.p), -_FARTHEST, _FARTHEST)
@@ -169,7 +169,7 @@ def maximum_likelihood(comparisons: Comparisons) -> Floats:
     if not is_connected(comparisons):
         return np.full(size, np.nan)
     wins = evalica.Winner.X, evalica.Winner.Y
-    found = evalica.bradley_terry(
+    fitted = evalica.bradley_terry(
         np.tile(comparisons.first, 2),
         np.tile(comparisons.second, 2),
         [winner for winner in wins for _ in range(len(comparisons))],
@@ -178,7 +178,7 @@ def maximum_likelihood(comparisons: Comparisons) -> Floats:
         tolerance=1e-12,
         limit=100_000,
     )
-    logs = np.log(found.scores.sort_index().to_numpy(float))
+    logs = np.log(fitted.scores.sort_index().to_numpy(float))
     return np.asarray(logs - logs.mean(), float)
 
 
@@ -230,7 +230,7 @@ class _Blocks:
     def __init__(self, comparisons: Comparisons, prior: float) -> None:
         context, width = comparisons.context, max(_largest(comparisons), 1)
         counts = np.bincount(context, minlength=comparisons.n_contexts)
-        inside = np.arange(len(context)) - np.repeat(np.cumsum(counts) - counts, counts)
+        inside = places_within(counts)
         self.shape = (comparisons.n_contexts, width, width)
         self.slot: Codes = context * width + inside
         home = context[comparisons.first] * width**2

@@ -1,4 +1,4 @@
-"""Comparisons of candidates: the one shape that selection, decoding and debiasing work on."""
+"""Define `Comparisons`, which selection, decoding and debiasing work on."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Comparisons:
 
     Examples
     --------
-    >>> found = Comparisons.of(["a", "b", "c"], [0, 1], [1, 2], [0.9, 0.5])
-    >>> found.wins.tolist(), found.times.tolist()
+    >>> comparisons = Comparisons.of(["a", "b", "c"], [0, 1], [1, 2], [0.9, 0.5])
+    >>> comparisons.wins.tolist(), comparisons.times.tolist()
     ([1.0, 0.5, 0.5], [1, 2, 1])
     """
 
@@ -127,8 +127,14 @@ class Comparisons:
         keys, mirrored = self.first * size + self.second, self.second * size + self.first
         order = np.argsort(keys, kind="stable")
         place = np.minimum(np.searchsorted(keys[order], mirrored), max(len(keys) - 1, 0))
-        found = order[place] if len(keys) else order
-        return np.where(keys[found] == mirrored, found, -1)
+        nearest = order[place] if len(keys) else order
+        return np.where(keys[nearest] == mirrored, nearest, -1)
+
+    @cached_property
+    def pair(self) -> Codes:
+        """A number for the two candidates of each comparison, whatever their order; shape (comparisons,)."""
+        low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
+        return low * self.n_candidates + high
 
     def hard(self) -> Comparisons:
         """Return decisions in place of probabilities, of which ½ decides nothing and is a tie."""
@@ -167,19 +173,24 @@ class Comparisons:
 
     def _part(self, rows: Codes, names: slice) -> Comparisons:
         part = self.take(rows)
-        first, second = part.first - names.start, part.second - names.start
-        return replace(
-            part,
-            context_id=self.context_id[names],
-            candidate_id=self.candidate_id[names],
-            first=first,
-            second=second,
-        )
+        own = {"context_id": self.context_id[names], "candidate_id": self.candidate_id[names]}
+        return replace(part, **own, first=part.first - names.start, second=part.second - names.start)
 
 
 def tally(codes: Codes, values: Any, size: int) -> Floats:
     """Add up values by their codes; shape (size,)."""
     return np.asarray(np.bincount(codes, values, size), float)
+
+
+def places_within(counts: Any) -> Codes:
+    """Return the place of each member within its group, for groups of these sizes.
+
+    Examples
+    --------
+    >>> places_within(np.array([2, 3])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 class Read(NamedTuple):
@@ -202,9 +213,9 @@ class Read(NamedTuple):
     def of_candidates(self, first: pd.Series, second: pd.Series) -> NDArray[Any]:
         """Return what columns of the trials say of the candidates shown first and second; shape (candidates,)."""
         values = np.concatenate([first.to_numpy(), second.to_numpy()])
-        found = np.empty(self.comparisons.n_candidates, values.dtype)
-        found[self.candidates.ravel()] = values
-        return found
+        by_candidate = np.empty(self.comparisons.n_candidates, values.dtype)
+        by_candidate[self.candidates.ravel()] = values
+        return by_candidate
 
 
 @checked
@@ -227,8 +238,8 @@ def comparisons_of(trials: pd.DataFrame) -> Comparisons:
     Examples
     --------
     >>> rows = [("d1", "a", "b", 0.8, "ok"), ("d1", "b", "a", float("nan"), "refused")]
-    >>> found = comparisons_of(pd.DataFrame(rows, columns=list(_COLUMNS)))
-    >>> found.candidate_id.tolist(), found.p.tolist()
+    >>> comparisons = comparisons_of(pd.DataFrame(rows, columns=list(_COLUMNS)))
+    >>> comparisons.candidate_id.tolist(), comparisons.p.tolist()
     (['a', 'b'], [0.8])
     """
     return read_trials(trials).comparisons
@@ -258,8 +269,8 @@ def read_trials(trials: pd.DataFrame) -> Read:
     first, second = np.divmod(pairs, max(len(keys), 1))
     home, who = np.divmod(keys, max(len(names), 1))
     contexts_of, who_of = np.asarray(context_names, object)[home], np.asarray(names, object)[who]
-    found = Comparisons(contexts_of, who_of, first, second, p, called if called.any() else None)
-    return Read(found, candidates, row)
+    comparisons = Comparisons(contexts_of, who_of, first, second, p, called if called.any() else None)
+    return Read(comparisons, candidates, row)
 
 
 def cells(trials: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:

@@ -1,4 +1,4 @@
-"""How far a judge's decisions can be relied on, by what stood first: P(ŷ|z) of Liusie et al. 2024, Eq. 13."""
+"""Estimate the reliability of a judge's decisions by position: P(ŷ|z) of Liusie et al. 2024, Eq. 13."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Conditionals(NamedTuple):
 
     def log_chances(self, won: Floats) -> tuple[Floats, Floats]:
         """Return log P(ŷ|z = 1) and log P(ŷ|z = 0) of each decision; 0 for a tie, which says nothing."""
-        found = [
+        logs = [
             np.select([won == 1, won == 0], [math.log(chance), math.log1p(-chance)])
             for chance in (self.better, self.worse)
         ]
-        return found[0], found[1]
+        return logs[0], logs[1]
 
 
 @checked

@@ -31,7 +31,7 @@ _ONE = ("judge", "attribute", "template", "nothing")
 
 
 class Remedy(Protocol):
-    """A fitted correction for position bias."""
+    """Fitted correction for position bias."""
 
     def apply(self, comparisons: Comparisons) -> Comparisons:
         """Return the comparisons with the bias taken out."""
@@ -68,8 +68,8 @@ class Reweighting:
 
     def weigh(self, p: Floats) -> Floats:
         """Reweight probabilities, ½ like any other: a greater one stays greater. Decisions (0, 1) stay."""
-        found: Floats = expit(logit(p) + self.log_alpha)
-        return found
+        weighed: Floats = expit(logit(p) + self.log_alpha)
+        return weighed
 
     def apply(self, comparisons: Comparisons) -> Comparisons:
         """Return the comparisons with reweighted probabilities; those that are called ties keep theirs."""
@@ -79,7 +79,7 @@ class Reweighting:
 @checked
 @dataclass(frozen=True)
 class SwapAverage:
-    """The mean of p_ij and 1 − p_ji, which no position bias in logits that is alike for both orders can tip.
+    """Average p_ij and 1 − p_ji, which cancels a position bias in logits that is the same in both orders.
 
     Nothing is fitted. A comparison without its twin in the other order is left out. Two orders that cancel are a tie.
     """
@@ -150,8 +150,8 @@ def fit_position_term(comparisons: Comparisons) -> Reweighting:
     """
     decided = comparisons.decided()
     infinite = ((decided.p == 0) | (decided.p == 1)).any()
-    found = fit_bradley_terry(decided, position=True) if infinite else fit_log_odds(decided)
-    return Reweighting(_bounded(-found.position))
+    fitted = fit_bradley_terry(decided, position=True) if infinite else fit_log_odds(decided)
+    return Reweighting(_bounded(-fitted.position))
 
 
 _FITS: dict[str, Callable[[Comparisons], Remedy]] = {

@@ -1,4 +1,4 @@
-"""From comparisons to scores and ranks: win ratio, mean probability, Bradley–Terry, most likely ranking."""
+"""Turn comparisons into scores and ranks: win ratio, mean probability, Bradley–Terry, most likely ranking."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.measures.ranking.bradley_terry import fit_bradley_terry, maximum_likelihood
-from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats, Read, cells, read_trials
+from biaslab.measures.ranking.comparisons import (
+    Codes,
+    Comparisons,
+    Floats,
+    Read,
+    cells,
+    places_within,
+    read_trials,
+)
 from biaslab.measures.ranking.conditionals import fit_conditionals
 from biaslab.measures.ranking.debiasing import Debiasing, debias
 from biaslab.measures.ranking.likelihood import Ranking, most_likely_ranking
@@ -157,30 +165,28 @@ def rank_intervals(
     Examples
     --------
     >>> pairs = [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)]
-    >>> found = rank_intervals(Comparisons.of(["a", "b", "c"], *zip(*pairs), [1, 0, 1, 0, 1, 1]))
-    >>> found[["candidate_id", "rank", "ci_low", "ci_high"]].to_numpy().tolist()
+    >>> intervals = rank_intervals(Comparisons.of(["a", "b", "c"], *zip(*pairs), [1, 0, 1, 0, 1, 1]))
+    >>> intervals[["candidate_id", "rank", "ci_low", "ci_high"]].to_numpy().tolist()
     [['a', 1.0, 1.0, 1.0], ['b', 2.5, 1.5, 3.0], ['c', 2.5, 1.5, 3.0]]
     """
     resampling = resampling or Resampling()
     rng = np.random.default_rng(resampling.seed)
     context, size = comparisons.context, comparisons.n_candidates
-    low, high = np.minimum(comparisons.first, comparisons.second), np.maximum(comparisons.first, comparisons.second)
-    keys, pair = np.unique(low * size + high, return_inverse=True)
+    keys, pair = np.unique(comparisons.pair, return_inverse=True)
     home = context[keys // size] if size else keys
     order = np.argsort(pair, kind="stable")
     starts, counts = np.searchsorted(pair[order], np.arange(len(keys))), np.bincount(pair, minlength=len(keys))
     blocks = [np.flatnonzero(home == k) for k in np.unique(home)]
-    found = np.full((resampling.n, size), np.nan)
+    drawn_ranks = np.full((resampling.n, size), np.nan)
     for replicate in range(resampling.n):
         drawn = np.concatenate([block[rng.integers(0, len(block), len(block))] for block in blocks])
-        rows = np.repeat(starts[drawn] - (np.cumsum(counts[drawn]) - counts[drawn]), counts[drawn])
-        chosen = order[rows + np.arange(len(rows))]
-        found[replicate] = ranks(decode(comparisons.take(chosen), decoding, hard).scores, context)
+        chosen = order[np.repeat(starts[drawn], counts[drawn]) + places_within(counts[drawn])]
+        drawn_ranks[replicate] = ranks(decode(comparisons.take(chosen), decoding, hard).scores, context)
     tail = (1 - resampling.level) / 2
-    seen = ~np.isnan(found)
+    seen = ~np.isnan(drawn_ranks)
     known = seen.any(axis=0)
     ends: Floats = np.full((2, size), np.nan)
-    ends[:, known] = np.nanquantile(found[:, known], [tail, 1 - tail], axis=0)
+    ends[:, known] = np.nanquantile(drawn_ranks[:, known], [tail, 1 - tail], axis=0)
     names = {"context_id": comparisons.context_id, "candidate_id": comparisons.candidate_id}
     rank = ranks(decode(comparisons, decoding, hard).scores, context)
     return pd.DataFrame(
@@ -209,25 +215,20 @@ def _maximum(comparisons: Comparisons) -> Decoded:
     scores = np.full(comparisons.n_candidates, np.nan)
     place = np.full(comparisons.n_candidates, -1)
     place[compared] = np.arange(len(compared))
-    inner = Comparisons(
-        comparisons.context_id[compared],
-        comparisons.candidate_id[compared],
-        place[comparisons.first],
-        place[comparisons.second],
-        comparisons.p,
-    )
+    names = comparisons.context_id[compared], comparisons.candidate_id[compared]
+    inner = Comparisons(*names, place[comparisons.first], place[comparisons.second], comparisons.p)
     if len(compared):
         scores[compared] = maximum_likelihood(inner)
     none = "no maximum: no chain of wins leads from every candidate to every other"
     return Decoded(scores, method, none if np.isnan(scores[compared]).all() else "")
 
 
-def _ranked(comparisons: Comparisons, found: Ranking) -> Decoded:
+def _ranked(comparisons: Comparisons, ranking: Ranking) -> Decoded:
     scores = np.full(comparisons.n_candidates, np.nan)
-    scores[found.order] = np.linspace(1, 0, len(found.order)) if len(found.order) > 1 else np.nan
-    gap = 0.0 if found.gap < 1e-9 else found.gap
+    scores[ranking.order] = np.linspace(1, 0, len(ranking.order)) if len(ranking.order) > 1 else np.nan
+    gap = 0.0 if ranking.gap < 1e-9 else ranking.gap
     note = f"not proved to be the most likely ranking: it can gain {gap:.3g} at most" if gap else ""
-    return Decoded(scores, f"most likely ranking ({found.method})", note, gap)
+    return Decoded(scores, f"most likely ranking ({ranking.method})", note, gap)
 
 
 _RANKINGS: dict[str, Callable[[Comparisons], Decoded]] = {
@@ -272,10 +273,10 @@ def rank(
     frames = []
     for where, cell in cells(trials):
         read = read_trials(cell)
-        found = debias(read.comparisons, debiasing, folds)
-        scores = decode(found, decoding, hard).scores
-        names = {"context_id": found.context_id, "candidate_id": found.candidate_id}
-        columns = where | names | {"score": scores, "rank": ranks(scores, found.context)}
+        debiased = debias(read.comparisons, debiasing, folds)
+        scores = decode(debiased, decoding, hard).scores
+        names = {"context_id": debiased.context_id, "candidate_id": debiased.candidate_id}
+        columns = where | names | {"score": scores, "rank": ranks(scores, debiased.context)}
         for name, both in (("system", _SYSTEM), ("human", _HUMAN)):
             if set(both) <= set(cell.columns):
                 columns[name] = read.of_candidates(cell[both[0]], cell[both[1]])
@@ -291,6 +292,6 @@ def human_of(trials: pd.DataFrame, read: Read, human: pd.DataFrame | None, attri
         return read.of_candidates(trials["human"], trials["opponent_human"]).astype(float)
     if attribute not in human:
         raise InputError("human", list(human.columns), f"a frame with a column {attribute}")
-    found = read.comparisons
-    index = pd.MultiIndex.from_arrays([found.context_id, found.candidate_id])
+    comparisons = read.comparisons
+    index = pd.MultiIndex.from_arrays([comparisons.context_id, comparisons.candidate_id])
     return human[attribute].reindex(index).to_numpy(float)

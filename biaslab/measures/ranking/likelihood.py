@@ -1,4 +1,4 @@
-"""The ranking that makes the comparisons most likely (Liusie et al. 2024, Appendix B): exact, bounded or searched."""
+"""Find the most likely ranking (Liusie et al. 2024, Appendix B): exactly, with a bound or by search."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TINY = 1e-15  # probabilities are kept off 0 and 1, where a contradiction would
 
 @checked
 class Ranking(NamedTuple):
-    """A ranking and how good it is.
+    """Ranking with its log-likelihood and an upper bound.
 
     Attributes
     ----------
@@ -91,8 +91,8 @@ def most_likely_ranking(
 
     Examples
     --------
-    >>> found = most_likely_ranking(Comparisons.of(["a", "b", "c"], [0, 1, 2], [1, 2, 0], [0.9, 0.8, 0.6]))
-    >>> found.order.tolist(), round(found.log_likelihood, 3), found.method
+    >>> ranking = most_likely_ranking(Comparisons.of(["a", "b", "c"], [0, 1, 2], [1, 2, 0], [0.9, 0.8, 0.6]))
+    >>> ranking.order.tolist(), round(ranking.log_likelihood, 3), ranking.method
     ([0, 1, 2], -1.245, 'exact')
     """
     compared = np.flatnonzero(comparisons.times)
@@ -144,10 +144,8 @@ def _log_odds(comparisons: Comparisons, conditionals: Conditionals | None) -> tu
         above, below = np.log(chance), np.log1p(-chance)
         odds, both = above - below, above + below
     base = math.fsum(both) / 2
-    size = comparisons.n_candidates
     forward = comparisons.first < comparisons.second
-    low, high = np.minimum(comparisons.first, comparisons.second), np.maximum(comparisons.first, comparisons.second)
-    _, pair = np.unique(low * size + high, return_inverse=True)
+    _, pair = np.unique(comparisons.pair, return_inverse=True)
     return odds, base, base + float(np.abs(np.bincount(pair, np.where(forward, odds, -odds))).sum()) / 2
 
 
@@ -176,9 +174,9 @@ def _exact(gains: Floats) -> Codes:
         for k in range(size - 1, -1, -1):
             inside = np.flatnonzero(sets[layer] >> k & 1)
             rest = layer[inside] ^ (1 << k)
-            found = best[rest] + over[k, rest]
-            better = found > value[inside] + 1e-12
-            value[inside[better]] = found[better]
+            gained = best[rest] + over[k, rest]
+            better = gained > value[inside] + 1e-12
+            value[inside[better]] = gained[better]
             last[layer[inside[better]]] = k
         best[layer] = value
     order, left = [], total - 1
@@ -208,18 +206,18 @@ def _milp(gains: Floats, seconds: float) -> tuple[Codes, float]:
     columns = np.column_stack([number[i, j], number[j, k], number[i, k]]).ravel().astype(np.int32)
     triangles = sparse.coo_array((np.tile([1.0, 1.0, -1.0], len(i)), (rows, columns)), shape=(len(i), len(one)))
     worth = 2 * gains[one, two]  # of a 1, against a 0
-    found = optimize.milp(
+    solution = optimize.milp(
         -worth,
         integrality=np.ones(len(one), np.uint8),
         bounds=optimize.Bounds(0, 1),
         constraints=optimize.LinearConstraint(triangles.tocsr(), 0, 1),
         options={"time_limit": seconds, "mip_rel_gap": 0.0},
     )
-    bound = np.inf if found.mip_dual_bound is None else -float(found.mip_dual_bound) - worth.sum() / 2
-    if found.x is None:
+    bound = np.inf if solution.mip_dual_bound is None else -float(solution.mip_dual_bound) - worth.sum() / 2
+    if solution.x is None:
         return _greedy(gains), bound
     above = np.zeros((size, size))
-    above[one, two] = found.x.round()
+    above[one, two] = solution.x.round()
     above[two, one] = 1 - above[one, two]
     return np.argsort(-above.sum(axis=1), kind="stable"), bound
 

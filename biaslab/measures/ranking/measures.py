@@ -1,4 +1,4 @@
-"""What is measured of a judge's comparisons: agreement with humans, position bias, consistency and price."""
+"""Measure a judge's comparisons: agreement with humans, position bias, consistency and cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far metrics of pairs could be off because of judgements that are missing."""
+"""Bound metrics of pairs over all values that missing judgements could have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Advantages in logits, such as that of standing first, from decisions that are counted rather than probabilities."""
+"""Estimate advantages in logits, such as that of standing first, from counts of decisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MISSING = "undefined: no pair takes the first in both orders, or none the secon
 
 
 def first_position_log_odds(blocks: pd.DataFrame, resampling: Resampling, null: float | None = 0.0) -> Estimate:
-    """Estimate half the log odds ratio of "i beats j" between both orders, common to all pairs, from counts.
+    """Estimate half the common log odds ratio of "i beats j" between both orders, from counts.
 
     A pair is a stratum: its two orders are the rows of a 2 × 2 table, decisions for i and for j the columns. With
     logits q + θ and q − θ of i's winning, the odds ratio is exp(2θ) whatever q. Mantel and Haenszel's estimator needs
@@ -113,5 +113,5 @@ def is_counted(trials: pd.DataFrame) -> bool:
 
 def log_odds(p: Floats) -> Floats:
     """Return log odds, kept off infinity."""
-    found: Floats = logit(np.clip(p, _TINY, 1 - _TINY))
-    return found
+    odds: Floats = logit(np.clip(p, _TINY, 1 - _TINY))
+    return odds

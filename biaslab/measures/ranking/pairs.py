@@ -115,16 +115,16 @@ def decisions(trials: pd.DataFrame) -> Floats:
     """
     p, counted = without_rounding(trials["value"]), ~np.isnan(sample_counts(trials))
     tied = (trials["status"] != "ok").to_numpy() | np.isnan(p) | (~counted & (p == 0.5))
-    found: Floats = np.where(tied, np.nan, np.where(counted, p, p > 0.5))
-    return found
+    won: Floats = np.where(tied, np.nan, np.where(counted, p, p > 0.5))
+    return won
 
 
 def sample_counts(trials: pd.DataFrame) -> Floats:
     """Return of how many samples that chose a label each value is the share, NaN where it is exact or one answer."""
     if "samples" not in trials:
         return np.full(len(trials), np.nan)
-    found: Floats = np.round(trials["samples"].to_numpy(float) * trials["label_mass"].fillna(1.0).to_numpy(float))
-    return found
+    counts: Floats = np.round(trials["samples"].to_numpy(float) * trials["label_mass"].fillna(1.0).to_numpy(float))
+    return counts
 
 
 def both_orders(trials: pd.DataFrame, what: str) -> pd.DataFrame:

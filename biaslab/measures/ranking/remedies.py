@@ -1,4 +1,4 @@
-"""Remedies side by side: measured, debiased, measured again."""
+"""Compare remedies: measure before and after each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def compare_remedies(
     in_sample: bool = False,
     fitted: Mapping[str, Remedy] | None = None,
 ) -> pd.DataFrame:
-    """Measure, apply a remedy, measure again: every remedy on contexts that it was not fitted on, in one table.
+    """Compare remedies for position bias, each applied to contexts that it was not fitted on.
 
     Parameters
     ----------
@@ -102,9 +102,9 @@ def compare_remedies(
             }
             counts = len(read.comparisons), int((read.row < 0).sum())
             how = clustered(resampling, part, pd.unique(read.comparisons.context_id), "remedies")
-            for remedy, against, found in _side_by_side(made, how):
+            for remedy, against, estimates in _side_by_side(made, how):
                 at = where | {"remedy": remedy, "orders": asked, "against": against}
-                rows += estimate_rows(found, at, resampling, *counts)
+                rows += estimate_rows(estimates, at, resampling, *counts)
     conditions = ["attribute", *(["template"] if "template" in trials else []), "remedy", "orders", "against"]
     return estimates_frame(rows, "comparative", ["spearman"], conditions)
 

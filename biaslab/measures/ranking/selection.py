@@ -1,4 +1,4 @@
-"""Which pairs to compare: Liusie et al. 2024, §3.4, and one that learns from the answers."""
+"""Select the pairs to compare (Liusie et al. 2024, §3.4), at random or adaptively."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def select_adaptively(candidates: int, budget: int, ask: Ask, batch: int = 1, se
     Examples
     --------
     >>> worth = np.array([0.0, 1.0, 2.0, 3.0])
-    >>> found = select_adaptively(4, 6, lambda pairs: worth[pairs[:, 0]] > worth[pairs[:, 1]], seed=1)
-    >>> len(found), found.times.tolist()
+    >>> comparisons = select_adaptively(4, 6, lambda pairs: worth[pairs[:, 0]] > worth[pairs[:, 1]], seed=1)
+    >>> len(comparisons), comparisons.times.tolist()
     (6, [2, 4, 4, 2])
     """
     check_selection(candidates, "adaptive", budget, seed)

@@ -1,4 +1,4 @@
-"""What fewer comparisons, or fewer candidates, cost (Liusie et al. 2024, §5.5 and 5.6, Fig. 4 and Table 8)."""
+"""Estimate the loss from fewer comparisons or candidates (Liusie et al. 2024, §5.5, 5.6, Fig. 4, Table 8)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ import pandas as pd
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.measures.ranking.comparisons import Bools, Codes, Comparisons, Floats, cells, read_trials, tally
+from biaslab.measures.ranking.comparisons import (
+    Bools,
+    Codes,
+    Comparisons,
+    Floats,
+    cells,
+    places_within,
+    read_trials,
+    tally,
+)
 from biaslab.measures.ranking.debiasing import Debiasing, debias
 from biaslab.measures.ranking.decoding import Decoding, decode, human_of
 from biaslab.measures.ranking.selection import STRATEGIES, Strategy, select, select_adaptively
@@ -89,10 +98,10 @@ def agreement_by_budget(
                     taken = (debias(every.take(c), debiasing, folds, in_sample) for c in chosen)
                     rho = [_agreement(debiased, scores, decoding) for debiased in taken]
                     mean = _mean(np.array(rho), scores, every)
-                    found = {"spearman": mean.estimate(how)}
-                    found["tokens_per_item"] = price.estimate(how)
+                    estimates = {"spearman": mean.estimate(how)}
+                    estimates["tokens_per_item"] = price.estimate(how)
                     at = where | {"strategy": strategy, "debiasing": debiasing, "budget": budget}
-                    rows += estimate_rows(found, at, resampling, len(chosen[0]), 0)
+                    rows += estimate_rows(estimates, at, resampling, len(chosen[0]), 0)
     conditions = ["attribute", *(["template"] if "template" in trials else []), "strategy", "debiasing", "budget"]
     return estimates_frame(rows, "comparative", ["spearman"], conditions)
 
@@ -146,12 +155,12 @@ def self_consistency(
             sums = np.sum([_kept_orders(every, some, decoding, (final, gold)) for some in drawn], axis=0)
             names = ("final_accuracy", "gold_accuracy", "predicted_tie_rate")
             context, missing = np.arange(every.n_contexts), f"undefined: no context has {size} candidates that differ"
-            found = {
+            estimates = {
                 name: Ratio(context, kept, counted, None, (0.0, 1.0), missing).estimate(how)
                 for name, (kept, counted) in zip(names, sums, strict=True)
             }
             at = where | {"candidates": size}
-            rows += estimate_rows(found, at, resampling, len(every), int((read.row < 0).sum()))
+            rows += estimate_rows(estimates, at, resampling, len(every), int((read.row < 0).sum()))
     conditions = ["attribute", *(["template"] if "template" in trials else []), "candidates"]
     return estimates_frame(rows, "comparative", [], conditions)
 
@@ -185,8 +194,8 @@ def _replay(
         place[every.first[rows] - borders[k], every.second[rows] - borders[k]] = rows
         own = int(np.random.default_rng([*seed, k]).integers(2**31))
         if strategy == "adaptive":
-            found = select_adaptively(size, budget, partial(_answers, np.append(every.p, np.nan), place), seed=own)
-            pairs = np.column_stack([found.first, found.second])
+            selected = select_adaptively(size, budget, partial(_answers, np.append(every.p, np.nan), place), seed=own)
+            pairs = np.column_stack([selected.first, selected.second])
         else:
             pairs = select(size, strategy, None, own)[:budget]
         at = place[pairs[:, 0], pairs[:, 1]]
@@ -221,9 +230,8 @@ def _some(every: Comparisons, size: int, rng: np.random.Generator) -> Bools:
     """Draw a number of candidates of each context; none of a context that has fewer."""
     order = np.lexsort((rng.random(every.n_candidates), every.context))
     counts = np.bincount(every.context)
-    inside = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
     kept = np.zeros(every.n_candidates, bool)
-    kept[order] = (inside < size) & (counts >= size)[every.context]
+    kept[order] = (places_within(counts) < size) & (counts >= size)[every.context]
     return kept
 
 
@@ -235,17 +243,13 @@ def _kept_orders(every: Comparisons, kept: Bools, decoding: Decoding, references
     part = every.take(kept[every.first] & kept[every.second])
     scores = decode(part, decoding).scores
     # every unordered pair of candidates that were compared, once
-    forward = part.first < part.second
-    once = np.unique(
-        np.where(forward, part.first, part.second) * len(kept) + np.where(forward, part.second, part.first)
-    )
-    one, two = np.divmod(once, len(kept))
+    one, two = np.divmod(np.unique(part.pair), len(kept))
     sign = np.sign(np.round(scores[one] - scores[two], 12))
-    home, found = every.context[one], []
+    home, counts = every.context[one], []
     for reference in references:
         wanted = np.sign(np.nan_to_num(np.round(reference[one] - reference[two], 12)))
         counted = (wanted != 0) & (sign != 0)
         sums = [tally(home, column, every.n_contexts) for column in (counted & (sign == wanted), counted)]
-        found.append(sums)
-    found.append([tally(home, column, every.n_contexts) for column in (sign == 0, np.ones(len(home)))])
-    return np.array(found)
+        counts.append(sums)
+    counts.append([tally(home, column, every.n_contexts) for column in (sign == 0, np.ones(len(home)))])
+    return np.array(counts)

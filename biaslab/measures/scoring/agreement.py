@@ -1,4 +1,4 @@
-"""How well scores agree with the mean human scores, and whether one scorer agrees better than another."""
+"""Estimate agreement of scores with mean human scores, and compare two scorers."""
 
 from __future__ import annotations
 
@@ -89,16 +89,16 @@ def agreement(
     >>> import biaslab as bl
     >>> data = bl.load_dataset("graded", limit=8)
     >>> trials = bl.collect(bl.scoring.GEval(["fluency"]), bl.SimulatedJudge(data), data, progress=False)
-    >>> found = agreement(bl.scoring.scores(trials), data, levels=["context"], coefficients=["spearman"])
-    >>> bool(found["estimate"].item() > 0.9)
+    >>> estimates = agreement(bl.scoring.scores(trials), data, levels=["context"], coefficients=["spearman"])
+    >>> bool(estimates["estimate"].item() > 0.9)
     True
     """
-    given = resampling or Resampling()
+    how = resampling or Resampling()
     _require_options(levels, coefficients)
     require_columns(scores, SCORES[1:], "scores")
 
     def estimate(items: pd.DataFrame, level: Level, coefficient: Method) -> Estimate:
-        return estimate_correlation(items, "score", "human", given, level, coefficient, null=0.0, constant=constant)
+        return estimate_correlation(items, "score", "human", how, level, coefficient, null=0.0, constant=constant)
 
     rows: list[dict[str, Any]] = []
     names = [name for name in (*SCORES[:4], *by) if name in scores.columns]
@@ -106,7 +106,7 @@ def agreement(
         where = dict(zip(names, values, strict=True))
         frame = _own_human(part) if dataset is None else with_human([part], dataset, str(where["attribute"]))
         what = f"agreement ({' '.join(map(str, values))})"
-        rows += _rows("agreement", frame, what, where, estimate, (levels, coefficients), given)
+        rows += _rows("agreement", frame, what, where, estimate, (levels, coefficients), how)
     conditions = [name for name in (*_CONDITIONS[:3], *by, *_CONDITIONS[4:]) if name not in by or name in names]
     return estimates_frame(rows, "agreement", ("agreement",), conditions)
 
@@ -152,11 +152,11 @@ def agreement_difference(
     >>> for noise in (0.0, 4.0):
     ...     trials = bl.collect(scorer, bl.SimulatedJudge(data, noise=noise), data, progress=False)
     ...     frames.append(bl.scoring.scores(trials))
-    >>> found = agreement_difference(*frames, data, levels=["context"], coefficients=["kendall"])
-    >>> bool(found["estimate"].item() > 0)
+    >>> estimates = agreement_difference(*frames, data, levels=["context"], coefficients=["kendall"])
+    >>> bool(estimates["estimate"].item() > 0)
     True
     """
-    given = resampling or Resampling()
+    how = resampling or Resampling()
     _require_options(levels, coefficients)
     whose = [_only(frame, name) for name, frame in (("first", first), ("second", second))]
     where = {**whose[0], "other": whose[1]["scorer"]}
@@ -167,14 +167,14 @@ def agreement_difference(
         raise InputError("second", sorted(set(second["attribute"])), "scores of an attribute that the first scored")
 
     def estimate(items: pd.DataFrame, level: Level, coefficient: Method) -> Estimate:
-        return agreement_loss(items, "score", "score_2", "human", given, level, coefficient)
+        return agreement_loss(items, "score", "score_2", "human", how, level, coefficient)
 
     rows: list[dict[str, Any]] = []
     for name in shared:
         frame = with_human([part[part["attribute"] == name] for part in (first, second)], dataset, name)
         what = f"agreement_difference ({where['scorer']}, {where['other']}, {name})"
         cell = {**where, "attribute": name}
-        rows += _rows("agreement_difference", frame, what, cell, estimate, (levels, coefficients), given)
+        rows += _rows("agreement_difference", frame, what, cell, estimate, (levels, coefficients), how)
     return estimates_frame(rows, "agreement", ("agreement_difference",), _CONDITIONS)
 
 
@@ -254,9 +254,9 @@ def _rows(
     rows: list[dict[str, Any]] = []
     named = bool((frame["system"].str.strip() != "").all())
     for level, coefficient in product([level for level in options[0] if named or level != "system"], options[1]):
-        found = estimate(whole, level, coefficient)
+        estimated = estimate(whole, level, coefficient)
         cell = {**where, "level": level, "coefficient": coefficient}
-        rows += estimate_rows({metric: found}, cell, resampling, len(whole), len(frame) - len(whole))
+        rows += estimate_rows({metric: estimated}, cell, resampling, len(whole), len(frame) - len(whole))
     return rows
 
 

@@ -73,7 +73,7 @@ def bert_scores(
     Examples
     --------
     >>> import biaslab as bl
-    >>> found = bert_scores(bl.load_dataset("graded", limit=2))  # doctest: +SKIP
+    >>> scored = bert_scores(bl.load_dataset("graded", limit=2))  # doctest: +SKIP
     """
     require_one_of("measure", measure, get_args(Measure))
     dataset.require_attributes(attributes)
@@ -109,8 +109,8 @@ def match(
 
     Examples
     --------
-    >>> found = match([[1, 0], [0, 1]], [[1, 0]])
-    >>> found.precision, found.recall, round(found.f1, 3)
+    >>> matched = match([[1, 0], [0, 1]], [[1, 0]])
+    >>> matched.precision, matched.recall, round(matched.f1, 3)
     (0.5, 1.0, 0.667)
     """
     one, two = np.asarray(candidate, float), np.asarray(reference, float)
@@ -124,8 +124,8 @@ def match(
 
 
 def _mean(values: NDArray[np.float64], weights: ArrayLike | None) -> float:
-    given = np.ones(len(values)) if weights is None else np.asarray(weights, float)
-    return float(values @ given / given.sum()) if given.sum() > 0 else math.nan
+    shares = np.ones(len(values)) if weights is None else np.asarray(weights, float)
+    return float(values @ shares / shares.sum()) if shares.sum() > 0 else math.nan
 
 
 def _rarity(texts: Sequence[NDArray[np.int64]]) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:

@@ -59,11 +59,11 @@ def conditional_shares(
     --------
     >>> rows = [(f"c{k}", 1 + k % 5, 1 + k % 5) for k in range(20)]
     >>> scores = pd.DataFrame(rows, columns=["context_id", "coherence", "fluency"])
-    >>> found = conditional_shares(scores, ["coherence", "fluency"], range(1, 6), "a judge", "a set")
-    >>> found.loc[found["metric"].str.startswith("mean"), "estimate"].tolist()
+    >>> estimates = conditional_shares(scores, ["coherence", "fluency"], range(1, 6), "a judge", "a set")
+    >>> estimates.loc[estimates["metric"].str.startswith("mean"), "estimate"].tolist()
     [2.0, 4.5]
     """
-    given, levels = resampling or Resampling(), np.asarray(list(values), float)
+    resampling, levels = resampling or Resampling(), np.asarray(list(values), float)
     if len(attributes) < 2 or len(levels) < 2:
         raise InputError("attributes and values", (list(attributes), list(values)), "at least two of each")
     require_columns(scores, ("context_id", *attributes), "scores")
@@ -78,10 +78,10 @@ def conditional_shares(
         for side, inside in (("low", low), ("high", ~low)):
             missing = f"undefined: no first score is {side}"
             mean, shares = later_scores(known["context_id"], chances * inside[:, None], levels, missing)
-            rows += estimate_rows({f"mean_after_{side}": mean.estimate(given)}, where, given, *counts)
+            rows += estimate_rows({f"mean_after_{side}": mean.estimate(resampling)}, where, resampling, *counts)
             for score, share in zip(levels.tolist(), shares, strict=True):
-                found = {f"share_after_{side}": share.estimate(given)}
-                rows += estimate_rows(found, where | {"score": score}, given, *counts)
+                estimates = {f"share_after_{side}": share.estimate(resampling)}
+                rows += estimate_rows(estimates, where | {"score": score}, resampling, *counts)
     return estimates_frame(rows, "anchoring", (), ("attribute", "after", "position", "score"))
 
 

@@ -30,7 +30,7 @@ class Encoded(NamedTuple):
 @checked
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """A transformers model that turns texts into contextual embeddings.
+    """Contextual embeddings of texts by a transformers model.
 
     Parameters
     ----------
@@ -108,8 +108,8 @@ class Encoder:
     def _tokens(self, text: str, truncation: bool = False) -> tuple[list[int], list[int]]:
         """Return the ids of a text and which of them are special; its own "[CLS]" or "<s>" are characters."""
         options = {"truncation": True, "max_length": self.window} if truncation else {"verbose": False}
-        found = self.tokenizer(text, return_special_tokens_mask=True, split_special_tokens=True, **options)
-        ids, special = list(found["input_ids"]), list(found["special_tokens_mask"])
+        encoded = self.tokenizer(text, return_special_tokens_mask=True, split_special_tokens=True, **options)
+        ids, special = list(encoded["input_ids"]), list(encoded["special_tokens_mask"])
         if not any(special) and self.tokenizer.bos_token_id is not None:
             ids, special = [self.tokenizer.bos_token_id, *ids], [1, *special]
             return (ids[: self.window], special[: self.window]) if truncation else (ids, special)
@@ -122,8 +122,8 @@ class Encoder:
         with torch.inference_mode():
             states = self.model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
             vectors = torch.nn.functional.normalize(states[self.layer].float(), dim=-1).cpu().numpy()
-        for row, found in zip(rows, vectors, strict=True):
-            yield found[: len(row)]
+        for row, vector in zip(rows, vectors, strict=True):
+            yield vector[: len(row)]
 
 
 @checked
@@ -172,7 +172,7 @@ def choose_layer(config: Any, layer: int | None, name: str) -> int:
 
 
 def is_causal(config: Any) -> bool:
-    """Whether a token sees only what stands before it: a model that generates text and was not made to fill gaps."""
+    """Return whether attention is causal: a model that generates text and is no masked language model."""
     from transformers.models.auto.modeling_auto import (
         MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
         MODEL_FOR_MASKED_LM_MAPPING_NAMES,

@@ -53,7 +53,7 @@ class GPTScore:
         for item in items(dataset):
             for attribute in attributes:
                 described = prompts.describe(dataset, attribute)
-                given = prompts.render(
+                instruction = prompts.render(
                     "gpt_score",
                     context=item.context,
                     noun=dataset.noun,
@@ -63,7 +63,7 @@ class GPTScore:
                 own, source = (item.candidate_id,), bool(item.context.strip())
                 about = About(item.context_id, own, (item.text,), (attribute,), source)
                 yield Trial(
-                    Likelihood(item.text, f"{given}\n", about),
+                    Likelihood(item.text, f"{instruction}\n", about),
                     item.context_id,
                     attribute,
                     item.candidate_id,

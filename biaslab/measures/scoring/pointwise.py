@@ -64,12 +64,12 @@ def drawn_items(dataset: Dataset, n_candidates: int | None, seed: int) -> Iterat
     The draw of a context depends on the seed and that context alone.
     """
     for context_id, group in groupby(items(dataset), key=lambda item: item.context_id):
-        found = list(group)
-        if n_candidates is None or n_candidates >= len(found):
-            yield from found
+        candidates = list(group)
+        if n_candidates is None or n_candidates >= len(candidates):
+            yield from candidates
             continue
         rng = np.random.default_rng([seed, zlib.crc32(context_id.encode())])
-        yield from (found[i] for i in sorted(rng.choice(len(found), n_candidates, replace=False)))
+        yield from (candidates[i] for i in sorted(rng.choice(len(candidates), n_candidates, replace=False)))
 
 
 def single_ratings(dataset: Dataset, written: Callable[[float], str]) -> dict[tuple[Any, ...], str]:
@@ -104,7 +104,7 @@ def ratings_by_item(dataset: Dataset) -> dict[tuple[Any, ...], dict[str, Scalar]
 
 @dataclass(frozen=True)
 class Asking:
-    """How scores are asked for: the parameters that all pointwise probes share.
+    """Parameters of pointwise requests, which all pointwise probes share.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def about_scores(
 
 @dataclass(frozen=True)
 class Question:
-    """A question for the score of one item and attribute.
+    """Question for the score of one item and attribute.
 
     Parameters
     ----------

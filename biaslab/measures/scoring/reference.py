@@ -58,8 +58,8 @@ def reference_scores(
     Examples
     --------
     >>> import biaslab as bl
-    >>> found = reference_scores(bl.load_dataset("graded", limit=2), ["ROUGE-1"], ["relevance"])
-    >>> found["scorer"].iloc[0], bool(found["score"].between(0, 1).all())
+    >>> scored = reference_scores(bl.load_dataset("graded", limit=2), ["ROUGE-1"], ["relevance"])
+    >>> scored["scorer"].iloc[0], bool(scored["score"].between(0, 1).all())
     ('ROUGE-1 (reference)', True)
     """
     known = get_args(Metric)

@@ -24,7 +24,7 @@ SCORES = ("scorer", "judge", "dataset", "attribute", "context_id", "candidate_id
 @checked(eager=True)
 @dataclass(frozen=True)
 class Scorer(ABC):
-    """A scorer that asks a judge for the score of each candidate, one attribute at a time.
+    """Base of scorers that ask a judge for the score of each candidate, one attribute at a time.
 
     Parameters
     ----------
@@ -132,19 +132,24 @@ def scores(trials: pd.DataFrame) -> pd.DataFrame:
     >>> import biaslab as bl
     >>> data = bl.load_dataset("graded", limit=2)
     >>> scorer = bl.scoring.GEval(attributes=["fluency"], answer="text", replicates=4)
-    >>> found = scores(bl.collect(scorer, bl.SimulatedJudge(data), data, progress=False))
-    >>> found.shape, found["scorer"].iloc[0]
+    >>> scored = scores(bl.collect(scorer, bl.SimulatedJudge(data), data, progress=False))
+    >>> scored.shape, scored["scorer"].iloc[0]
     ((12, 7), 'g_eval')
     """
     keys = ["probe", *SCORES[1:-1]]
     require_columns(trials, (*keys, "replicate", "value", "status"), "trials")
-    twice = trials.duplicated([*keys, "replicate"])
-    if twice.any():
-        what = " ".join(map(str, trials.loc[twice, keys].iloc[0]))
-        raise TrialsError("trials", f"two scores of one replicate ({what})", "one condition", "choose one beforehand")
+    require_one_condition(trials, keys)
     means = usable(trials).groupby(keys, sort=False)["value"].mean().rename("score")
     rows = trials[keys].drop_duplicates().join(means, on=keys)
     return rows.rename(columns={"probe": "scorer"}).reset_index(drop=True)
+
+
+def require_one_condition(trials: pd.DataFrame, keys: Sequence[str]) -> None:
+    """Raise `TrialsError` if a replicate is scored twice, as trials of several conditions are."""
+    twice = trials.duplicated([*keys, "replicate"])
+    if twice.any():
+        what = " ".join(map(str, trials.loc[twice, list(keys)].iloc[0]))
+        raise TrialsError("trials", f"two scores of one replicate ({what})", "one condition", "choose one beforehand")
 
 
 def scored(

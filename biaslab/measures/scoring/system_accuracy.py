@@ -71,7 +71,7 @@ def system_accuracy(
     >>> bool(system_accuracy(bl.scoring.scores(trials), data)["estimate"].item() > 0.8)
     True
     """
-    given = resampling or Resampling()
+    resampling = resampling or Resampling()
     require_columns(scores, [*SCORES, *by], "scores")
     if (dataset.candidates["system"].str.strip() == "").any():
         raise TrialsError("candidates of the data set", "one without a system", "systems of all candidates")
@@ -81,8 +81,8 @@ def system_accuracy(
         where = dict(zip(names, values, strict=True))
         frame = with_human([part], dataset, str(where["attribute"]))
         whole = frame.dropna(subset=["score", "human"])
-        found = {"system_accuracy": _estimate(whole, given)}
-        rows += estimate_rows(found, where, given, len(whole), len(frame) - len(whole))
+        estimates = {"system_accuracy": _estimate(whole, resampling)}
+        rows += estimate_rows(estimates, where, resampling, len(whole), len(frame) - len(whole))
     return estimates_frame(rows, "agreement", (), [name for name in names if name not in ("judge", "dataset")])
 
 
@@ -109,5 +109,5 @@ def _estimate(frame: pd.DataFrame, resampling: Resampling) -> Estimate:
         return np.asarray(np.where(met.any(axis=1), right / np.maximum(met.sum(axis=1), 1), np.nan), float)
 
     method = "percentile" if resampling.method == "studentised" else resampling.method
-    found = cluster_statistic(accuracy, sums.shape[1], replace(resampling, method=method), None, (0.0, 1.0))
-    return replace(found, note="; ".join(filter(None, [found.note, _NOTE])))
+    estimate = cluster_statistic(accuracy, sums.shape[1], replace(resampling, method=method), None, (0.0, 1.0))
+    return replace(estimate, note="; ".join(filter(None, [estimate.note, _NOTE])))

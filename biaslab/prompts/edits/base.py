@@ -22,7 +22,7 @@ _SENTENCE_END = re.compile(rf"{_TITLES}[.!?][\"'”’)\]]*\s+(?=[\"'“‘(\[]?
 @checked
 @dataclass(frozen=True)
 class Edit:
-    """A deterministic change of how a candidate is shown; calling it makes the change.
+    """Deterministic change of how a candidate is shown; calling it makes the change.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def constant(
 @checked
 @dataclass(frozen=True)
 class Placed:
-    """A candidate as a prompt shows it.
+    """Candidate as a prompt shows it.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def placed(edit: Edit | None, text: str, name: str) -> Placed:
 
 @checked
 def changes(edit: Edit, text: str, name: str) -> bool:
-    """Say whether a candidate looks different with an edit: some find nothing to change in a text.
+    """Return whether an edit changes how a candidate looks; some find nothing to change in a text.
 
     Examples
     --------

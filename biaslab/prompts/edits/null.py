@@ -53,7 +53,7 @@ _BEFORE = (
 
 
 class Size(NamedTuple):
-    """How much an edit does to a text: words of it that are changed or taken out, and words that are added."""
+    """Size of an edit: number of words changed or removed, and number of words added."""
 
     changed: int
     added: int
@@ -103,8 +103,8 @@ def size_of(before: str, after: str) -> Size:
     """
     one, two = before.split(), after.split()
     changed = added = 0
-    for what, start, end, begin, stop in SequenceMatcher(None, one, two, autojunk=False).get_opcodes():
-        if what != "equal":
+    for operation, start, end, begin, stop in SequenceMatcher(None, one, two, autojunk=False).get_opcodes():
+        if operation != "equal":
             changed += end - start
             added += max(0, (stop - begin) - (end - start))
     return Size(int(before != after) if changed + added == 0 else changed, added)

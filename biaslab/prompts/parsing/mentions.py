@@ -43,7 +43,7 @@ _SAID_OF = re.compile(  # what follows the letter A where it is no article: no a
 
 @dataclass(frozen=True)
 class Names:
-    """The labels of a question, and how a text may name them.
+    """Labels of a question, and the ways in which a text may name them.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class Names:
         return next((place for place in places if place is not None), None)
 
     def resembles(self, text: str) -> bool:
-        """Say whether a text has the form of a label, whichever: "C" or "Summary C" beside "Summary A".
+        """Return whether a text has the form of the labels, such as "C" or "Summary C" beside "Summary A".
 
         Examples
         --------
@@ -192,7 +192,7 @@ class Names:
 
 
 def _is_of_another(before: str, noun: str) -> bool:
-    """Say whether what stands before a letter names something else: "Assistant" among summaries, "vitamin", "Plan"."""
+    """Return whether the word before a letter names something else, such as "Assistant" or "vitamin"."""
     word = _BEFORE.search(before)
     if word is None:
         return False

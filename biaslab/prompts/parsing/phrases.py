@@ -101,15 +101,15 @@ NO_TIE = re.compile(r"(?:\b(?:not?|almost|nearly|close to|than)|n['’]t)(?:\s+\
 DENIED = re.compile(
     rf"(?:\b{_any('not, never, cannot, neither, nor, hardly, without, than')}|n['’]t)(?:\s+[\w'’-]+){{0,3}}\s*$"
 )
-"""What stands before a verdict that is denied."""
+"""Words before a verdict that deny it."""
 _SAYS = "argue[sd]?, claim(?:s|ed), believe[sd], thinks, thought, states?, stated, says, said"
 SET_ASIDE = re.compile(
     rf"\b{_any('if, unless, depend(?:s|ing), who, ' + _SAYS)}\b|\bwhether\b[^,]*$"
     r"|\b(?:some|others|many|most|users|people)(?:\s+\w+){0,2}\s*$"
 )
-"""What stands before a verdict on a case that is put, or of somebody else."""
+"""Words before a verdict that is hypothetical, or reported of somebody else."""
 AS_LONG_AS = re.compile(r"[\w\s]{0,12}?\b(?:if|when|unless|for those|in case)\b")
-"""What follows a verdict on a condition."""
+"""Words after a verdict that make it conditional."""
 
 TURN = re.compile(rf"\b{_any('but, however, although, though, while, yet, whereas, despite, nevertheless, even if')}\b")
 CONCLUDES = re.compile(

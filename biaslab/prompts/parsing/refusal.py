@@ -12,7 +12,7 @@ _REFUSAL = re.compile(
 
 
 def is_refusal(text: str) -> bool:
-    """Say whether a text opens as a refusal does.
+    """Return whether a text begins with a refusal.
 
     Examples
     --------

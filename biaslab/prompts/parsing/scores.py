@@ -146,8 +146,8 @@ def _stated(label: str) -> tuple[Reader, ...]:
 @cache
 def _given_for(name: str) -> Reader:
     """Return the reader of "4 out of 5 for coherence"."""
-    given = _reader(rf"(?<![\w.,/:-]){NUMERAL} for (?:its |the )?{name}(?!\w)")
-    return lambda text, scale: given(_DENIED.sub(" ~ ", text), scale)
+    reader = _reader(rf"(?<![\w.,/:-]){NUMERAL} for (?:its |the )?{name}(?!\w)")
+    return lambda text, scale: reader(_DENIED.sub(" ~ ", text), scale)
 
 
 def _statement(label: str) -> str:

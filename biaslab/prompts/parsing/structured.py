@@ -6,63 +6,66 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
 
 from biaslab.core.scales import Scale
 from biaslab.prompts.parsing.numerals import NUMERAL, worth
 
 _ALONE = re.compile(rf"\s*{NUMERAL}\s*\.?\s*", re.IGNORECASE)
-_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)|[{}]', re.DOTALL)
-_STRIDE = 200  # levels
+_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)|[{}\[\]]', re.DOTALL)
+_STRIDE = 200  # levels of nesting
 Pairs = list[tuple[str, object]]
 
 
 class _Object(Pairs):
-    """A JSON object as pairs, so that a key that stands twice is seen twice."""
+    """JSON object as pairs, which keep a repeated key."""
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_Object, parse_int=float, strict=False)
 
 
 def objects(text: str) -> Iterator[Pairs]:
-    """Yield every outermost JSON object of a text as pairs of key and value; what is not JSON is passed over.
+    """Yield every outermost JSON object of a text as pairs of key and value."""
+    return documents(text, _DECODER, "{")
 
-    Where an object breaks off, the objects that it is still within break off at the same place and are not tried
-    again; of one that is nested too deeply, every `_STRIDE`-th level is tried.
+
+def documents(text: str, decoder: json.JSONDecoder, marks: str) -> Iterator[Any]:
+    """Yield every outermost JSON document of a text that begins with one of some marks; pass over all other text.
+
+    Where a document breaks off, those that it is still within break off at the same place and are not tried again; of
+    one that is nested too deeply, every `_STRIDE`-th level is tried.
     """
     broken: set[int] = set()
-    start = text.find("{")
-    while start >= 0:
-        end = start + 1
-        if start not in broken:
+    begins = re.compile(f"[{re.escape(marks)}]")
+    start = begins.search(text)
+    while start is not None:
+        place = start.start()
+        end = place + 1
+        if place not in broken:
             try:
-                pairs, end = _DECODER.raw_decode(text, start)
+                document, end = decoder.raw_decode(text, place)
             except json.JSONDecodeError as error:
-                broken.update(_unclosed(text, start, error.pos))
+                broken.update(_unclosed(text, place, error.pos))
+            except ValueError:  # a number of too many digits
+                pass
             except RecursionError:
-                end = _some_levels_on(text, start)
+                later = list(islice(begins.finditer(text, end), _STRIDE))
+                end = later[-1].start() if len(later) == _STRIDE else len(text)
             else:
-                yield pairs
-        start = text.find("{", end)
+                yield document
+        start = begins.search(text, end)
 
 
 def _unclosed(text: str, start: int, end: int) -> list[int]:
-    """Return the opening braces that are not closed in a stretch of JSON."""
+    """Return the opening brackets that are not closed in a stretch of JSON."""
     opened: list[int] = []
     for token in _TOKENS.finditer(text, start, end):
-        if token[0] == "{":
+        if token[0] in "{[":
             opened.append(token.start())
-        elif token[0] == "}" and opened:
+        elif token[0] in "}]" and opened:
             opened.pop()
     return opened
-
-
-def _some_levels_on(text: str, start: int) -> int:
-    """Return a place before the opening brace that is `_STRIDE` braces on, or the end of the text."""
-    for _ in range(_STRIDE):
-        start = text.find("{", start + 1)
-        if start < 0:
-            return len(text)
-    return start
 
 
 def json_scores(text: str, scale: Scale, named: Callable[[str], bool], inner: Callable[[str], bool]) -> list[float]:

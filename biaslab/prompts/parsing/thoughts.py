@@ -34,7 +34,7 @@ _FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
 
 
 class Split(NamedTuple):
-    """A thought, None where there is none, and the answer behind it, empty where the text ends inside the thought."""
+    """Thought (None without one), and the answer after it (empty if the text ends inside the thought)."""
 
     thought: str | None
     answer: str
@@ -104,7 +104,7 @@ def split_thought(text: str, *, opened: bool = False) -> Split:
 
 
 def begins_inside(text: str) -> bool:
-    r"""Tell whether a text begins inside a thought, which the prompt then opened, and closes it.
+    r"""Return whether a text begins inside a thought, which the prompt opened, and closes it.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def begins_inside(text: str) -> bool:
 
 
 def opens_thought(text: str) -> bool:
-    r"""Tell whether a text begins with a tag that opens a thought.
+    r"""Return whether a text begins with a tag that opens a thought.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def answered(reply: Reply) -> Reply:
 
 
 def is_cut_off(reply: Reply) -> bool:
-    """Tell whether a reply ends at its limit of tokens, or inside its thought.
+    """Return whether a reply ends at its token limit, or inside its thought.
 
     Examples
     --------

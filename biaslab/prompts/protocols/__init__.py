@@ -1,4 +1,4 @@
-"""How judges are asked and how their replies are read: prompts and parsers, biaslab's own and everybody else's."""
+"""Define how judges are asked and how their replies are read: prompts and parsers of any origin."""
 
 from biaslab.prompts.protocols.protocol import Protocol
 

@@ -1,4 +1,4 @@
-"""How a protocol reads a reply, and what an obedient judge would reply."""
+"""Read replies by a protocol, and write those of an obedient judge."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ORDER = {1.0: 0, 0.0: 1}
 
 
 class Answering:
-    """The replies of a `Protocol`, whose fields these are."""
+    """Part of `Protocol` that reads and writes replies; the fields are those of `Protocol`."""
 
     form: Form
     reader: Reader
@@ -29,13 +29,13 @@ class Answering:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """What an obedient judge would reply: for the first, for the second and, where there is one, for a tie."""
+        """Replies of an obedient judge: for the first, for the second and, where there is one, for a tie."""
         ends = (max(self.points), min(self.points))
         return tuple(map(self.write, (*ends, *(value for value in self.points if value == 0.5))))
 
     @cached_property
     def scale(self) -> Scale:
-        """The scale of the scores: whole numbers, each with the reply that an obedient judge would write for it.
+        """Scale of the scores: whole numbers, each labelled with the reply that an obedient judge would write.
 
         Raises
         ------
@@ -50,7 +50,7 @@ class Answering:
 
     @cached_property
     def label_verdicts(self) -> Verdicts:
-        """The labels and what they mean: those for the first and for the second, then all others."""
+        """Labels with their values: those for the first and for the second, then all others."""
         assert isinstance(self.reader, Labels)  # noqa: S101 - __post_init__ requires it
         return tuple(sorted(self.reader.verdicts, key=lambda verdict: _ORDER.get(verdict[1], 2)))
 

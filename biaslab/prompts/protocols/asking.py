@@ -1,4 +1,4 @@
-"""What a protocol shows a judge: the texts of a data set in the slots of its messages."""
+"""Fill the messages of a protocol with the texts of a data set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLACES = ("first", "second")
 
 
 class Asking(Answering):
-    """The messages and requests of a `Protocol`, whose fields these are."""
+    """Part of `Protocol` that makes messages and requests; the fields are those of `Protocol`."""
 
     turns: tuple[tuple[Role, SlotText], ...]
     variables: tuple[tuple[str, str], ...]
@@ -31,7 +31,7 @@ class Asking(Answering):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """What must be known to ask: some of `SOURCES`, and columns of the data set."""
+        """Sources needed to ask: some of `SOURCES`, and columns of the data set."""
         return tuple(dict.fromkeys(source for _, source in self.variables))
 
     @cached_property
@@ -45,7 +45,7 @@ class Asking(Answering):
     def show(
         self, dataset: Dataset, attribute: str, context_id: str, candidates: Sequence[str], texts: Sequence[str] = ()
     ) -> dict[str, object]:
-        """Return what of a data set can be shown in slots.
+        """Return what slots can show of a data set.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""From the arguments of `Protocol.from_template` to messages, variables and a reader."""
+"""Turn the arguments of `Protocol.from_template` into messages, variables and a reader."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def guess_variables(
     >>> guess_variables(["question", "answer_a", "answer_b", "hint"], "pair", {}, {})
     (('question', 'context'), ('answer_a', 'first'), ('answer_b', 'second'), ('hint', 'hint'))
     """
-    for name, given in (("variables", variables), ("values", values)):
-        unused = [slot for slot in given if slot not in slots]
+    for name, texts in (("variables", variables), ("values", values)):
+        unused = [slot for slot in texts if slot not in slots]
         if unused:
             raise InputError(name, unused[0], f"slots of the template: {', '.join(slots) or 'it has none'}")
     return tuple((slot, variables.get(slot) or _guess(slot, form)) for slot in slots if slot not in values)
@@ -139,9 +139,9 @@ def reader_of(
         If they describe none, or several.
     """
     ways = {"pattern": pattern, "json": json, "parse": parse}
-    given = [name for name, value in ways.items() if value is not None]
-    if len(given) > 1:
-        raise InputError("reader", " and ".join(given), "one of pattern, json, parse")
+    chosen = [name for name, value in ways.items() if value is not None]
+    if len(chosen) > 1:
+        raise InputError("reader", " and ".join(chosen), "one of pattern, json, parse")
     meanings: Verdicts = tuple((str(label), float(value)) for label, value in (verdicts or {}).items())
     if parse is not None:
         return Function(parse, tuple((examples or verdicts or {}).items()))

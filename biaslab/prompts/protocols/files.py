@@ -1,4 +1,4 @@
-"""From a file in which somebody keeps a judge prompt to a `Protocol`.
+"""Load a `Protocol` from a file in one of the formats in which judge prompts are kept.
 
 A format is one function: it takes the file's path and content and returns arguments of `Protocol.from_template`, or
 None where the file is of another format.
@@ -27,7 +27,7 @@ Arguments = dict[str, Any]
 
 
 class Source(NamedTuple):
-    """A file: where it lies, what it holds, and which of its protocols is wanted."""
+    """File of protocols: path, content, and the name of the wanted one."""
 
     path: Path
     document: Mapping[str, Any]
@@ -77,8 +77,8 @@ def _arguments(path: Path, text: str, name: str | None) -> Arguments:
     if path.suffix in (".yaml", ".yml", ".json"):
         return _structured(path, text, name)
     for of_text in TEXT_FORMATS:
-        if (found := of_text(text)) is not None:
-            return {"template": text} | found
+        if (arguments := of_text(text)) is not None:
+            return {"template": text} | arguments
     return {"template": text}
 
 
@@ -162,8 +162,8 @@ def _arena_hard(source: Source) -> Arguments | None:
     if not {"regex_patterns", "prompt_template"} <= set(source.document):
         return None
     bench = source.name or source.document.get("bench_name", source.path.stem)
-    beside = source.path.parent / "system_prompts.json"
-    systems = json.loads(read_text(beside)) if beside.is_file() else {}
+    prompts_file = source.path.parent / "system_prompts.json"
+    systems = json.loads(read_text(prompts_file)) if prompts_file.is_file() else {}
     verdicts = {"A>>B": 1.0, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25, "B>>A": 0.0}
     aliases = {"B<<A": 1.0, "B<A": 0.75, "B=A": 0.5, "A<B": 0.25, "A<<B": 0.0}
     return {

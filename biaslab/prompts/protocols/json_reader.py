@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from biaslab.core.errors import InputError
+from biaslab.prompts.parsing import structured
 from biaslab.prompts.protocols.readers import ATTRIBUTE, OfVerdicts, Verdicts, as_number, as_text, require_verdicts
 
 _STEP = re.compile(r"\.?(\{attribute\}|[^\W\d][\w -]*)|\[(\d+)\]|\[([\w -]+)=([^\]]*)\]")
@@ -19,7 +20,7 @@ _DECODER = json.JSONDecoder(strict=False)
 
 @dataclass(frozen=True)
 class JsonPath(OfVerdicts):
-    """A verdict in a JSON object, alone or somewhere in a text, or in the arguments of a tool call.
+    """Verdict in a JSON object: alone, somewhere in a text, or in the arguments of a tool call.
 
     Parameters
     ----------
@@ -99,15 +100,10 @@ class JsonPath(OfVerdicts):
 
 def documents(text: str) -> Iterator[Any]:
     """Yield every outermost JSON object or list of a text; where there is none, a Python literal that is one."""
-    start, seen = _opening(text, 0), False
-    while start >= 0:
-        try:
-            document, end = _DECODER.raw_decode(text, start)
-            seen = True
-            yield document
-        except (ValueError, RecursionError):
-            end = start + 1
-        start = _opening(text, end)
+    seen = False
+    for document in structured.documents(text, _DECODER, "{["):
+        seen = True
+        yield document
     if not seen:
         try:
             document = ast.literal_eval(text.strip())
@@ -115,11 +111,6 @@ def documents(text: str) -> Iterator[Any]:
             return
         if isinstance(document, list | dict):
             yield document
-
-
-def _opening(text: str, start: int) -> int:
-    places = [place for mark in "{[" if (place := text.find(mark, start)) >= 0]
-    return min(places, default=-1)
 
 
 def _step(document: Any, step: str | int | tuple[str, str]) -> Any:

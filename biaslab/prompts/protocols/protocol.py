@@ -1,4 +1,4 @@
-"""How a judge is asked and how its reply is read, apart from what it is shown."""
+"""Define `Protocol`: how a judge is asked and how its reply is read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _WORDS_FIRST = re.compile(
 
 @dataclass(frozen=True)
 class Protocol(Asking):
-    r"""How a judge is asked, and how its reply is read: the prompt and the parser of a judge as it is deployed.
+    r"""Prompt and parser of a judge as it is deployed: how it is asked, and how its reply is read.
 
     Make one with `from_template` or `from_file`.
 
@@ -208,14 +208,14 @@ class Protocol(Asking):
         return cls(name or stem or form, form, turns, made, points, shown, fixed, *how)
 
     @classmethod
-    def loaded(cls, given: Protocol | str | PathLike[str]) -> Protocol:
+    def loaded(cls, protocol: Protocol | str | PathLike[str]) -> Protocol:
         """Return a protocol: itself, that of a file, or that of a name in ``biaslab.toml``."""
-        if isinstance(given, cls):
-            return given
+        if isinstance(protocol, cls):
+            return protocol
         tables = named_tables("protocols")
-        if str(given) not in tables:
-            return cls.from_file(Path(str(given)))
-        return cls._of_table(str(given), tables[str(given)])
+        if str(protocol) not in tables:
+            return cls.from_file(Path(str(protocol)))
+        return cls._of_table(str(protocol), tables[str(protocol)])
 
     @classmethod
     def _of_table(cls, name: str, table: dict[str, Any]) -> Protocol:
@@ -287,7 +287,7 @@ class Protocol(Asking):
 
     @property
     def id(self) -> str:
-        """The name and a short hash of everything that the protocol is."""
+        """Name, and a short hash of all fields."""
         return f"{self.name}@{self._hash}"
 
     @cached_property

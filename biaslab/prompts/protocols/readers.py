@@ -1,4 +1,4 @@
-"""How the verdict of a judge is read from its reply, and what a reply that gives a verdict looks like.
+"""Read verdicts from replies, and write replies that give a verdict.
 
 A reader finds every verdict of a text, in order; `biaslab.prompts.protocols.Protocol` chooses among them. Every reader
 also writes: ``find(write(value))`` gives the value, so that a simulated judge can answer in anybody's format.
@@ -106,8 +106,8 @@ class Labels(Reader):
         for inner, outer in permutations((self._spelled(label) for label, _ in self.verdicts), 2):
             if _whole(inner, self._flags).search(outer):
                 remedy = "put marks around them, such as [[A]], or give a pattern"
-                found = f"{inner!r}, which {outer!r} contains"
-                raise InputError("verdicts", found, "labels of which none contains another", remedy)
+                overlap = f"{inner!r}, which {outer!r} contains"
+                raise InputError("verdicts", overlap, "labels of which none contains another", remedy)
 
     @cached_property
     def _flags(self) -> int:
@@ -135,7 +135,7 @@ class Labels(Reader):
 
 @dataclass(frozen=True)
 class FreeScore(Reader):
-    """A score that stands in a text in no demanded format, as `biaslab.prompts.parsing.parse_score` reads it.
+    """Score in a text without a demanded format, as `biaslab.prompts.parsing.parse_score` reads it.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class FreeScore(Reader):
 
 @dataclass(frozen=True)
 class Function(Reader):
-    """A verdict that a function of the user's own reads.
+    """Verdict read by a user's function.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ _JINJA = re.compile(rf"\{{%|\{{\{{-?\s*{_NAME}[^{{}}\"']*\}}\}}")
 
 @dataclass(frozen=True)
 class SlotText:
-    """A text with slots.
+    """Text with slots.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class SlotText:
 
 
 def guess_syntax(source: str) -> Syntax:
-    """Tell how a text writes its slots.
+    """Guess the syntax in which a text writes its slots.
 
     Examples
     --------

@@ -42,8 +42,8 @@ def _llm_bar(text: str) -> Arguments | None:
 
 def _rating(text: str) -> Arguments | None:
     """Recognise a prompt that asks for a whole number on a scale and nothing else."""
-    found = re.search(r"ONLY the score[^.\n]*between (\d+) and (\d+)", text)
-    return {"form": "score", "scale": f"{found[1]}-{found[2]}"} if found else None
+    match = re.search(r"ONLY the score[^.\n]*between (\d+) and (\d+)", text)
+    return {"form": "score", "scale": f"{match[1]}-{match[2]}"} if match else None
 
 
 def _judge_lm(text: str) -> Arguments | None:
@@ -62,10 +62,10 @@ def _panda_lm(text: str) -> Arguments | None:
 
 
 def _scale_of(text: str) -> tuple[int, int]:
-    found = _SPAN.search(text)
-    if found is None:
+    match = _SPAN.search(text)
+    if match is None:
         raise InputError("scale", None, "a scale that the text states, such as (1-5)", "give scale='1-5'")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 TEXT_FORMATS: tuple[Callable[[str], Arguments | None], ...] = (
