@@ -13,7 +13,7 @@ import pandas as pd
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, scale_named
 from biaslab.prompts.parsing import parse_choice, parse_score, parse_scores
-from biaslab.prompts.parsing.choice import in_brackets
+from biaslab.prompts.parsing.choice import concluded_better, dressed_at_the_end, in_brackets
 from biaslab.prompts.parsing.mentions import UNKNOWN, names_of
 from biaslab.prompts.parsing.numerals import Reading, place_on
 from biaslab.prompts.parsing.refusal import is_refusal
@@ -83,16 +83,21 @@ def bracketed(text: str) -> Reading:
     -------
     tuple
         The probability that the first shown wins, and the status. Nothing but brackets is read, as the prompts of such
-        logs demand; two that differ are unparsable.
+        logs demand, and what stands for them at the end of a text: ``**[B]**``, ``<|A|>``. Two that differ are
+        unparsable, unless the last sentence says which is better: "Therefore, [[B]] is better than [[A]]".
 
     Examples
     --------
     >>> bracketed("B is too short. Final verdict: [[A]]"), bracketed("Assistant A is better.")[1]
     ((1.0, 'ok'), 'unparsable')
     """
-    found = in_brackets(text, names_of(tuple(_WORTH), "C"))
+    names = names_of(tuple(_WORTH), "C")
+    found = in_brackets(text, names)
     if len(found) == 1 and UNKNOWN not in found:
         return _WORTH["ABC"[found.pop()]]
+    chosen = concluded_better(text, names) if found else dressed_at_the_end(text, names)
+    if chosen is not None:
+        return _WORTH["ABC"[chosen]]
     return math.nan, "refused" if is_refusal(text) else "unparsable"
 
 

@@ -33,6 +33,7 @@ _STOP = re.compile(rf"{_ENDS}|(?<=[\"'])\s*[,}}]|\s+(?:is|was|for|over|due|based
 _LAST = re.compile(r"(?:^|[.!?:]\s+)(\[[^\[\]\n]{1,40}\]|\*\*[^*\n]{1,40}\*\*)[\s.]*$")
 _DOUBLE_BRACKETS = re.compile(r"\[\[\s*([^\[\]\n]{1,60}?)\s*\]\]")
 _BRACKETS = re.compile(r"\[\[\s*([^\[\]\n]{1,60}?)\s*\]\](?!\**\w)")
+_DRESSED = re.compile(r"<\|\s*([A-Za-z0-9])\s*\|>|\*\*\[\s*([A-Za-z0-9])\s*\]\*\*")  # <|A|>, **[B]**
 _BOXED = re.compile(r"\\boxed\s*\{\s*(?:\\(?:text|mathrm|mathbf)\w*\s*\{)?\s*([^{}\n]{1,60}?)\s*\}")
 _TAGS = re.compile(rf"<((?:final[_ -]?)?{VERDICT})>(.*?)(?:</\1>|$)", re.IGNORECASE | re.DOTALL)
 _FIELD = re.compile(rf"(?:(?:final|overall|better|best|preferred)[_ -]?)?{VERDICT}", re.IGNORECASE)
@@ -42,7 +43,14 @@ _FORMS: tuple[Callable[[str], list[str]], ...] = (
     _BOXED.findall,
     lambda text: [inside for _, inside in _TAGS.findall(text)],
     lambda text: fields(text, _FIELD),
+    lambda text: [one or other for one, other in _DRESSED.findall(text)],
 )
+_BETTER = re.compile(
+    r"\W{1,3}(?:is|was|performs|performed|does|did)\b.*\b(?:better|superior|stronger|preferable)\b.*\b(?:than|to)\b"
+)
+_SENTENCE_END = re.compile(r"[.!?\n]")
+_REACH = 200  # letters of a sentence before and between two labels that are looked at
+_OPEN = re.compile(r"\b(?:if|whether|not|never|would|could|might|unless|when|hardly)\b|n['’]t\b", re.IGNORECASE)
 
 
 def parse_choice(text: str | None, labels: Sequence[str], tie: str | None = None) -> tuple[int | None, Status]:
@@ -146,6 +154,46 @@ def in_brackets(text: str, names: Names) -> set[int]:
     {1}
     """
     return _read(_BRACKETS.findall(text), names)
+
+
+def dressed_at_the_end(text: str, names: Names) -> int | None:
+    r"""Return the label that ends a text as ``**[B]**`` or ``<|A|>``, where no other label is dressed so.
+
+    Examples
+    --------
+    >>> from biaslab.prompts.parsing.mentions import names_of
+    >>> names = names_of(("A", "B"))
+    >>> dressed_at_the_end("A is vague.\n**[B]**", names), dressed_at_the_end("**[B]** or **[A]**", names) is None
+    (1, True)
+    """
+    marks = list(_DRESSED.finditer(text))
+    places = _read([mark[1] or mark[2] for mark in marks], names)
+    if not marks or text[marks[-1].end() :].strip(" \t\r\n.*") or len(places) != 1 or UNKNOWN in places:
+        return None
+    return places.pop()
+
+
+def concluded_better(text: str, names: Names) -> int | None:
+    """Return the first of the last two labels, where it is said to be better: "Therefore, [[B]] is better than [[A]]".
+
+    Examples
+    --------
+    >>> from biaslab.prompts.parsing.mentions import names_of
+    >>> names = names_of(("A", "B"))
+    >>> concluded_better("Both are fine. Therefore, [[B]] is better than [[A]].", names)
+    1
+    >>> concluded_better("Write [[A]] if [[A]] is better than [[B]].", names) is None
+    True
+    """
+    marks = list(_DOUBLE_BRACKETS.finditer(text))
+    if len(marks) < 2 or marks[-1].start() - marks[-2].end() > _REACH:
+        return None
+    better, other = (names.exactly(mark[1]) for mark in marks[-2:])
+    between = text[marks[-2].end() : marks[-1].start()]
+    before = _SENTENCE_END.split(text[max(marks[-2].start() - _REACH, 0) : marks[-2].start()])[-1]
+    if better is None or other is None or better == other or _SENTENCE_END.search(between):
+        return None
+    return better if _BETTER.match(between) and not _OPEN.search(f"{before} {between}") else None
 
 
 def without_brackets(text: str) -> str:

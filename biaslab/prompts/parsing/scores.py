@@ -172,6 +172,15 @@ _PERFECT = _reader(
     rf"\b{_GIVES}(?: (?:it|this|the)(?: \w+){{0,2}}?)? an? (?:perfect|full)(?: \w+ of)? {_OPEN}{NUMERAL}{_THEN}"
 )
 _AS = _reader(rf"\b{_GIVES}(?: [\w']+){{1,9}}? as {_OPEN}{NUMERAL}{_THEN}")
+_QUALITY = r"(?:perfect|full|complete|excellent|very good|good|high|fair|moderate|low|poor)"
+_HAS = rf"(?:{_GIVES}|has|have|having|shows|achieves|demonstrates)"
+_DESCRIBED = _reader(
+    rf"(?<!not )(?<!never )(?<!n't )(?<!would )(?<!could )(?<!might )(?<!to )\b{_HAS}(?! not\b| no\b)"
+    rf"(?: [\w']+){{0,4}}? {_QUALITY} [\w-]+ \({NUMERAL}\)"
+)
+_SO_SCORE = _reader(
+    rf"\b(?:hence|thus|so|therefore|{_GIVES}),?(?: (?:it|an?|the|this)(?: \w+)?)? score {_OPEN}{NUMERAL}{_THEN}"
+)
 _GIVES_IT = _reader(rf"\b{_GIVES}{_IT} {_OPEN}{NUMERAL}{_THEN}")
 _STARS = _reader(rf"(?<![\w.,/:-]){NUMERAL}[ -]stars?\b")
 _OUT_OF = re.compile(rf"(?<![\w.,/:-]){NUMERAL}{_THEN}", re.IGNORECASE)
@@ -179,7 +188,8 @@ _LINE = re.compile(rf"[^\w\n]*[^\W\d]+{_DRESS}[:=]{_OPEN}{NUMERAL}{_CLOSE}", re.
 _FIRST = re.compile(rf"(?:yes|no)?[\s,\"'*_`\[(<-]*{NUMERAL}(?:\s*+$|[^\S\n]*+[\n.,:;!)\]>*_`\"'(–—-])", re.IGNORECASE)
 _LAST = re.compile(rf"(?:\A|\n|[.!?\"')\]*]\s)\s*+[\[(<*_`\"']*{NUMERAL}{_CLOSE}\s*\Z", re.IGNORECASE)
 _CLOSING = re.compile(rf"(?<![\w.,/:-]){NUMERAL}{_CLOSE}\s*\Z", re.IGNORECASE)
-_VERDICT = re.compile(rf"[^.!?\n]*\({NUMERAL}\)\s*(?:[.,!]|$)", re.IGNORECASE)
+_TAKEN_BACK = r"(?:\bnot|n['’]t|\bnever|\bwould|\bcould|\bmight|\bto have)(?: [\w'-]+){1,4} \("
+_VERDICT = re.compile(rf"(?![^.!?\n]*{_TAKEN_BACK})[^.!?\n]*\({NUMERAL}\)\s*(?:[.,!]|$)", re.IGNORECASE)
 _HYPOTHETICAL = (
     r"(?:\bto (?:make|earn|get|reach|achieve|deserve|be)\b|\b(?:could|might) (?:be|make|earn|get|reach|deserve)\b)"
 )
@@ -199,7 +209,7 @@ _ENUMERATOR = re.compile(r"^\s*(\d+)[.)]\s", re.MULTILINE)
 def _phrased(text: str, scale: Scale) -> list[float]:
     """Read "a score of 4", "I rate it a 4", "4 stars" and "4 out of 5" unless what stands before them denies them."""
     plain = _DENIED.sub(" ~ ", text)
-    forms = (_SCORE_OF, _GIVES_IT, _STARS, _SCORE_ALONE, _MAKES_IT, _IS_A, _PERFECT, _AS)
+    forms = (_SCORE_OF, _GIVES_IT, _STARS, _SCORE_ALONE, _MAKES_IT, _IS_A, _PERFECT, _AS, _DESCRIBED, _SO_SCORE)
     values = [value for form in forms for value in form(plain, scale)]
     tops = [worth(match, scale) for match in _OUT_OF.finditer(plain) if match["top"] or match["percent"]]
     return values + [value for value in tops if not math.isnan(value)]

@@ -72,3 +72,29 @@ def test_reasons_say_what_their_verdicts_say(shared_data, file, name):
     kept = readings.assign(read=readings["status"] == "ok").groupby("wanted")["read"].mean()
     assert kept.min() > 0.8
     assert abs(kept[0.0] - kept[1.0]) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("text", "reading"),
+    [
+        ("A is vague.\n\n**[B]**", (0.0, "ok")),
+        ("I weigh both.\n<|A|>", (1.0, "ok")),
+        ("Final: <|C|>.", (0.5, "tie")),
+        ("Both are fine. Therefore, [[B]] is better than [[A]]", (0.0, "ok")),
+        ("[[A]] is clearly better than [[B]] overall.", (1.0, "ok")),
+        ("**[A]** or **[B]**", None),
+        ("**[A]** was asked for, but I cannot choose.", None),
+        ("[[B]] is not better than [[A]].", None),
+        ("Say [[A]] if [[A]] is better than [[B]].", None),
+        ("[[A]] is as good as, and no better than [[B]]; I say [[B]] or [[A]]", None),
+        ("[[A]] is better. It is longer than [[B]].", None),
+    ],
+)
+def test_what_stands_for_the_brackets_at_the_end_is_read_and_nothing_else(text, reading):
+    """The last words decide, and both labels are read alike."""
+    value, status = bracketed(text)
+    exchanged, other = bracketed(text.translate(str.maketrans("AB", "BA")).replace("Aoth", "Both"))
+    assert status == other == ("unparsable" if reading is None else reading[1])
+    if reading is not None:
+        assert value == reading[0]
+        assert exchanged == 1 - value
