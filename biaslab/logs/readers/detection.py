@@ -12,16 +12,28 @@ from biaslab.core.checks import unknown
 from biaslab.logs.readers import (
     all_responses,
     alpaca_eval,
+    arena_hard,
     bracket_pairs,
     cobbler,
     collected,
+    deepeval,
+    helm,
     judgebench,
+    langfuse,
+    langsmith,
     llmbar,
+    lm_eval_samples,
     mapping,
+    mlflow_evaluate,
     mt_bench,
     openai_batch,
+    opik,
     pandalm,
+    phoenix,
     prometheus,
+    promptfoo,
+    ragas,
+    reife,
     self_recognition,
     socreval,
     store_export,
@@ -54,7 +66,9 @@ class Format(NamedTuple):
 FORMATS: dict[str, Format] = {
     "collected": Format(collected.FIELDS, collected.read, "trials of biaslab, saved"),
     "store_export": Format(store_export.FIELDS, store_export.read, "export of a biaslab store"),
+    "reife": Format(reife.FIELDS, reife.read, "ReIFE results, with those of swapped outputs"),
     "alpaca_eval": Format(alpaca_eval.FIELDS, alpaca_eval.read, "AlpacaEval annotations.json"),
+    "arena_hard": Format(arena_hard.FIELDS, arena_hard.read, "Arena-Hard judgements, two games"),
     "llmbar": Format(llmbar.FIELDS, llmbar.read, "LLMBar result.json"),
     "bracket_pairs": Format(bracket_pairs.FIELDS, bracket_pairs.read, "pair log with [[A]], [[B]], [[C]]"),
     "mt_bench": Format(mt_bench.FIELDS, mt_bench.read, "FastChat pairs of MT-Bench"),
@@ -76,6 +90,24 @@ FORMATS: dict[str, Format] = {
         openai_batch.FIELDS, openai_batch.read, "output of OpenAI's batch API, with a mapping", maps=True
     ),
     "pandalm": Format(pandalm.FIELDS, pandalm.read, "PandaLM verdicts: idx and <judge>_result", pandalm.tells),
+    "promptfoo": Format(promptfoo.FIELDS, promptfoo.read, "promptfoo results.json", promptfoo.tells),
+    "promptfoo_lines": Format(promptfoo.LINE_FIELDS, promptfoo.read, "promptfoo results.jsonl", promptfoo.tells),
+    "langfuse": Format(langfuse.FIELDS, langfuse.read, "Langfuse scores"),
+    "phoenix": Format(phoenix.FIELDS, phoenix.read, "Phoenix annotations of spans"),
+    "phoenix_spans": Format(
+        phoenix.SPAN_FIELDS, phoenix.read_spans, "OpenInference spans with evaluations", phoenix.tells_spans
+    ),
+    "opik": Format(opik.FIELDS, opik.read, "Opik traces with feedback scores"),
+    "langsmith": Format(langsmith.FIELDS, langsmith.read, "LangSmith feedback of runs"),
+    "langsmith_table": Format(
+        langsmith.TABLE_FIELDS, langsmith.read_table, "LangSmith evaluation as a table", langsmith.tells_table
+    ),
+    "lm_eval_samples": Format(lm_eval_samples.FIELDS, lm_eval_samples.read, "samples of lm-evaluation-harness"),
+    "helm": Format(helm.FIELDS, helm.read, "HELM per_instance_stats.json"),
+    "helm_state": Format(helm.STATE_FIELDS, helm.read_state, "HELM scenario_state.json, judged annotations"),
+    "deepeval": Format(deepeval.FIELDS, deepeval.read, "DeepEval test runs", deepeval.tells),
+    "ragas": Format(ragas.FIELDS, ragas.read, "Ragas results", ragas.tells),
+    "mlflow": Format(mlflow_evaluate.FIELDS, mlflow_evaluate.read, "MLflow evaluation tables", mlflow_evaluate.tells),
     "mapping": Format(
         frozenset({"context_id", "candidate_id"}), mapping.read_mapped, "any table, with a mapping", maps=True
     ),

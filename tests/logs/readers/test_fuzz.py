@@ -47,6 +47,34 @@ MADE_UP = (
         for winner, *mark in (("x", "fo bias"), ("y", "lo bias"), ("x",), ("y", "inconsistent"), ("Invalid response",))
     ],
     [{"x": 2, "y": 1, "z": 0}, {"x": 0, "y": 2, "z": 1}],
+    [
+        {"vars": {"q": f"{n}"}, "provider": {"id": "m"}, "response": {"output": "o"}, "gradingResult": {
+            "componentResults": [{"score": 0.25 * n, "reason": "r", "assertion": {"type": "llm-rubric"}}]}}
+        for n in range(4)
+    ],
+    [{"input": f"q{n}", "actualOutput": "o", "metricsData": [{"name": "m", "score": 0.25 * n, "evaluationModel": "j"}]}
+     for n in range(4)],
+    [{"traceId": f"t{n}", "name": "m", "value": 0.25 * n, "source": source}
+     for n in range(3) for source in ("EVAL", "ANNOTATION")],
+    [{"span_id": f"s{n}", "name": "m", "annotator_kind": kind, "result": {"score": 0.25 * n}}
+     for n in range(3) for kind in ("LLM", "HUMAN")],
+    [{"context.span_id": f"s{n}", "attributes.input.value": "q", "eval.m.score": 0.25 * n} for n in range(3)],
+    [{"id": f"t{n}", "input": {"q": n}, "output": {"a": "o"}, "feedback_scores": [{"name": "m", "value": 0.25 * n}]}
+     for n in range(3)],
+    [{"user_input": f"q{n}", "response": "o", "faithfulness": 0.25 * n} for n in range(3)],
+    [{"run_id": f"r{n}", "key": "m", "score": 0.25 * n, "feedback_source": {"type": "model"}} for n in range(3)],
+    [{"example_id": f"e{n}", "outputs.a": "o", "feedback.m": 0.25 * n} for n in range(3)],
+    [{"columns": ["inputs", "outputs", "m/v1/score", "m/v1/justification"], "data": [["q", "o", 1.5 + n, "r"]]}
+     for n in range(3)],
+    [{"doc_id": n, "resps": [["o"]], "filtered_resps": ["o"], "metrics": ["acc"], "acc": 0.25 * n} for n in range(3)],
+    [{"instance_id": f"i{n}", "stats": [{"name": {"name": "safety_score"}, "mean": 0.25 * n}]} for n in range(3)],
+    [{"adapter_spec": {"model": "m"}, "request_states": [
+        {"instance": {"id": f"i{n}"}, "annotations": {"t": {"j_score": 0.25 * n, "j_reasoning": "r"}}}]}
+     for n in range(3)],
+    [{"question_id": f"q{n}", "model": "m", "judge": "j", "games": [{"score": "A>B"}, {"score": score}]}
+     for n, score in enumerate(("B>A", "A=B", None))],
+    [{"instruction": f"i{n}", "output_1": "a", "output_2": "b", "response": [{"text": "t"}], "winner": 1 + n % 2,
+      "result": {"fail": n == 3, "tie": 0}} for n in range(4)],
 )  # fmt: skip
 SWAPS = (None, True, 0, -1, 3.5, 10**30, "", "x", "[[A]]", [], {}, [None], {"a": 1}, float("nan"), "\ud800", "2" * 400)
 PIECES = (b"{", b"}", b"[", b"]", b'"', b"\\", b",", b":", b"\x00", b"\xff", b"null", b"1e999", b"NaN", b"[[A]]", b"\n")
@@ -145,7 +173,28 @@ def a_chance(trial, sources):
     return any(abs(one / (one + two) - trial.value) < 1e-9 for one, two in pairs)
 
 
-SHOWN = {
+def a_number(trial, sources):
+    """A number of the record, or a word that is one."""
+    words = {1.0: r"true|pass|yes", 0.0: r"false|fail|no"}.get(trial.value)
+    given = numbers_in(sources.replace('"', " "))
+    return trial.value in given or (words is not None and re.search(words, sources.lower()) is not None)
+
+
+def a_game(trial, sources):
+    games = {1.0: r"A\s*>+\s*B", 0.0: r"B\s*>+\s*A", 0.5: r"A\s*=\s*B|B\s*=\s*A"}
+    return re.search(f'"score": "\\s*(?:{games[trial.value]})', sources) is not None
+
+
+def a_numbered_winner(trial, sources):
+    number = "1" if (trial.candidate_id == "output_1") == (trial.value == 1.0) else "2"
+    return trial.value == 0.5 or re.search(rf'"winner": "?{number}\b', sources) is not None
+
+
+TOOLS = ("promptfoo_lines", "promptfoo", "deepeval", "langfuse", "phoenix", "phoenix_spans", "opik", "ragas",
+         "langsmith", "langsmith_table", "mlflow", "lm_eval_samples", "helm", "helm_state")  # fmt: skip
+SHOWN = dict.fromkeys(TOOLS, a_number) | {
+    "arena_hard": a_game,
+    "reife": a_numbered_winner,
     "judgebench": a_decision,
     "cobbler": a_winner,
     "cobbler_wins": lambda trial, sources: trial.value in numbers_in(sources),

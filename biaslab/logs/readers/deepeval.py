@@ -1,0 +1,53 @@
+"""DeepEval: test runs (``testCases``, ``metricsData``) and evaluation results (``test_results``, ``metrics_data``).
+
+Each metric has ``name``, ``score`` (0 to 1), ``reason`` and, where a model gave it, ``evaluationModel``; without one it
+was computed by code and is left out. A test case has ``input`` and ``actualOutput``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from biaslab.logs.readers.judged_scores import BY_CODE, Judged, score_trials
+from biaslab.logs.readers.rows import Rows, Source
+
+FIELDS: frozenset[str] = frozenset()
+_CASES = ("testCases", "test_cases", "test_results", "testResults")
+_METRICS = ("metricsData", "metrics_data")
+
+
+def tells(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a record is a test case, or holds some."""
+    return any(
+        any(isinstance(case.get(name), list) for name in _METRICS)
+        for record in records
+        for case in _cases(record)
+        if isinstance(case, dict)
+    )
+
+
+def read(rows: Rows, source: Source) -> pd.DataFrame:
+    """Return one score trial a metric that a model gave."""
+    return score_trials(rows, source, _scores, "deepeval")
+
+
+def _cases(record: Mapping[str, Any]) -> Sequence[Any]:
+    cases = next((record[name] for name in _CASES if isinstance(record.get(name), list)), None)
+    return cases if cases is not None else [record]
+
+
+def _scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
+    parameters = record.get("hyperparameters")
+    candidate = parameters.get("model") if isinstance(parameters, dict) else None
+    for case in _cases(record):
+        output = case.get("actualOutput", case.get("actual_output"))
+        for metric in next((case[name] for name in _METRICS if name in case), None) or []:
+            judge = metric.get("evaluationModel", metric.get("evaluation_model"))
+            if judge is None:
+                yield BY_CODE
+                continue
+            yield Judged(case["input"], candidate or "response", metric["name"], metric["score"], judge,
+                         reply=metric.get("reason"), text=output)  # fmt: skip

@@ -1,0 +1,186 @@
+"""What readers of evaluation tools share: scores that a model gave, from records that are nested as each tool nests."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from biaslab.core.scales import scale_named
+from biaslab.core.schema import count_words
+from biaslab.datasets._files import text_key
+from biaslab.logs.readers.log_columns import trials_of_several
+from biaslab.logs.readers.readings import UNREAD, number_on
+from biaslab.logs.readers.rows import NUMERAL, Rows, Source, plain, read_value
+from biaslab.prompts.parsing.numerals import Reading
+
+BY_CODE = "scored by code, not by a model"
+"""Why a score is left out that no model gave."""
+
+_NO_SCORE = "holds no score"
+_WORDS: dict[str, float] = {
+    "pass": 1.0,
+    "passed": 1.0,
+    "true": 1.0,
+    "yes": 1.0,
+    "fail": 0.0,
+    "failed": 0.0,
+    "false": 0.0,
+}
+_WORDS |= {"no": 0.0}
+_BROKEN = (KeyError, TypeError, IndexError, AttributeError, ValueError)
+_NAMES = ("context_id", "candidate_id", "attribute", "value", "status", "judge", "scale", "reply", "human", "words",
+          "configuration", "replicate")  # fmt: skip
+
+
+class Judged(NamedTuple):
+    """A score that a model gave a candidate.
+
+    Parameters
+    ----------
+    context : object
+        What was asked: its identifier, or the text or object itself.
+    candidate : object
+        Who or what answered.
+    attribute : str
+        What is scored.
+    score : object
+        A number, true or false; anything else could not be read.
+    judge : object
+        The model that scored.
+    scale : str
+        On which the tool scores; the user's goes before it.
+    reply : object
+        What the judge said.
+    text : object
+        The judged text, whose words are counted.
+    human : float
+        A person's score of the same, on the same scale.
+    configuration : str
+        How the judge was asked.
+    """
+
+    context: Any
+    candidate: Any
+    attribute: str
+    score: Any
+    judge: Any = None
+    scale: str = "0-1"
+    reply: Any = None
+    text: Any = None
+    human: float = math.nan
+    configuration: str = "recorded"
+
+
+Scores = Callable[[Mapping[str, Any]], Iterable[Judged | str]]
+
+
+def score_trials(rows: Rows, source: Source, scores: Scores, tool: str) -> pd.DataFrame:
+    """Return one score trial a score of each record.
+
+    Parameters
+    ----------
+    rows : Rows
+        Records of a tool.
+    source : Source
+        Their file, and the user's scale.
+    scores : callable
+        Yields the scores of a record; a text is why one is left out. A record in which it does not find what it needs
+        is refused.
+    tool : str
+        Names the data set, and judges that have no name.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Scores of one thing by one judge are counted as replicates.
+    """
+    made: list[tuple[Any, ...]] = []
+    seen: Counter[tuple[Any, ...]] = Counter()
+    for place, record in enumerate(rows.records):
+        if not rows.good[place]:
+            continue
+        try:
+            found = list(scores(record))
+            ready = [_row(judged, source, tool) for judged in found if isinstance(judged, Judged)]
+        except _BROKEN:
+            rows.refuse(pd.Series(range(len(rows.records))) == place, f"not a record of {tool}")
+            continue
+        rows.log.left_out.update(reason for reason in found if isinstance(reason, str))
+        if not found:
+            rows.log.left_out[_NO_SCORE] += 1
+        for row in ready:
+            key = (*row[:3], row[5], row[6], row[10])
+            made.append((place, *row, seen[key]))
+            seen[key] += 1
+    return trials_of_several(made, _NAMES, dataset=tool)
+
+
+def _row(judged: Judged, source: Source, tool: str) -> tuple[Any, ...]:
+    scale = scale_named(source.scale or judged.scale)
+    words = float(count_words(judged.text)) if isinstance(judged.text, str) else math.nan
+    judge = plain(read_value(judged.judge, "id")) or tool
+    reply = plain(judged.reply) if isinstance(judged.reply, str) else None
+    about = (identity(judged.context), identity(judged.candidate), str(plain(judged.attribute)))
+    return (*about, *_reading(judged.score, scale), judge, scale.name, reply, judged.human, words,
+            judged.configuration)  # fmt: skip
+
+
+def _reading(score: Any, scale: Any) -> Reading:
+    number = number_of(score)
+    return UNREAD if math.isnan(number) else number_on(scale)(number)
+
+
+def number_of(score: Any) -> float:
+    """Return a score as a number: true and "pass" are 1; NaN for what is none.
+
+    Examples
+    --------
+    >>> number_of(0.5), number_of("0.5"), number_of(True), number_of("Fail")
+    (0.5, 0.5, 1.0, 0.0)
+    """
+    if isinstance(score, str):
+        word = score.strip().lower()
+        return float(word) if NUMERAL.fullmatch(word) else _WORDS.get(word, math.nan)
+    if isinstance(score, bool) or (isinstance(score, int | float) and abs(score) < 1e300):
+        return float(score)
+    return math.nan
+
+
+def identity(value: Any) -> str:
+    """Return a short identifier as it is, and the key of a longer text or of an object.
+
+    Examples
+    --------
+    >>> identity("q1"), identity(7), len(identity({"question": "What is it?"})) < 20
+    ('q1', '7', True)
+    """
+    named = read_value(value, "id")
+    if named is not None and len(named) <= 64 and "\n" not in named:
+        return str(plain(named))
+    if value is None or value == "" or value != value:
+        raise ValueError("no identifier")
+    text = named or json.dumps(value, sort_keys=True, default=str)
+    return text_key(str(plain(text)))
+
+
+def field(record: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """Return the first field that a record has; raises `KeyError` where it has none.
+
+    Examples
+    --------
+    >>> field({"question": "Who?"}, ["user_input", "question"])
+    'Who?'
+    """
+    return record[next((name for name in names if name in record), next(iter(names)))]
+
+
+def text_of(value: Any) -> str | None:
+    """Return the text of an output: itself, or the one field of an object that holds one."""
+    if isinstance(value, dict) and len(value) == 1:
+        value = next(iter(value.values()))
+    return value if isinstance(value, str) else None

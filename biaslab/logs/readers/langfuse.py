@@ -1,0 +1,49 @@
+"""Langfuse scores, exported or from its API: ``traceId, name, value, source``.
+
+``source`` is EVAL for a model as judge, ANNOTATION for a person, API for what a program sent. What people say of the
+same trace (and observation) under the same name is the human score. ``dataType`` is NUMERIC or BOOLEAN; a CATEGORICAL
+score has no number and is left out. The numbers of a scale other than 0 to 1 need ``--map scale==LOW-HIGH``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from biaslab.logs.readers.judged_scores import Judged, number_of, score_trials
+from biaslab.logs.readers.rows import Rows, Source
+
+FIELDS = frozenset({"traceId", "name", "value", "source"})
+_CATEGORY = "a category, which is no score"
+_BY_PEOPLE = "a person's score, which goes to the model's of the same trace"
+_OTHER = "sent by a program, which may be no model"
+
+
+def read(rows: Rows, source: Source) -> pd.DataFrame:
+    """Return one score trial a score of a model, with the mean of people's scores."""
+    people: dict[tuple[Any, ...], list[float]] = {}
+    for record in rows.records:
+        if record.get("source") == "ANNOTATION" and not math.isnan(number := number_of(record.get("value"))):
+            people.setdefault(_key(record), []).append(number)
+
+    def scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
+        if str(record.get("dataType") or "NUMERIC").upper() == "CATEGORICAL":
+            yield _CATEGORY
+        elif record["source"] != "EVAL":
+            yield _BY_PEOPLE if record["source"] == "ANNOTATION" else _OTHER
+        else:
+            given = people.get(_key(record), [])
+            human = sum(given) / len(given) if given else math.nan
+            metadata = record.get("metadata")
+            judge = metadata.get("model") if isinstance(metadata, dict) else None
+            yield Judged(record["traceId"], record.get("observationId") or "trace", record["name"], record["value"],
+                         judge, reply=record.get("comment"), human=human)  # fmt: skip
+
+    return score_trials(rows, source, scores, "langfuse")
+
+
+def _key(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(str(record.get(name)) for name in ("traceId", "observationId", "name"))

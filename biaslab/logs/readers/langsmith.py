@@ -1,0 +1,71 @@
+"""LangSmith: feedback of runs, and the table of an evaluation.
+
+Feedback, as ``client.list_feedback`` gives it: ``run_id, key, score``, with ``comment`` and ``feedback_source`` (type
+"model" for a model, "app" for a person). The table of ``evaluate(…).to_pandas()``: ``inputs.NAME, outputs.NAME,
+feedback.KEY, example_id``. The numbers of a scale other than 0 to 1 need ``--map scale==LOW-HIGH``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from biaslab.logs.readers.judged_scores import Judged, number_of, score_trials
+from biaslab.logs.readers.rows import Rows, Source
+
+FIELDS = frozenset({"run_id", "key", "score"})
+TABLE_FIELDS = frozenset({"example_id"})
+_FEEDBACK, _OUTPUTS = "feedback.", "outputs."
+_BY_PEOPLE = "a person's score, which goes to the model's of the same run"
+
+
+def tells_table(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether records have columns of feedback and of outputs."""
+    names = {str(name) for record in records for name in record}
+    return all(any(name.startswith(prefix) for name in names) for prefix in (_FEEDBACK, _OUTPUTS))
+
+
+def read(rows: Rows, source: Source) -> pd.DataFrame:
+    """Return one score trial a feedback that no person gave, with the mean of people's."""
+    people: dict[tuple[str, str], list[float]] = {}
+    for record in rows.records:
+        if _kind(record) == "app" and not math.isnan(number := number_of(record.get("score"))):
+            people.setdefault(_key(record), []).append(number)
+
+    def scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
+        if _kind(record) == "app":
+            yield _BY_PEOPLE
+            return
+        given = people.get(_key(record), [])
+        human = sum(given) / len(given) if given else math.nan
+        origin = record.get("feedback_source")
+        metadata = (origin.get("metadata") or {}) if isinstance(origin, dict) else {}
+        yield Judged(record["run_id"], "run", record["key"], record["score"], metadata.get("model"),
+                     reply=record.get("comment"), human=human)  # fmt: skip
+
+    return score_trials(rows, source, scores, "langsmith")
+
+
+def read_table(rows: Rows, source: Source) -> pd.DataFrame:
+    """Return one score trial a column of feedback."""
+
+    def scores(record: Mapping[str, Any]) -> Iterator[Judged]:
+        output = next((record[name] for name in record if str(name).startswith(_OUTPUTS)), None)
+        for name in record:
+            if str(name).startswith(_FEEDBACK) and record[name] is not None:
+                key = str(name).removeprefix(_FEEDBACK)
+                yield Judged(record["example_id"], "experiment", key, record[name], text=output)
+
+    return score_trials(rows, source, scores, "langsmith")
+
+
+def _kind(record: Mapping[str, Any]) -> Any:
+    origin = record.get("feedback_source")
+    return origin.get("type") if isinstance(origin, dict) else record.get("feedback_source.type")
+
+
+def _key(record: Mapping[str, Any]) -> tuple[str, str]:
+    return str(record.get("run_id")), str(record.get("key"))

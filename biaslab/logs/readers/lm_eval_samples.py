@@ -1,0 +1,36 @@
+"""lm-evaluation-harness: logged samples (``samples_TASK_TIME.jsonl``, from ``--log_samples``).
+
+``doc_id, target, resps, filtered_resps, metrics``, and a number for each name in ``metrics``. These are scores of the
+evaluated model, 0 to 1, by the harness or by a judge that a task calls; which of them, the file does not say. The task
+is the name of the file, the model that of its folder, the filter the configuration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from biaslab.logs.readers.judged_scores import Judged, score_trials
+from biaslab.logs.readers.rows import Rows, Source
+
+FIELDS = frozenset({"doc_id", "resps", "metrics"})
+_NAME = re.compile(r"samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl?")
+
+
+def read(rows: Rows, source: Source) -> pd.DataFrame:
+    """Return one score trial a metric and sample."""
+    folder, _, file = source.file.rpartition("/")
+    named = _NAME.match(file)
+    model = folder.rpartition("/")[2] or "model"
+
+    def scores(record: Mapping[str, Any]) -> Iterator[Judged]:
+        said = record.get("filtered_resps") or [None]
+        said = said[0] if isinstance(said, list) else said
+        for metric in record["metrics"]:
+            yield Judged(record["doc_id"], model, metric, record[metric], reply=said, text=said,
+                         configuration=str(record.get("filter") or "recorded"))  # fmt: skip
+
+    return score_trials(rows, source, scores, "lm_eval").assign(dataset=named["task"] if named else "lm_eval")

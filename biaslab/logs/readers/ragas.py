@@ -1,0 +1,46 @@
+"""Ragas results (``result.to_pandas()`` as CSV, JSON or a frame): a question, a response and a column a metric.
+
+``user_input, response`` or, before version 0.2, ``question, answer``. Columns of metrics that a model gives are known
+by their names; a score that could not be computed is empty there. Scores are from 0 to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from biaslab.logs.readers.judged_scores import Judged, field, score_trials
+from biaslab.logs.readers.rows import Rows, Source
+
+FIELDS: frozenset[str] = frozenset()
+_QUESTION, _ANSWER = ("user_input", "question"), ("response", "answer")
+#: Metrics that a model gives, of Ragas 0.1 to 0.3.
+_METRICS = (
+    "faithfulness", "answer_relevancy", "response_relevancy", "context_precision", "context_recall",
+    "llm_context_precision_with_reference", "llm_context_precision_without_reference", "context_entity_recall",
+    "noise_sensitivity_relevant", "answer_correctness", "answer_similarity", "factual_correctness",
+    "aspect_critic", "harmfulness", "maliciousness", "coherence", "correctness", "conciseness",
+    "nv_accuracy", "nv_context_relevance", "nv_response_groundedness",
+)  # fmt: skip
+_OWN = {"faithfulness", "answer_relevancy", "response_relevancy", "context_precision", "context_recall"}
+
+
+def tells(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether records have a question, a response, what was retrieved or a metric that only Ragas has."""
+    names = {name for record in records for name in record}
+    asked = any({question, answer} <= names for question, answer in zip(_QUESTION, _ANSWER, strict=True))
+    return asked and bool(_OWN & names)
+
+
+def read(rows: Rows, source: Source) -> pd.DataFrame:
+    """Return one score trial a metric."""
+    return score_trials(rows, source, _scores, "ragas")
+
+
+def _scores(record: Mapping[str, Any]) -> Iterator[Judged]:
+    answer = next((record[name] for name in _ANSWER if name in record), None)
+    for metric in _METRICS:
+        if metric in record:
+            yield Judged(field(record, _QUESTION), "response", metric, record[metric], text=answer)
