@@ -31,6 +31,7 @@ from .judges import load_judge as load_judge
 from .judges.api import ApiJudge as ApiJudge
 from .judges.function import FunctionJudge as FunctionJudge
 from .judges.local import LocalJudge as LocalJudge
+from .judges.over_thoughts import MeanOverThoughts as MeanOverThoughts
 from .judges.panel_of_judges import Panel as Panel
 from .judges.ray_judge import RayJudge as RayJudge
 from .judges.reward import RewardJudge as RewardJudge

@@ -19,7 +19,8 @@ def request_fields(request: Request) -> dict[str, object]:
     default.
     """
     if isinstance(request, Choice):
-        return {"messages": [list(m) for m in request.messages], "labels": list(request.labels)}
+        asked: dict[str, object] = {"messages": [list(m) for m in request.messages], "labels": list(request.labels)}
+        return asked | {"replicate": request.replicate} if request.replicate else asked
     if isinstance(request, Likelihood):
         return {"text": request.text, "given": request.given}
     if isinstance(request, Score):
@@ -89,7 +90,8 @@ def request_json(request: Request) -> str:
     '{"labels":["A","B"],"messages":[["user","A or B?"]]}'
     """
     if isinstance(request, Choice):  # by hand: collecting takes a quarter less time (benchmarks/scale.py)
-        return f'{{"labels":[{",".join(map(_quoted, request.labels))}],"messages":[{_turns(request)}]}}'
+        thought = f',"replicate":{request.replicate}' if request.replicate else ""
+        return f'{{"labels":[{",".join(map(_quoted, request.labels))}],"messages":[{_turns(request)}]{thought}}}'
     if isinstance(request, Completion):
         seed = f'"seed":{request.seed},' if request.seed else ""
         ends = f'"replicate":{request.replicate},{seed}"temperature":{request.temperature!r}'

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from biaslab.core.about import About
 from biaslab.core.checked import blame
-from biaslab.core.checks import require_temperature
+from biaslab.core.checks import require_temperature, require_whole
 from biaslab.core.errors import InputError, UnsupportedRequestError
 
 Role = Literal["system", "user", "assistant"]
@@ -46,31 +46,42 @@ class Choice(_Copied):
         What the words are about; no part of the key, of equality or of the hash.
     parts : tuple of str
         What a plain string was put together from, where other requests have the same parts: keys are faster so.
+    replicate : int
+        Of a judge that thinks first: which of several thoughts precedes the answer, each with its own random numbers.
 
     Raises
     ------
     InputError
-        If a message has an unknown role, the labels are fewer than two, empty or repeated, or the parts are not those
-        of the message.
+        If a message has an unknown role, the labels are fewer than two, empty or repeated, the parts are not those of
+        the message, or the replicate is negative.
     """
 
     kind: ClassVar[str] = "choice"
     messages: tuple[Message, ...]
     labels: tuple[str, ...]
     about: About | None = field(default=None, compare=False, repr=False)
+    replicate: int = 0
 
     def __init__(
-        self, messages: Messages, labels: Sequence[str], about: About | None = None, parts: tuple[str, ...] = ()
+        self,
+        messages: Messages,
+        labels: Sequence[str],
+        about: About | None = None,
+        parts: tuple[str, ...] = (),
+        replicate: int = 0,
     ) -> None:
         held = self.__dict__
         try:
             held["messages"], held["labels"], held["about"] = as_messages(messages), _different(tuple(labels)), about
+            held["replicate"] = replicate
+            if replicate:
+                require_whole("replicate", replicate, 0)
             if parts:
                 if "".join(parts) != messages:
                     raise InputError("parts", parts, "what the one message was put together from")
                 held["_parts"] = parts
         except Exception as error:
-            blame(Choice.__init__, (self, messages, labels, about, parts), {}, error)
+            blame(Choice.__init__, (self, messages, labels, about, parts, replicate), {}, error)
             raise
 
 

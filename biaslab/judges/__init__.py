@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
@@ -26,6 +26,8 @@ def available() -> dict[str, str]:
         "<folder>": "a model saved by transformers",
         "<file>.gguf": "a GGUF file",
         "<organisation>/<model>": "a model of the Hugging Face hub",
+        "<model>?thinking=<tokens>": "a model on this machine that thinks before it answers: 1024, low, auto or off",
+        "thoughts:<k>:<judge>": "the mean of the distributions over labels that a judge gives after each of k thoughts",
         "api:<model>[@<address>][?<option>=<value>&…]": "a model behind an OpenAI-compatible server, such as "
         "api:qwen3@http://localhost:8000/v1?prefill=vllm, or several with commas between their addresses; "
         "?thinking=4096 (or low, medium, high, auto, off) gives a model that reasons room to think",
@@ -81,9 +83,15 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
         from biaslab.judges.api.options import make_judge, split_address
 
         return make_judge(*split_address(name.removeprefix("api:")))
-    for kind, around in (("sampled:", _sampled), ("panel:", _panel), ("ray:", _on_ray)):
+    around: tuple[tuple[str, Callable[[str, Dataset | None], Judge]], ...] = (
+        ("sampled:", _sampled),
+        ("thoughts:", _over_thoughts),
+        ("panel:", _panel),
+        ("ray:", _on_ray),
+    )
+    for kind, made in around:
         if name.startswith(kind):
-            return around(name, dataset)
+            return made(name, dataset)
     if name.startswith("reward:"):
         from biaslab.judges.reward import RewardJudge
 
@@ -99,9 +107,29 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     if name in named:
         return make_named(name, named[name], partial(_load_other, dataset=dataset, names=tuple(named)))
     _refuse_unknown_kind(name)
+    return _local(name)
+
+
+def _local(name: str) -> Judge:
+    """Make a judge of a model on this machine; ``?thinking=`` may follow its name."""
     from biaslab.judges.local import LocalJudge
 
-    return LocalJudge(name)
+    model, mark, query = name.partition("?")
+    if not mark or is_there(name):
+        return LocalJudge(name)
+    option, _, value = query.partition("=")
+    if option != "thinking" or not value:
+        raise InputError("judge", name, "model?thinking=tokens, such as Qwen/Qwen3-8B?thinking=1024, or low, auto, off")
+    return LocalJudge(model, thinking=int(value) if value.isdecimal() else value)
+
+
+def _over_thoughts(name: str, dataset: Dataset | None) -> Judge:
+    from biaslab.judges.over_thoughts import MeanOverThoughts
+
+    k, _, inner = name.removeprefix("thoughts:").partition(":")
+    if not k.isdecimal() or not inner:
+        raise InputError("judge", name, "thoughts:k:judge, such as thoughts:8:Qwen/Qwen3-8B?thinking=1024")
+    return MeanOverThoughts(load_judge(inner, dataset), int(k))
 
 
 def _sampled(name: str, dataset: Dataset | None) -> Judge:
@@ -132,9 +160,10 @@ def _on_ray(name: str, dataset: Dataset | None) -> Judge:
     if inner.startswith("panel:"):
         members = inner.removeprefix("panel:").split("+")
         return load_judge(f"panel:{'+'.join(f'ray:{replicas}:{one}' for one in members)}", dataset)
-    if inner.startswith("sampled:"):
-        k, _, asked = inner.removeprefix("sampled:").partition(":")
-        return load_judge(f"sampled:{k}:ray:{replicas}:{asked}", dataset)
+    kind, _, rest = inner.partition(":")
+    if kind in ("sampled", "thoughts"):
+        k, _, asked = rest.partition(":")
+        return load_judge(f"{kind}:{k}:ray:{replicas}:{asked}", dataset)
     return RayJudge(inner, int(replicas), dataset=dataset)
 
 

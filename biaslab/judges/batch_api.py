@@ -222,7 +222,7 @@ def _parts(lines: Sequence[str], most_requests: int, most_bytes: int) -> Iterato
 
 def _request(row: dict[str, Any]) -> Request:
     kind, messages = row.pop("kind"), [Message(*message) for message in row.pop("messages")]
-    return Choice(messages, row["labels"]) if kind == "choice" else Completion(messages, **row)
+    return Choice(messages, **row) if kind == "choice" else Completion(messages, **row)
 
 
 def _result_lines(results: Sequence[str | PathLike[str]]) -> Iterator[dict[str, Any] | None]:

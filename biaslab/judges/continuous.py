@@ -10,6 +10,7 @@ import contextlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice, takewhile
 from typing import Any
 
@@ -39,9 +40,13 @@ class _Row:
 
     index: int
     prompted: Prompted
-    uniforms: NDArray[np.float64]
     stem: Stem | None
     ids: list[int] = field(default_factory=list)
+
+    @cached_property
+    def uniforms(self) -> NDArray[np.float64]:
+        """Random numbers of its tokens; drawn once it is written, as thousands of long texts may wait."""
+        return self.prompted.uniforms()
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -124,7 +129,7 @@ class _Batch:
         order = sorted(range(len(rows)), key=lambda i: rows[i].prompt)
         read = [rows[i].prompt[:-1] for i in order]
         stems = choose_stems(read) if generator.shares else [None] * len(rows)
-        self.waiting = deque(_Row(i, rows[i], rows[i].uniforms(), stem) for i, stem in zip(order, stems, strict=True))
+        self.waiting = deque(_Row(i, rows[i], stem) for i, stem in zip(order, stems, strict=True))
         self.active: list[_Row] = []
         self.stems: list[Stem] = []  # whose keys and values are kept
         self.kept = Slots()
@@ -229,6 +234,7 @@ class _Batch:
         for slot in reversed(range(len(tokens))):
             row, stopped = self.active[slot], tokens[slot] in self.generator.terminators
             row.ids += [] if stopped else [tokens[slot]]
+            stopped = stopped or (row.prompted.ends is not None and row.prompted.ends(row.ids))
             if stopped or len(row.ids) == row.prompted.request.max_tokens:
                 finished.append(Generated(row.index, row.ids, stopped))
                 self._vacate(slot)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -45,10 +45,12 @@ class Encoder:
         The model's tokenizer; its chat template is used when it has one, plain paragraphs when not.
     size : int, optional
         Number of ids that the model predicts; by default all of the tokenizer's.
+    options : mapping, optional
+        Variables of the chat template, such as ``{"enable_thinking": False}``; a template ignores those it lacks.
     """
 
-    def __init__(self, tokenizer: Any, size: int | None = None) -> None:
-        self.tokenizer = tokenizer
+    def __init__(self, tokenizer: Any, size: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        self.tokenizer, self.options = tokenizer, dict(options or {})
         self.vocabulary = Vocabulary(tokenizer, size)
         self._layout = lru_cache(maxsize=256)(self._render)
         self._count_special = lru_cache(maxsize=256)(self._count_special_uncached)
@@ -108,6 +110,20 @@ class Encoder:
         """Encode text that goes on from other text: as `plain`, but without the space some tokenizers put first."""
         return self._continue(_representable(text))
 
+    def trusted(self, text: str) -> tuple[int, ...]:
+        """Encode text of a template that goes on from other text; strings of special tokens are these tokens."""
+        return tuple(self._go_on(text))
+
+    def ending(self, messages: Sequence[Message]) -> str:
+        """Return what the chat template writes behind the last message, up to where the answer begins.
+
+        Raises
+        ------
+        JudgeError
+            If the chat template refuses or drops a message.
+        """
+        return self._lay_out(messages)[1].pieces[-1] if self.tokenizer.chat_template else ""
+
     def at_most(self, messages: Sequence[Message] | str) -> int:
         """Return a number of tokens that a conversation or text cannot exceed, without encoding it.
 
@@ -122,9 +138,9 @@ class Encoder:
         size = sum(len(text.encode("utf-8", "replace")) + 4 for text in texts)  # a token is at least one byte
         return size * (1 if self.vocabulary.is_verbatim else _GROWTH) + len(self.prefix) + len(self.suffix)
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Decode generated ids; special tokens vanish."""
-        return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+    def decode(self, ids: Sequence[int], special: bool = False) -> str:
+        """Decode generated ids; special tokens vanish, unless they are asked for."""
+        return str(self.tokenizer.decode(ids, skip_special_tokens=not special, clean_up_tokenization_spaces=False))
 
     def _lay_out(self, messages: Sequence[Message], closed: bool = False) -> tuple[Sequence[Message], _Layout]:
         roles = tuple(m.role for m in messages)
@@ -146,6 +162,7 @@ class Encoder:
                 chat_template=_STILL + template if "strftime_now" in template else template,
                 tokenize=False,
                 add_generation_prompt=not closed,
+                **self.options,
             )
         except Exception as error:
             raise JudgeError(f"the model's chat template refuses this conversation: {error}") from error

@@ -20,6 +20,7 @@ from biaslab.core import (
     Request,
     Usage,
     as_prompt,
+    canonical_json,
     require_kinds,
 )
 from biaslab.core.checked import checked
@@ -27,14 +28,18 @@ from biaslab.core.errors import JudgeError, OutOfMemoryError, PromptTooLongError
 from biaslab.core.output import html_table
 from biaslab.judges.loading import EMBEDDED, find_model, load_model
 from biaslab.judges.placement import DeviceMap, choose_device, choose_dtype, choose_main_device, input_device
+from biaslab.judges.thinking import LEAST, Thinking
 from biaslab.prompts.parsing.thoughts import answered
 
 if TYPE_CHECKING:
     from biaslab.judges.batches import BatchScorer, Scored
     from biaslab.judges.encoding import Encoder
     from biaslab.judges.generation import Generator
+    from biaslab.judges.local_thoughts import OpenedPrompt, ThoughtPrompts, ThoughtWriter
     from biaslab.judges.prefix_tree import TreeScorer
     from biaslab.judges.prompted import Prompted
+
+_CLOSING = 64  # tokens at most that open and close a thought
 
 
 @checked(eager=True)
@@ -60,12 +65,16 @@ class LocalJudge(BaseJudge):
     max_batch_tokens : int, optional
         Tokens of one batch at most, padding included; memory follows it. By default as many as free memory allows,
         4,096 at most. Halved by itself when memory runs out.
+    thinking : mapping, int, "off" or "auto", optional
+        Of a model that thinks before it answers, as for `biaslab.ApiJudge`: ``{"tokens": 1024}`` or 1024 is the most
+        that a thought may have, ``{"effort": "low"}`` 4,096, which the template is told too; ``"auto"`` as many as the
+        context window holds, 32,768 at most; ``"off"`` leaves the thought out. Part of the id where it is given.
 
     Attributes
     ----------
     id : str
-        Name, content fingerprint or commit, and dtype: everything a reply depends on. The chat template lies inside the
-        model's files, so the fingerprint pins it too. Devices are not part of it.
+        Name, content fingerprint or commit, dtype, and ``thinking``: everything a reply depends on. The chat template
+        lies inside the model's files, so the fingerprint pins it too. Devices are not part of it.
     device : str
         Where inputs go to and outputs come from, also of a model that is spread over several.
 
@@ -74,7 +83,8 @@ class LocalJudge(BaseJudge):
     ModelLoadError
         At once if the model is not there; at the first question if it cannot be loaded.
     InputError
-        If dtype, device or device_map is not one that can be used here, or device and device_map are both given.
+        If dtype, device or device_map is not one that can be used here, device and device_map are both given, or
+        thinking is something else.
 
     Notes
     -----
@@ -87,6 +97,11 @@ class LocalJudge(BaseJudge):
     * `Completion`: greedy, or sampled by inverting the cumulative distribution at uniform numbers that depend on the
       request alone, so that a reply does not depend on its batch.
     * `Likelihood`: log P(token | everything before it); encoder–decoder models read `given` in the encoder.
+
+    With ``thinking``, a thought is written before each answer, at the request's temperature, of a `Choice` at 1: up to
+    its closing tag, the end of the turn, or its budget, where the family's own words close it (``</think>``). Then
+    `Choice` is the exact distribution over labels **given that thought**, the end of which the labels follow;
+    `biaslab.MeanOverThoughts` averages over several. Without ``thinking``, nothing is switched on or off.
 
     Text of a message is always data: a special token's string inside it is encoded as plain characters.
 
@@ -110,11 +125,13 @@ class LocalJudge(BaseJudge):
         gguf_file: str | None = None,
         revision: str | None = None,
         max_batch_tokens: int | None = None,
+        thinking: Mapping[str, Any] | str | int | None = None,
     ) -> None:
+        self._thinking = Thinking.of(thinking)
         self._source = find_model(model, gguf_file, revision)
         self.device = choose_device(device) if device_map is None else choose_main_device(device_map, device)
         self.dtype = choose_dtype(dtype, self.device)
-        self.id = f"local:{self._source.name}@{self._source.revision}:{self.dtype}"
+        self.id = f"local:{self._source.name}@{self._source.revision}:{self.dtype}{_in_id(self._thinking)}"
         self._max_batch_tokens, self._device_map = max_batch_tokens, device_map
 
     def __repr__(self) -> str:
@@ -125,7 +142,15 @@ class LocalJudge(BaseJudge):
         return html_table(type(self).__name__, [("id", self.id), ("device", str(self.device)), ("answers", kinds)])
 
     @classmethod
-    def from_loaded(cls, model: Any, tokenizer: Any, name: str, *, max_batch_tokens: int | None = None) -> LocalJudge:
+    def from_loaded(
+        cls,
+        model: Any,
+        tokenizer: Any,
+        name: str,
+        *,
+        max_batch_tokens: int | None = None,
+        thinking: Mapping[str, Any] | str | int | None = None,
+    ) -> LocalJudge:
         """Wrap a model and tokenizer that are already in memory.
 
         Parameters
@@ -136,14 +161,23 @@ class LocalJudge(BaseJudge):
             Its tokenizer.
         name : str
             Must name the weights: it becomes the judge's id, under which replies are stored.
-        max_batch_tokens : int, optional
+        max_batch_tokens, thinking
             As for the class.
         """
         judge = cls.__new__(cls)
         judge.device, judge.dtype = str(input_device(model)), str(model.dtype).removeprefix("torch.")
-        judge.id = f"local:{name}:{judge.dtype}"
-        judge.__dict__.update(_loaded=(model, tokenizer), _max_batch_tokens=max_batch_tokens)
+        told = Thinking.of(thinking)
+        judge.id = f"local:{name}:{judge.dtype}{_in_id(told)}"
+        judge.__dict__.update(_loaded=(model, tokenizer), _max_batch_tokens=max_batch_tokens, _thinking=told)
         return judge
+
+    @property
+    def thought_tokens(self) -> int:  # type: ignore[override] # with "auto" it is found out
+        """Tokens that a thought before an answer may take; with "auto", of the longest one so far."""
+        if self._thinking is None or not self._thinking.is_on:
+            return 0
+        writer: ThoughtWriter | None = self.__dict__.get("_writer")
+        return self._thinking.tokens or max(LEAST, 0 if writer is None else writer.longest)
 
     def check(self, requests: Iterable[Request]) -> None:
         """Raise a `JudgeError` if a request is of another kind, longer than the context window or not encodable."""
@@ -157,13 +191,32 @@ class LocalJudge(BaseJudge):
     def packs(self, requests: Iterable[Request]) -> Closable[Pack]:
         """Answer what a forward pass or a batch completes, as soon as it is done; a window is held at a time."""
         for window in self._windows(requests):
-            scored: dict[Request, list[Scored]] = {r: e for r, e in window.items() if not isinstance(r, Completion)}
-            written = {r: e[0].ids for r, e in window.items() if isinstance(r, Completion)}
-            yield from self._score(scored) if scored else ()
-            yield from self._complete(written) if written else ()
+            asked = [r for r in window if isinstance(r, Choice | Completion)] if self._thinks else []
+            for request in asked:
+                del window[request]
+            yield from self._answer(window)
+            yield from self._think(asked) if asked else ()
+
+    def _answer(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[list[tuple[Request, Reply]]]:
+        """Score what is scored, and write what is written."""
+        scored = {r: e for r, e in encoded.items() if not isinstance(r, Completion)}
+        written = {r: e[0].ids for r, e in encoded.items() if isinstance(r, Completion)}
+        yield from self._score(scored) if scored else ()
+        yield from self._complete(written) if written else ()
+
+    def _think(self, requests: Sequence[Choice | Completion]) -> Iterator[list[tuple[Request, Reply]]]:
+        """Answer requests behind a thought each."""
+        asked = {}
+        for request in requests:
+            with _naming(request):
+                asked[request] = self._prompt(request).ids, self._budget(request, self._sequences(request))
+        for thoughts in self._writer.write(asked):
+            encoded: dict[Request, list[Scored]] = {r: self._sequences(r, each.ids) for r, each in thoughts.items()}
+            for pack in self._answer(encoded):
+                yield [(r, thoughts[r].before(reply)) for r, reply in pack]  # type: ignore[index]
 
     def encode(self, request: Request) -> list[tuple[int, ...]]:
-        """Return the token ids that are read: of a `Choice`, prompt and label, once for each label.
+        """Return the token ids that are read: of a `Choice`, prompt and label, once for each label; of no thought.
 
         Raises
         ------
@@ -198,7 +251,31 @@ class LocalJudge(BaseJudge):
         from biaslab.judges.encoding import Encoder
 
         model, tokenizer = self._loaded
-        return Encoder(tokenizer, int(model.config.get_text_config().vocab_size))
+        size = int(model.config.get_text_config().vocab_size)
+        return Encoder(tokenizer, size) if self._prompts is None else self._prompts.encoder
+
+    @cached_property
+    def _prompts(self) -> ThoughtPrompts | None:
+        """Prompts that open a thought, or leave it out; None where nothing was said of thoughts."""
+        from biaslab.judges.local_thoughts import ThoughtPrompts
+
+        if self._thinking is None:
+            return None
+        model, tokenizer = self._loaded
+        if model.config.is_encoder_decoder:
+            raise JudgeError(f"{self.id!r} is an encoder–decoder model, which writes no thought; leave thinking= out")
+        return ThoughtPrompts(tokenizer, int(model.config.get_text_config().vocab_size), self._thinking)
+
+    @property
+    def _thinks(self) -> bool:
+        return self._thinking is not None and self._thinking.is_on
+
+    @cached_property
+    def _writer(self) -> ThoughtWriter:
+        from biaslab.judges.local_thoughts import ThoughtWriter
+
+        assert self._thinking is not None and self._prompts is not None  # noqa: S101, PT018 - only then it is asked for
+        return ThoughtWriter(self._prompts, self._generator, self._thinking, self._window_tokens)
 
     @cached_property
     def _end_of_turn(self) -> tuple[int, ...]:
@@ -243,9 +320,12 @@ class LocalJudge(BaseJudge):
         encoder, request = self._encoder, as_prompt(request)
         if isinstance(request, Likelihood):
             return encoder.at_most(request.given) + encoder.at_most(request.text)
+        if self._prompts is not None:
+            self._prompt(request)  # which the template may refuse
+        size = encoder.at_most(request.messages) + (self.thought_tokens + _CLOSING if self._thinks else 0)
         if isinstance(request, Completion):
-            return encoder.at_most(request.messages) + request.max_tokens
-        return encoder.at_most(request.messages) + max(map(encoder.at_most, request.labels))
+            return size + request.max_tokens
+        return size + max(map(encoder.at_most, request.labels))
 
     def _encode(self, request: Request) -> list[Scored]:
         """Turn a request into the sequences it needs, one a label; of a completion, the prompt.
@@ -260,6 +340,8 @@ class LocalJudge(BaseJudge):
         with _naming(request):
             sequences = self._sequences(request)
             longest = max(self._length(s) for s in sequences)
+            if self._thinks and isinstance(request, Choice | Completion):
+                self._budget(request, sequences)
         longest += request.max_tokens if isinstance(request, Completion) else 0
         if longest > self._window_tokens:
             raise PromptTooLongError(
@@ -275,7 +357,22 @@ class LocalJudge(BaseJudge):
             return len(sequence.ids)
         return max(sequence.start, len(sequence.ids) - sequence.start + len(self._opening))
 
-    def _sequences(self, request: Request) -> list[Scored]:
+    def _budget(self, request: Choice | Completion, sequences: Sequence[Scored]) -> int:
+        """Return the tokens that a thought may have."""
+        answer = request.max_tokens if isinstance(request, Completion) else 0
+        return self._writer.budget(request, max(len(s.ids) for s in sequences) + answer)
+
+    def _prompt(self, request: Choice | Completion) -> OpenedPrompt:
+        """Encode a conversation up to where the answer begins, or the thought before it."""
+        from biaslab.judges.local_thoughts import OpenedPrompt
+
+        if self._prompts is not None:
+            return self._prompts.prompt(request.messages)
+        after = self._encoder.suffix if self._opening else ()
+        return OpenedPrompt((*self._encoder.conversation(request.messages), *after), ())
+
+    def _sequences(self, request: Request, thought: tuple[int, ...] = ()) -> list[Scored]:
+        """Encode what is read, with a thought that was written."""
         from biaslab.judges.batches import Scored
 
         encoder, has_encoder = self._encoder, bool(self._opening)
@@ -287,7 +384,8 @@ class LocalJudge(BaseJudge):
             if not given:
                 given, text = (self._end_of_turn[:1], text) if has_encoder else (text[:1], text[1:])
             return [Scored(given + text, len(given))]
-        prompt = (*encoder.conversation(request.messages), *after)
+        opened = self._prompt(request)
+        prompt = (*opened.ids, *thought, *opened.answer)
         if not prompt:
             raise JudgeError("the conversation is empty for this model; give it at least one character")
         if isinstance(request, Completion):
@@ -352,6 +450,10 @@ def _scored_reply(request: Request, parts: dict[int, list[float]], sequences: Se
     if isinstance(request, Likelihood):
         return Reply(logprobs=tuple(parts[0]), usage=usage)
     return Reply(logprobs=tuple(min(math.fsum(parts[i]), 0.0) for i in range(len(parts))), usage=usage)
+
+
+def _in_id(thinking: Thinking | None) -> str:
+    return "" if thinking is None else f":{canonical_json({'thinking': thinking.setting})}"
 
 
 def _seed(request: Completion) -> int:

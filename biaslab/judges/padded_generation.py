@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 from transformers.modeling_outputs import BaseModelOutput
 
 from biaslab.judges.batches import decoder_start, encode_prompts, halving
@@ -88,6 +94,7 @@ class PaddedGenerator:
                 **inputs,
                 generation_config=self._greedy(steps),
                 logits_processor=LogitsProcessorList([_Drawing(rows, steps)]),
+                stopping_criteria=StoppingCriteriaList([_Ending(rows, begin)]),
             )
         return [_until(row[begin:], self.terminators) for row in output.tolist()]
 
@@ -152,6 +159,20 @@ class _Drawing(LogitsProcessor):
             scores[self.rows, tokens] = 0.0
         self.step += 1
         return scores
+
+
+class _Ending(StoppingCriteria):
+    """Ends rows that tell by themselves where they end."""
+
+    def __init__(self, rows: Sequence[Prompted], begin: int) -> None:
+        self.ends = [row.ends for row in rows]
+        self.begin = begin
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> Any:  # noqa: ARG002
+        """Return which rows end, shape (rows,)."""
+        written = input_ids[:, self.begin :].tolist() if any(self.ends) else [[]] * len(self.ends)
+        ended = [ends is not None and ends(ids) for ends, ids in zip(self.ends, written, strict=True)]
+        return torch.tensor(ended, device=input_ids.device)
 
 
 def _until(ids: list[int], terminators: tuple[int, ...]) -> tuple[list[int], bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,11 +14,16 @@ from biaslab.core import Completion
 
 @dataclass(frozen=True)
 class Prompted:
-    """One completion to generate: the request, its prompt's token ids and the seed of its random numbers."""
+    """One completion to generate: the request, its prompt's token ids and the seed of its random numbers.
+
+    ``ends``, if given, tells whether a text ends with the tokens written so far, which it then keeps, as a thought does
+    at its closing tag.
+    """
 
     request: Completion
     prompt: tuple[int, ...]
     seed: int
+    ends: Callable[[Sequence[int]], bool] | None = None
 
     def uniforms(self) -> NDArray[np.float64]:
         """Return the random numbers of its tokens, in [0, 1), shape (max_tokens,)."""
@@ -25,7 +31,7 @@ class Prompted:
 
 
 class Generated(NamedTuple):
-    """A generated text: the row of its prompt, token ids without the terminator, whether a terminator ended it."""
+    """A generated text: the row of its prompt, token ids without the terminator, whether it ended before its limit."""
 
     row: int
     ids: list[int]

@@ -29,6 +29,7 @@ class Description(NamedTuple):
     encodes: bool
     reads_prompts: bool
     score_scale: str
+    thought_tokens: int
 
 
 class Answered(NamedTuple):
@@ -95,7 +96,7 @@ class Replica:
         """Return the judge's attributes; errors of making it are raised here."""
         judge = self._judge
         prices = None if judge.prices is None else dict(judge.prices)
-        own = judge.encodes, judge.reads_prompts, judge.score_scale
+        own = judge.encodes, judge.reads_prompts, judge.score_scale, judge.thought_tokens
         return Description(judge.id, judge.kinds, prices, dict(judge.limits), *own)
 
     def check(self, requests: Sequence[Request]) -> None:

@@ -81,6 +81,7 @@ from biaslab.stats.t_inference import (
     student,
     t_test,
 )
+from biaslab.stats.thoughts import ThoughtVariance, thought_variance
 
 __all__ = [
     "ALPHA",
@@ -110,6 +111,7 @@ __all__ = [
     "Ratio",
     "Resampling",
     "Statistic",
+    "ThoughtVariance",
     "adjust",
     "adjust_families",
     "agreement_loss",
@@ -178,6 +180,7 @@ __all__ = [
     "sum_by_context",
     "t_test",
     "tempered",
+    "thought_variance",
     "undefined",
     "unseen_share",
     "usable",

@@ -118,8 +118,10 @@ class Store:
         members = as_judge(judge).members
         if not left or not members:
             return left
-        wanted = {request for member in members for request in self.missing(member, left)}
-        return [request for request in left if request in wanted]
+        asked = {request: as_judge(judge).expand(request) for request in left}
+        different = list(dict.fromkeys(each for several in asked.values() for each in several))
+        wanted = {each for member in members for each in self.missing(member, different)}
+        return [request for request in left if not wanted.isdisjoint(asked[request])]
 
     def get(self, keys: Iterable[str]) -> dict[str, Reply]:
         """Return the stored replies among these keys (see `biaslab.core.request_key`), read in chunks.

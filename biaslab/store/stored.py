@@ -118,6 +118,11 @@ class StoredJudge(BaseJudge):
             self._tallies = (self.tally,)  # what the members were asked is counted there
 
     @property
+    def thought_tokens(self) -> int:  # type: ignore[override] # a judge may find it out
+        """Tokens that the judge may write before each answer."""
+        return self.judge.thought_tokens
+
+    @property
     def hits(self) -> int:
         """Requests answered so far from the store, or as repetitions of another request."""
         return self.tally.stored
@@ -287,8 +292,12 @@ class StoredJudge(BaseJudge):
         """Return the keys of requests that every member of a panel has answered, whose replies cost nothing."""
         if not self.judge.members:
             return set()
-        missing = {request for member in self.judge.members for request in self.store.missing(member, requests)}
-        return {request_key(request, self.judge.id) for request in requests if request not in missing}
+        asked = {request: self.judge.expand(request) for request in requests}
+        wanted = list(dict.fromkeys(each for several in asked.values() for each in several))
+        missing = {each for member in self.judge.members for each in self.store.missing(member, wanted)}
+        return {
+            request_key(request, self.judge.id) for request, several in asked.items() if missing.isdisjoint(several)
+        }
 
     def _look_up(self, requests: Iterable[Request]) -> Iterator[list[tuple[str, Request, Reply | None]]]:
         judge_id, remaining = self.judge.id, iter(requests)

@@ -24,9 +24,10 @@ from biaslab.core.errors import (
 )
 from biaslab.judges import load_judge
 from biaslab.judges.api import Patience
-from biaslab.judges.api.reasoning import Thinking, Thoughts
+from biaslab.judges.api.reasoning import Thoughts
 from biaslab.judges.api.refusals import Refusals
 from biaslab.judges.api.reported import usage_of
+from biaslab.judges.thinking import Thinking
 from biaslab.study.spending.announcement import foresee
 from biaslab.study.spending.cost import dollars
 

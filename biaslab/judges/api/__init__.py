@@ -41,10 +41,11 @@ from biaslab.judges.api.connection import Connection, open_client, shut
 from biaslab.judges.api.credentials import OPENAI, Key
 from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels, Post
-from biaslab.judges.api.reasoning import Thinking, Thoughts
+from biaslab.judges.api.reasoning import Thoughts
 from biaslab.judges.api.refusals import Refusals
 from biaslab.judges.api.runner import Answers, Loop, Patience
 from biaslab.judges.api.wire import Wire, check, declined, prefix_order
+from biaslab.judges.thinking import Thinking
 
 if TYPE_CHECKING:
     import openai

@@ -25,8 +25,8 @@ from biaslab.core import (
 from biaslab.core.errors import JudgeError, UnsupportedRequestError
 from biaslab.judges.api.faults import Fault, thinks_first, without_probabilities
 from biaslab.judges.api.label_mass import Place, impossible, is_vague, read_labels
-from biaslab.judges.api.reasoning import Thinking
 from biaslab.judges.api.reported import model_of, shows_thought, usage_of
+from biaslab.judges.thinking import Thinking
 from biaslab.prompts.parsing.thoughts import split_message
 
 CHAT, PLAIN = "/chat/completions", "/completions"

@@ -138,7 +138,8 @@ class TokenCounter:
             encoded = [[np.array(sequence) for sequence in self._judge.encode(request)] for request in few]
             read = np.array([float(max(map(len, sequences))) for sequences in encoded])
             self._sequences += [sequence for sequences in encoded for sequence in sequences]
-            written[[isinstance(request, Choice) for request in requests]] = 0  # labels are read, not generated
+            labels = [isinstance(request, Choice) for request in requests]
+            written[labels] = self._judge.thought_tokens  # labels are read, not generated
         else:
             read = np.ceil(characters[: len(few)] / CHARACTERS)
             self._sequences += [_codes(request) for request in few]

@@ -1,0 +1,105 @@
+"""Variance of verdicts between and within thoughts: what an exact distribution given each thought spares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.stats.estimate import Estimate
+from biaslab.stats.inference import Resampling
+from biaslab.stats.ratio import Ratio
+
+
+class ThoughtVariance(NamedTuple):
+    """Variance of one sampled verdict on an item, split by its thought: means over items.
+
+    Attributes
+    ----------
+    between : float
+        Of the expected verdict given a thought, which averaging k thoughts divides by k.
+    within : float
+        Of the verdict given its thought, which exact distributions leave out.
+    factor : Estimate
+        (between + within) / between, at least 1: so many sampled texts give an interval as narrow as one thought with
+        its exact distribution. Infinite where all thoughts on an item say the same.
+    """
+
+    between: float
+    within: float
+    factor: Estimate
+
+
+@checked
+def thought_variance(
+    logprobs: ArrayLike,
+    values: Sequence[float] | None = None,
+    context: Sequence[object] | None = None,
+    resampling: Resampling | None = None,
+) -> ThoughtVariance:
+    """Split the variance of a sampled verdict between and within thoughts, by the law of total variance.
+
+    The mean of k exact distributions is the Rao–Blackwell version of the share of k sampled texts, since a text is its
+    thought and an answer drawn given that.
+
+    Parameters
+    ----------
+    logprobs : array_like, shape (items, thoughts, labels)
+        Natural logarithms of the labels' probabilities given each thought; normalised over labels here.
+    values : sequence of float, shape (labels,), optional
+        What each label is worth, such as scores; by default 1 for the first and 0 for all others.
+    context : sequence, shape (items,), optional
+        Context of each item, the unit of the factor's interval; by default each item is one.
+    resampling : Resampling, optional
+        How the interval is made.
+
+    Returns
+    -------
+    ThoughtVariance
+        Both components, in squared units of the values, and the factor with its interval.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two thoughts an item, a thought gives no label any probability, or there is not one
+        value a label.
+
+    Notes
+    -----
+    Given a thought, the expected verdict and its variance are exact, so that the variance of the former over k thoughts
+    (divisor k − 1) and the mean of the latter are unbiased.
+
+    References
+    ----------
+    Casella and Robert 1996, *Rao-Blackwellisation of Sampling Schemes*.
+
+    Examples
+    --------
+    >>> sure, torn = np.log([[0.9, 0.1]] * 4), np.log([[0.4, 0.6], [0.6, 0.4], [0.5, 0.5], [0.5, 0.5]])
+    >>> split = thought_variance([sure, torn])
+    >>> round(split.between, 4), round(split.within, 4), round(split.factor.estimate, 1)
+    (0.0033, 0.1675, 51.2)
+    """
+    levels = np.asarray(logprobs, float)
+    if levels.ndim != 3 or levels.shape[1] < 2 or not levels.size:
+        raise InputError("logprobs", levels.shape, "the shape (items, thoughts, labels), with at least two thoughts")
+    top = levels.max(axis=2, keepdims=True)
+    if not np.isfinite(top).all():
+        raise InputError("logprobs", "a thought without any probability", "thoughts that give some label one")
+    worth = np.eye(levels.shape[2])[0] if values is None else np.asarray(values, float)
+    if worth.shape != levels.shape[2:]:
+        raise InputError("values", values, f"one number for each of {levels.shape[2]} labels")
+    p = np.exp(levels - top)
+    p /= p.sum(axis=2, keepdims=True)
+    means = p @ worth
+    within = ((p @ worth**2) - means**2).clip(min=0).mean(axis=1)
+    between = means.var(axis=1, ddof=1)
+    names = [str(number) for number in range(len(levels))] if context is None else list(map(str, context))
+    factor = Ratio(names, within + between, between, missing="undefined: no item is left").estimate(
+        resampling or Resampling()
+    )
+    return ThoughtVariance(float(between.mean()), float(within.mean()), factor)
