@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from biaslab.core import (
-    BaseJudge,
     Choice,
     Closable,
     Completion,
@@ -19,31 +18,27 @@ from biaslab.core import (
     Reply,
     Request,
     Usage,
-    as_prompt,
     canonical_json,
-    require_kinds,
 )
 from biaslab.core.checked import checked
-from biaslab.core.errors import JudgeError, OutOfMemoryError, PromptTooLongError
+from biaslab.core.errors import OutOfMemoryError
 from biaslab.core.output import html_table
-from biaslab.judges.loading import EMBEDDED, find_model, load_model
+from biaslab.judges.loading import EMBEDDED, find_model
+from biaslab.judges.local_model import LocalModel, naming
 from biaslab.judges.placement import DeviceMap, choose_device, choose_dtype, choose_main_device, input_device
 from biaslab.judges.thinking import LEAST, Thinking
 from biaslab.prompts.parsing.thoughts import answered
 
 if TYPE_CHECKING:
     from biaslab.judges.batches import BatchScorer, Scored
-    from biaslab.judges.encoding import Encoder
     from biaslab.judges.generation import Generator
-    from biaslab.judges.local_thoughts import OpenedPrompt, ThoughtPrompts, ThoughtWriter
+    from biaslab.judges.local_thoughts import ThoughtWriter
     from biaslab.judges.prefix_tree import TreeScorer
     from biaslab.judges.prompted import Prompted
 
-_CLOSING = 64  # tokens at most that open and close a thought
-
 
 @checked(eager=True)
-class LocalJudge(BaseJudge):
+class LocalJudge(LocalModel):
     """A language model that runs here.
 
     Parameters
@@ -113,7 +108,6 @@ class LocalJudge(BaseJudge):
     """
 
     kinds: frozenset[type] = frozenset({Choice, Completion, Likelihood})
-    encodes = True
 
     def __init__(
         self,
@@ -179,15 +173,6 @@ class LocalJudge(BaseJudge):
         writer: ThoughtWriter | None = self.__dict__.get("_writer")
         return self._thinking.tokens or max(LEAST, 0 if writer is None else writer.longest)
 
-    def check(self, requests: Iterable[Request]) -> None:
-        """Raise a `JudgeError` if a request is of another kind, longer than the context window or not encodable."""
-        for request in requests:
-            require_kinds(self, [request])
-            with _naming(request):
-                short = self._at_most(request) <= self._window_tokens
-            if not short:
-                self._encode(request)
-
     def packs(self, requests: Iterable[Request]) -> Closable[Pack]:
         """Answer what a forward pass or a batch completes, as soon as it is done; a window is held at a time."""
         for window in self._windows(requests):
@@ -208,91 +193,19 @@ class LocalJudge(BaseJudge):
         """Answer requests behind a thought each."""
         asked = {}
         for request in requests:
-            with _naming(request):
+            with naming(request):
                 asked[request] = self._prompt(request).ids, self._budget(request, self._sequences(request))
         for thoughts in self._writer.write(asked):
             encoded: dict[Request, list[Scored]] = {r: self._sequences(r, each.ids) for r, each in thoughts.items()}
             for pack in self._answer(encoded):
                 yield [(r, thoughts[r].before(reply)) for r, reply in pack]  # type: ignore[index]
 
-    def encode(self, request: Request) -> list[tuple[int, ...]]:
-        """Return the token ids that are read: of a `Choice`, prompt and label, once for each label; of no thought.
-
-        Raises
-        ------
-        JudgeError
-            As `check` does.
-        """
-        return [sequence.ids for sequence in self._encode(request)]
-
-    def _windows(self, requests: Iterable[Request]) -> Iterator[dict[Request, list[Scored]]]:
-        """Encode requests until they hold enough tokens; sharing is found inside a window."""
-        from biaslab.judges.memory import window_tokens
-
-        window: dict[Request, list[Scored]] = {}
-        tokens, most = 0, window_tokens()
-        for request in requests:
-            require_kinds(self, [request])
-            if request not in window:
-                window[request] = self._encode(request)
-                tokens += sum(len(s.ids) for s in window[request])
-            if tokens >= most:
-                yield window
-                window, tokens = {}, 0
-        if window:
-            yield window
-
-    @cached_property
-    def _loaded(self) -> tuple[Any, Any]:
-        return load_model(self._source, self.dtype, self.device, self._device_map)
-
-    @cached_property
-    def _encoder(self) -> Encoder:
-        from biaslab.judges.encoding import Encoder
-
-        model, tokenizer = self._loaded
-        size = int(model.config.get_text_config().vocab_size)
-        return Encoder(tokenizer, size) if self._prompts is None else self._prompts.encoder
-
-    @cached_property
-    def _prompts(self) -> ThoughtPrompts | None:
-        """Prompts that open a thought, or leave it out; None where nothing was said of thoughts."""
-        from biaslab.judges.local_thoughts import ThoughtPrompts
-
-        if self._thinking is None:
-            return None
-        model, tokenizer = self._loaded
-        if model.config.is_encoder_decoder:
-            raise JudgeError(f"{self.id!r} is an encoder–decoder model, which writes no thought; leave thinking= out")
-        return ThoughtPrompts(tokenizer, int(model.config.get_text_config().vocab_size), self._thinking)
-
-    @property
-    def _thinks(self) -> bool:
-        return self._thinking is not None and self._thinking.is_on
-
     @cached_property
     def _writer(self) -> ThoughtWriter:
         from biaslab.judges.local_thoughts import ThoughtWriter
 
-        assert self._thinking is not None and self._prompts is not None  # noqa: S101, PT018 - only then it is asked for
-        return ThoughtWriter(self._prompts, self._generator, self._thinking, self._window_tokens)
-
-    @cached_property
-    def _end_of_turn(self) -> tuple[int, ...]:
-        model, tokenizer = self._loaded
-        ends = model.generation_config.eos_token_id
-        ids = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
-        if not ids:
-            raise JudgeError(f"the model {self.id!r} names no end-of-sequence token, so no text would end")
-        return tuple(sorted(ids))
-
-    @cached_property
-    def _opening(self) -> tuple[int, ...]:
-        """First tokens of an encoder–decoder model's decoder; empty for a causal model."""
-        from biaslab.judges.batches import decoder_start
-
-        model = self._loaded[0]
-        return (decoder_start(model), *self._encoder.prefix) if model.config.is_encoder_decoder else ()
+        assert self._prompts is not None  # noqa: S101 - only then it is asked for
+        return ThoughtWriter(self._prompts, self._generator)
 
     @cached_property
     def _scorer(self) -> BatchScorer | TreeScorer:
@@ -308,93 +221,6 @@ class LocalJudge(BaseJudge):
         model, most = self._loaded[0], self._max_batch_tokens
         sizes = (most or batch_tokens(model), most or cached_tokens(model))
         return Generator(model, self._end_of_turn, *sizes, self._opening)
-
-    @cached_property
-    def _window_tokens(self) -> float:
-        """Length of the context window in tokens; infinite where the configuration states none."""
-        config = self._loaded[0].config.get_text_config()
-        return float(getattr(config, "max_position_embeddings", None) or math.inf)
-
-    def _at_most(self, request: Request) -> int:
-        """Return a number of tokens that a request cannot exceed, without encoding it."""
-        encoder, request = self._encoder, as_prompt(request)
-        if isinstance(request, Likelihood):
-            return encoder.at_most(request.given) + encoder.at_most(request.text)
-        if self._prompts is not None:
-            self._prompt(request)  # which the template may refuse
-        size = encoder.at_most(request.messages) + (self.thought_tokens + _CLOSING if self._thinks else 0)
-        if isinstance(request, Completion):
-            return size + request.max_tokens
-        return size + max(map(encoder.at_most, request.labels))
-
-    def _encode(self, request: Request) -> list[Scored]:
-        """Turn a request into the sequences it needs, one a label; of a completion, the prompt.
-
-        Raises
-        ------
-        PromptTooLongError
-            If one of them does not fit the context window.
-        JudgeError
-            If the chat template refuses it, or labels or content cannot be encoded.
-        """
-        with _naming(request):
-            sequences = self._sequences(request)
-            longest = max(self._length(s) for s in sequences)
-            if self._thinks and isinstance(request, Choice | Completion):
-                self._budget(request, sequences)
-        longest += request.max_tokens if isinstance(request, Completion) else 0
-        if longest > self._window_tokens:
-            raise PromptTooLongError(
-                f"a request takes {longest} tokens, the context window of {self.id!r} holds "
-                f"{self._window_tokens:.0f}; shorten the text or choose a judge with a longer window",
-                request,
-            )
-        return sequences
-
-    def _length(self, sequence: Scored) -> int:
-        """Places that a sequence takes in the window; of an encoder–decoder model, in the fuller one of two."""
-        if not self._opening:
-            return len(sequence.ids)
-        return max(sequence.start, len(sequence.ids) - sequence.start + len(self._opening))
-
-    def _budget(self, request: Choice | Completion, sequences: Sequence[Scored]) -> int:
-        """Return the tokens that a thought may have."""
-        answer = request.max_tokens if isinstance(request, Completion) else 0
-        return self._writer.budget(request, max(len(s.ids) for s in sequences) + answer)
-
-    def _prompt(self, request: Choice | Completion) -> OpenedPrompt:
-        """Encode a conversation up to where the answer begins, or the thought before it."""
-        from biaslab.judges.local_thoughts import OpenedPrompt
-
-        if self._prompts is not None:
-            return self._prompts.prompt(request.messages)
-        after = self._encoder.suffix if self._opening else ()
-        return OpenedPrompt((*self._encoder.conversation(request.messages), *after), ())
-
-    def _sequences(self, request: Request, thought: tuple[int, ...] = ()) -> list[Scored]:
-        """Encode what is read, with a thought that was written."""
-        from biaslab.judges.batches import Scored
-
-        encoder, has_encoder = self._encoder, bool(self._opening)
-        after, request = encoder.suffix if has_encoder else (), as_prompt(request)
-        if isinstance(request, Likelihood):
-            given = (*encoder.prefix, *encoder.plain(request.given), *after)
-            goes_on = request.given and not has_encoder
-            text = encoder.continuation(request.text) if goes_on else encoder.plain(request.text)
-            if not given:
-                given, text = (self._end_of_turn[:1], text) if has_encoder else (text[:1], text[1:])
-            return [Scored(given + text, len(given))]
-        opened = self._prompt(request)
-        prompt = (*opened.ids, *thought, *opened.answer)
-        if not prompt:
-            raise JudgeError("the conversation is empty for this model; give it at least one character")
-        if isinstance(request, Completion):
-            return [Scored(prompt, len(prompt))]
-        labels = [encoder.plain(label) if has_encoder else encoder.continuation(label) for label in request.labels]
-        return [
-            Scored(prompt + ids, len(prompt), encoder.vocabulary.terminators(label, request.labels, labels))
-            for label, ids in zip(request.labels, labels, strict=True)
-        ]
 
     def _score(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[list[tuple[Request, Reply]]]:
         """Score the sequences of all requests together; a request is answered when its last one is."""
@@ -423,16 +249,6 @@ class LocalJudge(BaseJudge):
         return answered(
             Reply(text=self._encoder.decode(ids), finish_reason="stop" if stopped else "length", usage=usage)
         )
-
-
-@contextlib.contextmanager
-def _naming(request: Request) -> Iterator[None]:
-    """Let every `JudgeError` inside carry the request."""
-    try:
-        yield
-    except JudgeError as error:
-        error.request = request
-        raise
 
 
 @contextlib.contextmanager

@@ -74,7 +74,7 @@ class ThoughtPrompts:
     """
 
     def __init__(self, tokenizer: object, size: int, thinking: Thinking) -> None:
-        self.is_on = thinking.is_on
+        self.is_on, self._thinking = thinking.is_on, thinking
         effort = {"reasoning_effort": thinking.effort} if thinking.effort and self.is_on else {}
         options = [{"enable_thinking": on, "thinking": on} for on in (self.is_on, not self.is_on)]
         self.encoder, self._other = (Encoder(tokenizer, size, each | effort) for each in options)
@@ -134,6 +134,24 @@ class ThoughtPrompts:
         """Tokens that end a thought at its budget."""
         return self.encoder.trusted(self.format.before + self.format.tag + self.format.after)
 
+    def budget(self, request: Asked, tokens: int, window: float) -> int:
+        """Return how many tokens a thought may have beside so many others; with "auto", what a window of tokens leaves.
+
+        Raises
+        ------
+        PromptTooLongError
+            If the window does not hold them.
+        """
+        least = LEAST if self._thinking.mode == "auto" else self._thinking.tokens
+        left = window - tokens - len(self.closing)
+        if left < least:
+            raise PromptTooLongError(
+                f"a request takes {tokens} tokens without its thought, which may have {least:,}; the window "
+                f"holds {window:.0f}; shorten the text, set thinking= lower or choose another judge",
+                request,
+            )
+        return int(min(MOST, left)) if self._thinking.mode == "auto" else least
+
     @cached_property
     def _tag(self) -> tuple[int, ...]:
         return self.encoder.trusted(self.format.tag)
@@ -169,10 +187,6 @@ class ThoughtWriter:
         How thoughts begin and end.
     generator : Generator
         Writes text; a thought that ends the turn without a tag ends there.
-    thinking : Thinking
-        How long they may be.
-    window : float
-        Tokens of the model's context window.
 
     Attributes
     ----------
@@ -180,27 +194,8 @@ class ThoughtWriter:
         Tokens of the longest thought so far.
     """
 
-    def __init__(self, prompts: ThoughtPrompts, generator: Generator, thinking: Thinking, window: float) -> None:
-        self.prompts, self.window, self.longest = prompts, window, 0
-        self._generator, self._thinking = generator, thinking
-
-    def budget(self, request: Asked, tokens: int) -> int:
-        """Return how many tokens a thought may have beside so many others; with "auto", what the window leaves.
-
-        Raises
-        ------
-        PromptTooLongError
-            If the window does not hold them.
-        """
-        least = LEAST if self._thinking.mode == "auto" else self._thinking.tokens
-        left = self.window - tokens - len(self.prompts.closing)
-        if left < least:
-            raise PromptTooLongError(
-                f"a request takes {tokens} tokens without its thought, which may have {least:,}; the window "
-                f"holds {self.window:.0f}; shorten the text, set thinking= lower or choose another judge",
-                request,
-            )
-        return int(min(MOST, left)) if self._thinking.mode == "auto" else least
+    def __init__(self, prompts: ThoughtPrompts, generator: Generator) -> None:
+        self.prompts, self.longest, self._generator = prompts, 0, generator
 
     def write(self, asked: Mapping[Asked, tuple[tuple[int, ...], int]]) -> Iterator[dict[Asked, Thought]]:
         """Yield thoughts of requests, at least 64 at a time, all those of one prompt together.

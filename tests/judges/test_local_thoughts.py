@@ -304,7 +304,7 @@ def test_padded_batches_write_the_same_thoughts(judge_of, favouring):
     requests = [Choice(f"{QUESTION} {n}", LABELS, replicate=n) for n in range(6)]
     asked = {r: (judge._prompt(r).ids, BUDGET) for r in requests}
     plain = PaddedGenerator(judge._loaded[0], judge._end_of_turn)
-    padded = ThoughtWriter(judge._prompts, plain, Thinking(BUDGET), 2048)
+    padded = ThoughtWriter(judge._prompts, plain)
     one, other = ({r: t for each in writer.write(asked) for r, t in each.items()} for writer in (judge._writer, padded))
     assert one == other
     assert {len(t.ids) for t in one.values()} != {len(one[requests[0]].ids)}
