@@ -109,6 +109,8 @@ _CLASSES = {
     "Generator": ("a generator of random numbers", "make one: numpy.random.default_rng(0)"),
     "Tensor": ("a tensor of torch", "make one: torch.tensor([…])"),
     "DataFrame": ("a data frame of pandas", "make one: pandas.DataFrame(…)"),
+    "ArrowTable": ("a table of polars or Arrow", "make one: pyarrow.table(…)"),
+    "InterchangeTable": ("another table with the interchange protocol", "make one: pandas.DataFrame(…)"),
     "Series": ("a series of pandas", "make one: pandas.Series(…)"),
     "ndarray": ("an array of numbers", "make one: numpy.asarray([…])"),
     "Path": ("a path", "write it in quotes"),

@@ -19,6 +19,7 @@ from biaslab.logs.audit.holdings import Holdings, holdings
 from biaslab.logs.audit.measure import Measure
 from biaslab.logs.audit.run import interesting, measures, prepared, readable_judges
 from biaslab.logs.readers import read_judgements
+from biaslab.logs.readers.arrow_tables import ArrowTable, InterchangeTable
 from biaslab.logs.readers.refusing import map_line
 from biaslab.logs.readers.told import reading_told
 from biaslab.logs.readers.unread import HALF, describe_unread, explain_unread, unread_share
@@ -34,7 +35,7 @@ _UNREAD_LOG = "more than half of the log could not be read"
 
 @checked(eager=True)
 def doctor(
-    log: pd.DataFrame | str | Path,
+    log: pd.DataFrame | str | Path | ArrowTable | InterchangeTable,
     format: str | None = None,  # noqa: A002 - as of `biaslab.read_judgements`
     mapping: Mapping[str, Any] | str | Path | Callable[[pd.DataFrame], pd.DataFrame] | None = None,
 ) -> Diagnosis:
@@ -45,7 +46,7 @@ def doctor(
 
     Parameters
     ----------
-    log : pandas.DataFrame, str or Path
+    log : pandas.DataFrame, str, Path or a table of another package
         What `biaslab.read_judgements` reads, or what it returned.
     format, mapping
         As of `biaslab.read_judgements`.

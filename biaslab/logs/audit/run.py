@@ -18,6 +18,7 @@ from biaslab.logs.audit.additions import addition_for
 from biaslab.logs.audit.holdings import holdings
 from biaslab.logs.audit.measure import Measure
 from biaslab.logs.readers import read_judgements
+from biaslab.logs.readers.arrow_tables import ArrowTable, InterchangeTable
 from biaslab.logs.readers.humans import with_humans
 from biaslab.logs.readers.log_columns import trials_of
 from biaslab.logs.readers.told import reading_told
@@ -39,7 +40,7 @@ _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attri
 
 @checked(eager=True)
 def audit(
-    trials: pd.DataFrame | str | Path,
+    trials: pd.DataFrame | str | Path | ArrowTable | InterchangeTable,
     human: Dataset | None = None,
     only: Sequence[str] | None = None,
     resampling: Resampling | None = None,
@@ -49,7 +50,7 @@ def audit(
 
     Parameters
     ----------
-    trials : pandas.DataFrame, str or Path
+    trials : pandas.DataFrame, str, Path or a table of another package
         Made by `biaslab.read_judgements`, or several such frames put together by `pandas.concat`; or what
         `biaslab.read_judgements` reads: a file, a folder or a plain table.
     human : Dataset, optional
@@ -150,7 +151,7 @@ def _additions(
     return {name: next(filter(None, additions), "") for name, additions in each.items()}
 
 
-def recorded_trials(given: pd.DataFrame | str | Path) -> pd.DataFrame:
+def recorded_trials(given: pd.DataFrame | str | Path | ArrowTable | InterchangeTable) -> pd.DataFrame:
     """Return trials as they are, or read them from a file or a plain table."""
     if isinstance(given, pd.DataFrame) and {"probe", "status"} & set(given.columns):
         require_columns(given, _READ, "trials")

@@ -14,9 +14,10 @@ import pandas as pd
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import inspect_logs
+from biaslab.logs.readers.arrow_tables import ArrowTable, InterchangeTable, to_pandas
 from biaslab.logs.readers.common_tables import read_table
 from biaslab.logs.readers.detection import available, detect, find_format
-from biaslab.logs.readers.documents import Document, documents, read_frame, read_rows, why_empty
+from biaslab.logs.readers.documents import Document, documents, is_pattern, read_frame, read_rows, why_empty
 from biaslab.logs.readers.log_columns import COLUMNS, counted, without_duplicates
 from biaslab.logs.readers.mapping import COUNTED, require_sense
 from biaslab.logs.readers.mapping_files import LogMapping, make_mapping
@@ -32,7 +33,7 @@ _SHOWN = 3  # files without a record of which it is said why
 
 @checked(eager=True)
 def read_judgements(
-    path: str | Path | pd.DataFrame,
+    path: str | Path | pd.DataFrame | ArrowTable | InterchangeTable,
     format: str | None = None,  # noqa: A002 - the word that a reader of files looks for
     mapping: Mapping[str, Any] | str | Path | Callable[[pd.DataFrame], pd.DataFrame] | None = None,
     strict: bool = False,
@@ -41,10 +42,10 @@ def read_judgements(
 
     Parameters
     ----------
-    path : str, Path or pandas.DataFrame
-        A file, an archive (tar) or a folder; gzip and xz are unpacked. JSON Lines, one JSON list, CSV, TSV or Parquet,
-        in UTF-8 or any other encoding that can be told from the bytes. Or a table, whose rows are read as those of a
-        file are.
+    path : str, Path, pandas.DataFrame or a table of another package
+        A file, an archive (tar), a folder or a pattern such as ``"logs/*.jsonl"``, whose files are one log; gzip and xz
+        are unpacked. JSON Lines, one JSON list, CSV, TSV or Parquet, in UTF-8 or any other encoding that can be told
+        from the bytes. Or a table of pandas, polars, Arrow or DuckDB, whose rows are read as those of a file are.
     format : str, optional
         One of `biaslab.logs.readers.available`; seen from the fields of the records by default, never from a name.
     mapping : mapping of str to str, path, or callable, optional
@@ -112,14 +113,15 @@ def read_judgements(
     if chosen is not None and chosen not in ("inspect", "table"):
         find_format(chosen)
     reading = _Reading(chosen, given, strict)
-    if isinstance(path, pd.DataFrame):
+    if isinstance(path, ArrowTable | InterchangeTable):  # a data frame of pandas is one, too
         reading.alone = True
-        parts = list(reading.of_frame(path))
+        parts = list(reading.of_frame(path if isinstance(path, pd.DataFrame) else to_pandas(path)))
     else:
-        parts = []
-        for document in documents(path):
-            reading.alone = document.name == Path(path).name  # in no folder and no archive
-            parts += reading.of(document)
+        parts = _of_files(reading, path, is_pattern(path))
+        if not parts and Path(path).is_dir():  # a folder of nothing but tables
+            again = _Reading(chosen, given, strict)
+            parts = _of_files(again, path, alone=True)
+            reading = again if parts else reading
     if not parts:
         reading.explain(path)
     whole = pd.concat(parts, ignore_index=True)
@@ -132,6 +134,15 @@ def read_judgements(
     if set(reading.files.values()) & {"mapping", "table"}:
         require_sense(trials, given.columns, reading.names)
     return trials
+
+
+def _of_files(reading: _Reading, path: str | Path, alone: bool) -> list[pd.DataFrame]:
+    """Return the trials of the files at a path; tables are read by their names alone in no folder and no archive."""
+    parts: list[pd.DataFrame] = []
+    for document in documents(path):
+        reading.alone = alone or document.name == Path(path).name
+        parts += reading.of(document)
+    return parts
 
 
 class _Reading:

@@ -13,7 +13,7 @@ from biaslab.core.unpacking import Allowance
 
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, NotImplementedError)
 _ZIP = b"PK\x03\x04"
-_SHEET = "save the sheet as CSV"
+_SHEET = "save the sheet as CSV, or in Python: biaslab.audit(pandas.read_excel(FILE))"
 _UNPACK = "unpack it, and give the folder"
 _FOREIGN = {
     b"\xd0\xcf\x11\xe0": _SHEET,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import glob
 import io
 import json
+import os
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -56,7 +58,7 @@ class Document(NamedTuple):
 
 
 def documents(path: str | Path) -> Iterator[Document]:
-    """Yield the files at a path: the file itself, unpacked, or those of an archive or folder in order of name.
+    """Yield the files at a path: the file itself, unpacked, or those of an archive, folder or pattern in order of name.
 
     Raises
     ------
@@ -66,6 +68,9 @@ def documents(path: str | Path) -> Iterator[Document]:
     if not isinstance(path, str | Path) or not str(path):
         raise InputError("path", path, "a file, a folder or a pandas.DataFrame", "name the file of the log")
     place = Path(path)
+    if is_pattern(place):
+        yield from _of_pattern(str(place))
+        return
     if not is_there(place):
         raise InputError("path", str(path), "a file or folder that exists")
     if place.is_dir():
@@ -77,6 +82,22 @@ def documents(path: str | Path) -> Iterator[Document]:
     if not place.is_file():
         raise InputError("path", str(path), "a file or folder that exists")
     yield from _of_file(place, alone=True)
+
+
+def is_pattern(path: str | Path) -> bool:
+    """Say whether a path is a pattern of several files, such as ``logs/*.jsonl``; a file of that very name is none."""
+    return glob.has_magic(str(path)) and not is_there(Path(path))
+
+
+def _of_pattern(pattern: str) -> Iterator[Document]:
+    files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207
+    if not files:
+        raise InputError("path", pattern, "a pattern that some file matches")
+    shared = Path(os.path.commonpath([file.parent for file in files]))
+    for file in files:
+        for document in _of_file(file, alone=len(files) == 1):
+            inner = "" if document.name == file.name else f"/{document.name}"
+            yield document._replace(name=f"{file.relative_to(shared).as_posix()}{inner}")
 
 
 def _of_file(file: Path, alone: bool) -> Iterator[Document]:

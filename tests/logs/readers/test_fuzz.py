@@ -195,6 +195,7 @@ TOOLS = ("promptfoo_lines", "promptfoo", "deepeval", "langfuse", "phoenix", "pho
 SHOWN = dict.fromkeys(TOOLS, a_number) | {
     "arena_hard": a_game,
     "reife": a_numbered_winner,
+    "table": lambda trial, sources: a_number(trial, sources) or a_numbered_winner(trial, sources),
     "judgebench": a_decision,
     "cobbler": a_winner,
     "cobbler_wins": lambda trial, sources: trial.value in numbers_in(sources),

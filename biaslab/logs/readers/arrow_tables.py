@@ -1,0 +1,56 @@
+"""Tables of other packages, such as polars, Arrow and DuckDB, by the protocols with which they exchange data."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import pandas as pd
+
+from biaslab.core.errors import InputError
+
+
+@runtime_checkable
+class ArrowTable(Protocol):
+    """A table that Arrow reads without a copy: of polars, pyarrow, DuckDB (Arrow's PyCapsule interface)."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return a capsule with a stream of batches."""
+
+
+@runtime_checkable
+class InterchangeTable(Protocol):
+    """A table with the data frame interchange protocol."""
+
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
+        """Return the table's columns and buffers."""
+
+
+def to_pandas(table: ArrowTable | InterchangeTable) -> pd.DataFrame:
+    """Return a table of another package as a data frame of pandas.
+
+    Parameters
+    ----------
+    table : ArrowTable or InterchangeTable
+        Of polars, pyarrow, DuckDB or any package with one of both protocols.
+
+    Raises
+    ------
+    InputError
+        If it holds what Arrow cannot read.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> to_pandas(pa.table({"question": ["q"], "score": [3]})).to_dict("records")
+    [{'question': 'q', 'score': 3}]
+    """
+    import pyarrow as pa
+    from pyarrow import interchange
+
+    try:
+        whole = pa.table(table) if isinstance(table, ArrowTable) else interchange.from_dataframe(table)
+        made: pd.DataFrame = whole.to_pandas()
+    except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
+        allowed = f"a table that Arrow can read ({str(error).partition(chr(10))[0]})"
+        raise InputError("path", type(table).__name__, allowed, "turn it into a pandas.DataFrame") from error
+    return made
