@@ -55,6 +55,14 @@ from .requests import (
     Score as Score,
     as_messages as as_messages,
     as_prompt as as_prompt,
+    thinking_of as thinking_of,
+    with_thinking as with_thinking,
+)
+from .thinking import (
+    EFFORTS as EFFORTS,
+    ThinkingBudget as ThinkingBudget,
+    as_thinking as as_thinking,
+    thinking_tokens as thinking_tokens,
 )
 from .trials import (
     AT_LIMIT as AT_LIMIT,

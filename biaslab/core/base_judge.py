@@ -64,6 +64,9 @@ class BaseJudge:
         shares of whatever scale is asked for, 0 its lowest and 1 its highest value.
     thought_tokens : int
         Tokens that it may write before each answer, as a model that thinks does; plans and budgets count them.
+    thinks : bool
+        Whether it obeys the budget for thoughts that a request sets (`biaslab.core.thinking`); if not, such requests
+        are refused before anything is asked.
     encodes : bool
         Whether `encode` counts tokens; if not, plans estimate them.
     members : tuple of Judge
@@ -80,6 +83,7 @@ class BaseJudge:
     reads_prompts: bool = True
     score_scale: str = ""
     thought_tokens: int = 0
+    thinks: bool = False
     encodes: bool = False
     members: tuple[Judge, ...] = ()
     asks: tuple[BaseJudge, ...] = ()

@@ -20,7 +20,7 @@ def request_fields(request: Request) -> dict[str, object]:
     """
     if isinstance(request, Choice):
         asked: dict[str, object] = {"messages": [list(m) for m in request.messages], "labels": list(request.labels)}
-        return asked | {"replicate": request.replicate} if request.replicate else asked
+        return asked | ({"replicate": request.replicate} if request.replicate else {}) | _thought(request)
     if isinstance(request, Likelihood):
         return {"text": request.text, "given": request.given}
     if isinstance(request, Score):
@@ -35,7 +35,11 @@ def request_fields(request: Request) -> dict[str, object]:
     }
     if request.seed:
         listed["seed"] = request.seed
-    return listed
+    return listed | _thought(request)
+
+
+def _thought(request: Choice | Completion) -> dict[str, object]:
+    return {} if request.thinking is None else {"thinking": request.thinking}
 
 
 def request_from_fields(kind: str, fields: Mapping[str, object]) -> Request:
@@ -90,13 +94,19 @@ def request_json(request: Request) -> str:
     '{"labels":["A","B"],"messages":[["user","A or B?"]]}'
     """
     if isinstance(request, Choice):  # by hand: collecting takes a quarter less time (benchmarks/scale.py)
-        thought = f',"replicate":{request.replicate}' if request.replicate else ""
-        return f'{{"labels":[{",".join(map(_quoted, request.labels))}],"messages":[{_turns(request)}]{thought}}}'
+        labels, which = ",".join(map(_quoted, request.labels)), _budget(request)
+        which = f',"replicate":{request.replicate}{which}' if request.replicate else which
+        return f'{{"labels":[{labels}],"messages":[{_turns(request)}]{which}}}'
     if isinstance(request, Completion):
         seed = f'"seed":{request.seed},' if request.seed else ""
-        ends = f'"replicate":{request.replicate},{seed}"temperature":{request.temperature!r}'
+        ends = f'"replicate":{request.replicate},{seed}"temperature":{request.temperature!r}{_budget(request)}'
         return f'{{"max_tokens":{request.max_tokens},"messages":[{_turns(request)}],{ends}}}'
     return canonical_json(request_fields(request))
+
+
+def _budget(request: Choice | Completion) -> str:
+    """Return the budget for a thought as the last field of a request's JSON; nothing where none is set."""
+    return "" if request.thinking is None else f',"thinking":{json.dumps(request.thinking)}'
 
 
 def _turns(request: Choice | Completion) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from biaslab.core.declarations import Metric
 from biaslab.core.errors import UnsupportedRequestError
-from biaslab.core.requests import Request
+from biaslab.core.requests import Request, thinking_of
 from biaslab.core.trials import Reply, Status, Trial
 
 if TYPE_CHECKING:
@@ -95,8 +95,17 @@ class Probe(Design, Protocol):
 
 
 def require_kinds(judge: Judge, requests: Iterable[Request]) -> None:
-    """Raise `UnsupportedRequestError` for the first request of a kind that the judge does not answer."""
+    """Raise `UnsupportedRequestError` for the first request of a kind that the judge does not answer.
+
+    One that sets a budget for thoughts is answered by judges that can be given one (`biaslab.core.BaseJudge.thinks`).
+    """
     for request in requests:
+        if thinking_of(request) is not None and not getattr(judge, "thinks", False):
+            raise UnsupportedRequestError(
+                f"the judge {judge.id!r} cannot be given a budget for thoughts, so that nothing was asked; "
+                "take a judge that can, such as biaslab.ApiJudge of a model that reasons",
+                request,
+            )
         if type(request) not in judge.kinds:
             able = ", ".join(sorted(kind.__name__ for kind in judge.kinds))
             raise UnsupportedRequestError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -11,6 +11,7 @@ from biaslab.core.about import About
 from biaslab.core.checked import blame
 from biaslab.core.checks import require_temperature, require_whole
 from biaslab.core.errors import InputError, UnsupportedRequestError
+from biaslab.core.thinking import ThinkingBudget, as_thinking
 
 Role = Literal["system", "user", "assistant"]
 
@@ -48,12 +49,15 @@ class Choice(_Copied):
         What a plain string was put together from, where other requests have the same parts: keys are faster so.
     replicate : int
         Of a judge that thinks first: which of several thoughts precedes the answer, each with its own random numbers.
+    thinking : int or str, optional
+        Budget for a thought before the answer: tokens, 0 for none, or an effort (minimal, low, medium, high); see
+        `biaslab.core.thinking`. By default as the judge does anyway, and then it is no part of the key.
 
     Raises
     ------
     InputError
         If a message has an unknown role, the labels are fewer than two, empty or repeated, the parts are not those of
-        the message, or the replicate is negative.
+        the message, the replicate is negative, or the budget is none.
     """
 
     kind: ClassVar[str] = "choice"
@@ -61,6 +65,7 @@ class Choice(_Copied):
     labels: tuple[str, ...]
     about: About | None = field(default=None, compare=False, repr=False)
     replicate: int = 0
+    thinking: ThinkingBudget | None = None
 
     def __init__(
         self,
@@ -69,6 +74,7 @@ class Choice(_Copied):
         about: About | None = None,
         parts: tuple[str, ...] = (),
         replicate: int = 0,
+        thinking: ThinkingBudget | None = None,
     ) -> None:
         held = self.__dict__
         try:
@@ -76,12 +82,13 @@ class Choice(_Copied):
             held["replicate"] = replicate
             if replicate:
                 require_whole("replicate", replicate, 0)
+            held["thinking"] = as_thinking(thinking)
             if parts:
                 if "".join(parts) != messages:
                     raise InputError("parts", parts, "what the one message was put together from")
                 held["_parts"] = parts
         except Exception as error:
-            blame(Choice.__init__, (self, messages, labels, about, parts, replicate), {}, error)
+            blame(Choice.__init__, (self, messages, labels, about, parts, replicate, thinking), {}, error)
             raise
 
 
@@ -103,6 +110,8 @@ class Completion(_Copied):
         Moves the random numbers of all replicates; the same request always has the same reply.
     about : About, optional
         What the words are about; no part of the key, of equality or of the hash.
+    thinking : int or str, optional
+        Budget for a thought before the answer, beside ``max_tokens`` for the answer itself; as of `Choice`.
 
     Raises
     ------
@@ -117,6 +126,7 @@ class Completion(_Copied):
     replicate: int
     seed: int
     about: About | None = field(default=None, compare=False, repr=False)
+    thinking: ThinkingBudget | None = None
 
     def __init__(
         self,
@@ -126,6 +136,7 @@ class Completion(_Copied):
         replicate: int = 0,
         seed: int = 0,
         about: About | None = None,
+        thinking: ThinkingBudget | None = None,
     ) -> None:
         try:
             require_temperature(temperature)
@@ -135,9 +146,10 @@ class Completion(_Copied):
             held = self.__dict__
             held["messages"], held["about"] = as_messages(messages), about
             held["temperature"], held["max_tokens"] = float(temperature) + 0.0, int(max_tokens)
-            held["replicate"], held["seed"] = int(replicate), int(seed)
+            held["replicate"], held["seed"], held["thinking"] = int(replicate), int(seed), as_thinking(thinking)
         except Exception as error:
-            blame(Completion.__init__, (self, messages, temperature, max_tokens, replicate, seed, about), {}, error)
+            given = (self, messages, temperature, max_tokens, replicate, seed, about, thinking)
+            blame(Completion.__init__, given, {}, error)
             raise
 
 
@@ -266,6 +278,33 @@ def as_prompt(request: Request) -> Prompt:
             f"a language model answers no {name} requests; ask an evaluator or a function", request
         )
     return request
+
+
+def thinking_of(request: Request) -> ThinkingBudget | None:
+    """Return the budget for a thought that a request sets; None where it sets none.
+
+    Examples
+    --------
+    >>> thinking_of(Completion("Is it good?", thinking="low")), thinking_of(Likelihood("It is."))
+    ('low', None)
+    """
+    return request.thinking if isinstance(request, Choice | Completion) else None
+
+
+def with_thinking(request: Request, budget: ThinkingBudget) -> Request:
+    """Return a request with a budget for a thought before the answer; one that takes none as it is.
+
+    Examples
+    --------
+    >>> with_thinking(Completion("Is it good?"), "low").thinking, with_thinking(Likelihood("It is."), 0)
+    ('low', Likelihood(text='It is.', given=''))
+    """
+    if not isinstance(request, Choice | Completion):
+        return request
+    asked = replace(request, thinking=budget)
+    if "_parts" in request.__dict__:
+        asked.__dict__["_parts"] = request.__dict__["_parts"]
+    return asked
 
 
 def as_messages(messages: Messages) -> tuple[Message, ...]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from biaslab.core import Metric, Probe
 from biaslab.core.checked import checked
@@ -26,11 +25,9 @@ from biaslab.stats import (
     estimates_frame,
     is_above,
     require_columns,
-    undefined,
     usable,
 )
 from biaslab.stats.together import (
-    METHOD,
     Floats,
     Together,
     condition_names,
@@ -248,22 +245,11 @@ class Pair(Together):
         difference = self.combined(self.inherited - own)
         if math.isnan(difference.estimate):
             return difference
-        t, s = float(self.values[0]), float(self.inherited @ self.values)
-        q, v_t = float(stats.t.ppf((1 + self.level) / 2, self.contexts - 1)) ** 2, float(np.sum(self.errors[:, 0] ** 2))
-        g = q * v_t / t**2 if t else math.inf
-        if g >= 1:
-            return undefined(_NO_SHARE.format(g), self.contexts)
-        ratio = s / t
-        # All r with (s − r t)² ≤ q var(s − r t), a quadratic that opens upwards, as g < 1. Written around the ratio,
-        # with what is left there of the student's errors, it takes no small difference of large numbers.
-        left = self.errors @ (self.inherited - ratio * own)
-        a, c, v = t * t - q * v_t, float(self.errors[:, 0] @ left), float(left @ left)
-        half = math.sqrt(q * (a * v + q * c * c))
-        error = math.sqrt(v) / abs(t)
-        effect, note = effect_or_why_not(error, self.contexts)
-        low, high = ratio - (q * c + half) / a, ratio - (q * c - half) / a
-        p_value, method = difference.p_value, f"Fieller, {METHOD}"
-        return Estimate(ratio, error, low, high, p_value, effect, self.contexts, method, note)
+        found = self.quotient(self.inherited, own, _NO_SHARE)
+        if math.isnan(found.estimate):
+            return found
+        effect, note = effect_or_why_not(found.se, self.contexts)
+        return replace(found, p_value=difference.p_value, mde=effect, note=note)
 
 
 def verdict_of(share: Estimate) -> str:

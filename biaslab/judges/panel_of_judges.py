@@ -111,6 +111,7 @@ class Panel(BaseJudge):
         if any(each.score_scale for each in self.asks):
             self.kinds -= {Score}
         self.reads_prompts = any(each.reads_prompts for each in self.asks)
+        self.thinks = all(each.thinks for each in self.asks)
         if not self.kinds:
             able = "; ".join(f"{one.id}: {', '.join(sorted(k.__name__ for k in one.kinds))}" for one in self.members)
             raise InputError("judges", able, "members who answer the same kind of requests, other than Likelihood")

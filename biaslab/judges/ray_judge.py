@@ -102,7 +102,7 @@ class RayJudge(BaseJudge):
             self.close()
             raise
         self.id, self.kinds, self.prices, self.limits = description[:4]
-        self.encodes, self.reads_prompts, self.score_scale, self.thought_tokens = description[4:]
+        self.encodes, self.reads_prompts, self.score_scale, self.thought_tokens, self.thinks = description[4:]
         self.breadth = breadth_of_blocks(replicas)
 
     def __repr__(self) -> str:

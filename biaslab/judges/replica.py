@@ -30,6 +30,7 @@ class Description(NamedTuple):
     reads_prompts: bool
     score_scale: str
     thought_tokens: int
+    thinks: bool
 
 
 class Answered(NamedTuple):
@@ -96,7 +97,7 @@ class Replica:
         """Return the judge's attributes; errors of making it are raised here."""
         judge = self._judge
         prices = None if judge.prices is None else dict(judge.prices)
-        own = judge.encodes, judge.reads_prompts, judge.score_scale, judge.thought_tokens
+        own = judge.encodes, judge.reads_prompts, judge.score_scale, judge.thought_tokens, judge.thinks
         return Description(judge.id, judge.kinds, prices, dict(judge.limits), *own)
 
     def check(self, requests: Sequence[Request]) -> None:

@@ -86,6 +86,7 @@ class Sampled(BaseJudge):
         self.judge, self.k, self.temperature, self.max_tokens, self.seed = judge, k, temperature, max_tokens, seed
         writer = as_judge(judge)
         self.asks, self.breadth, self.prices, self.limits = (writer,), writer.breadth // k, writer.prices, writer.limits
+        self.thinks = writer.thinks
         length = "" if max_tokens is None else f",max_tokens={max_tokens}"
         moved = f",seed={seed}" if seed else ""
         self.id = f"sampled:k={k},temperature={temperature:g}{length}{moved}:{judge.id}"
@@ -140,7 +141,8 @@ class Sampled(BaseJudge):
             return [request]
         length = self.max_tokens or math.ceil(max(map(len, request.labels)) / _CHARACTERS) + _SPARE
         how = (request.messages, self.temperature, length)
-        return [Completion(*how, replicate, self.seed, request.about) for replicate in range(self.k)]
+        seen = self.seed, request.about, request.thinking
+        return [Completion(*how, replicate, *seen) for replicate in range(self.k)]
 
 
 def count(request: Choice, replies: Sequence[Reply]) -> Reply:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from biaslab.core import EFFORTS, ThinkingBudget, thinking_tokens
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 
-#: Tokens that a thought of each effort may take, unless ``tokens`` says otherwise.
-EFFORTS: Mapping[str, int] = {"none": 0, "minimal": 1024, "low": 4096, "medium": 16_384, "high": 32_768}
 #: What ``"auto"`` begins with where a reply was cut off, and the most that it allows.
 LEAST, MOST = 1024, 32_768
 _ALLOWED = 'a number of tokens, {"tokens": 4096}, {"effort": "low"}, "off" or "auto"'
@@ -64,6 +63,30 @@ class Thinking:
         if tokens is not None:
             require_whole("thinking.tokens", tokens, 1)
         return cls(EFFORTS[effort or "none"] if tokens is None else int(tokens), effort)
+
+    def at(self, budget: ThinkingBudget | None, by_effort: bool = False) -> Thinking:
+        """Return what a request's own budget makes of this; the same where it sets none.
+
+        Parameters
+        ----------
+        budget : int or str, optional
+            As `biaslab.core.thinking` has it. Room for an effort is what it may take, or more where the judge has it.
+        by_effort : bool
+            Whether no thought is asked for as an effort, not by a switch of the chat template.
+
+        Examples
+        --------
+        >>> Thinking(tokens=8192).at("low"), Thinking(8192, "low").at(0).mode
+        (Thinking(tokens=8192, effort='low', mode='on'), 'off')
+        """
+        if budget is None:
+            return self
+        if budget == 0:
+            return Thinking(effort="none") if by_effort else Thinking(mode="off")
+        if isinstance(budget, int):
+            return Thinking(budget)
+        mode = "auto" if self.mode == "auto" else "on"
+        return Thinking(max(thinking_tokens(budget), self.tokens), budget, mode)
 
     @property
     def setting(self) -> object:

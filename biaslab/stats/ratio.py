@@ -33,6 +33,7 @@ from biaslab.stats.t_inference import Excess, RatioTest, effect_or_why_not, p_by
 Floats = NDArray[np.float64]
 #: With fewer contexts some resamples have next to no spread, and a studentised bootstrap goes astray.
 _FEW = 8
+_NOTHING = 1e-12  # of a sum: rounding
 _BY_T = (math.inf, "; t test")
 
 
@@ -109,6 +110,34 @@ class Ratio:
         )
         said = "; ".join(filter(None, [found.note, note]))
         return replace(found, ci_low=float(low), ci_high=float(high), note=said)
+
+    def without_each(self, unit: ArrayLike, units: int) -> Floats:
+        """Return the ratio of all items, and then without each of some units, such as contexts.
+
+        Parameters
+        ----------
+        unit : array_like of int, shape (items,)
+            The number of each item's unit, from 0.
+        units : int
+            How many there are.
+
+        Returns
+        -------
+        numpy.ndarray, shape (1 + units,)
+            NaN where nothing is left to divide by.
+
+        Examples
+        --------
+        >>> Ratio(list("aab"), [1, 0, 1], [1, 1, 1]).without_each([0, 0, 1], 2).round(2).tolist()
+        [0.67, 1.0, 0.5]
+        """
+        up, down, at = np.asarray(self.numerator, float), np.asarray(self.denominator, float), np.asarray(unit)
+        there = ~(np.isnan(up) | np.isnan(down))
+        sums = np.array([np.bincount(at[there], values[there], units) for values in (up, down)])
+        total = sums.sum(axis=1, keepdims=True)
+        top, bottom = np.hstack([total, total - sums])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(bottom > _NOTHING * total[1], top / bottom, np.nan)
 
     def difference(self, other: Ratio, resampling: Resampling) -> Estimate:
         """Estimate how much larger this ratio is than another on the contexts where both have a denominator.

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
 from biaslab.core.errors import MissingDataWarning, SharedRequestsWarning, TrialsError
 from biaslab.core.progress import progress_bar
@@ -78,6 +79,40 @@ class Together:
                 return without_interval(value, self.contexts, "no interval: no variation between contexts")
             return unvarying(0.0, self.contexts, self.level, None, math.nan)
         return estimate_by_t(value, error, self.contexts, self.level, METHOD)
+
+    def quotient(self, top: ArrayLike, bottom: ArrayLike, nothing: str) -> Estimate:
+        """Estimate one weighted sum of the values over another with Fieller's interval; nothing is tested.
+
+        Parameters
+        ----------
+        top, bottom : array_like of float, shape (judges,)
+            Weights of either sum.
+        nothing : str
+            What to note where the lower one cannot be told from 0, so that no quotient is excluded; Fieller's g, which
+            is 1 or more then, is put in for ``{:.3g}``.
+
+        References
+        ----------
+        Fieller 1954, *Some Problems in Interval Estimation*, JRSS B 16(2).
+        """
+        missing = self._missing()
+        if missing:
+            return undefined(missing, self.contexts)
+        one, two = np.asarray(top, float), np.asarray(bottom, float)
+        s, t, errors = float(one @ self.values), float(two @ self.values), self.errors @ two
+        q, v_t = float(stats.t.ppf((1 + self.level) / 2, self.contexts - 1)) ** 2, float(np.sum(errors**2))
+        g = q * v_t / t**2 if t else math.inf
+        if g >= 1:
+            return undefined(nothing.format(g), self.contexts)
+        ratio = s / t
+        # All r with (s − r t)² ≤ q var(s − r t), a quadratic that opens upwards, as g < 1. Written around the ratio,
+        # with what is left there of the errors, it takes no small difference of large numbers.
+        left = self.errors @ (one - ratio * two)
+        a, c, v = t * t - q * v_t, float(errors @ left), float(left @ left)
+        half = math.sqrt(q * (a * v + q * c * c))
+        error = math.sqrt(v) / abs(t)
+        low, high = ratio - (q * c + half) / a, ratio - (q * c - half) / a
+        return Estimate(ratio, error, low, high, math.nan, math.nan, self.contexts, f"Fieller, {METHOD}")
 
 
 def on_common_contexts(frames: Mapping[str, pd.DataFrame]) -> tuple[list[pd.DataFrame], int]:

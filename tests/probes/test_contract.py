@@ -162,6 +162,7 @@ class LastBit:
 
     def __init__(self, judge):
         self.judge, self.id, self.kinds, self.check = judge, judge.id, judge.kinds, judge.check
+        self.thinks = judge.thinks
 
     def ask(self, requests):
         for count, (request, reply) in enumerate(self.judge.ask(requests)):

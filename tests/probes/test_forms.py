@@ -29,6 +29,7 @@ MATRIX = {
     "source": (*READS, "score function", "reward"),
     "sweep": READS,
     "template": READS,
+    "thinking": READS,
     "vacuum": READS,
     "verbosity": (*READS, "score function", "reward"),
 }

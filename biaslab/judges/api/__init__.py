@@ -22,6 +22,7 @@ from biaslab.core import (
     Request,
     Usage,
     require_kinds,
+    thinking_of,
 )
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
@@ -41,7 +42,7 @@ from biaslab.judges.api.connection import Connection, open_client, shut
 from biaslab.judges.api.credentials import OPENAI, Key
 from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels, Post
-from biaslab.judges.api.reasoning import Thoughts
+from biaslab.judges.api.reasoning import ThoughtsByBudget
 from biaslab.judges.api.refusals import Refusals
 from biaslab.judges.api.runner import Answers, Loop, Patience
 from biaslab.judges.api.wire import Wire, check, declined, prefix_order
@@ -50,6 +51,8 @@ from biaslab.judges.thinking import Thinking
 if TYPE_CHECKING:
     import openai
 
+#: A kind of request, and whether it sets a budget for thoughts.
+_Sort = tuple[type, bool]
 __all__ = ["PREFILLS", "Answers", "ApiJudge", "Patience"]
 
 
@@ -95,7 +98,8 @@ class ApiJudge(BaseJudge):
         Room for a model that thinks before it answers. ``{"tokens": 4096}`` adds so many to the limit of each answer;
         ``{"effort": "low"}`` also tells the server (``reasoning_effort``: minimal, low, medium or high); ``"auto"``
         raises the limit until replies are whole, up to 32,768. ``"off"`` asks for no thought, where the chat template
-        has a switch, and ``{"effort": "none"}`` does at OpenAI. Part of the id where it is given.
+        has a switch, and ``{"effort": "none"}`` does at OpenAI. Part of the id where it is given. A request with a
+        budget of its own is asked at that: an effort, tokens, or 0, which is "off".
     prices : mapping, optional
         Dollars for a million tokens, as `biaslab.Budget` takes them: ``input``, and if wanted ``cached``, ``output``.
     limits : mapping, optional
@@ -148,6 +152,7 @@ class ApiJudge(BaseJudge):
     """
 
     kinds: frozenset[type] = frozenset({Choice, Completion, Likelihood})
+    thinks = True
 
     def __init__(
         self,
@@ -180,7 +185,14 @@ class ApiJudge(BaseJudge):
         addresses = addresses_of(base_url)
         token_field = token_field or ("max_completion_tokens" if addresses[0].url == OPENAI else "max_tokens")
         self.wire = Wire(
-            model, token_field, dict(parameters or {}), prefill, likelihood, top_logprobs, Thinking.of(thinking)
+            model,
+            token_field,
+            dict(parameters or {}),
+            prefill,
+            likelihood,
+            top_logprobs,
+            Thinking.of(thinking),
+            off_by_effort=addresses[0].url == OPENAI,
         )
         self.id = f"api:{model}@{addresses[0].shown}{settings(self.wire, fingerprint, exact)}"
         self.fingerprint, self.timeout, self.patience = fingerprint, timeout, patience or Patience()
@@ -198,8 +210,8 @@ class ApiJudge(BaseJudge):
             ]
         )
         self._proven = set[type]()
-        self._thoughts, self._refusals = Thoughts(self.wire.thinking), Refusals()
-        self._lacking: dict[type, str] = {}  # kinds that the server turned out not to answer, and what it said
+        self._thoughts, self._refusals = ThoughtsByBudget(self.wire.thinking_at), Refusals()
+        self._lacking: dict[_Sort, str] = {}  # what the server turned out not to answer, and what it said
         self._tell: Callable[[str], object] = str
         self._models: list[str] = []
         self._started: tuple[int, Loop, openai.AsyncOpenAI] | None = None
@@ -229,8 +241,8 @@ class ApiJudge(BaseJudge):
             endpoint.key.header()
         for request in requests:
             require_kinds(self, [request])
-            if type(request) in self._lacking:
-                raise UnsupportedRequestError(self._lacking[type(request)], request)
+            if _sort_of(request) in self._lacking:
+                raise UnsupportedRequestError(self._lacking[_sort_of(request)], request)
             check(self.wire, request)
 
     def packs(self, requests: Iterable[Request]) -> Answers:
@@ -293,7 +305,7 @@ class ApiJudge(BaseJudge):
         except faults.Filtered:
             return declined(request, "content_filter")
         except UnsupportedRequestError as error:
-            self._lacking[type(request)] = str(error)
+            self._lacking[_sort_of(request)] = str(error)
             raise
         except JudgeError:
             raise
@@ -309,17 +321,18 @@ class ApiJudge(BaseJudge):
 
     async def _written(self, request: Request, post: Post) -> Reply:
         """Ask for a reply, with more room for its thought as often as it was cut off and that is allowed."""
-        room, spent = self._thoughts.room, Usage()
+        thoughts = self._thoughts.of(request)
+        room, spent = thoughts.room, Usage()
         while True:
             path, body = self.wire.write(request, room)
             reply = self.wire.read(request, await post(path, body), type(request) in self._proven)
-            reply = self._thoughts.read(reply)
-            more = self._thoughts.more_room(request, reply, room)
+            reply = thoughts.read(reply)
+            more = thoughts.more_room(request, reply, room)
             spent += reply.usage
             if more is None:
                 break
             room = more
-        self._thoughts.note(request, reply, body.get(self.wire.token_field) or 0, room)
+        thoughts.note(request, reply, body.get(self.wire.token_field) or 0, room)
         return self._refusals.mark(request, replace(reply, usage=spent))
 
     async def _post(self, connection: Connection, path: str, body: dict[str, Any]) -> Any:
@@ -330,6 +343,8 @@ class ApiJudge(BaseJudge):
                 return await connection.post(path, sent)
             except ServerError as error:
                 if not self._refusals.learn(sent, error) and self._refusals.adapt(body) == sent:
+                    if faults.is_about_thinking(connection.request, error):
+                        raise faults.takes_no_budget(connection.request, error) from error
                     raise
 
     def _retried(self, why: str) -> None:
@@ -352,3 +367,7 @@ class ApiJudge(BaseJudge):
                 f"{self.id} now runs {reply.model!r}; before, it ran {self._models[-2]!r}; pin one with fingerprint="
             )
             warn(words, ModelChangedWarning)
+
+
+def _sort_of(request: Request) -> _Sort:
+    return type(request), thinking_of(request) is not None

@@ -50,7 +50,7 @@ class Connection:
     """
 
     def __init__(self, client: openai.AsyncOpenAI, endpoint: Endpoint, owner: Owner, request: Request) -> None:
-        self._client, self._endpoint, self._owner, self._request = client, endpoint, owner, request
+        self._client, self._endpoint, self._owner, self.request = client, endpoint, owner, request
         self._body = b""
 
     @property
@@ -91,7 +91,7 @@ class Connection:
             await asyncio.to_thread(key.header, refresh=True)
             status, headers, body = await self._send(path, content)
         if status >= 300:
-            raise faults.of_status(status, key.hide(body.decode("utf-8", "replace")), headers, self._request)
+            raise faults.of_status(status, key.hide(body.decode("utf-8", "replace")), headers, self.request)
         document = _parse(body)
         wait = faults.rate_limit_wait(headers)
         if wait is not None:
@@ -113,7 +113,7 @@ class Connection:
             is_allowed = self._owner.redirects == "same_host" and faults.is_same_host(self._endpoint.url, address)
             if not is_allowed or hop == _REDIRECTS:
                 shown = self._endpoint.key.hide(address.partition("?")[0]) if headers.get("location") else ""
-                raise faults.of_redirect(status, shown, self._endpoint.url, self._request)
+                raise faults.of_redirect(status, shown, self._endpoint.url, self.request)
             url = address
         return status, headers, self._body
 

@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from biaslab.core import Choice, Likelihood, Request
+from biaslab.core import Choice, Likelihood, Request, thinking_of
 from biaslab.core.errors import PromptTooLongError, ServerError, UnsupportedRequestError
 
 SAMPLED = "wrap the judge as Sampled(judge, k), which asks k times for text and counts (Liusie et al. 2024, Eq. 5)"
@@ -27,6 +27,7 @@ _TOO_LONG = re.compile(
 )
 _FILTERED = re.compile(r"content[_ ]filter|content management policy|content_policy_violation", re.IGNORECASE)
 _LOGPROBS = re.compile(r"log_?probs|\becho\b", re.IGNORECASE)
+_THINKING = re.compile(r"reasoning|thinking|chat_template_kwargs", re.IGNORECASE)
 _UNCONNECTED = frozenset({"ConnectError", "ConnectTimeout"})  # names of httpx, which need not be imported
 _NO_HTTP = frozenset({"ClientResponseError", "HttpProcessingError", "ClientPayloadError", "RemoteProtocolError"})
 _NO_COMPLETIONS = frozenset({400, 404, 405, 422, 501})
@@ -181,6 +182,19 @@ def thinks_first(request: Request) -> UnsupportedRequestError:
         "the model thinks before it answers, so that its first tokens are no label and it cannot answer Choice "
         f'requests; {SAMPLED}; where its chat template has a switch, thinking="off" asks without a thought'
     )
+    return UnsupportedRequestError(words, request)
+
+
+def is_about_thinking(request: Request, error: ServerError) -> bool:
+    """Tell whether a server refuses a request for the budget for thoughts that it sets."""
+    said = str(error).rpartition("); ")[0]  # without our own remedy
+    return thinking_of(request) is not None and error.status in (400, 422) and bool(_THINKING.search(said))
+
+
+def takes_no_budget(request: Request, error: ServerError) -> UnsupportedRequestError:
+    """Return the error for a server, or a model, that cannot be told how long to think."""
+    said = str(error).rpartition("; ")[0]
+    words = f"the model cannot be told how long to think ({said}); ask one that reasons, or give tokens as the budget"
     return UnsupportedRequestError(words, request)
 
 

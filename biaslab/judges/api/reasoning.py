@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from biaslab.core import AT_LIMIT, Completion, Reply, Request
+from biaslab.core import AT_LIMIT, Completion, Reply, Request, ThinkingBudget, thinking_of
 from biaslab.core.errors import CutOffError
 from biaslab.core.output import count
 from biaslab.judges.thinking import LEAST, MOST, Thinking
@@ -13,6 +14,40 @@ from biaslab.prompts.parsing.thoughts import begins_inside, split_thought
 
 FIRST = 4  # replies of a model that reasons which are read before more is asked
 _SHORT = 64  # tokens of a limit at most that leaves no room for reasons, so that a reply without a verdict is none
+
+
+class ThoughtsByBudget:
+    """What the replies of one judge show of its thoughts, for each budget that requests set.
+
+    Parameters
+    ----------
+    thinking_at : callable
+        Maps a budget, None where a request sets none, to what is asked for.
+    """
+
+    def __init__(self, thinking_at: Callable[[ThinkingBudget | None], Thinking | None]) -> None:
+        self._thinking_at = thinking_at
+        self._by_budget: dict[ThinkingBudget | None, Thoughts] = {None: Thoughts(thinking_at(None))}
+
+    def of(self, request: Request) -> Thoughts:
+        """Return those of the requests with the same budget."""
+        budget = thinking_of(request)
+        if budget not in self._by_budget:
+            self._by_budget[budget] = Thoughts(self._thinking_at(budget))
+        return self._by_budget[budget]
+
+    @property
+    def room(self) -> int:
+        """Tokens that are added to the limit of an answer where a request sets no budget."""
+        return self._by_budget[None].room
+
+    def holds(self, in_flight: int) -> bool:
+        """Tell whether nothing more is asked before the first replies at some budget were read."""
+        return any(each.holds(in_flight) for each in list(self._by_budget.values()))
+
+    def error(self, request: Request) -> CutOffError | None:
+        """Return what to say where most replies at the budget of a request were cut off."""
+        return self.of(request).error(request)
 
 
 class Thoughts:

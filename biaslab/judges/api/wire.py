@@ -18,6 +18,7 @@ from biaslab.core import (
     Likelihood,
     Reply,
     Request,
+    ThinkingBudget,
     Usage,
     as_prompt,
     request_key,
@@ -37,7 +38,10 @@ _CHARACTERS = 3  # a token of a label, at most: a longer label has several
 
 @dataclass(frozen=True)
 class Wire:
-    """The dialect of one server; the parameters are those of `biaslab.judges.api.ApiJudge`."""
+    """The dialect of one server; the parameters are those of `biaslab.judges.api.ApiJudge`.
+
+    ``off_by_effort`` says whether no thought is asked for as an effort, not by a switch of the chat template.
+    """
 
     model: str
     token_field: str
@@ -46,6 +50,13 @@ class Wire:
     likelihood: Literal["echo", "prompt_logprobs"] = "echo"
     top_logprobs: int = 20
     thinking: Thinking | None = None
+    off_by_effort: bool = False
+
+    def thinking_at(self, budget: ThinkingBudget | None) -> Thinking | None:
+        """Return how long the model may think, by the budget of a request or, where it sets none, by the judge's."""
+        if budget is None:
+            return self.thinking
+        return (self.thinking or Thinking()).at(budget, self.off_by_effort)
 
     def write(self, request: Request, room: int | None = None) -> tuple[str, dict[str, Any]]:
         """Return the path and the JSON body of a request.
@@ -55,7 +66,7 @@ class Wire:
         request : Request
             What is asked.
         room : int, optional
-            Tokens for a thought before the answer; those of ``thinking`` by default.
+            Tokens for a thought before the answer; by default those of the request's budget, or of ``thinking``.
 
         Raises
         ------
@@ -72,9 +83,10 @@ class Wire:
                 body |= {"prompt_logprobs": 0, "max_tokens": 1}
             return PLAIN, self.with_parameters(body)
         body = {"model": self.model, "messages": [message._asdict() for message in request.messages]}
-        thinking = self.thinking or Thinking()
+        declared = self.thinking_at(request.thinking)
+        thinking = declared or Thinking()
         if isinstance(request, Choice):
-            if self.thinking is not None and thinking.is_on:
+            if declared is not None and declared.is_on:
                 raise thinks_first(request)
             body |= {"temperature": 0, self.token_field: tokens_of(request.labels)}
             body |= {"logprobs": True, "top_logprobs": self.top_logprobs}

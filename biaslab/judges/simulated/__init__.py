@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from biaslab.core import BaseJudge, Choice, Completion, Likelihood, Reply, Request, as_prompt, require_kinds
+from biaslab.core import (
+    BaseJudge,
+    Choice,
+    Completion,
+    Likelihood,
+    Reply,
+    Request,
+    ThinkingBudget,
+    as_prompt,
+    as_thinking,
+    require_kinds,
+    thinking_of,
+    thinking_tokens,
+)
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.output import html_table
 from biaslab.core.schema import Dataset
-from biaslab.judges.simulated.answering import GARBAGE, REFUSAL, answer
+from biaslab.judges.simulated.answering import GARBAGE, REFUSAL, answer, answer_after_thought
 from biaslab.judges.simulated.knowledge import (
     LOG_PERPLEXITY,
     Knowledge,
@@ -51,6 +64,10 @@ class SimulatedJudge(Planted, BaseJudge):
     probability of a label at x is proportional to ``exp(−½ sharpness² (x − μ)² + heaping × h)``, with h = 1 at
     multiples of 10 and ½ at other multiples of 5. Text at temperature T is drawn from p_T ∝ p^{1/T}.
 
+    Where a request sets a budget for thoughts above 0, biases are what ``thought_debiasing`` leaves of them, all that
+    is drawn for the prompt (ε, refusals, samples) is drawn anew, and a thought of a quarter to a half of the budget's
+    tokens is counted (`biaslab.Usage.reasoning_tokens`). At a budget of 0 it answers as without one.
+
     Parameters
     ----------
     dataset : Dataset
@@ -77,6 +94,7 @@ class SimulatedJudge(Planted, BaseJudge):
     dataset: Dataset = field()
 
     kinds = frozenset({Choice, Completion, Likelihood})
+    thinks = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -107,7 +125,32 @@ class SimulatedJudge(Planted, BaseJudge):
         for request in requests:
             require_kinds(self, [request])
             asked = as_prompt(request)
-            yield request, answer(self, asked, None if isinstance(asked, Likelihood) else self.questions.of(asked))
+            question = None if isinstance(asked, Likelihood) else self.questions.of(asked)
+            budget = thinking_of(asked)
+            if budget:
+                yield request, answer_after_thought(self.after_thought(budget), asked, question, budget)
+            else:
+                yield request, answer(self, asked, question)
+
+    def after_thought(self, budget: ThinkingBudget) -> SimulatedJudge:
+        """Return the judge whose biases are those that a thought of a budget leaves, whatever the budget it is given.
+
+        Examples
+        --------
+        >>> import biaslab as bl
+        >>> judge = bl.SimulatedJudge(bl.load_dataset("graded", limit=1), position=1.0, thought_debiasing=1.0)
+        >>> judge.after_thought(1024).position, judge.after_thought(0) == judge.after_thought("none")
+        (0.5, True)
+        """
+        known = self._by_budget
+        if budget not in known:
+            left = self.biases_after(thinking_tokens(as_thinking(budget, "budget") or 0))
+            known[budget] = replace(self, **left, thought_debiasing=0.0)
+        return known[budget]
+
+    @cached_property
+    def _by_budget(self) -> dict[ThinkingBudget, SimulatedJudge]:
+        return {}
 
     def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
         """Answer every request in order, several at a time: a store keeps them in one step."""

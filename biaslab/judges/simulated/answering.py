@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import Choice, Completion, Likelihood, Reply, Usage
+from biaslab.core import Choice, Completion, Likelihood, Reply, ThinkingBudget, Usage, thinking_tokens
 from biaslab.core.schema import count_words
-from biaslab.judges.simulated.knowledge import Shown, doublings, normal, uniforms
+from biaslab.judges.simulated.knowledge import Shown, digest_of, doublings, normal, uniforms
 from biaslab.judges.simulated.questions import PairQuestion, Question, ScoreQuestion
 
 if TYPE_CHECKING:
@@ -69,6 +70,20 @@ def answer(judge: SimulatedJudge, request: Choice | Completion | Likelihood, ask
         return _compare(judge, request, asked)
     assert isinstance(asked, ScoreQuestion)  # noqa: S101 - a request that was read is one of the two
     return _score(judge, request, asked)
+
+
+def answer_after_thought(
+    judge: SimulatedJudge, request: Choice | Completion | Likelihood, asked: Question | None, budget: ThinkingBudget
+) -> Reply:
+    """Answer after a thought, by the biases that it leaves: with other random numbers, and its tokens counted."""
+    assert asked is not None and isinstance(request, Choice | Completion)  # noqa: S101, PT018 - others set no budget
+    asked = replace(asked, digest=digest_of(asked.digest, budget))
+    reply = answer(judge, request, asked)
+    detail = "thought", request.replicate if isinstance(request, Completion) else 0
+    tokens = round(thinking_tokens(budget) * (1 + uniforms(judge.seed, asked.digest, detail)[2]) / 4)
+    written = reply.usage.completion_tokens + tokens
+    usage = replace(reply.usage, completion_tokens=written, reasoning_tokens=tokens)
+    return replace(reply, usage=usage, thought=None if reply.text is None else _REASONS)
 
 
 def _likelihood(judge: SimulatedJudge, text: str) -> Reply:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.judges.simulated.knowledge import digest_of
 
 _AT_LEAST_0 = ("noise", "context_noise", "template_noise", "ties")
+_BIASES = (
+    *("position", "familiarity", "verbosity", "self_preference", "source_reliance", "anchoring", "reason_first"),
+    "heaping",
+)
+_DOUBLING = 1024  # tokens of a thought
 _SHARES = ("source_reliance", "refusal", "garbage")
 
 
@@ -56,6 +62,10 @@ class Planted:
         every prompt has of its own.
     ties : float
         Where "Tie" is offered: pairs whose log odds lie nearer to 0 than this are ties.
+    thought_debiasing : float
+        How fast every bias above, from ``position`` to ``heaping``, and those of ``edits``, fall with the budget for
+        thoughts that a request sets: n tokens leave (1 + n / 1024) ** -thought_debiasing of them. 0: thoughts change
+        none; below 0 they add to them.
     refusal : float
         Share of prompts that are refused.
     selective : bool
@@ -93,6 +103,7 @@ class Planted:
     context_noise: float = 0.0
     template_noise: float = 0.0
     ties: float = 0.0
+    thought_debiasing: float = 0.0
     refusal: float = 0.0
     selective: bool = False
     garbage: float = 0.0
@@ -117,6 +128,18 @@ class Planted:
             raise InputError("edits", self.edits, "finite numbers, one an edit")
         if any(not 0 < value < math.inf for value in (self.log_perplexity or {}).values()):
             raise InputError("log_perplexity", "a value", "finite numbers above 0, one a text")
+
+    def biases_after(self, tokens: int) -> dict[str, Any]:
+        """Return the biases that are left after a thought of so many tokens, by name.
+
+        Examples
+        --------
+        >>> Planted(position=1.0, thought_debiasing=0.5).biases_after(3072)["position"]
+        0.5
+        """
+        left = float((1 + tokens / _DOUBLING) ** -self.thought_debiasing)
+        edits = None if self.edits is None else {name: left * value for name, value in self.edits.items()}
+        return {name: left * getattr(self, name) for name in _BIASES} | {"edits": edits}
 
     @property
     def listed(self) -> str:

@@ -152,13 +152,13 @@ class Part:
     def rows(self, cell: Cell) -> list[dict[str, Any]]:
         """Estimate the chosen metrics, one row each."""
         chosen = {name: self.metrics[name] for name in cell.chosen if name in self.metrics}
-        counts = self._counts()
+        counts = self.judgements()
         estimates = {
             name: _noted(_estimate(metric, cell.resampling), self.note, *counts) for name, metric in chosen.items()
         }
         return estimate_rows(estimates, {**cell.where, **self.condition}, cell.resampling, *counts)
 
-    def _counts(self) -> tuple[int, int]:
+    def judgements(self) -> tuple[int, int]:
         """Return how many judgements enter, and how many do not."""
         if isinstance(self.counts, tuple):
             return self.counts

@@ -21,6 +21,8 @@ _TRAILING = {
     "tokens": pa.int64(),
     "key": pa.string(),
 }
+#: Tokens of a reply, and those of its thought among them, where thoughts are a condition; NaN of replies without any.
+OF_THOUGHTS = ("written", "thought_tokens")
 _NUMPY: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
 _NUMBERS = ((bool, pa.bool_()), (int, pa.int64()), (float, pa.float64()))
 
@@ -35,7 +37,8 @@ class Columns:
     ----------
     kinds : mapping of str to set of type
         The types of the values of each condition, and of ``opponent_id``; None has none. Text, numbers, or true and
-        false; a condition that mixes them is kept as Python objects.
+        false; a condition that mixes them is kept as Python objects. Where thoughts are a condition (``thinking``),
+        there are columns of their tokens, too.
     replies : bool
         Whether there is a column ``reply``.
     first : sequence of str, optional
@@ -63,10 +66,12 @@ class Columns:
         self.types |= _TRAILING
         if not kinds.get("opponent_id"):
             self.types["opponent_id"] = pa.null()
+        if "thinking" in kinds:
+            self.types |= dict.fromkeys(OF_THOUGHTS, pa.float64())
         if replies:
             self.types["reply"] = pa.large_string()
         self.types |= {name: kind for name, kind in conditions.items() if name not in self.types}
-        self.conditions = tuple(name for name in conditions if name not in _TRAILING)
+        self.conditions = tuple(name for name in conditions if name not in (*_TRAILING, *OF_THOUGHTS))
         self.names = tuple(self.types)
         self.mixed = tuple(name for name, kind in self.types.items() if kind is None)
 

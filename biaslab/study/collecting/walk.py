@@ -29,6 +29,7 @@ from biaslab.core import (
     Trial,
     is_sequential,
     request_key,
+    thinking_of,
 )
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.core.many import uncollected
@@ -36,7 +37,7 @@ from biaslab.core.progress import Postfix
 from biaslab.prompts.parsing.thoughts import answered, is_cut_off
 from biaslab.store import Store
 from biaslab.store.trials import TrialsFile
-from biaslab.store.trials.column_types import Columns, Part
+from biaslab.store.trials.column_types import OF_THOUGHTS, Columns, Part
 from biaslab.store.trials.writing import require_target, writing
 from biaslab.study.collecting.windows import Plan, Survey, survey_design, window_size, windows
 from biaslab.study.spending.announcement import announcement_of
@@ -256,6 +257,8 @@ def judged(
             _tell_temperature(values, answers)
         values["value"], values["status"] = [value for value, _ in read], [status for _, status in read]
         values |= _of_replies(trials, answers, study["judge"])
+        if "thinking" in columns.conditions:
+            values |= _of_thoughts(trials, answers)
         values["reply"] = [reply.text for reply in answers] if "reply" in columns.names else ()
         return columns.pack(values, len(trials))
 
@@ -295,6 +298,14 @@ def _of_replies(trials: Sequence[Trial], answers: Sequence[Reply], judge_id: str
         samples = math.nan if reply.samples is None else reply.samples
         rows.append((_label_mass(request, reply), samples, reply.usage.tokens, request_key(request, judge_id)))
     return dict(zip(("label_mass", "samples", "tokens", "key"), zip(*rows, strict=True), strict=True))
+
+
+def _of_thoughts(trials: Sequence[Trial], answers: Sequence[Reply]) -> dict[str, list[float]]:
+    """Return what was written for each reply, and of this for its thought; NaN where no budget was set for one."""
+    budgeted = [thinking_of(trial.request) is not None for trial in trials]
+    counts = [(reply.usage.completion_tokens, reply.usage.reasoning_tokens) for reply in answers]
+    rows = [count if set_ else (math.nan, math.nan) for count, set_ in zip(counts, budgeted, strict=True)]
+    return dict(zip(OF_THOUGHTS, map(list, zip(*rows, strict=True)), strict=True))
 
 
 def _label_mass(request: Request, reply: Reply) -> float:

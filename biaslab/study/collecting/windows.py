@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import Judge, Request, Trial, as_judge
+from biaslab.core import Judge, Request, Trial, as_judge, require_kinds, thinking_of
 from biaslab.core.errors import JudgeError
 from biaslab.core.many import uncollected
 
@@ -162,6 +162,8 @@ def _note_types(types: dict[str, set[type]], window: Sequence[Trial]) -> None:
 def _check(judge: Judge, requests: Sequence[Request], trials: Sequence[Trial]) -> None:
     """Let the judge check requests; its error names the context and the candidates."""
     try:
+        if any(thinking_of(request) is not None for request in requests):
+            require_kinds(as_judge(judge), requests)
         judge.check(requests)
     except JudgeError as error:
         trial = next((t for t in trials if t.request == error.request), None)

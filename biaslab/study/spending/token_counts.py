@@ -9,7 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import Choice, Compare, Completion, Judge, Likelihood, Request, Score, as_judge
+from biaslab.core import (
+    Choice,
+    Compare,
+    Completion,
+    Judge,
+    Likelihood,
+    Request,
+    Score,
+    as_judge,
+    thinking_of,
+    thinking_tokens,
+)
 
 #: Characters of one token, where a judge cannot count: the usual rule of thumb for English text.
 CHARACTERS = 4
@@ -178,6 +189,8 @@ def _codes(request: Request) -> NDArray[np.uint32]:
 
 def _written(request: Request, thought: int) -> int:
     """Return how many tokens a reply has at most, where the judge writes its answers, perhaps after a thought."""
+    budget = thinking_of(request)
+    thought = thought if budget is None else thinking_tokens(budget)
     if isinstance(request, Completion):
         return request.max_tokens + thought
     return math.ceil(max(map(len, request.labels)) / CHARACTERS) if isinstance(request, Choice) else 0

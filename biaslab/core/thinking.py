@@ -1,0 +1,60 @@
+"""Budgets for the thought of a model that reasons before it answers, as requests carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import TypeAlias
+
+from biaslab.core.errors import InputError
+
+#: Tokens that a thought of each effort may take.
+EFFORTS: Mapping[str, int] = {"none": 0, "minimal": 1024, "low": 4096, "medium": 16_384, "high": 32_768}
+#: Tokens at most, 0 for an answer without a thought, or an effort.
+ThinkingBudget: TypeAlias = int | str
+_ALLOWED = f"a whole number of tokens, 0 for no thought, or one of {', '.join(EFFORTS)}"
+
+
+def as_thinking(value: ThinkingBudget | None, name: str = "thinking") -> ThinkingBudget | None:
+    """Return a budget as requests hold it: one way to write each, and None for the judge's own.
+
+    Parameters
+    ----------
+    value : int or str, optional
+        Tokens, also written as text, or an effort; ``"none"`` and ``"off"`` are 0.
+    name : str
+        What it is called, for messages.
+
+    Raises
+    ------
+    InputError
+        If it is no budget.
+
+    Examples
+    --------
+    >>> as_thinking("none"), as_thinking("4096"), as_thinking("low"), as_thinking(None)
+    (0, 4096, 'low', None)
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if value in ("none", "off"):
+            return 0
+        if value in EFFORTS:
+            return value
+        if value.isascii() and value.isdigit():
+            return int(value)
+    elif isinstance(value, Integral) and not isinstance(value, bool) and value >= 0:
+        return int(value)
+    raise InputError(name, value, _ALLOWED)
+
+
+def thinking_tokens(budget: ThinkingBudget) -> int:
+    """Return the tokens that a thought may take.
+
+    Examples
+    --------
+    >>> thinking_tokens(0), thinking_tokens("low"), thinking_tokens(500)
+    (0, 4096, 500)
+    """
+    return EFFORTS[budget] if isinstance(budget, str) else budget
