@@ -36,6 +36,7 @@ SMALL = {
     "recipe": {"samples": 2},
     "score_distribution": {"scales": ("1-100",), "samples": 2},
     "sweep": {"temperatures": (0.0, 1.0), "samples": 2},
+    "thinking": {"budgets": (0, "low"), "parameters": {"templates": (1,)}},
 }
 PROBES = {
     name: kind(**{"attributes": TWO[:1], **SMALL.get(name, {}), "resampling": bl.Resampling(n=200)})

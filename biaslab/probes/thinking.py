@@ -118,7 +118,7 @@ class Thinking(Probe):
             advice="choose the budget at which the bias is least for what it costs",
             matters=0.1,
             primary=True,
-            calibration=planted({"thought_debiasing": 0.3}, _ONE, fair={**FAIR, "position": 0.8}),
+            calibration=planted({"thought_debiasing": 0.7}, _ONE, fair={**FAIR, "position": 0.8}),
         ),
         Metric("bias", "the metric at a budget"),
         Metric("bias_reduction", "nearer to the null than with the least thought"),

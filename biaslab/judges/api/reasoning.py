@@ -142,6 +142,10 @@ class Thoughts:
             f'thinking={{"tokens": {tokens}}} of the judge, or ?thinking={tokens} in its name, gives it {room}; '
             'thinking="auto" finds out how much it needs'
         )
+        if (budget := thinking_of(request)) is not None:
+            remedy = (
+                f"set a larger budget than {budget}" if budget else "leave the budget 0 out: the model thinks anyway"
+            )
         shown = f"{self._cut or self._suspected} of the first {count(self._seen, 'reply')}"
         return CutOffError(
             f"{shown} ended at the limit of {self._limit:,} tokens before an answer; {took}; {remedy}", request
