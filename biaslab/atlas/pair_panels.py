@@ -26,8 +26,8 @@ def first_position() -> Panel:
     return Panel(
         rows,
         f"Of {len(rows)} rates of {rows['judge'].nunique()} judges on {rows['data'].nunique()} data sets, {first} lie "
-        f"above ½ (what stands first is preferred) and {second} below, with intervals that exclude it; they go from "
-        f"{least['estimate']:.2f} ({least['judge']}, {least['data']}) to {most['estimate']:.2f} ({most['judge']}, "
+        f"above ½ (the candidate shown first is preferred) and {second} below, with intervals that exclude it; they go "
+        f"from {least['estimate']:.2f} ({least['judge']}, {least['data']}) to {most['estimate']:.2f} ({most['judge']}, "
         f"{most['data']}).",
     )
 

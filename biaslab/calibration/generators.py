@@ -54,8 +54,8 @@ class Generator:
     correlation : float
         Of the feature with the true quality.
     missing : float
-        Share of replies that are lost; those in which the judge prefers what stands second, or scores low, four times
-        as often as others.
+        Share of replies that are lost; those that prefer the candidate shown second, or score low, four times as often
+        as others.
     twins : int
         How often each context stands in a study, with the same requests.
     unsure : float

@@ -80,7 +80,7 @@ class Metric:
     null : float, optional
         Where there is no bias, or nothing but chance.
     above, below : str
-        What an estimate above or below the null says of a judge, after "the judge": ``"prefers what stands first"``.
+        Verdict on an estimate above or below the null, after "the judge": ``"prefers the candidate shown first"``.
     advice : str or tuple of str
         What to do where that is shown; two, for above and below, where that differs.
     matters : float, optional

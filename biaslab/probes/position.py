@@ -1,4 +1,4 @@
-"""Positional bias: does a judge prefer what stands first? (Liusie et al. 2024, §3.5, Tables 5, 9)."""
+"""Positional bias: does a judge prefer the candidate shown first? (Liusie et al. 2024, §3.5, Tables 5, 9)."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ class Position(PairProbe):
             "P(A), decisions for the first",
             "share",
             null=0.5,
-            above="prefers what stands first",
-            below="prefers what stands second",
+            above="prefers the candidate shown first",
+            below="prefers the candidate shown second",
             advice="ask every pair in both orders and average",
             matters=0.1,
             primary=True,

@@ -94,7 +94,7 @@ def verdicts(
     >>> judge = bl.SimulatedJudge(data, position=2.0)
     >>> estimates = probe.estimate(bl.collect(probe, judge, data, progress=False), ["first_position_rate"])
     >>> verdicts(estimates)[0]
-    'coherence: 0.927 [0.926, 0.928], p <0.001: prefers what stands first'
+    'coherence: 0.927 [0.926, 0.928], p <0.001: prefers the candidate shown first'
     """
     return [str(sentence) for sentence in findings(estimates, matters, null, reference)["sentence"]]
 

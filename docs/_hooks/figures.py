@@ -160,7 +160,7 @@ PAGES: dict[str, Callable[[], Drawn]] = {
         "position",
         [-1.0, -0.5, 0.0, 0.5, 1.0],
         "dark_first_rate",
-        "planted: log odds for what stands first",
+        "planted: log odds of the candidate shown first",
     ),
     "template": planted(
         bl.probes.Template(["coherence"], factors=["wording", "order", "system", "rubric"]),

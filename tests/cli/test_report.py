@@ -19,7 +19,7 @@ def test_card_of_two_judges(capsys):
     words += ["--probe", "position", "--probe", "anchoring", "--out", "mine"]
     assert main(words) == 0
     said = capsys.readouterr().out
-    assert "position, P(A), decisions for the first: found: prefers what stands first" in said
+    assert "position, P(A), decisions for the first: found: prefers the candidate shown first" in said
     assert "anchoring of simulated" in said  # one attribute is too few for it
     assert "not measured" in said
     assert {path.name for path in Path().glob("mine.*")} == {"mine.html", "mine.md", "mine.png", "mine.csv"}

@@ -39,7 +39,7 @@ def test_a_biased_and_a_fair_judge_are_told_apart(estimates):
     assert len(card.judges) == 2
     verdicts = card.biases.set_index("judge")
     assert verdicts.loc[card.judges[0], "status"] == "bias"
-    assert verdicts.loc[card.judges[0], "verdict"].startswith("prefers what stands first (in 4 of 4)")
+    assert verdicts.loc[card.judges[0], "verdict"].startswith("prefers the candidate shown first (in 4 of 4)")
     assert verdicts.loc[card.judges[0], "advice"] == "ask every pair in both orders and average"
     assert verdicts.loc[card.judges[1], "status"] == "none"
     assert verdicts.loc[card.judges[1], "verdict"] == "no bias of ≥ 0.10 (in 4 of 4)"

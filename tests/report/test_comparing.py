@@ -135,7 +135,7 @@ def test_sentences_say_where_a_judge_stands(make_row, others):
     assert told[1] == "6 recorded judges (verdicts on pairs; chats): 0.35 to 0.70, median 0.53"
     assert told[2] == ""
     sentences = report.verdicts(frame, reference=others)
-    assert "prefers what stands first; more so than 5 of 6" in sentences[0]
+    assert "prefers the candidate shown first; more so than 5 of 6" in sentences[0]
     assert not any("recorded" in sentence for sentence in report.verdicts(frame))
 
 

@@ -13,7 +13,7 @@ WIDE = 10_000  # letters of a line: nothing is wrapped
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
-    """A log of two judges, one of which prefers what stands first."""
+    """A log of two judges, one of which prefers the candidate shown first."""
     rows = ["judge,context_id,candidate_id,opponent_id,winner"]
     for question in range(40):
         rows += [f"keen,q{question},x,y,x", f"keen,q{question},y,x,{'y' if question % 5 else 'x'}"]
@@ -101,7 +101,8 @@ def test_the_command_ends_in_the_page_and_prints_every_row_when_asked(log, tmp_p
 def test_a_card_of_a_log_needs_no_data_set(log, tmp_path, capsys):
     stem = tmp_path / "card"
     assert main(["card", f"recorded:{log},judge=keen", "--probe", "position", "--out", str(stem)]) == 0
-    assert "keen: position, P(A), decisions for the first: found: prefers what stands first" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "keen: position, P(A), decisions for the first: found: prefers the candidate shown first" in said
     assert "## fair" not in stem.with_suffix(".md").read_text()
     assert main(["card", f"recorded:{log},judge=nobody", "--out", str(stem)]) == 2
     assert "where['judge'] is 'nobody', allowed: one of keen, fair" in capsys.readouterr().err

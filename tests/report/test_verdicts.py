@@ -26,12 +26,12 @@ def finding(row, **options):
 @pytest.mark.parametrize(
     ("changes", "expected", "said"),
     [
-        ({"estimate": 0.7}, ("above", False), "prefers what stands first"),
-        ({"estimate": 0.3}, ("below", False), "prefers what stands second"),
+        ({"estimate": 0.7}, ("above", False), "prefers the candidate shown first"),
+        ({"estimate": 0.3}, ("below", False), "prefers the candidate shown second"),
         (
             {"estimate": 0.52, "ci_low": 0.51},
             ("above", True),
-            "stands first, but no bias of ≥ 0.10",
+            "candidate shown first, but no bias of ≥ 0.10",
         ),
         ({"p_value": 0.4, "estimate": 0.48}, ("none", False), ": no bias of ≥ 0.10"),
         ({"p_value": 0.4} | WIDE, ("blind", False), "inconclusive: a shift of up to 0.20 is possible, and ≥ 0.10"),
@@ -47,7 +47,7 @@ def finding(row, **options):
             "inconclusive: the interval leaves out 0.5, but the test does not reject it",
         ),
         ({"p_value": 0.4, "estimate": 0.5, "mde": NAN}, ("none", False), "no bias of ≥ 0.10"),
-        ({"estimate": 0.5 + 0.1 - 1e-15}, ("above", False), "prefers what stands first"),
+        ({"estimate": 0.5 + 0.1 - 1e-15}, ("above", False), "prefers the candidate shown first"),
         ({"p_value": 0.05 - 1e-17, "estimate": 0.48}, ("none", False), "no bias of ≥ 0.10"),
         ({"p_value": 0.4, "ci_low": NAN, "ci_high": NAN}, ("blind", False), "inconclusive: no interval"),
         ({"p_value": 1.0, "note": "few"} | NO_INTERVAL, ("blind", False), "inconclusive: few"),
@@ -117,7 +117,8 @@ def test_what_correction_takes_away_is_not_found_though_the_interval_leaves_out_
 
 def test_nothing_is_written_as_none_that_is_some(make_row):
     tiny = make_row(estimate=0.5004, ci_low=0.5001, ci_high=0.5007, p_value=0.04996, mde=0.0004)
-    assert finding(tiny)[2].startswith("coherence: 0.5004 [0.5001, 0.5007], p = 0.04996: prefers what stands first")
+    written = "coherence: 0.5004 [0.5001, 0.5007], p = 0.04996: prefers the candidate shown first"
+    assert finding(tiny)[2].startswith(written)
     nothing = report.card(pd.DataFrame([tiny | {"ci_low": 0.4999, "p_value": 0.4}])).biases.iloc[0]
     assert nothing["verdict"] == "no bias of ≥ 0.10"
     assert (nothing["interval"], nothing["mde"]) == ("[0.4999, 0.5007]", "0.0004")

@@ -33,7 +33,7 @@ class Strengths(NamedTuple):
     scores : numpy.ndarray, shape (candidates,)
         In logits: σ(score_i − score_j + position) is the probability that i wins, shown first.
     position : float
-        Advantage of what stands first, in logits; 0 where it is not part of the model.
+        Advantage of the candidate shown first, in logits; 0 where it is not part of the model.
     covariance : numpy.ndarray, shape (candidates, candidates), optional
         Of the scores (Laplace approximation), of one context with at most `DENSE` candidates; with a last row and
         column for the position term where it is part of the model.
@@ -61,7 +61,7 @@ def fit_bradley_terry(
         Precision of the normal prior of each score, above 0. It makes scores finite where a candidate never lost, and
         comparable (at 0) where no chain of comparisons links two candidates.
     position : bool
-        Whether the model has a term, common to all contexts and with the same prior, for what stands first.
+        Whether the model has a term, common to all contexts and with the same prior, for the first place.
     covariance : bool
         Whether to return the covariance of what is fitted.
 

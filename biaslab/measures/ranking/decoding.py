@@ -77,7 +77,7 @@ def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: boo
     decoding : str
         *win-ratio*: share of decisions won among the comparisons that a candidate is in (Eq. 6), a tie counting ½.
         *mean-probability*: the same of probabilities. *bradley-terry*: posterior mode with a weak prior, always
-        defined. *bradley-terry-position*: the same with a term for what stands first, common to all contexts; what to
+        defined. *bradley-terry-position*: the same with a term for the first place, common to all contexts; what to
         take after an adaptive selection, and for hard decisions, which no other remedy can debias.
         *bradley-terry-ml*: maximum likelihood by evalica, NaN for a context where it has none. *likelihood*: the most
         likely ranking (Eqs. 11, 12; of decisions the one that keeps most), scored from 1 (best) to 0. *greedy*: the

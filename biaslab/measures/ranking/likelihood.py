@@ -77,7 +77,7 @@ def most_likely_ranking(
         Of HiGHS at most; the best ranking known then is improved by search, and its gap stays.
     conditionals : Conditionals, optional
         Take decisions (Eq. 2) and these probabilities of them (Eq. 13): see `biaslab.ranking.fit_conditionals`. Where a
-        judge prefers what stands first, its decisions for the second then weigh more.
+        judge prefers the candidate shown first, its decisions for the second then weigh more.
 
     Raises
     ------

@@ -51,7 +51,7 @@ def finding(estimates: pd.DataFrame) -> str:
     >>> row = {"probe": "position", "judge": "j", "metric": "first_position_rate", "p_value": 0.001}
     >>> rows = [row | {"estimate": x, "ci_low": x - 0.05, "ci_high": x + 0.05} for x in (0.7, 0.8)]
     >>> finding(pd.DataFrame(rows))
-    'prefers what stands first in 2 of 2 (0.70 to 0.80)'
+    'prefers the candidate shown first in 2 of 2 (0.70 to 0.80)'
     """
     told = "finding" in estimates and "sentence" not in estimates  # else it is a word of `biaslab.report.findings`
     said = list(estimates["finding"].dropna().unique()) if told else []

@@ -100,7 +100,7 @@ def test_a_common_table_in_one_order_ends_in_a_finding(tmp_path, capsys):
     assert main(["audit", str(tmp_path / "log.csv")]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "found: ● one order, log odds of the first" in said
-    assert "prefers what stands first" in said
+    assert "prefers the candidate shown first" in said
     assert "win rate" not in said
     assert "no bias could be tested" not in said
 

@@ -14,7 +14,7 @@ PAIR = {"judge": "j", "candidate_id": "x", "opponent_id": "y"}
 
 
 def biased(questions):
-    """Return the rows of a judge that prefers what stands first, in both orders of each question."""
+    """Return the rows of a judge that prefers the candidate shown first, in both orders of each question."""
     return [f"q{n},{first},{second},{first}" for n in range(questions) for first, second in ("xy", "yx")]
 
 

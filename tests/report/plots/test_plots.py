@@ -232,10 +232,10 @@ def row(value, low, high, p=0.001, **more):
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([row(0.7, 0.6, 0.8)], "prefers what stands first: 0.70 [0.60, 0.80]"),
+        ([row(0.7, 0.6, 0.8)], "prefers the candidate shown first: 0.70 [0.60, 0.80]"),
         (
             [row(0.7, 0.6, 0.8), row(0.2, 0.1, 0.3), row(0.55, 0.4, 0.6, 0.3)],
-            "prefers what stands first in 1 of 3, prefers what stands second in 1 of 3 (0.20 to 0.70)",
+            "prefers the candidate shown first in 1 of 3, prefers the candidate shown second in 1 of 3 (0.20 to 0.70)",
         ),
         ([row(0.52, 0.4, 0.6, 0.3)], "P(A), decisions for the first: the interval contains 0.5 (0.52 [0.40, 0.60])"),
         (
@@ -247,7 +247,7 @@ def row(value, low, high, p=0.001, **more):
             "P(A), decisions for the first: none of 3 found after correction (0.60 in all 3)",
         ),
         ([row(0.6, 0.5, 0.7, 0.01)], "P(A), decisions for the first: the interval contains 0.5 (0.60 [0.50, 0.70])"),
-        ([row(0.7, 0.6, 0.8, np.nan)], "prefers what stands first: 0.70 [0.60, 0.80]"),
+        ([row(0.7, 0.6, 0.8, np.nan)], "prefers the candidate shown first: 0.70 [0.60, 0.80]"),
         (
             [row(x, 0.2, 0.4, metric="tie_rate", attribute=name) for x, name in ((0.3, "a"), (0.35, "b"))],
             "ties from 0.30 (a) to 0.35 (b)",
