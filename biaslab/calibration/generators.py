@@ -102,13 +102,18 @@ GENERATORS = {
     "ceiling": Generator("scores at the top of the scale", _SCORES, ceiling=1.5),
     "few_flips": Generator("about 8 % of pairs flip", _PAIRS, quality=4.7),
     "noisy_humans": Generator(
-        "human scores of reliability .6, feature correlated .5 with quality", _RATED, reliability=0.6, correlation=0.5
+        "human scores of reliability .6, feature correlated .5 with quality",
+        _RATED,
+        reliability=0.6,
+        correlation=0.5,
+        guarded=True,
     ),
     "noisy_humans_negative": Generator(
         "human scores of reliability .6, feature correlated -.5 with quality",
         _FEATURES,
         reliability=0.6,
         correlation=-0.5,
+        guarded=True,
     ),
     "less_sure": Generator("answers that vary three times as much without the source", ("source",), unsure=3.0),
     "missing_10": Generator("10 % of replies are lost, not at random", _PAIRS, missing=0.1),

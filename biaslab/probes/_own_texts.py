@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.order_odds import is_counted, log_odds
 from biaslab.probes.base import mean_of
+from biaslab.probes.base.human_errors import noted
 from biaslab.stats import Estimate, Ratio, Resampling, has_value, undefined, usable
+from biaslab.stats.rating_error import rating_error
 
 #: What trials of a text's likelihood are called in the column ``asked``.
 LIKELIHOOD = "likelihood"
@@ -119,32 +122,72 @@ def as_verdicts(judged: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def adds_to_own(judged: pd.DataFrame, terms: Sequence[str]) -> NDArray[np.float64]:
+    """Return what a won verdict adds to the log odds for the own text beside the terms, to first order.
+
+    Parameters
+    ----------
+    judged : pandas.DataFrame
+        As `seen_from_own` returns them.
+    terms : sequence of str
+        Columns of `as_verdicts`.
+
+    Returns
+    -------
+    numpy.ndarray, shape (judged,)
+        NaN where a term is missing.
+    """
+    x = as_verdicts(judged)[[*terms, "human", "own"]].to_numpy(float)
+    known = np.isfinite(x).all(axis=1)
+    gram = x[known].T @ x[known]
+    gram[-2, -2] -= 2 * rating_error(by_side(judged[known])[0]).error[0]
+    adds = np.full(len(x), np.nan)
+    adds[known] = x[known] @ np.linalg.lstsq(gram, np.eye(x.shape[1])[-1], rcond=None)[0]
+    return adds
+
+
+def with_verdicts(judged: pd.DataFrame, wins: NDArray[np.bool_]) -> pd.DataFrame:
+    """Return judgements of which none is missing: the own text wins those that are, or loses them."""
+    lost = ~has_value(judged)
+    filled = {name: judged[name].where(~lost, wins.astype(float)) for name in ("one", "won")}
+    return judged.assign(**filled, status=judged["status"].where(~lost, "ok"))
+
+
 def win_rate(judged: pd.DataFrame, resampling: Resampling) -> Estimate:
     """Return the mean probability that the own text wins."""
     read = usable(judged)
     rate = mean_of(read, read["won"], None, (0.0, 1.0), inference="score")
-    return noted(rate.estimate(resampling), _MAY_BE_BETTER)
+    return noted(rate.with_missing(rate.estimate(resampling), len(read), len(judged) - len(read)), _MAY_BE_BETTER)
 
 
-def win_excess(judged: pd.DataFrame, resampling: Resampling) -> Estimate:
+def win_excess(judged: pd.DataFrame) -> Ratio:
     """Return the mean probability that the own text wins, less how often humans prefer it."""
     read = usable(judged)
-    return mean_of(read, read["won"] - (np.sign(read["gap"]) + 1) / 2, 0.0, (-1.0, 1.0)).estimate(resampling)
+    return mean_of(read, read["won"] - (np.sign(read["gap"]) + 1) / 2, 0.0, (-1.0, 1.0))
 
 
-def score_gap(scores: pd.DataFrame, own: pd.Series, resampling: Resampling) -> Estimate:
-    """Return the mean score of a context's own texts less that of the others, over contexts with both."""
+def score_gap(scores: pd.DataFrame, own: pd.Series, width: float, resampling: Resampling) -> Estimate:
+    """Return the mean score of a context's own texts less that of the others, over contexts with both.
+
+    Parameters
+    ----------
+    scores : pandas.DataFrame
+        Trials of scores.
+    own : pandas.Series of bool
+        Whether a text is the judge's own.
+    width : float
+        Of the scale, in points; infinite where it has no ends.
+    resampling : Resampling
+        Of the estimate.
+    """
     read = usable(scores)
     sides = {side: part.groupby("context_id")["value"].mean() for side, part in read.groupby(own[read.index])}
     if len(sides) < 2:
         return undefined("undefined: no context with scores of own texts and of others")
     gap = (sides[True] - sides[False]).dropna()
-    return noted(Ratio(gap.index, gap, np.ones(len(gap))).estimate(resampling), _MAY_BE_BETTER)
-
-
-def noted(estimate: Estimate, note: str) -> Estimate:
-    """Append to the note of an estimate."""
-    return replace(estimate, note="; ".join(filter(None, (estimate.note, note))))
+    ratio = Ratio(gap.index, gap, np.ones(len(gap)), bounds=(-width, width) if np.isfinite(width) else None)
+    found = ratio.with_missing(ratio.estimate(resampling), len(read), len(scores) - len(read))
+    return noted(found, _MAY_BE_BETTER)
 
 
 def is_recorded(trials: pd.DataFrame) -> bool:

@@ -28,8 +28,9 @@ from biaslab.probes.base import (
     logs,
     planted,
 )
-from biaslab.probes.base.feature_probe import rating_columns
+from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
 from biaslab.stats import CELL, ITEM, Level, Ratio, require_columns, usable
+from biaslab.stats.together import suppressed_data_warnings
 
 #: The column of trials in which the log perplexity of each text stands where it was given.
 _GIVEN = {"candidate": "log_perplexity", "source": "source_log_perplexity"}
@@ -211,9 +212,12 @@ class Familiarity(FeatureProbe):
         for text in _GIVEN:
             wanted = cell.wants(*(metric.name for metric in self.metrics if _text_of(metric.name) == text))
             if wanted and (not cell.everything or (trials["asked"] == text).any()):
-                blocks = cell.blocks("asked", ["score", text], ("human", *rating_columns(trials)), trials, text)
-                blocks = blocks.rename(columns={text: "log_perplexity"})
-                for metrics, condition in self._of_text(text, cell, trials, blocks):
+                keep, perplexity = ("human", *kept_columns(trials)), {text: "log_perplexity"}
+                blocks = cell.blocks("asked", ["score", text], keep, trials, text).rename(columns=perplexity)
+                with suppressed_data_warnings():  # they were told already
+                    planned = cell.blocks("asked", ["score", text], keep, with_missing_scores(trials), text)
+                planned = planned.rename(columns=perplexity)
+                for metrics, condition in self._of_text(text, cell, trials, blocks, planned):
                     yield Part(metrics, blocks, whose | condition)
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
@@ -247,13 +251,13 @@ class Familiarity(FeatureProbe):
         return {"candidate": item.text} | ({"source": item.context} if with_source else {})
 
     def _of_text(
-        self, text: str, cell: Cell, trials: pd.DataFrame, blocks: pd.DataFrame
+        self, text: str, cell: Cell, trials: pd.DataFrame, blocks: pd.DataFrame, planned: pd.DataFrame
     ) -> Iterator[tuple[dict[str, Estimable], dict[str, Any]]]:
         """Yield the metrics of one text with their conditions."""
         own = text == "candidate"
         name = "familiarity" if own else "source"
         level: Level = self.level if own else "dataset"
-        yield {f"{name}_slope": lambda: self._slope(blocks, within_contexts=own)}, {}
+        yield {f"{name}_slope": partial(self._slope, blocks, own, planned=planned)}, {}
         yield {f"{name}_excess": lambda: self._excess(blocks, level)}, {"level": level}
         if own:
             yield {"label_mass": label_mass(trials[trials["asked"] == "score"])}, {}

@@ -30,14 +30,11 @@ from biaslab.probes.base import (
     planted,
     scored,
 )
-from biaslab.probes.base.feature_probe import (
-    has_several_ratings,
-    over_reliabilities,
-    rating_columns,
-    without_ratings,
-)
+from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
+from biaslab.probes.base.human_errors import has_several_ratings, noted, over_reliabilities, without_ratings
 from biaslab.probes.base.own_protocol import settle, settled
 from biaslab.probes.base.pair_probe import read_pair
+from biaslab.probes.base.scale_ends import width_of
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats import (
@@ -115,6 +112,10 @@ class SelfPreference(FeatureProbe):
     **Inference.** Primary metrics: Student's t over contexts with a cluster jackknife. Verdicts and shares of samples
     are corrected for errors of human scores by regression calibration; with one rating an item, interval and test allow
     for every reliability from .3 to 1.
+
+    **Missing judgements.** The shift, the excess, the rate, the gap, and the logit of verdicts have ``bound_low`` and
+    ``bound_high``, whatever the missing ones would have been; a shift that these could explain has a tipping point in
+    its ``note``. Log odds of exact probabilities have no bounds.
 
     References
     ----------
@@ -313,7 +314,7 @@ class SelfPreference(FeatureProbe):
         recorded, rated = texts.is_recorded(judged), judged[judged["gap"].notna()]
         if len(rated) or not recorded:
             yield from self._at_equal_quality(cell, rated, at)
-            yield Part({"own_win_excess": partial(texts.win_excess, rated, resampling)}, rated, at)
+            yield Part({"own_win_excess": partial(texts.win_excess, rated)}, rated, at)
         mass = {} if recorded else {"label_mass": label_mass(judged)}
         yield Part({"own_win_rate": partial(texts.win_rate, judged, resampling), **mass}, judged, at)
         others = list(dict.fromkeys(judged["other"]))
@@ -333,7 +334,20 @@ class SelfPreference(FeatureProbe):
         note = note_missing(rated["context_id"], ~has_value(rated), rated["own_first"], "the order")
         for adjusted, covariates in _adjustments(whole, "log_perplexity_own"):
             logit = self._log_odds(whole, covariates, cell.resampling)
+            if dropped and not texts.is_exact(whole):
+                logit = self._with_bounds(logit, rated, covariates, cell.resampling)
             yield Part({"self_preference_logit": logit}, (len(whole), dropped), {**at, "adjusted": adjusted}, note)
+
+    def _with_bounds(
+        self, logit: Estimate, rated: pd.DataFrame, covariates: Sequence[str], resampling: Resampling
+    ) -> Estimate:
+        """Return log odds of verdicts with their bounds: every missing verdict as it makes them least, and greatest."""
+        adds = texts.adds_to_own(rated, ["first", *covariates]) > 0
+        ends = [
+            self._verdict_log_odds(texts.with_verdicts(rated, wins), covariates, resampling) for wins in (~adds, adds)
+        ]
+        low, high = min(logit.ci_low, ends[0].ci_low), max(logit.ci_high, ends[1].ci_high)
+        return logit if math.isnan(low) or math.isnan(high) else replace(logit, bound_low=low, bound_high=high)
 
     def _log_odds(self, judged: pd.DataFrame, covariates: Sequence[str], resampling: Resampling) -> Estimate:
         """Regress the log odds for the own text on what tells the two texts apart; return the intercept."""
@@ -372,15 +386,17 @@ class SelfPreference(FeatureProbe):
         """Yield the metrics of scores for one system."""
         scores, own, recorded = cell.trials, cell.trials["system"] == at["own"], texts.is_recorded(cell.trials)
         if cell.wants("self_preference_shift") and (scores["human"].notna().any() or not recorded):
-            columns = ("human", "system", "log_perplexity", *rating_columns(scores))
-            rated = cell.items(keep=[name for name in columns if name in scores])
-            rated["own"] = (rated["system"] == at["own"]).astype(float)
+            columns = ("human", "system", "log_perplexity", *kept_columns(scores))
+            keep = [name for name in columns if name in scores]
+            everything = replace(cell, trials=with_missing_scores(scores))
+            rated, planned = (_with_own(part.items(keep=keep), at["own"]) for part in (cell, everything))
             note = note_missing(scores["context_id"], ~has_value(scores), own, "who wrote the text")
             for adjusted, covariates in _adjustments(rated, "log_perplexity"):
-                shift = self._slope(rated, covariates=covariates)
+                shift = self._slope(rated, covariates=covariates, planned=planned)
                 yield Part({"self_preference_shift": shift}, rated, {**at, "adjusted": adjusted}, note)
         mass = {} if recorded else {"label_mass": label_mass(scores)}
-        gap = {"own_score_gap": partial(texts.score_gap, scores, own, cell.resampling)} if at["scale"] else {}
+        width = width_of(at["scale"])
+        gap = {"own_score_gap": partial(texts.score_gap, scores, own, width, cell.resampling)} if at["scale"] else {}
         yield Part({**gap, **mass}, scores, at)
 
 
@@ -391,6 +407,10 @@ def _adjustments(judged: pd.DataFrame, column: str) -> Iterator[tuple[str, list[
         yield "log perplexity", ["log_perplexity"]
 
 
+def _with_own(items: pd.DataFrame, own: str) -> pd.DataFrame:
+    return items.assign(own=(items["system"] == own).astype(float))
+
+
 def _exploratory(part: Part) -> Part:
     """Return estimates without a test, because no system is named as the judge's own."""
     return replace(part, metrics={name: partial(_without_test, metric) for name, metric in part.metrics.items()})
@@ -398,4 +418,4 @@ def _exploratory(part: Part) -> Part:
 
 def _without_test(metric: Estimable) -> Ratio | Estimate:
     computed = metric() if callable(metric) else metric
-    return computed if isinstance(computed, Ratio) else texts.noted(replace(computed, p_value=math.nan), _UNNAMED)
+    return computed if isinstance(computed, Ratio) else noted(replace(computed, p_value=math.nan), _UNNAMED)

@@ -214,7 +214,9 @@ class Vacuum(PairProbe):
         if nothing != _WHOLE and cell.wants("dark_score_drop"):
             both = everything[(everything["asked"] == "score") & everything["nothing"].isin([_WHOLE, nothing])]
             blocks = cell.blocks("nothing", [_WHOLE, nothing], (), both, nothing)
-            yield Part({"dark_score_drop": mean_of(blocks, blocks[_WHOLE] - blocks[nothing], 0.0)}, blocks, at)
+            width = scale_named(scale).high - scale_named(scale).low
+            drop = mean_of(blocks, blocks[_WHOLE] - blocks[nothing], 0.0, (-width, width))
+            yield Part({"dark_score_drop": drop}, blocks, at)
         if not cell.wants("score_share"):
             return
         labels = usable(everything[(everything["asked"] == "label") & (everything["nothing"] == nothing)])

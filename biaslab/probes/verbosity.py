@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -14,7 +14,7 @@ from biaslab.core import Comparison, Metric, Trial
 from biaslab.core.checks import require_one_of
 from biaslab.core.schema import Dataset, count_words
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, FeatureProbe, Part, ScoreProbe, label_mass, planted
-from biaslab.probes.base.feature_probe import rating_columns
+from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
 from biaslab.probes.base.logs import by_configuration, rated
 
 _ADVICE = "compare scores only of texts that are alike in length, or adjust for it"
@@ -117,9 +117,11 @@ class Verbosity(FeatureProbe):
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield slope and excess, and the correlations themselves of the judge and of humans."""
-        items = cell.items(keep=("human", "words", *rating_columns(cell.trials)))
-        items["doublings"] = np.log2(items["words"].to_numpy(float))
-        yield Part({"verbosity_slope": lambda: self._slope(items), "label_mass": label_mass(cell.trials)}, items)
+        keep = ("human", "words", *kept_columns(cell.trials))
+        items = _with_doublings(cell.items(keep))
+        planned = _with_doublings(replace(cell, trials=with_missing_scores(cell.trials)).items(keep))
+        slope = partial(self._slope, items, planned=planned)
+        yield Part({"verbosity_slope": slope, "label_mass": label_mass(cell.trials)}, items)
         level = {"level": self.level}
         yield Part({"verbosity_excess": lambda: self._excess(items, self.level)}, items, level)
         for scorer in ("judge", "human"):
@@ -130,3 +132,8 @@ class Verbosity(FeatureProbe):
         """Take scores of texts whose length is known and that humans scored too."""
         scores = rated(trials)
         return self._accepted(by_configuration(scores[scores["words"] > 0]))
+
+
+def _with_doublings(items: pd.DataFrame) -> pd.DataFrame:
+    items["doublings"] = np.log2(items["words"].to_numpy(float))
+    return items

@@ -31,6 +31,7 @@ from biaslab.stats import (
     BY_CONSTRUCTION,
     LEADING,
     LEAST_RELIABILITY,
+    TIPPING,
     WITHOUT_SPREAD,
     corrected,
     corrected_effects,
@@ -224,7 +225,9 @@ def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) 
         if record["detectable"] > 0:
             return "none", ""
         return "blind", "powerless" if record["mde"] > 0 else "unknown"
-    return ("none", "") if _excludes(record, null, size) else ("blind", "wide")
+    if _excludes(record, null, size):
+        return "none", ""
+    return "blind", "reliability" if _needs_reliability(record) else "wide"
 
 
 def _significant(
@@ -357,7 +360,8 @@ def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float 
         low, high = float(record["bound_low"]), float(record["bound_high"])
         if np.isnan([low, high]).any():
             return f"{many}: nothing bounds their effect"
-        return f"{many}, with which the interval can lie anywhere in {bounds_of(low, high)}"
+        tipping = [said for said in _reason(record, "").split("; ") if said.startswith(TIPPING)]
+        return "; ".join([f"{many}, with which the interval can lie anywhere in {bounds_of(low, high)}", *tipping])
     if doubt == "reliability":
         return f"{_reason(record, '')}, which one rating does not tell"
     if doubt == "powerless":

@@ -63,7 +63,7 @@ from biaslab.stats.inference import Resampling, in_order
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic, over_clusters
 from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
 from biaslab.stats.logistic import logistic_model
-from biaslab.stats.missing import UNBOUNDED, completed, decided_by_missing, note_missing, shift_extremes
+from biaslab.stats.missing import TIPPING, UNBOUNDED, completed, decided_by_missing, note_missing, shift_extremes
 from biaslab.stats.power import expected_power, inflation
 from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected, holds_above, needed_reliability
 from biaslab.stats.ratio import Ratio, sum_by_context
@@ -95,6 +95,7 @@ __all__ = [
     "LEADING",
     "LEAST_RELIABILITY",
     "MISSING_SHARE",
+    "TIPPING",
     "TRAILING",
     "UNBOUNDED",
     "WITHOUT_SPREAD",

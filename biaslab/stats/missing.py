@@ -24,6 +24,8 @@ from biaslab.stats.ratio import Ratio
 
 #: Noted of an estimate of which more than 5 % are missing, where nothing says how far off it could be.
 UNBOUNDED = "nothing bounds the effect of what is missing"
+#: Begins the note of a slope that missing scores could explain: by how much they would have to differ.
+TIPPING = "tipping point:"
 _ALPHA = 0.05
 
 

@@ -139,6 +139,37 @@ class Ratio:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(bottom > _NOTHING * total[1], top / bottom, np.nan)
 
+    def with_missing(self, found: Estimate, n_trials: int, n_dropped: int) -> Estimate:
+        """Add bounds to an estimate of this ratio from the number of judgements that are missing.
+
+        With a share m of the items missing, the ratio of all lies between the interval's ends times 1 − m plus the
+        least and the greatest value times m (Horowitz & Manski 2000, §3). Items that have no denominator might have had
+        one, so that m is among those that have.
+
+        Parameters
+        ----------
+        found : Estimate
+            Of this ratio.
+        n_trials, n_dropped : int
+            Judgements that enter, and that do not.
+
+        Examples
+        --------
+        >>> rate = Ratio(range(8), [1, 1, 0, 1, 1, 1, 0, 1], [1] * 8, bounds=(0.0, 1.0))
+        >>> found = rate.with_missing(rate.estimate(Resampling()), 8, 2)
+        >>> found.bound_low < found.ci_low, found.ci_high < found.bound_high
+        (True, True)
+        """
+        bounds, items = self.bounds, np.asarray(self.denominator, float)
+        if bounds is None or not np.isfinite(bounds).all() or self.extremes is not None or math.isnan(found.ci_low):
+            return found
+        if not n_dropped or not n_trials or len(items) >= n_trials + n_dropped:  # all that was planned is in it
+            return found
+        missing = n_dropped * len(items) / n_trials
+        share = missing / (missing + float(np.nansum(items)) / float(np.nanmax(items)))
+        low, high = (1 - share) * found.ci_low + share * bounds[0], (1 - share) * found.ci_high + share * bounds[1]
+        return replace(found, bound_low=low, bound_high=high)
+
     def difference(self, other: Ratio, resampling: Resampling) -> Estimate:
         """Estimate how much larger this ratio is than another on the contexts where both have a denominator.
 

@@ -154,7 +154,8 @@ class Part:
         chosen = {name: self.metrics[name] for name in cell.chosen if name in self.metrics}
         counts = self.judgements()
         estimates = {
-            name: _noted(_estimate(metric, cell.resampling), self.note, *counts) for name, metric in chosen.items()
+            name: _noted(_estimate(metric, cell.resampling, *counts), self.note, *counts)
+            for name, metric in chosen.items()
         }
         return estimate_rows(estimates, {**cell.where, **self.condition}, cell.resampling, *counts)
 
@@ -220,6 +221,9 @@ def _noted(estimate: Estimate, note: str, n_trials: int, n_dropped: int) -> Esti
     return replace(estimate, note="; ".join(filter(None, notes)))
 
 
-def _estimate(metric: Estimable, resampling: Resampling) -> Estimate:
+def _estimate(metric: Estimable, resampling: Resampling, n_trials: int, n_dropped: int) -> Estimate:
+    """Estimate a metric; a share or a shift between bounds has them for what is missing too."""
     computed = metric() if callable(metric) else metric
-    return computed.estimate(resampling) if isinstance(computed, Ratio) else computed
+    if not isinstance(computed, Ratio):
+        return computed
+    return computed.with_missing(computed.estimate(resampling), n_trials, n_dropped)

@@ -15,14 +15,19 @@ from biaslab.core import About, Likelihood, Reply, Scalar, Status, Trial
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Question, ratings_by_item
+from biaslab.probes.base.human_errors import has_several_ratings, noted, without_ratings, without_test
 from biaslab.probes.base.own_protocol import protocol_column
+from biaslab.probes.base.scale_ends import bounded_scale, crowded_end
 from biaslab.probes.base.score_probe import ScoreProbe
+from biaslab.probes.base.slope_bounds import MissingScores
 from biaslab.stats import (
+    ITEM,
     LEAST_RELIABILITY,
     Corrected,
     Estimate,
     Level,
     Resampling,
+    completed,
     correlation_difference,
     disattenuated_difference,
     estimate_correlation,
@@ -31,7 +36,7 @@ from biaslab.stats import (
     slope_at_equal,
 )
 
-_ASSUMED = (0.85, 0.7, 0.55, 0.4, LEAST_RELIABILITY)  # reliabilities; estimates go one way as it falls
+_ALIKE = 0.05  # p-value below which human scores differ with the feature
 
 
 @dataclass(frozen=True)
@@ -135,23 +140,66 @@ class FeatureProbe(ScoreProbe):
         frames = [replace(self, reliability=r).estimate(trials, wanted).assign(reliability=r) for r in reliabilities]
         return pd.concat(frames, ignore_index=True)
 
-    def _slope(self, items: pd.DataFrame, within_contexts: bool = True, covariates: Sequence[str] = ()) -> Estimate:
+    def _slope(
+        self,
+        items: pd.DataFrame,
+        within_contexts: bool = True,
+        covariates: Sequence[str] = (),
+        planned: pd.DataFrame | None = None,
+    ) -> Estimate:
         """Regress the score, in standard deviations, on the feature and the human score; return the slope.
 
         Parameters
         ----------
         items : pandas.DataFrame
             One row an item: ``context_id, score, human``, the feature and, where they are known, ``ratings,
-            annotators``.
+            annotators, scale``.
         within_contexts : bool
             Give each context an intercept of its own.
         covariates : sequence of str
             Further columns to control for.
+        planned : pandas.DataFrame, optional
+            The items whose score is missing too (`with_missing_scores`), for bounds and the tipping point.
+
+        Returns
+        -------
+        Estimate
+            Without interval and test where more than a fifth of the scores lie at one end of the scale, and human
+            scores differ with the feature: there a straight line takes quality for the feature.
         """
         rated = items[items["human"].notna()]
-        spread = float(rated["score"].std()) if len(rated) > 1 else 0.0
-        standardised = rated.assign(score=rated["score"] / (spread or 1.0))
-        return self._slope_given_quality(standardised, self.resampling, within_contexts, covariates)
+        spread = (float(rated["score"].std()) if len(rated) > 1 else 0.0) or 1.0
+
+        def of(scores: pd.DataFrame) -> Estimate:
+            return self._slope_given_quality(scores, self.resampling, within_contexts, covariates)
+
+        slope = of(rated.assign(score=rated["score"] / spread))
+        if planned is not None and len(planned) > len(items):
+            missing = self._missing_scores(rated, planned, within_contexts, covariates, spread)
+            slope = missing.bound(slope, of, spread)
+        crowded = crowded_end(rated)
+        if not crowded or math.isnan(slope.estimate):
+            return slope
+        options = {"within": within_contexts, "level": self.resampling.level, "clusters": self.resampling.clusters}
+        alike = linear_model(rated, f"{self.feature} ~ human", **options)["human"]  # type: ignore[arg-type]
+        if not alike.p_value < _ALIKE:
+            return noted(slope, f"{crowded}; {self.feature} does not rise or fall with human scores")
+        why_not = f"no test: {crowded}, so that quality makes less difference there, and human scores differ with it"
+        return noted(without_test(slope), why_not)
+
+    def _missing_scores(
+        self, rated: pd.DataFrame, planned: pd.DataFrame, within: bool, covariates: Sequence[str], spread: float
+    ) -> MissingScores:
+        """Return all planned items that a slope could be of, scores in standard deviations of those that are there."""
+        names = [self.feature, *covariates]
+        whole = planned[planned[["human", *names]].notna().all(axis=1)]
+        keys = pd.MultiIndex.from_frame(rated[list(ITEM)])
+        score = pd.Series(rated["score"].to_numpy(float) / spread, keys)
+        score = score.reindex(pd.MultiIndex.from_frame(whole[list(ITEM)])).to_numpy()
+        names = whole["scale"].unique().tolist() if "scale" in whole else []
+        scale = bounded_scale(names[0]) if len(names) == 1 else None
+        ends = (scale.low / spread, scale.high / spread) if scale else (-math.inf, math.inf)
+        return MissingScores(whole.assign(score=score), self.feature, covariates, within, ends)
 
     def _slope_given_quality(
         self,
@@ -231,49 +279,19 @@ class FeatureProbe(ScoreProbe):
         if several:
             hedge = f"holds if errors that annotators share are less than {share} % of the variance that they agree on"
         else:
-            hedge = holds_above(1 - share / 100)
-        return replace(estimate, note="; ".join(filter(None, (estimate.note, hedge))))
+            hedge = holds_above(max(1 - share / 100, LEAST_RELIABILITY))
+        return noted(estimate, hedge)
 
 
-def rating_columns(trials: pd.DataFrame) -> list[str]:
-    """Return which columns of single human ratings trials have; those of earlier versions have none."""
-    return [name for name in ("ratings", "annotators") if name in trials]
+def kept_columns(trials: pd.DataFrame) -> list[str]:
+    """Return which columns of items say how well scores are known: single human ratings, and the scale."""
+    return [name for name in ("ratings", "annotators", "scale") if name in trials]
 
 
-def has_several_ratings(items: pd.DataFrame) -> bool:
-    """Return whether some item has ratings of several annotators, so that the error in human scores is known."""
-    return "ratings" in items and bool(items["ratings"].fillna("").str.contains(" ", regex=False).any())
-
-
-def without_ratings(items: pd.DataFrame) -> pd.DataFrame:
-    """Return items of which only the mean human score is known."""
-    return items.drop(columns=["ratings", "annotators"], errors="ignore")
-
-
-def over_reliabilities(estimate: Estimate, at: Corrected) -> Estimate:
-    """Return an estimate with the interval and the test that hold whatever the reliability of human scores, .3 to 1.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        That takes human scores as they are.
-    at : Corrected
-        The estimate at a share of their variance that is error.
-    """
-    each = [estimate, *(at(1 - reliability) for reliability in _ASSUMED)]
-    ends = [(one.ci_low, one.ci_high) for one in each]
-    if np.isnan(ends).any():
-        why_not = "no test: how reliable human scores are is not known, and nothing can be said of every reliability"
-        nothing = dict.fromkeys(("ci_low", "ci_high", "p_value", "mde"), math.nan)
-        return replace(estimate, **nothing, note="; ".join(filter(None, (estimate.note, why_not))))
-    return replace(
-        estimate,
-        ci_low=min(low for low, _ in ends),
-        ci_high=max(high for _, high in ends),
-        p_value=max(one.p_value for one in each),
-        mde=max(one.mde for one in each),
-        method=f"{estimate.method}; at every reliability of human scores from {LEAST_RELIABILITY} to 1",
-    )
+def with_missing_scores(trials: pd.DataFrame, asked: str = "score") -> pd.DataFrame:
+    """Return trials of which no score is missing; what stands for those that are means nothing."""
+    scores = trials["asked"] == asked if "asked" in trials else pd.Series(True, trials.index)
+    return completed(trials, np.where(scores, 0.0, math.nan))
 
 
 def _excludes_0(estimate: Estimate) -> bool:

@@ -1,0 +1,176 @@
+"""Own texts and long texts where humans err, scores end and judgements are missing; trials drawn without any judge."""
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+from studies import row_of
+
+import biaslab as bl
+from biaslab.calibration.generators import GENERATORS, generate
+from biaslab.calibration.own_texts import OwnTexts
+
+LOGIT, SHIFT, EXCESS = "self_preference_logit", "self_preference_shift", "own_win_excess"
+OWN = bl.probes.SelfPreference(own="own", resampling=bl.Resampling(n=200))
+
+
+def own_texts(contexts=60, bias=0.0, k=None, seed=0, **settings):
+    rngs = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1])
+    trials = OwnTexts(**settings).draw(contexts, bias, k, *rngs)
+    return trials.assign(judge="j", dataset="d", attribute="quality", probe="self_preference", key=range(len(trials)))
+
+
+def estimate(probe, trials, metric):
+    with warnings.catch_warnings(action="ignore"):
+        return row_of(probe.estimate(trials, [metric]), metric)
+
+
+def verdict(row):
+    return bl.report.findings(pd.DataFrame([row])).iloc[0]
+
+
+def without(trials, lost):
+    """Refuse some judgements."""
+    return trials.assign(value=trials["value"].mask(lost), status=np.where(lost, "refused", trials["status"]))
+
+
+def test_verdicts_know_how_much_humans_err():
+    """Own texts are better and the judge fair: three ratings tell how much of that the mean score misses."""
+    trials = own_texts(400, k=1, reliability=0.5, better=1.5)
+    alone = trials.assign(ratings=None, opponent_ratings=None)
+    known, unknown = estimate(OWN, trials, LOGIT), estimate(OWN, alone, LOGIT)
+    assert abs(known["estimate"]) < 2.5 * known["se"]
+    assert unknown["estimate"] > 3 * unknown["se"]
+
+
+def test_where_one_rating_is_known_interval_and_test_hold_at_every_reliability():
+    trials = own_texts(100, bias=0.6, k=1, reliability=0.6, better=1.0, rated=False)
+    row = estimate(OWN, trials, LOGIT)
+    curve = OWN.sensitivity(trials, [1.0, 0.85, 0.7, 0.55, 0.4, 0.3], [LOGIT])
+    assert row["estimate"] == pytest.approx(curve["estimate"][0])
+    assert row["ci_low"] == pytest.approx(curve["ci_low"].min())
+    assert row["ci_high"] == pytest.approx(curve["ci_high"].max())
+    assert row["p_value"] == pytest.approx(curve["p_value"].max())
+    assert curve["ci_low"][0] > 0 > row["ci_low"]
+    found = verdict(row)
+    assert (found["finding"], found["doubt"]) == ("blind", "reliability")
+    assert "which one rating does not tell" in found["words"]
+
+
+def test_a_preference_that_holds_at_every_reliability_is_found():
+    row = estimate(OWN, own_texts(100, bias=1.5, k=1, better=0.0, rated=False), LOGIT)
+    assert row["ci_low"] > 0
+    assert row["note"].endswith("a reliability above 0.30")
+    assert verdict(row)["finding"] == "above"
+
+
+def test_a_slope_that_needs_reliable_humans_is_inconclusive():
+    trials = generate(GENERATORS["noisy_humans"], "verbosity", 80, False, None, (1,)).drop(columns="ratings")
+    row = estimate(bl.probes.Verbosity(), trials, "verbosity_slope")
+    assert row["p_value"] < 0.001
+    assert verdict(row)["doubt"] == "reliability"
+    assert verdict(estimate(bl.probes.Verbosity(reliability=1.0), trials, "verbosity_slope"))["finding"] == "above"
+
+
+def test_better_texts_at_the_top_of_the_scale_are_not_tested():
+    row = estimate(OWN, own_texts(better=1.0, ceiling=1.0), SHIFT)
+    assert math.isfinite(row["estimate"])
+    assert np.isnan([row["p_value"], row["ci_low"], row["mde"]]).all()
+    assert "of scores lie at the top of the scale" in row["note"]
+    found = verdict(row)
+    assert found["finding"] == "untested"
+    assert "at the top of the scale" in found["words"]
+
+
+def test_the_top_of_the_scale_does_no_harm_where_own_texts_are_as_good():
+    row = estimate(OWN, own_texts(ceiling=1.0), SHIFT)
+    assert row["p_value"] > 0
+    assert "own does not rise or fall with human scores" in row["note"]
+    assert "top" not in str(estimate(OWN, own_texts(better=1.0), SHIFT)["note"])
+
+
+def some_lost(trials, asked, share=0.1, seed=3):
+    return (trials["asked"] == asked).to_numpy() & (np.random.default_rng(seed).random(len(trials)) < share)
+
+
+@pytest.mark.parametrize(("metric", "asked", "k"), [(SHIFT, "score", None), (EXCESS, "pair", None), (LOGIT, "pair", 1)])
+def test_bounds_hold_whatever_the_missing_judgements_would_have_been(metric, asked, k):
+    trials = own_texts(30, bias=0.4, k=k, reliability=0.8, better=0.5)
+    lost = some_lost(trials, asked)
+    row = estimate(OWN, without(trials, lost), metric)
+    assert row["bound_low"] < row["ci_low"] < row["ci_high"] < row["bound_high"]
+    rng, ends = np.random.default_rng(0), (1.0, 5.0) if asked == "score" else (0.0, 1.0)
+    own_first = (trials["system"] == "own").to_numpy()
+    fills = [rng.choice(ends, len(trials)) for _ in range(4)]
+    fills += [np.where(own_first, *ends), np.where(own_first, *ends[::-1])]
+    for fill in fills:
+        there = estimate(OWN, trials.assign(value=trials["value"].where(~lost, fill)), metric)
+        assert row["bound_low"] <= there["estimate"] + 0.02
+        assert there["estimate"] - 0.02 <= row["bound_high"]
+
+
+def test_bounds_of_a_slope_are_those_of_least_squares_over_all_fills():
+    """With one rating and two missing scores, every pair of ends by statsmodels."""
+    trials = generate(GENERATORS["normal"], "verbosity", 12, False, None, (2,)).drop(columns="ratings")
+    lost = np.zeros(len(trials), bool)
+    lost[[1, 17]] = True
+    row = estimate(bl.probes.Verbosity(reliability=1.0), without(trials, lost), "verbosity_slope")
+    spread, slopes = trials["value"][~lost].std(), []
+    for fill in np.array(np.meshgrid([1.0, 5.0], [1.0, 5.0])).reshape(2, -1).T:
+        value = trials["value"].to_numpy().copy()
+        value[lost] = fill
+        frame = trials.assign(score=value / spread, doublings=np.log2(trials["words"]))
+        fit = smf.ols("score ~ doublings + human + C(context_id)", frame).fit()
+        slopes.append(fit.params["doublings"])
+    assert row["bound_low"] < min(slopes)
+    assert max(slopes) < row["bound_high"]
+    half = (row["ci_high"] - row["ci_low"]) / 2
+    assert row["bound_low"] > min(slopes) - 3 * half
+    assert row["bound_high"] < max(slopes) + 3 * half
+
+
+def test_the_tipping_point_is_where_the_interval_reaches_the_null():
+    trials = own_texts(60, bias=0.35)
+    lost = some_lost(trials, "score", 0.12)
+    row = estimate(OWN, without(trials, lost), SHIFT)
+    assert row["ci_low"] > 0 > row["bound_low"]
+    off = float(row["note"].split("missing scores ")[1].split(" points")[0])
+    assert 0 < off < 4
+    found = verdict(row)
+    assert (found["finding"], found["doubt"]) == ("blind", "missing")
+    assert "tipping point: missing scores" in found["words"]
+    few = estimate(OWN, without(own_texts(60, bias=1.0), some_lost(trials, "score", 0.01)), SHIFT)
+    assert few["bound_low"] > 0
+    assert verdict(few)["finding"] == "above"
+
+
+def test_what_nothing_bounds_is_not_found():
+    """Log odds of exact probabilities: a missing one could be as near to 0 or 1 as can be."""
+    trials = own_texts(60, bias=1.0)
+    row = estimate(OWN, without(trials, some_lost(trials, "pair", 0.1)), LOGIT)
+    assert row["ci_low"] > 0
+    assert math.isnan(row["bound_low"])
+    found = verdict(row)
+    assert (found["finding"], found["doubt"]) == ("blind", "missing")
+    assert "nothing bounds their effect" in found["words"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("generator", "metric", "mode"), [("own_better", LOGIT, "text"), ("missing_15", SHIFT, "exact")]
+)
+def test_the_scheduled_cells_of_own_texts_keep_their_bands(generator, metric, mode):
+    options = {"studies": 40, "population": 400, "contexts": [24], "generators": [generator], "modes": [mode]}
+    found = bl.validate([bl.probes.SelfPreference], [metric], **options)
+    assert found["kept"].all(), found[~found["kept"]]
+    assert ("found" in set(found["quantity"])) == (generator == "missing_15")
+
+
+def test_a_cell_whose_metric_is_not_tested_is_refused_with_the_reason():
+    options = {"studies": 2, "population": 60, "contexts": [12], "generators": ["own_better_ceiling"]}
+    found = bl.validate([bl.probes.SelfPreference], [SHIFT], **options)
+    assert set(found["quantity"]) == {"refused"}
+    assert found["note"].str.contains("top of the scale").all()
