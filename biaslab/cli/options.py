@@ -1,4 +1,4 @@
-"""What several commands share: their options, the checks of these, and the probe that they name."""
+"""Options that several commands share, the checks of these, and the probe that they name."""
 
 from __future__ import annotations
 

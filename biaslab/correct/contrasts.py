@@ -1,4 +1,4 @@
-"""What is estimated, from the items of one judge: means of systems, win rates, differences, agreement with humans."""
+"""Estimands from the items of one judge: means of systems, win rates, differences, agreement with humans."""
 
 from __future__ import annotations
 

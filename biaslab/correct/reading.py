@@ -1,4 +1,4 @@
-"""What is given as judgements and as labels, put beside each other item by item."""
+"""Match judgements and labels item by item."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a text generator takes and gives: prompts with their requests, generated tokens."""
+"""Input and output of a text generator: prompts with their requests, generated tokens."""
 
 from __future__ import annotations
 

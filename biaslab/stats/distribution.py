@@ -1,4 +1,4 @@
-"""What a distribution of scores looks like, with intervals over contexts: round numbers, use of the scale, ties."""
+"""Describe a distribution of scores, with intervals over contexts: round numbers, use of the scale, ties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What label distributions say: other temperatures, means of N samples drawn from them, and agreement with humans.
+"""Compute from label distributions: other temperatures, means of N samples drawn from them, and agreement with humans.
 
 Agreement is expected over the randomness of the samples: it is averaged over draws before contexts are resampled.
 """

@@ -1,4 +1,4 @@
-"""What is missing: how far an estimate could be off because of it, and whether it depends on the condition.
+"""Missing judgements: how far an estimate could be off because of it, and whether it depends on the condition.
 
 A judgement that was refused has some value that nobody saw. Without an assumption about it, what is known of a mean is
 an interval: from all missing values at their least to all at their greatest (Horowitz & Manski 2000, *Nonparametric

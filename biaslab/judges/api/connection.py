@@ -55,7 +55,7 @@ class Connection:
 
     @property
     def body(self) -> str:
-        """What came last, as far as a message has room for it."""
+        """The last reply, cut to the length of a message."""
         return self._endpoint.key.hide(self._body[:_SHOWN].decode("utf-8", "replace"))
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What a server refuses in a request, such as a temperature: found out once, left out from then on, and said."""
+"""Parameters that a server refuses, such as a temperature: noticed once, reported, and left out from then on."""
 
 from __future__ import annotations
 

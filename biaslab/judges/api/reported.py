@@ -1,4 +1,4 @@
-"""What a server reports beside an answer: tokens, model, and whether it thought first."""
+"""Read what a server reports beside an answer: tokens, model, and whether it thought first."""
 
 from __future__ import annotations
 

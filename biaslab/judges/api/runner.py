@@ -19,7 +19,7 @@ from biaslab.judges.api.faults import Fault
 
 
 class Watching(Protocol):
-    """What reads the first replies before more is asked."""
+    """Reads the first replies before more is asked."""
 
     def holds(self, in_flight: int) -> bool:
         """Tell whether nothing more is sent for now."""

@@ -13,7 +13,7 @@ _CELL = ["judge", "dataset", "attribute", "template"]
 
 @dataclass(frozen=True)
 class Holdings:
-    """What recorded judgements hold, as counts.
+    """Counts of what recorded judgements hold.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What readers of evaluation tools share: scores that a model gave, from records that are nested as each tool nests."""
+"""Shared by readers of evaluation tools: scores that a model gave, from records that are nested as each tool nests."""
 
 from __future__ import annotations
 

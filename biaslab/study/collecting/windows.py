@@ -81,7 +81,7 @@ class Seen:
 
 @dataclass
 class Survey:
-    """What the first walk through a design shows.
+    """Facts about a design, from a first walk through it.
 
     Attributes
     ----------

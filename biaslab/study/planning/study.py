@@ -32,7 +32,7 @@ _SHORT = "Too few for any test"
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study needs to see an effect, and what it costs; printed as text, in a notebook as HTML.
+    """Contexts that a study needs to detect an effect, and its cost; printed as text, in a notebook as HTML.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a run is going to ask, in one line before the first request."""
+"""Announce in one line what a run will ask, before the first request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Announcement(NamedTuple):
-    """What is going to be asked.
+    """Requests that will be asked.
 
     Attributes
     ----------

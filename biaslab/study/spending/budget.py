@@ -1,4 +1,4 @@
-"""What a run may spend, what it is going to ask, and what it has asked: the budget and the ledger of a run."""
+"""The budget and the ledger of a run: what it may spend, will ask, and has asked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SLACK = 1 + 1e-9  # a sum of many parts is off in its last bits
 @checked(eager=True)
 @dataclass(frozen=True)
 class Budget:
-    """What a run may spend on replies that the store does not hold; None is no limit.
+    """Limits on what a run spends on replies that the store does not hold; None is no limit.
 
     `biaslab.collect` counts what is missing in the store before it asks, and refuses to start what the budget does not
     cover. Tokens are estimated where the judge cannot count them, and how long a run takes is known only from
@@ -229,7 +229,7 @@ class Ledger:
 
     @property
     def dollars(self) -> float:
-        """What the replies cost so far."""
+        """Cost of the replies so far."""
         return 0.0 if self.budget.prices is None else dollars(self.usage, self.budget.prices)
 
     def stop_at_limit(self, progress: str) -> None:

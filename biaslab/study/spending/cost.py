@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Cost(NamedTuple):
-    """What a study costs: attributes as of `biaslab.study.planning.study.Plan`."""
+    """Cost of a study: attributes as of `biaslab.study.planning.study.Plan`."""
 
     requests: int
     stored: int
