@@ -2,7 +2,7 @@
 
 `trials` has the judgements that licences allow to hand on, `sources` where they come from, `judges` whose they are;
 `estimates` has what our estimators say of all of them, and of those whose rows may not be carried;
-`replications` sets them beside what authors printed.
+`replications` sets them beside what authors printed; `released` dates the judges, `trend` asks whether a bias falls.
 
 Examples
 --------
@@ -18,12 +18,13 @@ from __future__ import annotations
 import pandas as pd
 
 from biaslab.atlas.carried import trials
+from biaslab.atlas.dates import released, trend
 from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.replicating import replications
 from biaslab.atlas.sources import SOURCES
 from biaslab.core.checked import checked
 
-__all__ = ["estimates", "judges", "replications", "sources", "trials"]
+__all__ = ["estimates", "judges", "released", "replications", "sources", "trend", "trials"]
 
 
 def sources() -> pd.DataFrame:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 #: Judges who are people, one of several or all together.
 PEOPLE = r"(?:expert|annotator)-\d+|annotators' mean|humans"
 #: Of sources that asked in several ways, some of them remedies, the one that is none.
-_PLAINEST = {"llmbar": "Vanilla", "self_recognition": "recorded"}
+_PLAINEST = {"llmbar": "Vanilla", "self_recognition": "recorded", "small_judges": "baseline"}
 
 
 @cache

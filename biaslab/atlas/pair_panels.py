@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from biaslab.atlas.compared import reference
+from biaslab.atlas.dates import trend, with_dates
 from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.panel import Panel, choose, excludes, joined, labelled, largest
 
@@ -12,13 +13,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _HALF = 0.5
+_REWARDS = "judgebench"  # reward models, which score texts alone: no position bias by construction
 _ORDER = ("order_consistency", "resampling_consistency")
 
 
 def first_position() -> Panel:
     """Show P(A) of every recorded judge under its plainest prompt, in increasing order."""
     where = {"probe": "position", "metric": "first_position_rate", "human_gap": None}
-    rows = largest(_of_what(choose(reference(), **where)))
+    rows = choose(reference(), **where)
+    rows = largest(_of_what(rows[rows["source"] != _REWARDS]))
     rows = labelled(rows, "judge", "of_what").sort_values("estimate", kind="stable")
     sure = rows[excludes(rows, _HALF)]
     first, second = (sure["estimate"] > _HALF).sum(), (sure["estimate"] < _HALF).sum()
@@ -29,6 +32,21 @@ def first_position() -> Panel:
         f"above ½ (the candidate shown first is preferred) and {second} below, with intervals that exclude it; they go "
         f"from {least['estimate']:.2f} ({least['judge']}, {least['data']}) to {most['estimate']:.2f} ({most['judge']}, "
         f"{most['data']}).",
+    )
+
+
+def over_time() -> Panel:
+    """Show P(A) of every dated judge by its release, and whether its distance from ½ has fallen."""
+    rows = first_position().rows
+    rows = with_dates(rows).sort_values(["released", "judge"], kind="stable")
+    rows = rows.assign(who=rows["released"] + "  " + rows["who"])
+    slope = trend(rows, null=_HALF).set_index("term").loc["a year"]
+    fallen = "falls" if slope["ci_high"] < 0 else "grows" if slope["ci_low"] > 0 else "has not been shown to fall"
+    return Panel(
+        rows,
+        f"The position bias of {slope['judges']:.0f} judges released from {rows['released'].min()} to "
+        f"{rows['released'].max()} {fallen}: |P(A) − ½| changes by {slope['estimate']:+.3f} a year "
+        f"[{slope['ci_low']:+.3f}, {slope['ci_high']:+.3f}], and judges of one date differ by {slope['tau']:.2f} (SD).",
     )
 
 

@@ -1,5 +1,6 @@
 """Every figure beside the published data that belongs to a carried source comes out of the rows in the package."""
 
+import pandas as pd
 import pytest
 from beside_data import EXPERT_ALPHAS, LLMBAR, audit, value
 from krippendorff import alpha
@@ -87,3 +88,42 @@ def test_a_person_is_a_judge_among_others():
     decided = rows[(rows["status"] == "ok") & (rows["human_gap"].abs() == 1)]
     shares = decided.groupby("judge")["agrees"].mean()
     assert shares["annotator-1"] > shares["gpt-3.5-turbo"] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("judge", "first", "agrees", "claude", "longer"),
+    [("gpt-5.2", 0.5181, 0.6594, 0.3587, 0.642), ("gpt-4o-mini", 0.5870, 0.6848, 0.1594, 0.876)],
+)
+def test_arena_pairs_in_the_order_that_people_saw(judge, first, agrees, claude, longer):
+    rows = bl.atlas.trials("arena_gpt52", judge).query("value.notna()")
+    assert len(rows) == 276
+    assert rows["value"].mean() == pytest.approx(first, abs=1e-4)
+    assert (rows["value"] == (rows["human_gap"] > 0)).mean() == pytest.approx(agrees, abs=1e-4)
+    own = rows["candidate_id"].str.startswith("claude")
+    assert (rows["value"] == own).mean() == pytest.approx(claude, abs=1e-4)
+    unequal = rows[rows["words"] != rows["opponent_words"]]
+    wins = (unequal["value"] == (unequal["words"] > unequal["opponent_words"])).mean()
+    assert wins == pytest.approx(longer, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("judge", "first", "consistent", "gpt"),
+    [
+        ("claude-sonnet-4-5-20250929", 0.5441, 0.7200, 0.5735),
+        ("gemini-2.5-flash", 0.6136, 0.5714, 0.5341),
+        ("gpt-5", 0.4941, 0.8200, 0.8471),
+    ],
+)
+def test_korean_battles_in_both_orders(judge, first, consistent, gpt):
+    rows = bl.atlas.trials("korean_battles", judge)
+    one, two = (rows[rows["candidate_id"] == name].set_index("context_id")["value"] for name in FIGHTERS)
+    known = one.notna() & two.notna()
+    decided = pd.concat([one[known], two[known]])
+    decided = decided[decided != 0.5]
+    assert decided.mean() == pytest.approx(first, abs=1e-4)
+    assert (one[known] == 1 - two[known]).mean() == pytest.approx(consistent, abs=1e-4)
+    for_gpt = pd.concat([one[known], 1 - two[known]])
+    assert for_gpt[for_gpt != 0.5].mean() == pytest.approx(gpt, abs=1e-4)
+
+
+FIGHTERS = ("gpt-5.2", "claude-opus-4.5")

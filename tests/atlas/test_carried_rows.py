@@ -23,11 +23,11 @@ LONGEST = 40
 
 def test_sources_are_those_of_the_licences():
     assert {source.name: source.licence for source in CARRIED} == {
-        **dict.fromkeys(["llmbar", "mt_bench", "devbench", "null_model"], "MIT"),
+        **dict.fromkeys(["llmbar", "mt_bench", "devbench", "null_model", "arena_gpt52", "korean_battles"], "MIT"),
         **dict.fromkeys(["summeval_experts", "topical_chat_means"], "MIT"),
         **dict.fromkeys(["pandalm", "prometheus"], "Apache-2.0"),
     }
-    assert len({source.name for source in SOURCES}) == len(SOURCES) == 13
+    assert len({source.name for source in SOURCES}) == len(SOURCES) == 23
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_cards_name_source_and_licence(source):
 
 def test_everything_is_read():
     found = bl.atlas.trials()
-    assert len(found) == 119_912
+    assert len(found) == 120_766
     assert found["key"].is_unique
     assert found.attrs["licences"]["llmbar"].startswith("MIT, Copyright (c) 2023 Princeton")
 

@@ -13,6 +13,8 @@ from tools.atlas.estimating import FEWEST_CONTEXTS
 
 #: What estimators say beside an estimate.
 NOTES = {
+    "# of #,# judgements are cut off at the limit of tokens",
+    "what is missing depends on whether the better candidate is shown first (p = #)",
     "no variation between contexts",
     "the coverage of the interval is not established",
     "ranks of systems jump: no test, and the coverage of the interval is not established",
@@ -163,7 +165,7 @@ def test_chooses_by_names(column):
     one, two = bl.atlas.estimates(**{column: names[0]}), bl.atlas.estimates(**{column: names[:2]})
     assert set(one[column]) == {names[0]}
     assert len(two) == np.isin(found[column], names[:2]).sum()
-    for wrong in ("gpt-5", ["gpt-5"], []):
+    for wrong in ("gpt-9", ["gpt-9"], []):
         with pytest.raises(InputError, match=f"{column} is"):
             bl.atlas.estimates(**{column: wrong})
 

@@ -21,7 +21,7 @@ from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.core.output import replacing
 from biaslab.logs.audit import audit
 from biaslab.logs.audit.annotators import audit_humans
-from biaslab.logs.audit.run import _measures
+from biaslab.logs.audit.run import measures
 from biaslab.probes.base import paired, scored
 from biaslab.stats import LEADING, TRAILING, Resampling
 from tools.atlas.perplexity import READER
@@ -136,7 +136,7 @@ def write_estimates(estimates: pd.DataFrame, file: Path) -> None:
 
 def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
     """Yield what audits tell of one judge on one data set: of all of it, of its subsets, and with perplexities."""
-    only = [name for name in _measures(resampling) if name != "one_order"]  # which is not in the table of the atlas yet
+    only = [name for name in measures(resampling) if name != "one_order" or not _in_both_orders(trials)]
     whole = _by_configuration(audit(trials, only=only, resampling=resampling), trials)
     person = whole["judge"].str.fullmatch(_PERSON) & whole["metric"].isin(_OF_OTHERS)
     yield whole[~person]
@@ -145,6 +145,13 @@ def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataF
     for subset in subsets if len(subsets) > 1 else ():
         estimates = over_all_items(audit(pairs[pairs["subset"] == subset], only=["position"], resampling=resampling))
         yield estimates[estimates["metric"].isin(_OF_SUBSETS)].assign(subset=subset)
+
+
+def _in_both_orders(trials: pd.DataFrame) -> bool:
+    """Whether some pair was judged in both orders: then position bias needs no model of quality."""
+    pairs = trials[trials["opponent_id"].notna()]
+    shown = set(zip(pairs["context_id"], pairs["candidate_id"], pairs["opponent_id"], strict=True))
+    return any((context, second, first) in shown for context, first, second in shown)
 
 
 def _of_people(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:

@@ -23,6 +23,18 @@ from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.humans import with_humans
 from biaslab.logs.readers.log_columns import trials_of
 from tools.atlas import raw_texts
+from tools.atlas.newer_files import (  # noqa: F401
+    alpaca_eval_2024,
+    alt_test,
+    arena_gpt52,
+    judgebench,
+    korean_battles,
+    label_probabilities,
+    reasoning_traces,
+    shaberi,
+    small_judges,
+    wildbench,
+)
 from tools.atlas.raw_texts import ANALYZER, ITEM, LLMBAR, NULL, NULL_MODEL, PANDALM, PROMETHEUS, RECORDED
 
 _COUNTED = ("malformed", "duplicates", "contradictions")

@@ -1,0 +1,139 @@
+"""Has a bias fallen? Meta-regression of recorded judges' estimates on release month and on whether they reason."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+
+#: Dates are counted in years from here, so that the intercept is a judge of that day.
+ORIGIN = "2023-01"
+FEWEST = 4  # estimates beyond the coefficients, below which nothing is fitted
+Floats = NDArray[np.float64]
+
+
+@cache
+def released() -> pd.DataFrame:
+    """Return family, release month and whether it reasons, of each recorded judge.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``judge, family, released`` ("2023-06"), ``reasons`` (bool). Judges that are people, and those whose month is
+        not public, have no row. A name without a version has the month of its first release.
+
+    Examples
+    --------
+    >>> released().set_index("judge").loc["gpt-5.2", "released"]
+    '2025-12'
+    """
+    with files("biaslab.atlas").joinpath("released.csv").open(encoding="utf-8") as stream:
+        return pd.read_csv(stream)
+
+
+def with_dates(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Return the estimates of dated judges with ``family, released, reasons`` and ``years`` since `ORIGIN`."""
+    dated = estimates.drop(columns=["family", "released", "reasons"], errors="ignore").merge(released(), on="judge")
+    months = pd.to_datetime(dated["released"]) - pd.Timestamp(ORIGIN)
+    return dated.assign(years=months.dt.days / 365.25)
+
+
+@checked
+def trend(estimates: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
+    """Regress estimates of one metric on the judges' release date, and on whether they reason where some do.
+
+    A random-effects meta-regression: judges differ by more than the errors of their estimates, τ² by the method of
+    moments (DerSimonian & Laird), inference by Knapp & Hartung's t.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        Rows of one metric from `biaslab.atlas.estimates`, with ``judge, estimate, ci_low, ci_high``; one row a judge
+        and data set.
+    null : float, optional
+        The value of a fair judge. With it the distance from it, the absolute difference, is regressed: has the bias
+        become smaller, whatever its direction?
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a term: ``term`` ("at 2023-01", "a year", "reasons"), ``estimate, ci_low, ci_high, p_value`` in the
+        metric's unit, ``tau`` (SD between judges), ``i_squared`` (share of the variance that is between judges, 0-1),
+        ``prediction_low, prediction_high`` (95 % for a new judge released with the latest one), ``n`` (estimates),
+        ``judges``.
+
+    Raises
+    ------
+    InputError
+        If there are several metrics, or too few dated judges with an interval.
+
+    References
+    ----------
+    Knapp & Hartung 2003, *Improved tests for a random effects meta-regression*, Statistics in Medicine 22.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> rates = bl.atlas.estimates(metric="first_position_rate", breakdowns=False)
+    >>> rates = rates[rates["subset"].isna()].drop_duplicates(["judge", "dataset"])
+    >>> found = trend(rates, null=0.5).set_index("term")
+    >>> bool(found.loc["a year", "ci_low"] < found.loc["a year", "estimate"])
+    True
+    """
+    metrics = sorted(set(estimates["metric"])) if "metric" in estimates else []
+    if len(metrics) > 1:
+        raise InputError("estimates", metrics, "rows of one metric", "choose one: atlas.estimates(metric=…)")
+    rows = with_dates(estimates)
+    errors = (rows["ci_high"] - rows["ci_low"]).to_numpy(float) / (2 * 1.96)
+    rows, errors = rows[errors > 0], errors[errors > 0]
+    outcome = rows["estimate"].to_numpy(float)
+    outcome = outcome if null is None else np.abs(outcome - null)
+    terms = {f"at {ORIGIN}": np.ones(len(rows)), "a year": rows["years"].to_numpy(float)}
+    if 0 < rows["reasons"].sum() < len(rows):
+        terms["reasons"] = rows["reasons"].to_numpy(float)
+    design = np.column_stack(list(terms.values())) if len(rows) else np.empty((0, len(terms)))
+    if len(rows) - len(terms) < FEWEST:
+        raise InputError("estimates", f"{len(rows)} of dated judges", f"at least {len(terms) + FEWEST}, with intervals")
+    fit = _Fit(design, outcome, errors**2)
+    latest = np.where(np.array(list(terms)) == "reasons", 0.0, design.max(axis=0))
+    facts = {**fit.predict(latest), "n": len(rows), "judges": rows["judge"].nunique()}
+    table = pd.DataFrame({"term": list(terms), **fit.table()})
+    return table.assign(tau=fit.tau2**0.5, i_squared=fit.i_squared, **facts)
+
+
+class _Fit:
+    """A random-effects meta-regression with Knapp and Hartung's errors."""
+
+    def __init__(self, design: Floats, outcome: Floats, variances: Floats) -> None:
+        from statsmodels.regression.linear_model import WLS
+
+        n, k = design.shape
+        fixed = WLS(outcome, design, weights=1 / variances).fit()
+        residual = float(np.sum(fixed.resid**2 / variances))
+        weighted = design / variances[:, None]
+        spread = np.sum(1 / variances) - np.trace(np.linalg.solve(design.T @ weighted, weighted.T @ weighted))
+        self.tau2 = max(0.0, (residual - (n - k)) / float(spread))
+        self.i_squared = max(0.0, 1 - (n - k) / residual) if residual else 0.0
+        self._result: Any = WLS(outcome, design, weights=1 / (variances + self.tau2)).fit()  # its scale is Knapp's
+
+    def table(self) -> dict[str, Floats]:
+        """Return estimates with their intervals and p-values, one a term."""
+        low, high = self._result.conf_int().T
+        p_value = self._result.pvalues
+        return {"estimate": self._result.params, "ci_low": low, "ci_high": high, "p_value": p_value}
+
+    def predict(self, at: Floats) -> dict[str, float]:
+        """Return the interval in which another judge of these terms lies."""
+        from scipy import stats
+
+        mean = float(at @ self._result.params)
+        error = float(np.sqrt(self.tau2 + at @ self._result.cov_params() @ at))
+        half = float(stats.t.ppf(0.975, self._result.df_resid)) * error
+        return {"prediction_low": mean - half, "prediction_high": mean + half}
