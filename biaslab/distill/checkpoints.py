@@ -10,7 +10,6 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from biaslab.core.errors import InputError
 from biaslab.core.output import replacing
 from biaslab.core.progress import progress_bar
+from biaslab.distill.settings import AnyPath
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -61,9 +61,7 @@ class TrainingRun(ABC):
     def restore(self, tensors: Tensors, record: Mapping[str, Any]) -> None:
         """Take up the state of a checkpoint."""
 
-    def finish(
-        self, folder: str | PathLike[str] | None, every: int, total: int, progress: bool, **bar_options: Any
-    ) -> None:
+    def finish(self, folder: AnyPath | None, every: int, total: int, progress: bool, **bar_options: Any) -> None:
         """Take all steps that are left, from the last checkpoint on.
 
         Parameters

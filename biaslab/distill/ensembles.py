@@ -7,12 +7,10 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from os import PathLike
 from pathlib import Path
 from typing import Literal, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, ModelLoadError
@@ -20,7 +18,7 @@ from biaslab.core.output import replacing
 from biaslab.distill.annotation import MULTIPLE
 from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.evaluator_files import read_json
-from biaslab.distill.settings import Score
+from biaslab.distill.settings import AnyPath, Floats, Score, Texts
 
 FOLDS = "folds.json"
 
@@ -85,12 +83,7 @@ class Evaluators:
         pinned = [[e.digest for e in self.folds], sorted(self.held_out.items())]
         return hashlib.blake2b(json.dumps(pinned).encode()).hexdigest()[:16]
 
-    def score(
-        self,
-        texts: Sequence[str],
-        sources: Sequence[str] | None = None,
-        references: Sequence[str] | None = None,
-    ) -> NDArray[np.float64]:
+    def score(self, texts: Texts, sources: Texts | None = None, references: Texts | None = None) -> Floats:
         """Return the score of each text, shape (texts,); see `Evaluator.score`."""
         pairs = zip(texts, sources or [""] * len(texts), strict=True)
         judges = [self.unseen_by(text, source) for text, source in pairs]
@@ -110,7 +103,7 @@ class Evaluators:
         mark = fingerprint("source", source) if source.strip() else fingerprint("text", text)
         return self.held_out.get(mark, tuple(range(len(self.folds))))
 
-    def save(self, folder: str | PathLike[str]) -> Path:
+    def save(self, folder: AnyPath) -> Path:
         """Write each evaluator in a folder of its own, and ``folds.json``.
 
         Returns
@@ -126,7 +119,7 @@ class Evaluators:
 
 
 @checked
-def load_evaluators(folder: str | PathLike[str], encoder: str | None = None, device: str | None = None) -> Evaluators:
+def load_evaluators(folder: AnyPath, encoder: str | None = None, device: str | None = None) -> Evaluators:
     """Load cross-fitted evaluators; see `biaslab.distill.load_evaluator`.
 
     Raises
@@ -208,12 +201,7 @@ class WeightedEvaluators:
         pinned = [[name, each.digest, self.weights[name].hex()] for name, each in self.evaluators.items()]
         return hashlib.blake2b(json.dumps(pinned).encode()).hexdigest()[:16]
 
-    def score(
-        self,
-        texts: Sequence[str],
-        sources: Sequence[str] | None = None,
-        references: Sequence[str] | None = None,
-    ) -> NDArray[np.float64]:
+    def score(self, texts: Texts, sources: Texts | None = None, references: Texts | None = None) -> Floats:
         """Return the weighted sum of each text's scores, shape (texts,); see `Evaluator.score`."""
         total = np.zeros(len(texts))
         for name, evaluator in self.evaluators.items():

@@ -8,19 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, ModelLoadError
 from biaslab.distill.embedding import features, find_encoder
 from biaslab.distill.evaluator_files import read_files, write_files
-from biaslab.distill.settings import BLOCKS, Score, Settings
+from biaslab.distill.settings import BLOCKS, AnyPath, Floats, Score, Settings, Texts
 from biaslab.judges.placement import choose_device
 
 _CHUNK = 1024
@@ -115,12 +113,7 @@ class Evaluator:
         self.encoder.learn(False)
         self.__dict__.pop("digest", None)
 
-    def score(
-        self,
-        texts: Sequence[str],
-        sources: Sequence[str] | None = None,
-        references: Sequence[str] | None = None,
-    ) -> NDArray[np.float64]:
+    def score(self, texts: Texts, sources: Texts | None = None, references: Texts | None = None) -> Floats:
         """Return the score of each text, shape (texts,).
 
         Raises
@@ -173,7 +166,7 @@ class Evaluator:
         with torch.no_grad():
             self.head[-1].bias.copy_(start)  # type: ignore[operator]
 
-    def save(self, folder: str | PathLike[str]) -> Path:
+    def save(self, folder: AnyPath) -> Path:
         """Write ``evaluator.safetensors`` and ``evaluator.json``; of the encoder only what was trained.
 
         Returns
@@ -194,9 +187,7 @@ class Evaluator:
         weights: dict[str, torch.Tensor] = {f"encoder.{name}": p for name, p in self.encoder.trained().items()}
         return weights | {f"head.{name}": p for name, p in self.head.named_parameters()}
 
-    def _inputs(
-        self, texts: Sequence[str], sources: Sequence[str] | None, references: Sequence[str] | None
-    ) -> list[list[str]]:
+    def _inputs(self, texts: Texts, sources: Texts | None, references: Texts | None) -> list[list[str]]:
         inputs = [list(texts)]
         for name, values in (("source", sources), ("reference", references)):
             if name in self.needs:
@@ -207,7 +198,7 @@ class Evaluator:
 
 
 @checked
-def load_evaluator(folder: str | PathLike[str], encoder: str | None = None, device: str | None = None) -> Evaluator:
+def load_evaluator(folder: AnyPath, encoder: str | None = None, device: str | None = None) -> Evaluator:
     """Load an evaluator from safetensors and JSON; nothing is unpickled and no code of others is run.
 
     Parameters

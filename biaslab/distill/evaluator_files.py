@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar
 
@@ -16,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from biaslab.core.errors import InputError, ModelLoadError
 from biaslab.core.kinds import is_kind
 from biaslab.core.output import replacing
-from biaslab.distill.settings import Settings
+from biaslab.distill.settings import AnyPath, Settings
 
 WEIGHTS, CARD = "evaluator.safetensors", "evaluator.json"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib")
@@ -35,7 +34,7 @@ class Card(TypedDict):
     training: dict[str, str | float | list[list[str | float]]]
 
 
-def write_files(folder: str | PathLike[str], weights: Mapping[str, torch.Tensor], **card: Any) -> Path:
+def write_files(folder: AnyPath, weights: Mapping[str, torch.Tensor], **card: Any) -> Path:
     """Write weights and what describes them, all fields but ``format`` and ``weights``; return the folder."""
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
@@ -46,7 +45,7 @@ def write_files(folder: str | PathLike[str], weights: Mapping[str, torch.Tensor]
     return path
 
 
-def read_files(folder: str | PathLike[str]) -> tuple[Settings, dict[str, torch.Tensor], Card]:
+def read_files(folder: AnyPath) -> tuple[Settings, dict[str, torch.Tensor], Card]:
     """Return settings, weights and the whole card of what `write_files` wrote.
 
     Raises

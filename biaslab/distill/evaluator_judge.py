@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 
 from biaslab.core import BaseJudge, Reply, Request, Score, require_kinds
@@ -14,6 +13,7 @@ from biaslab.distill.annotation import MULTIPLE
 from biaslab.distill.ensembles import FOLDS, Evaluators, WeightedEvaluators, load_evaluators
 from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.evaluator_files import CARD
+from biaslab.distill.settings import AnyPath
 
 AnyEvaluator = Evaluator | Evaluators | WeightedEvaluators
 
@@ -113,7 +113,7 @@ class EvaluatorJudge(BaseJudge):
         return evaluator
 
 
-def load_judge(folder: str | PathLike[str], encoder: str | None = None, device: str | None = None) -> EvaluatorJudge:
+def load_judge(folder: AnyPath, encoder: str | None = None, device: str | None = None) -> EvaluatorJudge:
     """Load a judge from a folder: of one evaluator, of cross-fitted ones, or with such a folder for each attribute.
 
     Raises

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from functools import cached_property
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from biaslab.core import Message
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, JudgeError, PromptTooLongError
+from biaslab.distill.settings import AnyPath
 from biaslab.judges.batches import decoder_start, encode_prompts, padded
 from biaslab.judges.encoding import Encoder
 from biaslab.judges.loading import find_model, load_model
@@ -133,7 +133,7 @@ class Policy:
         sums = log_probs.masked_fill(~inside, 0.0).sum(-1)
         return list(torch.split(sums, [len(group) for group in outputs]))
 
-    def save(self, folder: str | PathLike[str]) -> Path:
+    def save(self, folder: AnyPath) -> Path:
         """Write an ordinary folder of transformers (safetensors), which `load_policy` and `load_judge` read.
 
         Returns

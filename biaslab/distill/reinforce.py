@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +17,9 @@ from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.distill.policy import Policy, load_policy
 from biaslab.distill.risk import MinimumRisk
-from biaslab.distill.risk_run import Floats, RewardFunction, RiskRun
+from biaslab.distill.risk_run import RewardFunction, RiskRun
 from biaslab.distill.sampling import source_frame
+from biaslab.distill.settings import AnyPath, Floats
 
 
 class Reinforced(NamedTuple):
@@ -54,7 +54,7 @@ def reinforce(
     held_out: Dataset | pd.DataFrame | None = None,
     attribute: str = "",
     prompt: str | None = None,
-    folder: str | PathLike[str] | None = None,
+    folder: AnyPath | None = None,
     device: str | None = None,
     progress: bool = True,
     **changes: Any,

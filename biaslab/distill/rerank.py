@@ -11,20 +11,19 @@ from os import PathLike
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from biaslab.core import Judge
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.distill.annotation import Reward
+from biaslab.distill.settings import Floats
 from biaslab.measures.scoring.scorer import SCORES, scores
 from biaslab.stats import ITEM, require_columns
 from biaslab.store import Store
 from biaslab.study.collect import collect
 
 Evaluators = Judge | pd.DataFrame | Mapping[str, "Judge | pd.DataFrame"]
-Floats = NDArray[np.float64]
 _STARTS, _LINES, _ROUNDS = 16, 4, 20  # random starts and lines for each evaluator; rounds of a start at most
 
 

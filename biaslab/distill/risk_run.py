@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from biaslab.core.errors import InputError
 from biaslab.distill.candidates import Output, Truncation, sample
@@ -20,10 +20,10 @@ from biaslab.distill.checkpoints import Tensors, TrainingRun
 from biaslab.distill.policy import Ids, Policy
 from biaslab.distill.risk import MinimumRisk, policy_gradient, risk
 from biaslab.distill.sampling import in_batches, random_numbers
+from biaslab.distill.settings import Floats
 
 #: From texts, their sources and their references to one number each: the more, the better.
 RewardFunction = Callable[[Sequence[str], Sequence[str], Sequence[str]], ArrayLike]
-Floats = NDArray[np.float64]
 
 
 class Task(NamedTuple):

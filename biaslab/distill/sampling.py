@@ -165,14 +165,7 @@ def in_batches(prompts: Sequence[Ids], rows: int, most: int) -> Iterator[list[in
 
 
 def _settings(
-    strategy: str,
-    n: int,
-    k: int,
-    p: float,
-    temperature: float,
-    beams: int | None,
-    groups: int | None,
-    diversity: float,
+    strategy: str, n: int, k: int, p: float, temperature: float, beams: int | None, groups: int | None, diversity: float
 ) -> dict[str, Any]:
     """Return the settings that the strategy has, checked."""
     require_one_of("strategy", strategy, get_args(Strategy))

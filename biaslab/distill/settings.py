@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
+from os import PathLike
 from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from biaslab.core.checked import checked
 from biaslab.core.checks import is_whole, require_one_of
 from biaslab.core.errors import InputError
 
+AnyPath = str | PathLike[str]
+Texts = Sequence[str]
+Floats = NDArray[np.float64]
 Inputs = Literal["reference-free", "reference-based", "output"]
 Loss = Literal["regression", "classification"]
 Pooling = Literal["cls", "mean", "last"]

@@ -6,7 +6,6 @@ import hashlib
 import json
 from dataclasses import replace
 from importlib.metadata import version
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.evaluator_files import CARD
 from biaslab.distill.labelling import EXAMPLES
 from biaslab.distill.learning import Learning, groups
-from biaslab.distill.settings import Settings
+from biaslab.distill.settings import AnyPath, Settings
 from biaslab.stats import require_columns
 
 
@@ -33,9 +32,9 @@ def train(
     attribute: str | None = None,
     settings: Settings | None = None,
     *,
-    folder: str | PathLike[str] | None = None,
-    states: str | PathLike[str] | None = None,
-    store: str | PathLike[str] | None = None,
+    folder: AnyPath | None = None,
+    states: AnyPath | None = None,
+    store: AnyPath | None = None,
     device: str | None = None,
     progress: bool = True,
     **changes: Any,
@@ -131,9 +130,9 @@ def cross_fit(
     repeats: int = 1,
     settings: Settings | None = None,
     *,
-    folder: str | PathLike[str] | None = None,
-    states: str | PathLike[str] | None = None,
-    store: str | PathLike[str] | None = None,
+    folder: AnyPath | None = None,
+    states: AnyPath | None = None,
+    store: AnyPath | None = None,
     device: str | None = None,
     progress: bool = True,
     **changes: Any,
@@ -216,11 +215,8 @@ def _choose_examples(examples: pd.DataFrame, attribute: str | None) -> pd.DataFr
 
 
 def _folders(
-    store: str | PathLike[str] | None,
-    folder: str | PathLike[str] | None,
-    states: str | PathLike[str] | None,
-    *depends: object,
-) -> tuple[str | PathLike[str] | None, str | PathLike[str] | None]:
+    store: AnyPath | None, folder: AnyPath | None, states: AnyPath | None, *depends: object
+) -> tuple[AnyPath | None, AnyPath | None]:
     """Return where evaluators and vectors are kept: where somebody said, else beside the store."""
     if store is None:
         return folder, states

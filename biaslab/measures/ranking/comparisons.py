@@ -173,8 +173,8 @@ class Comparisons:
 
     def _part(self, rows: Codes, names: slice) -> Comparisons:
         part = self.take(rows)
-        own = {"context_id": self.context_id[names], "candidate_id": self.candidate_id[names]}
-        return replace(part, **own, first=part.first - names.start, second=part.second - names.start)
+        first, second = part.first - names.start, part.second - names.start
+        return Comparisons(self.context_id[names], self.candidate_id[names], first, second, part.p, part.called)
 
 
 def tally(codes: Codes, values: Any, size: int) -> Floats:
@@ -190,7 +190,7 @@ def places_within(counts: Any) -> Codes:
     >>> places_within(np.array([2, 3])).tolist()
     [0, 1, 0, 1, 2]
     """
-    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.asarray(np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts), np.intp)
 
 
 class Read(NamedTuple):
