@@ -4,8 +4,9 @@
 weighted judge 1 + P(output_2 wins). AlpacaEval shows the outputs in random order and does not write down which. Where
 the log-probabilities of the two answers stand beside a weighted preference ("m" is what was shown first), the order is
 the one with which the preference agrees; preferences are written with ten digits, so that it is told however close to
-½ they are. Without log-probabilities the order is unknown, which no order effect can be estimated from. How likely the
-first shown was, whichever that is, needs no order: ``p_first_label``.
+½ they are. Annotators that rank name it: ``referenced_models`` says which output "m" was. Otherwise the order is
+unknown, which no order effect can be estimated from. How likely the first shown was, whichever that is, needs no order:
+``p_first_label``. The outputs may be left out, as in files that are shared without texts.
 """
 
 from __future__ import annotations
@@ -20,23 +21,27 @@ from biaslab.datasets._files import text_key
 from biaslab.logs.readers.log_columns import trials_of
 from biaslab.logs.readers.rows import Rows, Source, strings, word_counts
 
-FIELDS = frozenset({"instruction", "output_1", "output_2", "generator_1", "generator_2", "preference"})
+FIELDS = frozenset({"instruction", "generator_1", "generator_2", "preference"})
 _ANSWERS = ("m", "M")  # shown first, shown second
+_OUTPUTS = {"output_1": 1, "output_2": 2}
 _CLOSE = 1e-3  # a preference that is rounded to three digits agrees
 _CLEARLY = 20  # times closer to one order than to the other
 
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
     """Return one pair trial a record."""
-    texts = rows.take_texts("instruction", "output_1", "output_2")
+    outputs = [name for name in ("output_1", "output_2") if rows.has(name)]
+    texts = rows.take_texts("instruction", *outputs)
     instruction = texts["instruction"]
-    lengths = [word_counts(texts[f"output_{i}"]) for i in (1, 2)]
+    unknown = pd.Series(math.nan, index=instruction.index)
+    lengths = [word_counts(texts[name]) if name in texts else unknown for name in ("output_1", "output_2")]
     generators = [rows.take(f"generator_{i}", "id") for i in (1, 2)]
     preference, judge = rows.take("preference", "number"), rows.take("annotator", "id", "unknown")
     completions = rows.take("raw_completion", "any")
     read_ = [_second_wins(value) for value in preference]
     second, status = pd.Series([p for p, _ in read_], dtype=float), strings([s for _, s in read_])
-    seen = [_shown(*pair) for pair in zip(completions, second, strict=True)]
+    named = rows.take("referenced_models", "any")
+    seen = [_shown(*about) for about in zip(completions, second, named, strict=True)]
     first_is_two = pd.Series([order != 1 for order, _, _ in seen])  # unknown orders keep output_2, the candidate, first
     return trials_of(
         {
@@ -67,8 +72,10 @@ def _second_wins(preference: float) -> tuple[float, Status]:
     return (preference - 1.0, "ok") if 1.0 <= preference <= 2.0 else (math.nan, "out_of_range")
 
 
-def _shown(completion: Any, second: float) -> tuple[int, float, float]:
+def _shown(completion: Any, second: float, named: Any) -> tuple[int, float, float]:
     """Return which output was shown first (1 or 2, 0: unknown), how likely it was, and how likely both answers were."""
+    if isinstance(named, dict) and named.get(_ANSWERS[0]) in _OUTPUTS:
+        return _OUTPUTS[named[_ANSWERS[0]]], math.nan, math.nan
     try:
         top = completion["logprobs"]["content"][0]["top_logprobs"]
         given = {entry["token"]: math.exp(min(float(entry["logprob"]), 0.0)) for entry in top}

@@ -4,6 +4,7 @@ import gzip
 import importlib.util
 import json
 import math
+import random
 import tarfile
 
 import numpy as np
@@ -242,6 +243,36 @@ def test_alpaca_order_is_told_by_probabilities(tmp_path):
     found = bl.audit(trials, only=["replies"]).query("system == ''").set_index("metric")
     assert found.loc["first_label_rate", ["estimate", "n_trials"]].tolist() == [3 / 4, 5]
     assert found.loc["first_position_rate", ["estimate", "n_trials", "n_dropped"]].tolist() == [2 / 3, 3, 2]
+
+
+def test_alpaca_order_is_told_by_the_names_of_models(tmp_path):
+    """Of annotators that rank; outputs may be left out, and then nothing is known of their lengths."""
+    short = {name: value for name, value in ALPACA.items() if not name.startswith("output_")}
+    named = [{"m": "output_1", "M": "output_2"}, {"M": "output_1", "m": "output_2"}, {"m": "output_3"}, None]
+    rows = [short | {"referenced_models": given, "instruction": f"q{n}"} for n, given in enumerate(named)]
+    trials = bl.read_judgements(lines(tmp_path, *rows))
+    assert set(trials.attrs["files"].values()) == {"alpaca_eval"}
+    assert trials["order_known"].tolist() == [True, True, False, False]
+    assert trials["candidate_id"].tolist() == ["one", "two", "two", "two"]
+    assert trials["value"].tolist() == [0.0, 1.0, 1.0, 1.0]
+    assert trials["words"].isna().all()
+
+
+@pytest.mark.slow
+def test_alpaca_order_of_models_is_that_of_the_seed(shared_data):
+    """AlpacaEval shows output_2 first where its generator, seeded with the instruction, says so."""
+    for file in sorted((shared_data / "recorded" / "alpaca_eval_new").glob("*cot*.jsonl.gz")):
+        with gzip.open(file, "rt") as texts:
+            rows = [json.loads(line) for line in texts]
+        trials = bl.read_judgements(file)
+        told = trials["order_known"].to_numpy()
+        seeds = ("is_switched_outputs" + row["instruction"] + "0" for row in rows)
+        switched = np.array([random.Random(seed).choices([False, True])[0] for seed in seeds])
+        first = np.array(
+            [row["generator_2"] if two else row["generator_1"] for row, two in zip(rows, switched, strict=True)]
+        )
+        assert told.sum() > 800
+        assert (trials["candidate_id"].to_numpy() == first)[told].all()
 
 
 def test_llmbar(tmp_path):
