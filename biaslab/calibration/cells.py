@@ -294,7 +294,7 @@ def _found(estimates: pd.DataFrame, null: float) -> pd.Series:
         side = side_of(row, null)
         return side is not None and significant(row["p_value"]) and not decided_by_missing(row, null, side)
 
-    return pd.Series([is_found(row) for row in estimates.to_dict("records")], bool)
+    return pd.Series([is_found(row) for row in estimates.to_dict("records")], dtype=bool)
 
 
 def _bounds(estimates: pd.DataFrame, truth: float) -> dict[str, Any]:
