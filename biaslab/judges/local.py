@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from biaslab.core import (
+    BaseJudge,
     Choice,
     Closable,
     Completion,
@@ -19,6 +20,7 @@ from biaslab.core import (
     Request,
     Usage,
     canonical_json,
+    require_kinds,
 )
 from biaslab.core.checked import checked
 from biaslab.core.errors import OutOfMemoryError
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @checked(eager=True)
-class LocalJudge(LocalModel):
+class LocalJudge(LocalModel, BaseJudge):
     """A language model that runs here.
 
     Parameters
@@ -108,6 +110,7 @@ class LocalJudge(LocalModel):
     """
 
     kinds: frozenset[type] = frozenset({Choice, Completion, Likelihood})
+    encodes = True
 
     def __init__(
         self,
@@ -173,6 +176,15 @@ class LocalJudge(LocalModel):
         writer: ThoughtWriter | None = self.__dict__.get("_writer")
         return self._thinking.tokens or max(LEAST, 0 if writer is None else writer.longest)
 
+    def check(self, requests: Iterable[Request]) -> None:
+        """Raise a `JudgeError` if a request is of another kind, longer than the context window or not encodable."""
+        for request in requests:
+            require_kinds(self, [request])
+            with naming(request):
+                short = self._at_most(request) <= self._window_tokens
+            if not short:
+                self._encode(request)
+
     def packs(self, requests: Iterable[Request]) -> Closable[Pack]:
         """Answer what a forward pass or a batch completes, as soon as it is done; a window is held at a time."""
         for window in self._windows(requests):
@@ -181,6 +193,23 @@ class LocalJudge(LocalModel):
                 del window[request]
             yield from self._answer(window)
             yield from self._think(asked) if asked else ()
+
+    def _windows(self, requests: Iterable[Request]) -> Iterator[dict[Request, list[Scored]]]:
+        """Encode requests until they hold enough tokens; sharing is found inside a window."""
+        from biaslab.judges.memory import window_tokens
+
+        window: dict[Request, list[Scored]] = {}
+        tokens, most = 0, window_tokens()
+        for request in requests:
+            require_kinds(self, [request])
+            if request not in window:
+                window[request] = self._encode(request)
+                tokens += sum(len(s.ids) for s in window[request])
+            if tokens >= most:
+                yield window
+                window, tokens = {}, 0
+        if window:
+            yield window
 
     def _answer(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[list[tuple[Request, Reply]]]:
         """Score what is scored, and write what is written."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from biaslab.core import BaseJudge, Choice, Completion, Likelihood, Request, as_prompt, require_kinds
+from biaslab.core import Choice, Completion, Likelihood, Request, as_prompt
 from biaslab.core.checked import checked
 from biaslab.core.errors import JudgeError, PromptTooLongError
 from biaslab.judges.loading import load_model
@@ -25,24 +25,15 @@ _CLOSING = 64  # tokens at most that open and close a thought
 
 
 @checked
-class LocalModel(BaseJudge):
-    """Base of judges whose model runs here: loads it, and encodes requests."""
+class LocalModel:
+    """What a judge has whose model runs here: loads it, and encodes requests."""
 
-    encodes = True
+    id: str
     device: str
     dtype: str
     _source: ModelSource
     _device_map: DeviceMap | None
     _thinking: Thinking | None = None
-
-    def check(self, requests: Iterable[Request]) -> None:
-        """Raise a `JudgeError` if a request is of another kind, longer than the context window or not encodable."""
-        for request in requests:
-            require_kinds(self, [request])
-            with naming(request):
-                short = self._at_most(request) <= self._window_tokens
-            if not short:
-                self._encode(request)
 
     def encode(self, request: Request) -> list[tuple[int, ...]]:
         """Return the token ids that are read: of a `Choice`, prompt and label, once for each label; of no thought.
@@ -53,23 +44,6 @@ class LocalModel(BaseJudge):
             As `check` does.
         """
         return [sequence.ids for sequence in self._encode(request)]
-
-    def _windows(self, requests: Iterable[Request]) -> Iterator[dict[Request, list[Scored]]]:
-        """Encode requests until they hold enough tokens; sharing is found inside a window."""
-        from biaslab.judges.memory import window_tokens
-
-        window: dict[Request, list[Scored]] = {}
-        tokens, most = 0, window_tokens()
-        for request in requests:
-            require_kinds(self, [request])
-            if request not in window:
-                window[request] = self._encode(request)
-                tokens += sum(len(s.ids) for s in window[request])
-            if tokens >= most:
-                yield window
-                window, tokens = {}, 0
-        if window:
-            yield window
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -82,7 +84,7 @@ def thought_variance(
     >>> sure, torn = np.log([[0.9, 0.1]] * 4), np.log([[0.4, 0.6], [0.6, 0.4], [0.5, 0.5], [0.5, 0.5]])
     >>> split = thought_variance([sure, torn])
     >>> round(split.between, 4), round(split.within, 4), round(split.factor.estimate, 1)
-    (0.0033, 0.1675, 51.2)
+    (0.0033, 0.1675, 51.3)
     """
     levels = np.asarray(logprobs, float)
     if levels.ndim != 3 or levels.shape[1] < 2 or not levels.size:
@@ -99,7 +101,17 @@ def thought_variance(
     within = ((p @ worth**2) - means**2).clip(min=0).mean(axis=1)
     between = means.var(axis=1, ddof=1)
     names = [str(number) for number in range(len(levels))] if context is None else list(map(str, context))
-    factor = Ratio(names, within + between, between, missing="undefined: no item is left").estimate(
-        resampling or Resampling()
-    )
+    share = Ratio(names, between, within + between, bounds=(0, 1), missing="undefined: no verdict varies")
+    factor = _inverse(share.estimate(resampling or Resampling()))
     return ThoughtVariance(float(between.mean()), float(within.mean()), factor)
+
+
+def _inverse(share: Estimate) -> Estimate:
+    """Return the inverse of a share, its interval with the ends exchanged, and its error by the delta method."""
+    if math.isnan(share.estimate):
+        return share
+    value, low, high = (
+        math.inf if end <= 0 else 1 / min(end, 1.0) if end == end else math.nan
+        for end in (share.estimate, share.ci_high, share.ci_low)
+    )
+    return replace(share, estimate=value, se=share.se * value**2, ci_low=low, ci_high=high, mde=math.nan)

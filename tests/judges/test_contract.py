@@ -83,6 +83,10 @@ class Known:
     def LocalJudge(self, get):  # noqa: N802
         yield get("make_judge")(), [*QUESTIONS, *TEXTS, Likelihood("a text")]
 
+    def MeanOverThoughts(self, get):  # noqa: N802
+        judge = bl.LocalJudge.from_loaded(*get("make_judge")()._loaded, "tiny", thinking=4)
+        yield bl.MeanOverThoughts(judge, 3), [*QUESTIONS, *TEXTS, Likelihood("a text")]
+
     def ApiJudge(self, get):  # noqa: N802
         with FaultServer() as server:
             judge = ApiJudge("judge", server.url, patience=Patience(retries=2, first_wait=0.001, grace=5), timeout=5.0)

@@ -14,6 +14,7 @@ LEFT_OUT = {
     "FunctionJudge": "calls a function of the user's own; its own tests try what that takes and returns",
     "Protocol": "its own tests try twenty wrong ones",
     "LocalJudge": "loads a language model; its own tests call it with one",
+    "MeanOverThoughts": "needs a judge that thinks; its own tests call it with one",
     "RayJudge": "starts Ray",
     "RewardJudge": "loads a reward model; its own tests call it with one",
     "ApiJudge.ask": "needs a server",

@@ -52,6 +52,10 @@ OF_STATISTICS = {
     "scoring.StepWriting.read": {"trial": lambda w: step(w), "reply": value(bl.Reply(text="1. Read it."))},
     "scoring.written_steps": {"trials": lambda w: steps(w)},
     "stats.Agreement": FLOATS,
+    "stats.thought_variance": {
+        "logprobs": value(np.log([[[0.9, 0.1], [0.4, 0.6]]] * 6)),
+        "context": value([*"abcdef"]),
+    },
     "stats.Components": FLOATS,
     "stats.Crossed": CROSSED,
     "stats.Crossed.sampling": {"weights": value(np.ones((2, 6)))},
