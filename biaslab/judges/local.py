@@ -98,7 +98,8 @@ class LocalJudge(LocalModel, BaseJudge):
     With ``thinking``, a thought is written before each answer, at the request's temperature, of a `Choice` at 1: up to
     its closing tag, the end of the turn, or its budget, where the family's own words close it (``</think>``). Then
     `Choice` is the exact distribution over labels **given that thought**, the end of which the labels follow;
-    `biaslab.MeanOverThoughts` averages over several. Without ``thinking``, nothing is switched on or off.
+    `biaslab.MeanOverThoughts` averages over several. Without ``thinking``, nothing is switched on or off, unless a
+    request sets a budget of its own.
 
     Text of a message is always data: a special token's string inside it is encoded as plain characters.
 
@@ -110,7 +111,7 @@ class LocalJudge(LocalModel, BaseJudge):
     """
 
     kinds: frozenset[type] = frozenset({Choice, Completion, Likelihood})
-    encodes = True
+    encodes = thinks = True
 
     def __init__(
         self,
@@ -188,7 +189,7 @@ class LocalJudge(LocalModel, BaseJudge):
     def packs(self, requests: Iterable[Request]) -> Closable[Pack]:
         """Answer what a forward pass or a batch completes, as soon as it is done; a window is held at a time."""
         for window in self._windows(requests):
-            asked = [r for r in window if isinstance(r, Choice | Completion)] if self._thinks else []
+            asked = [r for r in window if isinstance(r, Choice | Completion) and self._thinks_before(r)]
             for request in asked:
                 del window[request]
             yield from self._answer(window)
@@ -233,8 +234,7 @@ class LocalJudge(LocalModel, BaseJudge):
     def _writer(self) -> ThoughtWriter:
         from biaslab.judges.local_thoughts import ThoughtWriter
 
-        assert self._prompts is not None  # noqa: S101 - only then it is asked for
-        return ThoughtWriter(self._prompts, self._generator)
+        return ThoughtWriter(self._prompts(Thinking(mode="auto")), self._generator)
 
     @cached_property
     def _scorer(self) -> BatchScorer | TreeScorer:

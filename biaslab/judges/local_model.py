@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from biaslab.core import Choice, Completion, Likelihood, Request, as_prompt
+from biaslab.core import Choice, Completion, Likelihood, Request, as_prompt, thinking_of
 from biaslab.core.checked import checked
 from biaslab.core.errors import JudgeError, PromptTooLongError
 from biaslab.judges.loading import load_model
 from biaslab.judges.model_source import ModelSource
 from biaslab.judges.placement import DeviceMap
-from biaslab.judges.thinking import Thinking
+from biaslab.judges.thinking import LEAST, Thinking
 
 if TYPE_CHECKING:
     from biaslab.judges.batches import Scored
@@ -55,23 +55,29 @@ class LocalModel:
 
         model, tokenizer = self._loaded
         size = int(model.config.get_text_config().vocab_size)
-        return Encoder(tokenizer, size) if self._prompts is None else self._prompts.encoder
+        return Encoder(tokenizer, size)
 
-    @cached_property
-    def _prompts(self) -> ThoughtPrompts | None:
-        """Prompts that open a thought, or leave it out; None where nothing was said of thoughts."""
+    def _thinking_of(self, request: Request) -> Thinking | None:
+        """Return how long the model may think before an answer, by the request or else the judge; None: as it does."""
+        budget = thinking_of(request)
+        return self._thinking if budget is None else (self._thinking or Thinking()).at(budget)
+
+    def _thinks_before(self, request: Request) -> bool:
+        thinking = self._thinking_of(request) if isinstance(request, Choice | Completion) else None
+        return thinking is not None and thinking.is_on
+
+    def _prompts(self, thinking: Thinking) -> ThoughtPrompts:
+        """Return prompts that open a thought, or leave it out; kept for each way to ask."""
         from biaslab.judges.local_thoughts import ThoughtPrompts
 
-        if self._thinking is None:
-            return None
-        model, tokenizer = self._loaded
-        if model.config.is_encoder_decoder:
-            raise JudgeError(f"{self.id!r} is an encoder–decoder model, which writes no thought; leave thinking= out")
-        return ThoughtPrompts(tokenizer, int(model.config.get_text_config().vocab_size), self._thinking)
-
-    @property
-    def _thinks(self) -> bool:
-        return self._thinking is not None and self._thinking.is_on
+        kept: dict[tuple[bool, str | None], ThoughtPrompts] = self.__dict__.setdefault("_kept_prompts", {})
+        how = thinking.is_on, thinking.effort
+        if how not in kept:
+            model, tokenizer = self._loaded
+            if model.config.is_encoder_decoder:
+                raise JudgeError(f"{self.id!r} is an encoder–decoder model, which writes no thought; set no thinking")
+            kept[how] = ThoughtPrompts(tokenizer, int(model.config.get_text_config().vocab_size), thinking)
+        return kept[how]
 
     @cached_property
     def _end_of_turn(self) -> tuple[int, ...]:
@@ -101,9 +107,12 @@ class LocalModel:
         encoder, request = self._encoder, as_prompt(request)
         if isinstance(request, Likelihood):
             return encoder.at_most(request.given) + encoder.at_most(request.text)
-        if self._prompts is not None:
+        thinking, size = self._thinking_of(request), 0
+        if thinking is not None:
             self._prompt(request)  # which the template may refuse
-        size = encoder.at_most(request.messages) + (self.thought_tokens + _CLOSING if self._thinks else 0)
+            encoder = self._prompts(thinking).encoder
+            size = (thinking.tokens or LEAST) + _CLOSING if thinking.is_on else 0
+        size += encoder.at_most(request.messages)
         if isinstance(request, Completion):
             return size + request.max_tokens
         return size + max(map(encoder.at_most, request.labels))
@@ -121,7 +130,7 @@ class LocalModel:
         with naming(request):
             sequences = self._sequences(request)
             longest = max(self._length(s) for s in sequences)
-            if self._thinks and isinstance(request, Choice | Completion):
+            if isinstance(request, Choice | Completion) and self._thinks_before(request):
                 self._budget(request, sequences)
         longest += request.max_tokens if isinstance(request, Completion) else 0
         if longest > self._window_tokens:
@@ -140,15 +149,18 @@ class LocalModel:
 
     def _budget(self, request: Choice | Completion, sequences: Sequence[Scored]) -> int:
         """Return the tokens that a thought may have."""
-        answer = request.max_tokens if isinstance(request, Completion) else 0
-        return self._prompts.budget(request, max(len(s.ids) for s in sequences) + answer, self._window_tokens)
+        thinking, answer = self._thinking_of(request), request.max_tokens if isinstance(request, Completion) else 0
+        assert thinking is not None  # noqa: S101 - only then it is asked for
+        size = max(len(s.ids) for s in sequences) + answer
+        return self._prompts(thinking).budget(request, thinking, size, self._window_tokens)
 
     def _prompt(self, request: Choice | Completion) -> OpenedPrompt:
         """Encode a conversation up to where the answer begins, or the thought before it."""
         from biaslab.judges.local_thoughts import OpenedPrompt
 
-        if self._prompts is not None:
-            return self._prompts.prompt(request.messages)
+        thinking = self._thinking_of(request)
+        if thinking is not None:
+            return self._prompts(thinking).prompt(request.messages)
         after = self._encoder.suffix if self._opening else ()
         return OpenedPrompt((*self._encoder.conversation(request.messages), *after), ())
 

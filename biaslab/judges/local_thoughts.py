@@ -65,7 +65,7 @@ class ThoughtPrompts:
     size : int
         Number of ids that the model predicts.
     thinking : Thinking
-        What was asked for.
+        What was asked for; whether it is on, and the effort, enter the prompt.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class ThoughtPrompts:
     """
 
     def __init__(self, tokenizer: object, size: int, thinking: Thinking) -> None:
-        self.is_on, self._thinking = thinking.is_on, thinking
+        self.is_on = thinking.is_on
         effort = {"reasoning_effort": thinking.effort} if thinking.effort and self.is_on else {}
         options = [{"enable_thinking": on, "thinking": on} for on in (self.is_on, not self.is_on)]
         self.encoder, self._other = (Encoder(tokenizer, size, each | effort) for each in options)
@@ -134,7 +134,7 @@ class ThoughtPrompts:
         """Tokens that end a thought at its budget."""
         return self.encoder.trusted(self.format.before + self.format.tag + self.format.after)
 
-    def budget(self, request: Asked, tokens: int, window: float) -> int:
+    def budget(self, request: Asked, thinking: Thinking, tokens: int, window: float) -> int:
         """Return how many tokens a thought may have beside so many others; with "auto", what a window of tokens leaves.
 
         Raises
@@ -142,7 +142,7 @@ class ThoughtPrompts:
         PromptTooLongError
             If the window does not hold them.
         """
-        least = LEAST if self._thinking.mode == "auto" else self._thinking.tokens
+        least = LEAST if thinking.mode == "auto" else thinking.tokens
         left = window - tokens - len(self.closing)
         if left < least:
             raise PromptTooLongError(
@@ -150,7 +150,7 @@ class ThoughtPrompts:
                 f"holds {window:.0f}; shorten the text, set thinking= lower or choose another judge",
                 request,
             )
-        return int(min(MOST, left)) if self._thinking.mode == "auto" else least
+        return int(min(MOST, left)) if thinking.mode == "auto" else least
 
     @cached_property
     def _tag(self) -> tuple[int, ...]:

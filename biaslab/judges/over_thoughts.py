@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, closing
+from dataclasses import replace
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class MeanOverThoughts(BaseJudge):
         self.judge, self.k = judge, k
         self.members, self.asks = (judge,), (asked,)
         self.breadth, self.prices, self.limits = asked.breadth // k, asked.prices, asked.limits
-        self.id, self.kinds = f"thoughts:{k}:{judge.id}", judge.kinds
+        self.id, self.kinds, self.thinks = f"thoughts:{k}:{judge.id}", judge.kinds, asked.thinks
 
     def __repr__(self) -> str:
         return f"MeanOverThoughts({self.judge!r}, k={self.k})"
@@ -81,7 +82,8 @@ class MeanOverThoughts(BaseJudge):
             return [request]
         if request.replicate:
             raise JudgeError("a mean over thoughts has no replicates of its own; ask the judge itself for one", request)
-        return [Choice(request.messages, request.labels, request.about, replicate=each) for each in range(self.k)]
+        thoughts = 1 if request.thinking == 0 else self.k  # without one, all replies are the same
+        return [replace(request, replicate=each) for each in range(thoughts)]
 
     def check(self, requests: Iterable[Request]) -> None:
         """Raise a `JudgeError` if the judge cannot answer what would be asked."""
@@ -97,9 +99,10 @@ class MeanOverThoughts(BaseJudge):
         """Answer every request once, when its last thought is there; what completes together is one pack."""
         of: dict[Request, tuple[Request, int]] = {}
         replies: dict[Request, dict[int, Reply]] = {}
+        wanted: dict[Request, int] = {}
         for request in dict.fromkeys(requests):
             expanded = self.expand(request)
-            replies[request] = {}
+            replies[request], wanted[request] = {}, len(expanded)
             of |= {each: (request, place) for place, each in enumerate(expanded)}
         try:
             with closing(self.asks[0].packs(list(of))) as packs:
@@ -108,7 +111,7 @@ class MeanOverThoughts(BaseJudge):
                     for asked, reply in pack:
                         request, place = of[asked]
                         replies[request][place] = reply
-                        if len(replies[request]) == (self.k if isinstance(request, Choice) else 1):
+                        if len(replies[request]) == wanted[request]:
                             complete.append((request, _mean(request, replies.pop(request))))
                     if complete:
                         yield complete

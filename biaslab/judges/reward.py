@@ -74,7 +74,7 @@ class RewardJudge(LocalJudge):
     """
 
     kinds: frozenset[type] = frozenset({Compare, Score})
-    reads_prompts = False
+    reads_prompts = thinks = False
     score_scale = REWARD.name
 
     def __init__(

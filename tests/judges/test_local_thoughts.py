@@ -304,7 +304,7 @@ def test_padded_batches_write_the_same_thoughts(judge_of, favouring):
     requests = [Choice(f"{QUESTION} {n}", LABELS, replicate=n) for n in range(6)]
     asked = {r: (judge._prompt(r).ids, BUDGET) for r in requests}
     plain = PaddedGenerator(judge._loaded[0], judge._end_of_turn)
-    padded = ThoughtWriter(judge._prompts, plain)
+    padded = ThoughtWriter(judge._writer.prompts, plain)
     one, other = ({r: t for each in writer.write(asked) for r, t in each.items()} for writer in (judge._writer, padded))
     assert one == other
     assert {len(t.ids) for t in one.values()} != {len(one[requests[0]].ids)}
@@ -324,6 +324,24 @@ def test_a_tag_of_several_tokens(make_tokenizer):
     assert prompts.encoder.decode(prompts.thought(further).ids).endswith("B?\n</think>\n\n")
     cut = prompts.encoder.continuation("A is better, or\n")
     assert prompts.encoder.decode(prompts.thought(cut).ids).endswith("or\n</think>\n\n")
+
+
+def test_a_request_sets_its_own_budget(judge_of, tmp_path):
+    """Of a judge that was told nothing, and of one that was told another; budgets of one prompt share a thought."""
+    asked = {budget: Choice(QUESTION, LABELS, thinking=budget) for budget in (0, 5, BUDGET)}
+    expected = {0: "off", 5: 5, BUDGET: BUDGET}
+    for judge in (judge_of(None), judge_of(7), judge_of("off")):
+        replies = dict(judge.ask(asked.values()))
+        for budget, request in asked.items():
+            ((_, alone),) = judge_of(expected[budget]).ask([Choice(QUESTION, LABELS)])
+            assert replies[request].logprobs == pytest.approx(alone.logprobs, abs=1e-4)
+            assert (replies[request].thought, replies[request].usage) == (alone.thought, alone.usage)
+    assert replies[asked[BUDGET]].usage.reasoning_tokens == BUDGET
+    with bl.Store(tmp_path / "replies.sqlite") as store:
+        mean = store.wrap(bl.MeanOverThoughts(judge_of(7), 3))
+        means = dict(mean.ask(asked.values()))
+        assert mean.judge.judge.asked == 1 + 3 + 3
+    assert means[asked[0]].logprobs == pytest.approx(replies[asked[0]].logprobs, abs=1e-4)
 
 
 def test_likelihoods_have_no_thought(judge_of):
@@ -410,6 +428,8 @@ def test_thoughts_are_announced(judge_of):
 
     judge, requests = judge_of(), [Choice(QUESTION, LABELS), Completion(QUESTION, 0.0, 5)]
     assert count_tokens(judge, requests).written.tolist() == [BUDGET, BUDGET + 5]
+    budgets = [Choice(QUESTION, LABELS, thinking=0), Choice(QUESTION, LABELS, thinking=3)]
+    assert count_tokens(judge, budgets).written.tolist() == [0, 3]
     assert count_tokens(bl.MeanOverThoughts(judge, 4), requests).written.tolist() == [4 * BUDGET, BUDGET + 5]
 
 

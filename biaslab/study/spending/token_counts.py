@@ -149,8 +149,9 @@ class TokenCounter:
             encoded = [[np.array(sequence) for sequence in self._judge.encode(request)] for request in few]
             read = np.array([float(max(map(len, sequences))) for sequences in encoded])
             self._sequences += [sequence for sequences in encoded for sequence in sequences]
-            labels = [isinstance(request, Choice) for request in requests]
-            written[labels] = self._judge.thought_tokens  # labels are read, not generated
+            for place, request in enumerate(requests):
+                if isinstance(request, Choice):  # labels are read, not generated
+                    written[place] = _thought(request, self._judge.thought_tokens)
         else:
             read = np.ceil(characters[: len(few)] / CHARACTERS)
             self._sequences += [_codes(request) for request in few]
@@ -187,10 +188,14 @@ def _codes(request: Request) -> NDArray[np.uint32]:
     return np.frombuffer(_text(request).encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
+def _thought(request: Request, thought: int) -> int:
+    """Return how many tokens a thought has at most, by the request or else the judge."""
+    budget = thinking_of(request)
+    return thought if budget is None else thinking_tokens(budget)
+
+
 def _written(request: Request, thought: int) -> int:
     """Return how many tokens a reply has at most, where the judge writes its answers, perhaps after a thought."""
-    budget = thinking_of(request)
-    thought = thought if budget is None else thinking_tokens(budget)
     if isinstance(request, Completion):
-        return request.max_tokens + thought
+        return request.max_tokens + _thought(request, thought)
     return math.ceil(max(map(len, request.labels)) / CHARACTERS) if isinstance(request, Choice) else 0
