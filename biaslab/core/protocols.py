@@ -103,7 +103,7 @@ def require_kinds(judge: Judge, requests: Iterable[Request]) -> None:
         if thinking_of(request) is not None and not getattr(judge, "thinks", False):
             raise UnsupportedRequestError(
                 f"the judge {judge.id!r} cannot be given a budget for thoughts, so that nothing was asked; "
-                "take a judge that can, such as biaslab.ApiJudge of a model that reasons",
+                "take one that can: biaslab.ApiJudge of a model that reasons, or biaslab.LocalJudge(…, thinking=1024)",
                 request,
             )
         if type(request) not in judge.kinds:

@@ -96,6 +96,20 @@ def recipe() -> Drawn:
     return [ax], rows, None, "a simulated judge that answers all three alike"
 
 
+def thinking() -> Drawn:
+    """Draw a bias that falls with the budget for thoughts."""
+    data = bl.load_dataset("graded", limit=48)
+    judge = bl.SimulatedJudge(data, position=1.2, noise=0.5, context_noise=0.3, thought_debiasing=0.5)
+    probe = bl.probes.Thinking(["coherence"], parameters={"templates": [1], "n_pairs": 4})
+    rows = probe.estimate(bl.collect(probe, judge, data, progress=False), ["bias", "thinking_shift"])
+    [ax] = bl.plots.panels(1, 5.5, width=12)
+    look = {"null": probe.measured.null, "label": probe.measured.axis, "title": "simulated judge, graded"}
+    bl.plots.intervals(rows, "bias", by="thinking", ax=ax, **look)
+    ax.set_ylabel("budget for thoughts")
+    least, most = rows.loc[rows["metric"] == "bias", "estimate"].iloc[[0, -1]]
+    return [ax], rows, f"a longer thought takes P(A) from {least:.2f} to {most:.2f}", "a simulated judge whose bias falls"
+
+
 def edits() -> Drawn:
     """Draw three edits beside their null edits: one that pays, one of a size that pays, and one that does nothing."""
     data = bl.load_dataset("graded", limit=24)
@@ -155,6 +169,7 @@ PAGES: dict[str, Callable[[], Drawn]] = {
         "planted: share of the quality that is lost without the source",
     ),
     "sweep": sweep,
+    "thinking": thinking,
     "vacuum": planted(
         bl.probes.Vacuum(["coherence"], ["identical"], asks=["pairs"], n_candidates=2),
         "position",

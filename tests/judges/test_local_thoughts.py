@@ -467,3 +467,26 @@ def test_an_interrupted_study_writes_no_stored_thought_again(judge_of, model, tm
     assert len(again) == 120
     for request in requests:
         assert np.exp(replies[request].logprobs) == pytest.approx(np.exp(expected[request].logprobs), rel=1e-4)
+
+
+def test_a_request_with_a_budget_is_asked_at_it(judge_of, model):
+    """One judge at several budgets: at 0 it says what a judge does that was told "off", and thoughts keep to theirs."""
+    judge, off = judge_of(), judge_of("off")
+    requests = {each: Choice(QUESTION, LABELS, thinking=each) for each in (0, 5, 30)} | {None: Choice(QUESTION, LABELS)}
+    judge.check(requests.values())
+    replies = dict(judge.ask(requests.values()))
+    [(_, plain)] = off.ask([Choice(QUESTION, LABELS)])
+    assert replies[requests[0]].logprobs == pytest.approx(plain.logprobs, abs=1e-6)
+    spent = {each: replies[request].usage.reasoning_tokens for each, request in requests.items()}
+    assert spent[0] == 0 < spent[5] <= 5 < spent[30] <= 30
+    assert 0 < spent[None] <= BUDGET
+    mean = bl.MeanOverThoughts(judge, 2)
+    assert {each.thinking for each in mean.expand(requests[5])} == {5}
+    assert mean.thinks
+
+
+def test_a_local_judge_of_which_nothing_is_said_of_thoughts_takes_no_budget():
+    judge = bl.LocalJudge()
+    with pytest.raises(JudgeError, match="cannot be given a budget for thoughts"):
+        judge.check([Completion(QUESTION, thinking="low")])
+    assert "_loaded" not in vars(judge)
