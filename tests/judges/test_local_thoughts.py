@@ -485,8 +485,8 @@ def test_a_request_with_a_budget_is_asked_at_it(judge_of, model):
     assert mean.thinks
 
 
-def test_a_local_judge_of_which_nothing_is_said_of_thoughts_takes_no_budget():
+def test_a_model_without_tags_of_a_thought_takes_no_budget():
     judge = bl.LocalJudge()
-    with pytest.raises(JudgeError, match="cannot be given a budget for thoughts"):
+    with pytest.raises(JudgeError, match="has tags of a thought"):
         judge.check([Completion(QUESTION, thinking="low")])
     assert "_loaded" not in vars(judge)
