@@ -26,7 +26,7 @@ OF_MODELS = {
 #: The house, floor by floor from the ground: a room may import those of lower floors.
 FLOORS = (
     {"core"},
-    {"stats", "prompts", "store", "datasets"},
+    {"stats", "prompts", "store", "datasets", "testing"},
     {"judges"},
     {"measures", "study"},
     {"probes", "distill"},

@@ -4,7 +4,6 @@ import ast
 import csv
 import gzip
 import re
-import runpy
 from pathlib import Path
 
 import pandas as pd
@@ -13,9 +12,9 @@ import pytest
 import biaslab as bl
 from biaslab.core import Completion
 from biaslab.core.errors import InputError, ServerError
+from biaslab.testing import FaultServer
 
 ROOT = Path(bl.__file__).parents[1]
-FaultServer = runpy.run_path(str(ROOT / "tests/judges/fault_server.py"))["FaultServer"]
 FORMULA = "=HYPERLINK(0)"
 MARKUP = "<script>alert(1)</script>"
 

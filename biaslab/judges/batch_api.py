@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from biaslab.core import Choice, Completion, Message, Reply, Request, request_fields, request_key
 from biaslab.core.errors import InputError, JudgeError, UnsupportedRequestError
 from biaslab.core.output import replacing, require_file
+from biaslab.core.strict_json import DECODER
 from biaslab.judges.api import ApiJudge, faults
 from biaslab.judges.api.wire import CHAT, Wire, check, declined, prefix_order
 
@@ -237,8 +238,8 @@ def _result_lines(results: Sequence[str | PathLike[str]]) -> Iterator[dict[str, 
 
 def _object(line: str) -> dict[str, Any] | None:
     try:
-        document = json.loads(line)
-    except ValueError:
+        document = DECODER.decode(line)
+    except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
 

@@ -100,7 +100,7 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
         bounded = tuple(int(index) for index in document.get("bounded", ()))
         samples = None if (n := document.get("samples")) is None else int(n)
         usage = replace(usage or Usage(), reasoning_tokens=int(document.get("reasoning_tokens", 0)))
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise InputError("reply", text, "the JSON that reply_to_json writes") from error
     if not all(word is None or isinstance(word, str) for word in words.values()):
         raise InputError("reply", text, "the JSON that reply_to_json writes")
@@ -148,9 +148,12 @@ def record_of(row: Sequence[object]) -> Record:
     key, judge, kind, created, request, reply = map(str, row[:6])
     try:
         fields = json.loads(request)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError("request", request, "the JSON that a store writes") from error
-    usage = Usage(*(int(str(tokens)) for tokens in row[6:9]))
+    try:
+        usage = Usage(*(int(str(tokens)) for tokens in row[6:9]))
+    except ValueError as error:
+        raise InputError("tokens", row[6:9], "whole numbers") from error
     return Record(key, judge, created, request_from_fields(kind, fields), reply_from_json(reply, usage))
 
 

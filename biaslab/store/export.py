@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from biaslab.core.csv_files import guarded
-from biaslab.core.errors import InputError, OutputError, StoreError
+from biaslab.core.errors import CorruptStoreError, InputError, OutputError, StoreError
 from biaslab.core.output import replacing, require_file
 from biaslab.store.file import Row, StoreFile
 from biaslab.store.migrations import COLUMNS, log_of
@@ -36,9 +36,13 @@ def summarise(file: StoreFile) -> pd.DataFrame:
 
     names = ["judge", "kind", "replies", *COLUMNS[3:6], "reasoning_tokens", "first", "last"]
     frame = pd.DataFrame(file.run(_SUMMARY)[0], columns=names)
-    frame = frame.astype(dict.fromkeys(names[:2], "str") | dict.fromkeys(names[2:7], "int64"))
-    for name in ("first", "last"):
-        frame[name] = pd.to_datetime(frame[name], utc=True, format="ISO8601")
+    try:
+        frame = frame.astype(dict.fromkeys(names[:2], "str") | dict.fromkeys(names[2:7], "int64"))
+        for name in ("first", "last"):
+            frame[name] = pd.to_datetime(frame[name], utc=True, format="ISO8601")
+    except (ValueError, TypeError, OverflowError) as error:
+        words = f"{file.path} holds a judge, tokens or a time that cannot be read; restore a copy, or delete that row"
+        raise CorruptStoreError(words, file.path) from error
     files = (file.path, log_of(file.path))
     frame.attrs["bytes"] = sum(each.stat().st_size for each in files if each.exists())
     return frame

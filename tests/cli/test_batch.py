@@ -11,7 +11,7 @@ import pytest
 import biaslab as bl
 from biaslab.cli import main
 
-FaultServer = runpy.run_path(str(Path(__file__).parents[1] / "judges" / "fault_server.py"))["FaultServer"]
+BatchServer = runpy.run_path(str(Path(__file__).parents[1] / "judges" / "batch_server.py"))["BatchServer"]
 EXPORT = ["batch", "export", "position", "s.jsonl", "--attribute", "coherence", "--contexts", "1", "--judge"]
 
 
@@ -22,7 +22,7 @@ def _work_in(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_export_submit_status_import(capsys):
-    with FaultServer() as server:
+    with BatchServer() as server:
         judge = f"api:judge@{server.url}"
         assert main([*EXPORT, judge]) == 0
         assert "60 requests; next: biaslab batch submit s.jsonl" in capsys.readouterr().out
@@ -46,7 +46,7 @@ def test_export_submit_status_import(capsys):
 
 def test_a_file_of_results_from_a_cluster(capsys):
     assert main([*EXPORT, "api:judge@http://localhost:1/v1"]) == 0
-    server, lines = FaultServer(), Path("s.jsonl").read_text().splitlines()
+    server, lines = BatchServer(), Path("s.jsonl").read_text().splitlines()
     results = [server.result(json.loads(line)) for line in lines[:50]]
     Path("results.jsonl").write_text("\n".join(map(json.dumps, results)))
     assert main(["batch", "import", "s.jsonl", "results.jsonl"]) == 0

@@ -1,12 +1,10 @@
-"""The scripted server of `fault_server.py`, which here answers every prompt of a probe in the form that it wants."""
+"""The server of `biaslab.testing`, which here answers every prompt of a probe in the form that it wants."""
 
 import hashlib
 import json
 import re
-import runpy
-from pathlib import Path
 
-FaultServer = runpy.run_path(str(Path(__file__).with_name("fault_server.py")))["FaultServer"]
+from biaslab.testing import FaultServer
 
 
 class AnsweringServer(FaultServer):

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import re
-import runpy
 import signal
 import socket
 import subprocess
@@ -14,7 +13,6 @@ import time
 import zlib
 from collections import Counter
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
@@ -36,9 +34,8 @@ from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.runner import Loop
 from biaslab.judges.api.wire import Wire
+from biaslab.testing import FaultServer, answer_of as said
 
-SERVER = runpy.run_path(str(Path(__file__).with_name("fault_server.py")))
-FaultServer, said = SERVER["FaultServer"], SERVER["said"]
 QUICK = Patience(retries=6, first_wait=0.001, grace=5)
 COSTLY = ["500", "truncated", "cut", "invalid", "html", "nothing", "null", "list", "empty", "error in 200", "number"]
 FREE = ["429", "429 plain", "503", "drop"]
@@ -374,7 +371,7 @@ def test_what_a_reply_carries_survives_the_store(judge_of, tmp_path):
 def test_a_rate_limit_that_is_used_up_is_waited_for(judge_of):
     with FaultServer() as server:
         used_up = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "300ms"}
-        server.extra = lambda text: used_up if text == "prompt 0" else {}
+        server.answer_headers = lambda text: used_up if text == "prompt 0" else {}
         started = time.monotonic()
         assert len(list(judge_of(server).ask(prompts(20)))) == 20
         assert 0.3 <= time.monotonic() - started < 30

@@ -3,13 +3,11 @@
 import io
 import logging
 import pickle
-import runpy
 import subprocess
 import sys
 import traceback
 import types
 from collections import deque
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +15,8 @@ import biaslab as bl
 from biaslab.core import Completion
 from biaslab.core.errors import InputError, ServerError
 from biaslab.judges.api import ApiJudge, Patience
+from biaslab.testing import FaultServer
 
-FaultServer = runpy.run_path(str(Path(__file__).with_name("fault_server.py")))["FaultServer"]
 KEY = "sk-planted-9f8e7d6c5b4a"
 PASSWORD = "planted-pass-3141592653"
 QUICK = Patience(retries=1, first_wait=0.001)
@@ -84,9 +82,8 @@ def test_the_key_is_nowhere(tmp_path, monkeypatch, capsys, log, fault):
 
 def test_a_key_that_the_server_echoes_is_not_stored(tmp_path, monkeypatch):
     monkeypatch.setenv("BIASLAB_API_KEY", KEY)
-    said = runpy.run_path(str(Path(__file__).with_name("fault_server.py")))
-    said["said"].__globals__["said"] = lambda text: f"your key is {KEY}"
-    with said["FaultServer"]() as server, bl.Store(tmp_path / "s") as store:
+    with FaultServer() as server, bl.Store(tmp_path / "s") as store:
+        server.answer_of = lambda text: f"your key is {KEY}"
         judge = ApiJudge("judge", server.url)
         [(_, reply)] = store.wrap(judge).ask([Completion("p")])
         judge.close()

@@ -13,8 +13,7 @@ from biaslab.core.errors import InputError, ServerError, UnsupportedRequestError
 from biaslab.judges.api.batch_jobs import BatchJobs
 from biaslab.judges.batch_api import export_batch, import_results, keys_of, read_keys
 
-SERVER = runpy.run_path(str(Path(__file__).with_name("fault_server.py")))
-FaultServer, said = SERVER["FaultServer"], SERVER["said"]
+BatchServer = runpy.run_path(str(Path(__file__).with_name("batch_server.py")))["BatchServer"]
 JUDGE = bl.ApiJudge("judge", "http://me:hidden-secret@localhost:1/v1")
 REQUESTS = [
     *(Completion(f"prompt {n}", 0.5, 8, replicate=n % 2, seed=n) for n in range(8)),
@@ -27,7 +26,7 @@ def lines_of(files):
 
 
 def results_of(files, server=None):
-    server = server or FaultServer()
+    server = server or BatchServer()
     return [server.result(line) for line in lines_of(files)]
 
 
@@ -132,7 +131,7 @@ def test_what_lines_may_say(tmp_path):
 def test_a_batch_answers_as_asking_does(tmp_path, graded):
     """Submitted to a server, looked at, fetched: the trials are those of asking one by one."""
     probe, data = bl.probes.Position(["coherence"], [1]), graded.head(1)
-    with FaultServer() as server:
+    with BatchServer() as server:
         judge = bl.ApiJudge("judge", server.url)
         asked = bl.collect(probe, judge, data, progress=False)
         paid = sum(server.paid.values())
@@ -154,7 +153,7 @@ def test_a_batch_answers_as_asking_does(tmp_path, graded):
 
 
 def test_a_dead_batch_is_submitted_again_and_a_partial_one_is_read(tmp_path):
-    with FaultServer() as server:
+    with BatchServer() as server:
         judge = bl.ApiJudge("judge", server.url)
         export_batch(judge, REQUESTS, tmp_path / "s.jsonl")
         jobs = BatchJobs(tmp_path / "s.jsonl")
@@ -181,7 +180,7 @@ def test_a_dead_batch_is_submitted_again_and_a_partial_one_is_read(tmp_path):
 @pytest.mark.slow
 def test_a_server_that_refuses_batches_is_said_without_the_key(tmp_path, monkeypatch):
     monkeypatch.setenv("BIASLAB_API_KEY", "sk-planted-1234567890")
-    with FaultServer() as server:
+    with BatchServer() as server:
         judge = bl.ApiJudge("judge", server.url.replace("/v1", "/v9"))
         export_batch(judge, REQUESTS, tmp_path / "s.jsonl")
         with pytest.raises(ServerError, match="HTTP 404") as caught:

@@ -14,9 +14,9 @@ from biaslab.judges.api import ApiJudge, Patience
 from biaslab.judges.sampled import Sampled
 from biaslab.logs.exported import ExportedJudge
 from biaslab.logs.recorded import RecordedJudge
+from biaslab.testing import FaultServer
 
 HERE = Path(__file__).parent
-FaultServer = runpy.run_path(str(HERE / "fault_server.py"))["FaultServer"]
 STUDENTS = runpy.run_path(str(HERE.parent / "distill" / "conftest.py"))
 tiny_encoder, taught = STUDENTS["tiny_encoder"], STUDENTS["taught"]
 QUESTIONS = [Choice(f"Is {n} even, A: yes or B: no?", ("A", "B")) for n in range(4)]

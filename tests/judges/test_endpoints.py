@@ -1,11 +1,9 @@
 """Several servers behind one judge: who is asked, who is left out, what is the same as with one."""
 
-import runpy
 import socket
 import time
 from collections import Counter
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -20,9 +18,8 @@ from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.faults import Fault
 from biaslab.judges.api.wire import Wire
+from biaslab.testing import FaultServer, answer_of as said
 
-SERVER = runpy.run_path(str(Path(__file__).with_name("fault_server.py")))
-FaultServer, said = SERVER["FaultServer"], SERVER["said"]
 QUICK = Patience(retries=3, first_wait=0.001, grace=5, reach=0.3)
 
 
@@ -154,9 +151,7 @@ def test_a_server_that_comes_back_is_asked_again(judge_of):
         answers = judge.ask(prompts(400))
         for _ in range(10):
             next(answers)
-        back = FaultServer(latency=0.02)
-        back.__class__ = type("Fixed", (FaultServer,), {"serve": lambda self, _=0: FaultServer.serve(self, port)})
-        with back:
+        with FaultServer(latency=0.02, port=port) as back:
             assert sum(1 for _ in answers) == 390
             assert sum(back.asked.values()) > 20
 
@@ -188,7 +183,7 @@ def test_what_the_server_refuses_for_good_ends_the_run(judge_of):
 
 def test_a_pause_of_one_is_not_the_others(judge_of):
     with FaultServer(latency=0.01) as free, FaultServer(latency=0.01) as limited:
-        limited.extra = lambda text: {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "60s"}
+        limited.answer_headers = lambda text: {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "60s"}
         began = time.monotonic()
         assert len(list(judge_of(free, limited, max_concurrency=4).ask(prompts(80)))) == 80
         assert time.monotonic() - began < 30

@@ -6,16 +6,14 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
-from runpy import run_path
 
 import pytest
 
 import biaslab as bl
 from biaslab.core import stopping
 from biaslab.core.errors import InputError
+from biaslab.testing import FaultServer
 
-FaultServer = run_path(str(Path(__file__).with_name("fault_server.py")))["FaultServer"]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 ENDS = {signal.SIGTERM: 128 + signal.SIGTERM, signal.SIGHUP: 128 + signal.SIGHUP, signal.SIGINT: -signal.SIGINT}
 RUN = """

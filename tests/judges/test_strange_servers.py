@@ -1,10 +1,8 @@
 """Servers that answer with what is no HTTP, send prompts elsewhere or ask for patience without end."""
 
 import math
-import runpy
 import time
 import zlib
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -16,9 +14,11 @@ from biaslab.judges import load_judge
 from biaslab.judges.api import ApiJudge, Patience
 from biaslab.judges.api.faults import is_same_host
 from biaslab.judges.panel_of_judges import Panel
+from biaslab.testing import FAULTS, FaultServer, answer_of as said
+from biaslab.testing.kinds import REFUSALS
 
-SERVER = runpy.run_path(str(Path(__file__).with_name("fault_server.py")))
-FaultServer, said, BROKEN, SHOWN = (SERVER[name] for name in ("FaultServer", "said", "BROKEN", "SHOWN"))
+BROKEN = [name for name, kind in FAULTS.items() if "not valid HTTP" in kind.words and name in REFUSALS]
+SHOWN = [name for name, kind in FAULTS.items() if kind.distribution == "unusable"]
 QUICK = Patience(retries=3, first_wait=0.001, grace=5)
 
 
@@ -73,7 +73,7 @@ def test_no_wait_is_longer_than_patience(judge_of, fault):
 
 def test_a_rate_limit_that_never_ends_is_waited_for_no_longer_than_patience(judge_of):
     with FaultServer() as server:
-        server.extra = lambda text: {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "99999d"}
+        server.answer_headers = lambda text: {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "99999d"}
         patience = Patience(minutes=0.001, first_wait=0.01, grace=5)
         assert len(list(judge_of(server, patience=patience).ask(prompts(5)))) == 5
 

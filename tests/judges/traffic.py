@@ -1,14 +1,12 @@
 """Real requests and answers: a server between a judge and a server that writes them down, and one that repeats them."""
 
 import json
-import runpy
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import aiohttp
 from aiohttp import web
 
-FaultServer = runpy.run_path(str(Path(__file__).with_name("fault_server.py")))["FaultServer"]
+from biaslab.testing import FaultServer
 
 
 class Passing(FaultServer):

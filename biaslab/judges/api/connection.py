@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urljoin
 
 from biaslab.core import Request
+from biaslab.core.strict_json import RepeatedKeyError, unique
 from biaslab.judges.api import faults
 from biaslab.judges.api.endpoints import Endpoint
+from biaslab.judges.api.reply_size import TooLargeError, bound
 from biaslab.judges.api.runner import Loop, Patience
 
 if TYPE_CHECKING:
@@ -140,7 +142,7 @@ class Connection:
         except openai.APIStatusError as error:
             endpoint.is_reached = True
             return error.status_code, error.response.headers, error.response.content
-        except (openai.OpenAIError, http.HTTPError, *_broken(), OSError, TimeoutError) as error:
+        except (openai.OpenAIError, http.HTTPError, *_broken(), OSError, TimeoutError, TooLargeError) as error:
             fault = faults.of_connection(error, endpoint.url)
         raise fault
 
@@ -153,6 +155,7 @@ def open_client(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
     limits = http.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=30.0)
     times = http.Timeout(timeout, connect=min(timeout, _CONNECT))
     client = openai.DefaultAioHttpClient(limits=limits, timeout=times, follow_redirects=False)
+    client.event_hooks = {"request": [], "response": [partial(bound, http)]}
     return openai.AsyncOpenAI(api_key="see-header", base_url=url, max_retries=0, http_client=client)
 
 
@@ -181,7 +184,9 @@ def _broken() -> tuple[type[Exception], ...]:
 
 def _parse(body: bytes) -> object:
     try:
-        return json.loads(body)
+        return json.loads(body, object_pairs_hook=unique)
+    except RepeatedKeyError as error:
+        words = f"the server sent JSON that contradicts itself: {error}"
     except ValueError:
-        pass
-    raise faults.NoAnswer("the server sent no valid JSON" if body.strip() else "the server sent an empty answer")
+        words = "the server sent no valid JSON" if body.strip() else "the server sent an empty answer"
+    raise faults.NoAnswer(words)

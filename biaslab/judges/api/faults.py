@@ -8,6 +8,7 @@ import json
 import math
 import re
 import time
+import zlib
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 
 from biaslab.core import Choice, Likelihood, Request, thinking_of
 from biaslab.core.errors import PromptTooLongError, ServerError, UnsupportedRequestError
+from biaslab.judges.api.reply_size import TooLargeError
 
 SAMPLED = "wrap the judge as Sampled(judge, k), which asks k times for text and counts (Liusie et al. 2024, Eq. 5)"
 _AGAIN = frozenset({408, 409, 425, 429})
@@ -102,8 +104,11 @@ def of_connection(error: BaseException, url: str) -> Fault:
         return Fault(f"nothing answers at {url} ({type(first).__name__})", busy=late, refused=refused, unreached=True)
     if late:
         return Fault("the server did not answer in time", busy=True)
-    if any(kind.__name__ in _NO_HTTP for kind in type(first).__mro__):
-        return Fault(f"the server's answer is not valid HTTP ({type(first).__name__}; a proxy may have broken it)")
+    if isinstance(first, TooLargeError):
+        return Fault(str(first))
+    if any(kind.__name__ in _NO_HTTP for kind in type(first).__mro__) or isinstance(first, zlib.error):
+        kind = "gzip" if isinstance(first, zlib.error) else type(first).__name__
+        return Fault(f"the server's answer is not valid HTTP ({kind}; a proxy may have broken it)")
     return Fault(f"the connection failed ({type(first).__name__})")
 
 

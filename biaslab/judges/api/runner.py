@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from biaslab.core import Reply, Request
 from biaslab.core.errors import JudgeError, ServerError, UnreachableError
+from biaslab.core.output import count
 from biaslab.core.stopping import seconds_left
 from biaslab.judges.api.endpoints import Endpoint, Endpoints
 from biaslab.judges.api.faults import Fault
@@ -280,11 +281,12 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         wait = patience.first_wait if fault.wait is not None else patience.first_wait * 2 ** min(item.attempts - 1, 16)
         wait = (fault.wait or 0.0) + min(wait, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
         if fault.unreached and tried + wait > patience.reach:
-            words = f"{fault}, asked {item.attempts} times in {tried:.0f} s; start the server, or check its address"
+            asked = f"asked {count(item.attempts, 'time')} in {tried:.0f} s"
+            words = f"{fault}, {asked}; start the server, or check its address"
             self._end(UnreachableError(words, item.request))
             return
         if item.costly > patience.retries or (fault.refused and tried > patience.minutes * 60):
-            words = f"a request failed {item.attempts} times, the last time because {fault}"
+            words = f"a request failed {count(item.attempts, 'time')}, the last time because {fault}"
             gone = UnreachableError if fault.refused and fault.status is None else ServerError
             error = gone(f"{words}; run again to ask what is missing", item.request, status=fault.status)
             if fault.body:

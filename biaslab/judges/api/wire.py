@@ -135,15 +135,16 @@ class Wire:
         if not isinstance(document, dict):
             raise Fault("the server sent no JSON object")
         choices = document.get("choices")
-        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
             error = document.get("error")
             raise Fault(f"the server sent no choices{f': {json.dumps(error)[:200]}' if error else ''}")
+        choice = next((choice for choice in choices if choice.get("index") == 0), choices[0])  # of n, in any order
         request = as_prompt(request)
         common: dict[str, Any] = {"usage": usage_of(document.get("usage")), "model": model_of(document)}
         try:
             if isinstance(request, Likelihood):
-                return Reply(logprobs=self._likelihood(request, choices[0], seen), **common)
-            return self._reply(request, choices[0], common, seen)
+                return Reply(logprobs=self._likelihood(request, choice, seen), **common)
+            return self._reply(request, choice, common, seen)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise Fault(f"the server sent an answer of the wrong shape ({type(error).__name__})") from None
 

@@ -18,6 +18,7 @@ import pandas as pd
 
 from biaslab.core.checks import is_there
 from biaslab.core.errors import InputError
+from biaslab.core.strict_json import DECODER, RepeatedKeyError
 from biaslab.core.unpacking import Allowance
 from biaslab.datasets._files import separator_of
 from biaslab.logs.readers.containers import BROKEN, foreign, members
@@ -28,22 +29,6 @@ CHUNK = 100_000  # records in memory as objects at once
 _NAMED = 10  # names of a header that are shown
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 _NOT_JSON = (ValueError, RecursionError)
-
-
-class _RepeatedKeyError(ValueError):
-    """A JSON object has two values for one key: nobody knows which of them is meant."""
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    whole = dict(pairs)
-    if len(whole) < len(pairs):
-        key = next((key for key, value in pairs if value != whole[key]), None)
-        if key is not None:
-            raise _RepeatedKeyError(f"the key {key!r} stands twice, with different values")
-    return whole
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
 
 
 class Document(NamedTuple):
@@ -202,11 +187,11 @@ def _one_object(text: str, log: Log) -> dict[str, Any] | None:
     """Return the object that a file is, written over several lines; None if it is lines of objects, or damaged."""
     text = text.strip()
     try:
-        _DECODER.decode(text.partition("\n")[0])
+        DECODER.decode(text.partition("\n")[0])
     except _NOT_JSON:
         try:
-            found = None if NO_TEXT.search(text) else _DECODER.decode(text)
-        except _RepeatedKeyError as error:
+            found = None if NO_TEXT.search(text) else DECODER.decode(text)
+        except RepeatedKeyError as error:
             log.refuse(1, str(error))
             return None
         except _NOT_JSON:
@@ -217,7 +202,7 @@ def _one_object(text: str, log: Log) -> dict[str, Any] | None:
 
 def _from_lines(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
     damaged = NO_TEXT.search(text) is not None
-    decode_line = _DECODER.decode
+    decode_line = DECODER.decode
     for number, line in enumerate(io.StringIO(text, newline="\n"), start=1):
         try:
             record = decode_line(line)
@@ -244,7 +229,7 @@ def _from_list(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
             return
         line, counted = line + text.count("\n", counted, at), at
         try:
-            record, end = _DECODER.raw_decode(text, at)
+            record, end = DECODER.raw_decode(text, at)
             if not isinstance(record, dict) or NO_TEXT.search(text, at, end):
                 raise ValueError("not a JSON object of text")
         except _NOT_JSON as error:
@@ -301,7 +286,7 @@ def _from_parquet(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _why_not(error: Exception) -> str:
-    return f"{'' if isinstance(error, _RepeatedKeyError) else 'not JSON: '}{_brief(error)}"
+    return f"{'' if isinstance(error, RepeatedKeyError) else 'not JSON: '}{_brief(error)}"
 
 
 def _brief(error: BaseException) -> str:

@@ -25,6 +25,7 @@ from biaslab.logs.readers.rows import Rows, Source, plain
 
 FIELDS = frozenset({"key", "judge", "kind", "request", "reply"})
 _MOST_MASS = 1 + 1e-3  # rounding
+_LARGE = 700.0  # the exponential of more is no float
 _LABELS = {scale.labels: scale for scale in SCALES.values()}
 
 
@@ -61,7 +62,7 @@ def _judgement(kind: str, request: dict[str, Any], reply: dict[str, Any], source
         prompt = "\n\n".join(str(message[1]) for message in request["messages"])
         if kind == "choice":
             labels = tuple(str(label).strip() for label in request["labels"])
-            logprobs = [-math.inf if level is None else min(float(level), 0.0) for level in reply["logprobs"]]
+            logprobs = [_level(level) for level in reply["logprobs"]]
             usable = reply.get("finish_reason") != UNUSABLE
             return _of_labels(text_key(prompt), labels, logprobs, usable)
         scale = stated_scale(prompt) if source.scale is None else scale_named(source.scale)
@@ -75,6 +76,14 @@ def _judgement(kind: str, request: dict[str, Any], reply: dict[str, Any], source
         reading = math.nan, "cut_off"
     said = plain(text) if isinstance(text, str) else None
     return text_key(prompt), None, scale.name, "text", replicate, *reading, math.nan, said
+
+
+def _level(level: Any) -> float:
+    """Return a log-probability, at most 0; one above 0 stays, so that the mass of its distribution is too large."""
+    if level is None:
+        return -math.inf
+    number = math.nan if isinstance(level, bool) else float(level)
+    return min(number, _LARGE) if number > _MOST_MASS - 1 else min(number, 0.0)
 
 
 def _of_labels(context: str, labels: tuple[str, ...], logprobs: list[float], usable: bool) -> tuple[Any, ...] | None:

@@ -1,0 +1,57 @@
+"""Replies up to a size: what a server sends without end, or packs, is not read to the end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import cache
+from typing import Any
+
+MOST_BYTES = 64 * 2**20  # log-probabilities of the longest prompts take a third of it
+
+
+class TooLargeError(Exception):
+    """A server sends more than an answer can be."""
+
+
+async def bound(http: Any, response: Any) -> None:
+    """Let a response be read, and unpacked, up to `MOST_BYTES`; a hook of the package that speaks HTTP.
+
+    Parameters
+    ----------
+    http : module
+        The package.
+    response : http.Response
+        Its body is not read yet.
+    """
+    packed = "content-encoding" in response.headers
+    if packed or not 0 <= _length(response.headers) <= MOST_BYTES:
+        whole = http.Response(response.status_code, headers=response.headers, stream=response.stream)
+        response.headers.pop("content-encoding", None)
+        response.stream = _bounded(http.AsyncByteStream)(whole)
+
+
+def _length(headers: Any) -> int:
+    told = headers.get("content-length", "")
+    return int(told) if told.isascii() and told.isdigit() else -1
+
+
+@cache
+def _bounded(base: type) -> Any:
+    class Bounded(base):  # type: ignore[misc]
+        """The body of a response, unpacked, as far as that is allowed."""
+
+        def __init__(self, whole: Any) -> None:
+            self._whole = whole
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for part in self._whole.aiter_bytes():
+                size += len(part)
+                if size > MOST_BYTES:
+                    raise TooLargeError(f"the server's answer is larger than {MOST_BYTES >> 20} MB")
+                yield part
+
+        async def aclose(self) -> None:
+            await self._whole.aclose()
+
+    return Bounded
