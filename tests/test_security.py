@@ -3,16 +3,20 @@
 import ast
 import csv
 import gzip
+import math
 import re
+import time
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.core import Completion
+from biaslab.core import Choice, Completion
 from biaslab.core.errors import InputError, ServerError
-from biaslab.testing import FaultServer
+from biaslab.judges.api import Patience
+from biaslab.testing import FAULTS, FaultServer
 
 ROOT = Path(bl.__file__).parents[1]
 FORMULA = "=HYPERLINK(0)"
@@ -111,6 +115,30 @@ def no_key_in_what_is_written(tmp_path, estimates):
         assert key.encode() not in file.read_bytes()
 
 
+def no_reply_without_end(tmp_path, estimates):
+    judge_of = partial(bl.ApiJudge, "judge", patience=Patience(0, minutes=0.001, first_wait=0.01))
+    for fault, words in (("bomb", "larger than 64 MB"), ("429 for years", "slow down")):
+        with FaultServer(fault) as server:
+            judge, began = judge_of(server.url), time.monotonic()
+            with pytest.raises(ServerError, match=words):
+                list(judge.ask([Completion("x")]))
+            assert time.monotonic() - began < 300  # and not 32 years
+            judge.close()
+
+
+def no_verdict_from_a_broken_reply(tmp_path, estimates):
+    """All kinds are played in `tests/testing/test_every_fault.py`; here are those of a distribution."""
+    (number,) = re.findall(r"(\d+) kinds of faults", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
+    assert int(number) == len(FAULTS)
+    request = Choice("Summary A or Summary B?", ("Summary A", "Summary B"))
+    for name in [name for name, kind in FAULTS.items() if kind.distribution == "unusable"]:
+        with FaultServer(name) as server:
+            judge = bl.ApiJudge("judge", server.url)
+            [(_, reply)] = judge.ask([request])
+            judge.close()
+        assert (reply.finish_reason, set(reply.logprobs)) == ("unusable", {-math.inf}), name
+
+
 WALKED = [
     no_formula_in_csv,
     no_markup_in_pages,
@@ -118,6 +146,8 @@ WALKED = [
     no_code_from_data,
     no_prompt_to_strangers,
     no_key_in_what_is_written,
+    no_reply_without_end,
+    no_verdict_from_a_broken_reply,
 ]
 
 

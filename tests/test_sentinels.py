@@ -4,6 +4,7 @@ A project of its own runs in a process of its own: every command that asks a ser
 every kind, with the switch for debuggers. Then all that is left is searched.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -126,11 +127,9 @@ KEYS = {"error": "an error of the server", "reply": "a reply", "model": "the nam
 def arguments_of(process, seen):
     """Note what `ps` shows of a process and of those that it starts, as long as it runs."""
     while process.poll() is None:
-        for each in [process, *psutil.Process(process.pid).children(recursive=True)]:
-            try:
-                seen.add(" ".join(psutil.Process(each.pid).cmdline()))
-            except psutil.Error:
-                continue
+        with contextlib.suppress(psutil.Error):  # one may end meanwhile
+            for each in [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]:
+                seen.add(" ".join(each.cmdline()))
         threading.Event().wait(0.05)
 
 
@@ -170,6 +169,8 @@ def test_planted_keys_are_nowhere(tmp_path):
         watcher.join(60)
         sent = {value for headers in server.headers for name, value in headers.items() if name == "Authorization"}
     assert process.returncode == 0, err[-3000:]
+    if os.environ.get("SHOW_OUT"):
+        Path("/tmp/sent.out").write_text(out + "\n=====\n" + err)
     assert sum(key in value for key in PLACES.values() for value in sent) >= 8  # they were used
     left = {str(file): file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     (own,) = [name for name in left if name.endswith("biaslab.toml")]

@@ -3,8 +3,10 @@
 Of formats whose logs are not beside the data, a few records are made up here.
 """
 
+import contextlib
 import gzip
 import json
+import math
 import random
 import re
 import tarfile
@@ -47,6 +49,11 @@ MADE_UP = (
         for winner, *mark in (("x", "fo bias"), ("y", "lo bias"), ("x",), ("y", "inconsistent"), ("Invalid response",))
     ],
     [{"x": 2, "y": 1, "z": 0}, {"x": 0, "y": 2, "z": 1}],
+    [
+        {"key": f"k{n}", "judge": "j", "kind": "choice", "created": "2026-11-25T17:00:00.000Z", "version": "0.1.0",
+         "request": {"messages": [["user", f"Which, {n}?"]], "labels": ["A", "B"]}, "reply": {"logprobs": levels}}
+        for n, levels in enumerate(([-0.2, -1.9], [-3.0, -0.1], [-0.7, None]))
+    ],
     [
         {"vars": {"q": f"{n}"}, "provider": {"id": "m"}, "response": {"output": "o"}, "gradingResult": {
             "componentResults": [{"score": 0.25 * n, "reason": "r", "assertion": {"type": "llm-rubric"}}]}}
@@ -192,10 +199,25 @@ def a_numbered_winner(trial, sources):
 
 TOOLS = ("promptfoo_lines", "promptfoo", "deepeval", "langfuse", "phoenix", "phoenix_spans", "opik", "ragas",
          "langsmith", "langsmith_table", "mlflow", "lm_eval_samples", "helm", "helm_state")  # fmt: skip
+
+
+def a_share(trial, sources):
+    """The share of the first label in a distribution that stands in a line and is one."""
+    shares = []
+    for line in sources.splitlines():
+        with contextlib.suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            levels = json.loads(line)["reply"]["logprobs"]
+            chances = [0.0 if level is None else math.exp(level) for level in levels if not isinstance(level, bool)]
+            if math.fsum(chances) <= 1.001 and sum(chances[:2]) > 0:
+                shares.append(chances[0] / sum(chances[:2]))
+    return any(abs(share - trial.value) < 1e-9 for share in shares)
+
+
 SHOWN = dict.fromkeys(TOOLS, a_number) | {
     "arena_hard": a_game,
     "reife": a_numbered_winner,
     "table": lambda trial, sources: a_number(trial, sources) or a_numbered_winner(trial, sources),
+    "store_export": a_share,
     "judgebench": a_decision,
     "cobbler": a_winner,
     "cobbler_wins": lambda trial, sources: trial.value in numbers_in(sources),
@@ -271,9 +293,10 @@ def test_mutations(shared_data, tmp_path):
 
 
 @pytest.mark.thorough
-def test_thousands_of_mutations(shared_data, tmp_path):
-    """Seeds 1 to 5 were run, ten thousand mutations; one of them each time."""
-    read, refused = fuzz(shared_data, tmp_path / "log", 2_000, seed=1)
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_thousands_of_mutations(seed, shared_data, tmp_path):
+    """Eight thousand of logs; two thousand of stores are in `tests/store/test_mutants.py`."""
+    read, refused = fuzz(shared_data, tmp_path / "log", 2_000, seed)
     assert read > 1200
     assert refused > 40
 
