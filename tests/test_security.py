@@ -3,7 +3,6 @@
 import ast
 import csv
 import gzip
-import math
 import re
 import time
 from functools import partial
@@ -136,7 +135,7 @@ def no_verdict_from_a_broken_reply(tmp_path, estimates):
             judge = bl.ApiJudge("judge", server.url)
             [(_, reply)] = judge.ask([request])
             judge.close()
-        assert (reply.finish_reason, set(reply.logprobs)) == ("unusable", {-math.inf}), name
+        assert (reply.finish_reason, bool(reply.text)) == ("unusable", True), name  # the text says why
 
 
 WALKED = [

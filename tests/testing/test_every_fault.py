@@ -86,8 +86,7 @@ def test_a_fault_that_passes(name, mode, tmp_path):
         assert counted.total() == len(bad)
         assert all(server.asked[prompt] == 2 for prompt in bad)
     for prompt in bad if outcome == "unusable" else ():
-        assert stored[prompt].finish_reason == "unusable"
-        assert set(stored[prompt].logprobs) == {-float("inf")}
+        assert stored[prompt].finish_reason == "unusable"  # and so without a value: see below
     if name not in LATE:  # on a busy machine others may be late too
         assert judge.faults.total() == (len(bad) if outcome == "asked again" else 0)
 
