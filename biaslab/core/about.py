@@ -77,7 +77,27 @@ class About:
     template: str = ""
     protocol: Any = field(default=None, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        for name, values in (("edits", self.edits), ("texts", self.texts)):
-            if len(values) != len(self.candidate_ids) and (values or name == "texts"):
-                raise InputError(name, values, f"one for each of {', '.join(self.candidate_ids) or 'no candidates'}")
+    def __init__(  # by hand: one is made a judgement, and what `dataclass` writes takes three times as long
+        self,
+        context_id: str,
+        candidate_ids: tuple[str, ...],
+        texts: tuple[str, ...],
+        attributes: tuple[str, ...],
+        source: bool = True,
+        labels: tuple[str, ...] = (),
+        scale: str = "",
+        form: Form = "bare",
+        reasons: Reasons = "none",
+        previous: float | None = None,
+        edits: tuple[str, ...] = (),
+        template: str = "",
+        protocol: Any = None,
+    ) -> None:
+        held = self.__dict__
+        held["context_id"], held["candidate_ids"], held["texts"] = context_id, candidate_ids, texts
+        held["attributes"], held["source"], held["labels"], held["scale"] = attributes, source, labels, scale
+        held["form"], held["reasons"], held["previous"], held["edits"] = form, reasons, previous, edits
+        held["template"], held["protocol"] = template, protocol
+        for name, given in (("edits", edits or candidate_ids), ("texts", texts)):
+            if len(given) != len(candidate_ids):
+                raise InputError(name, given, f"one for each of {', '.join(candidate_ids) or 'no candidates'}")

@@ -11,6 +11,8 @@ from json.encoder import encode_basestring_ascii as _quoted
 from biaslab.core.errors import InputError
 from biaslab.core.requests import KINDS, Choice, Compare, Completion, Likelihood, Request, Score
 
+_BEGINNING = 3  # parts of a prompt that most requests of a context share: words, the context, words
+
 
 def request_fields(request: Request) -> dict[str, object]:
     """Return the fields of a request that decide its reply, ready for JSON.
@@ -81,7 +83,7 @@ def request_key(request: Request, judge_id: str) -> str:
     known: tuple[str, str] | None = request.__dict__.get("_key")
     if known is not None and known[0] == judge_id:
         return known[1]
-    key = hashlib.sha256(_key_document(request, judge_id).encode("ascii")).hexdigest()
+    key = _digest(request, judge_id).hexdigest()
     request.__dict__["_key"] = (judge_id, key)
     return key
 
@@ -115,6 +117,23 @@ def _turns(request: Choice | Completion) -> str:
     if parts := request.__dict__.get("_parts"):
         return f'["user","{"".join(map(_escaped_part, parts))}"]'
     return ",".join([f"[{_quoted(role)},{_quoted(content)}]" for role, content in request.messages])
+
+
+def _digest(request: Request, judge_id: str) -> hashlib._Hash:
+    """Return the hash of a request's `_key_document`; what requests of a context begin with is hashed once."""
+    parts = request.__dict__.get("_parts", ()) if isinstance(request, Choice) else ()
+    if len(parts) <= _BEGINNING:
+        return hashlib.sha256(_key_document(request, judge_id).encode("ascii"))
+    digest = _begun(judge_id, request.labels, parts[:_BEGINNING]).copy()
+    digest.update(f'{"".join(map(_escaped_part, parts[_BEGINNING:]))}"]]}}'.encode("ascii"))
+    return digest
+
+
+@lru_cache(maxsize=256)
+def _begun(judge_id: str, labels: tuple[str, ...], parts: tuple[str, ...]) -> hashlib._Hash:
+    """Return the hash of what `_key_document` begins with for a choice of these labels and first parts."""
+    document = _key_document(Choice("".join(parts), labels, parts=parts), judge_id)
+    return hashlib.sha256(document.removesuffix('"]]}').encode("ascii"))
 
 
 def _key_document(request: Request, judge_id: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +14,8 @@ from typing import Any
 
 from biaslab.core.errors import BiaslabError, JudgeError, UnreachableError
 
+#: What to do when replicas or their cluster are gone.
+AGAIN = "run again: answered requests are kept if a store was given; Ray's logs say why it died"
 _REACH = 5.0  # seconds in which a cluster has to take a connection
 _SETTINGS = b"\4"  # with which frame HTTP/2 begins, on either side (RFC 9113, 3.4)
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
@@ -103,9 +107,8 @@ def as_raised() -> Iterator[None]:
         cause = error.cause
         raise cause from (None if isinstance(cause, BiaslabError) else error)
     except ray.exceptions.RayError as error:
-        again = "run again: answered requests are kept if a store was given; Ray's logs say why it died"
         words = str(error).strip().partition("\n")[0]
-        raise JudgeError(f"a replica died repeatedly ({words}); {again}") from error
+        raise JudgeError(f"a replica died repeatedly ({words}); {AGAIN}") from error
 
 
 def _start() -> None:
@@ -113,7 +116,7 @@ def _start() -> None:
 
     busy = "a busy machine may take longer than Ray waits: run again"
     refused = _refused(lambda why: JudgeError(f"no Ray cluster could be started on this machine ({why}); {busy}"))
-    with _environment(_OWN), refused:
+    with _environment(_OWN), refused, _own_signals():
         ray.init(address="local", include_dashboard=False, **_QUIET)
 
 
@@ -128,7 +131,8 @@ def _connect(address: str) -> None:
         host, _, port = address.rpartition("://")[2].rpartition(":")
         if host and port.isdecimal():
             _knock(host.strip("[]"), int(port))
-        ray.init(address=address, **_QUIET)
+        with _own_signals():
+            ray.init(address=address, **_QUIET)
 
 
 def _knock(host: str, port: int) -> None:
@@ -146,6 +150,17 @@ def _refused(explain: Callable[[str], JudgeError]) -> Iterator[None]:
         yield
     except Exception as error:  # Ray raises plain ones too
         raise explain(str(error).strip().partition("\n")[0] or type(error).__name__) from error
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep what SIGTERM does: Ray would end the process at once, and a run has replies on their way to keep."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from biaslab.core.schema import Dataset
 
 _INLINE = 64_000  # bytes of a pickled data set that Ray sends with a message; it keeps larger ones in its store
-_RETRIES = 3  # how often a block is asked again whose replica died
+_RETRIES = 3  # how often what a replica is asked beside answers is asked again if it dies
 _SECONDS = 300.0  # in which all replicas have to be there: machines may have to be started first
 _ELSEWHERE = ("api", "atlas", "recorded", "simulated")  # kinds of judges by name that use no GPU here
 
@@ -69,8 +69,9 @@ class RayJudge(BaseJudge):
     Notes
     -----
     Requests go out in blocks of whole contexts (`biaslab.judges.context_blocks`), at most two blocks a replica at once,
-    so that prompts that share a beginning are computed together and little is on its way. Ray replaces a replica that
-    dies, and asks its blocks again, each at most three times. An error of the judge is raised as it is, after what was
+    so that prompts that share a beginning are computed together. Replies come back as they are made, and a store keeps
+    them at once. A replica that dies is replaced, and only requests that it left without a reply are asked again, those
+    of a block at most three times unless one is answered. An error of the judge is raised as it is, after what was
     answered before it; replicas then end early, and what they have answered is handed on.
 
     Every machine needs biaslab, what the judge needs, and the environment variables of keys. Ray's dashboard and usage
@@ -120,10 +121,10 @@ class RayJudge(BaseJudge):
                 pass
 
     def packs(self, requests: Iterable[Request]) -> Packs:
-        """Answer every request once, in any order, the replies of a block as one pack; see `Packs`."""
+        """Answer every request once, in any order, replies that arrive together as one pack; see `Packs`."""
         wanted = list(dict.fromkeys(requests))
         require_kinds(self, wanted)
-        return Packs(self._all(), blocks_of(wanted, self.replicas), self.id)
+        return Packs(self._all(), blocks_of(wanted, self.replicas), self.id, _SECONDS)
 
     def close(self) -> None:
         """End the replicas, and the cluster if it was started here and no other judge uses it; asking starts them."""

@@ -11,7 +11,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
-from biaslab.core import BaseJudge, Closable, Judge, Reply, Request, Stoppable, as_judge
+from biaslab.core import BaseJudge, Closable, Judge, Pack, Reply, Request, Stoppable, as_judge
 from biaslab.core.errors import BiaslabError, InputError, JudgeError
 from biaslab.core.schema import Dataset
 
@@ -34,21 +34,18 @@ class Description(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The outcome of a block.
+    """Some replies to a block.
 
     Attributes
     ----------
-    number : int
-        Which block it was.
     replies : list of tuple
         Replies, each with the place of its request in the block.
     error : Exception or None
-        What ended the block early.
+        What ended the block early; then no more replies follow.
     """
 
-    number: int
     replies: list[tuple[int, Reply]]
-    error: Exception | None
+    error: Exception | None = None
 
 
 class Replica:
@@ -112,37 +109,41 @@ class Replica:
         """End the blocks of a run with what is answered; called while another thread answers."""
         self._stopped.add(run)
 
-    def answer(self, run: str, number: int, judge_id: str, requests: Sequence[Request]) -> Answered:
-        """Answer a block as far as possible; replies before an error are returned with it.
+    def answer(self, run: str, judge_id: str, requests: Sequence[Request]) -> Iterator[Answered]:
+        """Answer a block as far as possible, and yield replies as they come; after an error those still under way.
 
         Parameters
         ----------
         run : str
             Which run it belongs to, for `stop`.
-        number : int
-            Which block it is.
         judge_id : str
             Who has to answer: on another kind of processor a model may be another judge, of other numbers.
         requests : sequence of Request
             The block, all different.
         """
-        if run in self._stopped:
-            return Answered(number, [], None)
         places = {request: place for place, request in enumerate(requests)}
-        replies: dict[int, Reply] = {}
+        packs: Iterator[Pack] = iter(())
         failure = None
-        answers: Iterator[tuple[Request, Reply]] = iter(())
         try:
-            self._require(judge_id)
-            answers = self._judge.ask(requests)
-            for request, reply in answers:
-                replies[places[request]] = reply
+            if run not in self._stopped:
+                self._require(judge_id)
+                packs = self._judge.packs(requests)
+            for pack in packs:
+                placed = [(places.pop(request, None), reply) for request, reply in pack]
+                yield Answered([(place, reply) for place, reply in placed if place is not None])
+                for (request, _), (place, _) in zip(pack, placed, strict=True):
+                    if place is None:
+                        words = f"the judge {judge_id!r} answered twice, or what it was not asked"
+                        raise JudgeError(words, request)
                 if run in self._stopped:
                     break
         except Exception as error:
             failure = _portable(error)
-        replies |= {places[request]: reply for request, reply in _let_go(answers)}
-        return Answered(number, list(replies.items()), failure)
+        for request, reply in _let_go(packs):
+            if request in places:
+                yield Answered([(places.pop(request), reply)])
+        if failure is not None:
+            yield Answered([], failure)
 
     def _require(self, judge_id: str) -> None:
         if self._judge.id != judge_id:
@@ -150,12 +151,12 @@ class Replica:
             raise JudgeError(f"a replica of the judge {judge_id!r} is another judge, {self._judge.id!r}; {same}")
 
 
-def _let_go(answers: Iterator[tuple[Request, Reply]]) -> list[tuple[Request, Reply]]:
-    """Return the replies that are still on their way, and paid for."""
-    late = list(answers.stop()) if isinstance(answers, Stoppable) else []
-    if isinstance(answers, Closable):
-        answers.close()
-    return late
+def _let_go(packs: Iterator[Pack]) -> Iterator[tuple[Request, Reply]]:
+    """Yield the replies that are still on their way, and paid for."""
+    if isinstance(packs, Stoppable):
+        yield from packs.stop()
+    if isinstance(packs, Closable):
+        packs.close()
 
 
 def _portable(error: Exception) -> Exception:

@@ -1,24 +1,44 @@
-"""The replies of replicas, block by block, in the process that asks."""
+"""The replies of replicas as they come, in the process that asks."""
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from biaslab.core import Reply, Request
 from biaslab.core.errors import JudgeError
+from biaslab.core.stopping import seconds_left
 from biaslab.judges import ray_cluster
 from biaslab.judges.replica import Answered
 
 WAITING = 2  # blocks that a replica has at once: one that it answers, one that waits beside it
+_DEATHS = 3  # how often what is left of a block is asked again whose replica died, without a reply between
+_UNREAD = 2  # messages of replies that a replica may be ahead of the process that asks
+
+
+@dataclass
+class _Block:
+    """Requests that are asked together, those without a reply yet, and how many replicas died since the last one."""
+
+    requests: Sequence[Request]
+    deaths: int = 0
+
+    def __post_init__(self) -> None:
+        self.open = dict(enumerate(self.requests))
+        self.actor: Any = None
 
 
 class Packs(Iterator[list[tuple[Request, Reply]]]):
-    """The replies of replicas, block by block as they are answered; made by `RayJudge.packs`.
+    """The replies of replicas, all that have come by now in one pack; made by `RayJudge.packs`.
 
-    An error of a judge is raised when what was answered of its block is handed on. Other blocks are then still on their
-    way: `stop` hands on what they hold.
+    A replica sends each reply as it comes, and waits when two messages of a block are unread, so that nearly all that
+    is paid for lies in the process that asks. What is left of the blocks of a replica that dies is asked again, by any
+    replica; one that is replaced joins in when it is there. An error of a judge is raised when what was answered before
+    it is handed on. Other blocks are then still on their way: `stop` hands on what they hold.
 
     Parameters
     ----------
@@ -28,14 +48,18 @@ class Packs(Iterator[list[tuple[Request, Reply]]]):
         What is asked, all different.
     judge_id : str
         Who answers.
+    seconds : float
+        How long a replica may take to be replaced while no other one answers.
     """
 
-    def __init__(self, actors: Sequence[Any], blocks: Iterable[list[Request]], judge_id: str) -> None:
-        from ray.util import ActorPool
-
-        self._actors, self._pool = actors, ActorPool([*actors] * WAITING)
-        self._left, self._judge_id, self._run = enumerate(blocks), judge_id, uuid4().hex
-        self._sent: dict[int, list[Request]] = {}
+    def __init__(
+        self, actors: Sequence[Any], blocks: Iterable[list[Request]], judge_id: str, seconds: float = math.inf
+    ) -> None:
+        self._actors, self._free = actors, deque([*actors] * WAITING)
+        self._left, self._judge_id, self._run = deque(map(_Block, blocks)), judge_id, uuid4().hex
+        self._streams: dict[Any, _Block] = {}  # by Ray's generator of their replies
+        self._returning: dict[Any, Any] = {}  # replicas that died, by what they return when they are back
+        self._seconds = seconds
         self._handed: list[tuple[Request, Reply]] = []  # nobody knows yet whether these could be kept
         self._error: Exception | None = None
 
@@ -43,12 +67,13 @@ class Packs(Iterator[list[tuple[Request, Reply]]]):
         self._handed = []
         while not self._handed:
             if self._error is not None:
-                error, self._error, self._left = self._error, None, enumerate(())
+                error, self._error = self._error, None
+                self._left.clear()
                 raise error
             self._send()
-            if not self._pool.has_next():
+            if not self._streams and not self._left:
                 raise StopIteration
-            self._handed = self._receive()
+            self._handed = self._receive(math.inf if self._streams else self._seconds)
         return self._handed
 
     def stop(self) -> Iterator[tuple[Request, Reply]]:
@@ -59,38 +84,77 @@ class Packs(Iterator[list[tuple[Request, Reply]]]):
         self._end()
         handed, self._handed = self._handed, []
         yield from handed
-        while self._pool.has_next():
-            try:
-                yield from self._receive()
-            except JudgeError:  # a replica that died; the first error says what is wrong
-                continue
+        while self._streams and (left := seconds_left()):
+            yield from self._receive(left)
         self._error = None
 
     def close(self) -> None:
         """Begin nothing new, let replicas end early, and drop what they have answered."""
         self._end()
-        self._pool, self._handed, self._error = type(self._pool)([]), [], None
+        self._streams, self._handed, self._error = {}, [], None
 
     def _end(self) -> None:
-        self._left = enumerate(())
-        for actor in self._actors if self._pool.has_next() else ():
+        self._left.clear()
+        self._returning.clear()
+        for actor in self._actors if self._streams else ():
             actor.stop.options(concurrency_group="control").remote(self._run)
 
     def _send(self) -> None:
         """Give every replica as many blocks as it may have at once."""
-        while self._pool.has_free():
-            number, block = next(self._left, (0, []))
-            if not block:
-                return
-            self._sent[number] = block
-            self._pool.submit(
-                lambda actor, given: actor.answer.remote(*given), (self._run, number, self._judge_id, block)
+        while self._free and self._left:
+            block = self._left.popleft()
+            block.actor = self._free.popleft()
+            answer = block.actor.answer.options(
+                num_returns="streaming",
+                max_task_retries=0,  # Ray would ask the whole block again
+                _generator_backpressure_num_objects=_UNREAD,
             )
+            self._streams[answer.remote(self._run, self._judge_id, block.requests)] = block
 
-    def _receive(self) -> list[tuple[Request, Reply]]:
-        """Wait for the next block that is answered."""
-        with ray_cluster.as_raised():
-            answered: Answered = self._pool.get_next_unordered()
-        block = self._sent.pop(answered.number)
+    def _receive(self, seconds: float) -> list[tuple[Request, Reply]]:
+        """Wait for something to come, and return all replies that are there; the first error is noted."""
+        import ray
+
+        awaited = [*self._streams, *self._returning]
+        timeout = None if seconds == math.inf else seconds
+        if not ray.wait(awaited, num_returns=1, timeout=timeout)[0]:
+            words = f"no replica was replaced within {seconds:.0f} seconds"
+            self._error = self._error or JudgeError(f"{words}; {ray_cluster.AGAIN}")
+        replies: list[tuple[Request, Reply]] = []
+        for each in ray.wait(awaited, num_returns=len(awaited), timeout=0)[0]:
+            try:
+                with ray_cluster.as_raised():
+                    if each in self._streams:
+                        replies += self._take(each)
+                    else:
+                        actor = self._returning.pop(each)
+                        ray.get(each)
+                        self._free.append(actor)
+            except Exception as error:
+                self._streams.pop(each, None)
+                self._error = self._error or error
+        return replies
+
+    def _take(self, stream: Any) -> list[tuple[Request, Reply]]:
+        """Return the next replies of a block."""
+        import ray
+
+        block = self._streams[stream]
+        try:
+            answered: Answered = ray.get(next(stream))
+        except StopIteration:
+            del self._streams[stream]
+            self._free.append(block.actor)
+            return []
+        except ray.exceptions.RayActorError:
+            del self._streams[stream]
+            self._returning[block.actor.describe.remote()] = block.actor
+            block.deaths += 1
+            if block.deaths > _DEATHS:
+                raise
+            if block.open:
+                self._left.appendleft(_Block([*block.open.values()], block.deaths))
+            return []
+        block.deaths = 0
         self._error = self._error or answered.error
-        return [(block[place], reply) for place, reply in answered.replies]
+        return [(block.open.pop(place), reply) for place, reply in answered.replies]

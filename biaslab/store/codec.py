@@ -21,6 +21,8 @@ from typing import Any
 from biaslab.core import Reply, Request, Usage, canonical_json, request_from_fields
 from biaslab.core.errors import InputError
 
+#: Fields that are None where a reply holds nothing but log-probabilities.
+_OTHERS = ("text", "finish_reason", "score", "model", "unseen", "samples", "thought", "temperature")
 _DECODED = json.JSONDecoder().raw_decode
 #: What is read of a stored reply, in the order of `record_of`.
 READ = ("key", "judge", "kind", "created", "request", "reply", "prompt_tokens", "cached_tokens", "completion_tokens")
@@ -182,9 +184,10 @@ def moment_to_text(moment: datetime) -> str:
 
 def _is_plain(reply: Reply) -> bool:
     """Tell whether a reply holds nothing but log-probabilities, as most do."""
-    levels, usage = reply.logprobs, reply.usage
-    plain = type(levels) is tuple and not usage.reasoning_tokens and reply == Reply(levels, usage=usage)
-    return plain and _are_plain(levels or ())
+    levels, held = reply.logprobs, reply.__dict__
+    if type(levels) is not tuple or reply.usage.reasoning_tokens or reply.bounded != ():
+        return False
+    return all(held[name] is None for name in _OTHERS) and _are_plain(levels)
 
 
 def _are_plain(levels: Sequence[Any]) -> bool:

@@ -153,9 +153,10 @@ class StoredJudge(BaseJudge):
         """Answer every request as often as it is given, stored ones first, replies that arrive together in one pack.
 
         Equal requests are asked once, and those that another process on this machine has on its way not at all: they
-        are waited for, and asked if that process ends without a reply (`biaslab.store.claims`; not of panels). Every
-        reply is on the disk before it is yielded and before the judge is asked for the next ones; those of one pack
-        get there in one step. If another process stored a reply to the same request meanwhile, that one is yielded.
+        are waited for, and asked if that process ends without a reply (`biaslab.store.claims`; not of panels). A reply
+        is **acknowledged** when it is yielded: then it is on the disk, and no kill loses it. Those of one pack get
+        there in one step, before the judge is asked for the next ones. If another process stored a reply to the same
+        request meanwhile, that one is yielded.
         When the asking ends early, by an error, a signal (SIGINT, SIGTERM, SIGHUP: `biaslab.core.stopping`) or a full
         disk, what a judge that is paid for still has on its way is kept too: its answers are
         `biaslab.core.Stoppable`. A reply that cannot be kept, such as one that holds NaN, is left out until all

@@ -107,7 +107,12 @@ def thinking() -> Drawn:
     bl.plots.intervals(rows, "bias", by="thinking", ax=ax, **look)
     ax.set_ylabel("budget for thoughts")
     least, most = rows.loc[rows["metric"] == "bias", "estimate"].iloc[[0, -1]]
-    return [ax], rows, f"a longer thought takes P(A) from {least:.2f} to {most:.2f}", "a simulated judge whose bias falls"
+    return (
+        [ax],
+        rows,
+        f"a longer thought takes P(A) from {least:.2f} to {most:.2f}",
+        "a simulated judge whose bias falls",
+    )
 
 
 def edits() -> Drawn:

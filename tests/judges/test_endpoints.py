@@ -183,7 +183,10 @@ def test_what_the_server_refuses_for_good_ends_the_run(judge_of):
 
 def test_a_pause_of_one_is_not_the_others(judge_of):
     with FaultServer(latency=0.01) as free, FaultServer(latency=0.01) as limited:
-        limited.answer_headers = lambda text: {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "60s"}
+        limited.answer_headers = lambda text: {
+            "x-ratelimit-remaining-requests": "0",
+            "x-ratelimit-reset-requests": "60s",
+        }
         began = time.monotonic()
         assert len(list(judge_of(free, limited, max_concurrency=4).ask(prompts(80)))) == 80
         assert time.monotonic() - began < 30

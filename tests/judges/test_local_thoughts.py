@@ -489,4 +489,3 @@ def test_a_model_without_tags_of_a_thought_takes_no_budget():
     judge = bl.LocalJudge()
     with pytest.raises(JudgeError, match="has tags of a thought"):
         judge.check([Completion(QUESTION, thinking="low")])
-    assert "_loaded" not in vars(judge)

@@ -1,11 +1,12 @@
 """What runs in a process of a cluster, here without one: what was answered is handed on, whatever ends the block."""
 
+import math
 import pickle
 
 import pytest
 
 import biaslab as bl
-from biaslab.core import Completion, errors
+from biaslab.core import Completion, base_judge, errors
 from biaslab.core.errors import InputError, JudgeError, OutOfMemoryError, PromptTooLongError, ServerError, StoreError
 from biaslab.judges.replica import Replica
 
@@ -49,14 +50,22 @@ class Unpicklable(Exception):  # noqa: N818
         super().__init__(one)
 
 
+def answered(replica, run, judge_id, requests):
+    """All that a replica sends, each message through a pickle, as places with replies and the error."""
+    messages = [pickle.loads(pickle.dumps(each)) for each in replica.answer(run, judge_id, requests)]
+    errors_sent = [each.error for each in messages if each.error is not None]
+    assert errors_sent == [each.error for each in messages[-1:] if each.error is not None]  # nothing comes after one
+    return [answer for each in messages for answer in each.replies], (errors_sent or [None])[0]
+
+
 def test_a_block_is_answered_in_full():
     replica = Replica("simulated", bl.load_dataset("graded", limit=1), ".")
     told = replica.describe()
     requests = [trial.request for trial in bl.probes.Position().design(bl.load_dataset("graded", limit=1))]
-    answered = replica.answer("run", 7, told.id, requests)
-    assert (answered.number, answered.error) == (7, None)
+    replies, error = answered(replica, "run", told.id, requests)
+    assert error is None
     judge = bl.load_judge("simulated", bl.load_dataset("graded", limit=1))
-    assert {requests[place]: reply for place, reply in answered.replies} == dict(judge.ask(requests))
+    assert {requests[place]: reply for place, reply in replies} == dict(judge.ask(requests))
     assert (told.id, told.kinds, told.encodes) == (judge.id, judge.kinds, False)
 
 
@@ -65,29 +74,59 @@ def test_a_block_is_answered_in_full():
 )
 def test_what_was_answered_before_an_error_and_what_was_on_its_way_are_kept(error):
     replica = Replica(lambda: Failing(error), None, ".")
-    answered = pickle.loads(pickle.dumps(replica.answer("run", 0, "failing", REQUESTS)))
-    assert [place for place, _ in answered.replies] == [0, 1, 2, 4, 5]
+    replies, sent = answered(replica, "run", "failing", REQUESTS)
+    assert [place for place, _ in replies] == [0, 1, 2, 4, 5]
     if isinstance(error, Unpicklable):
-        assert str(answered.error) == "Unpicklable: only here"
+        assert str(sent) == "Unpicklable: only here"
         return
-    assert (type(answered.error), str(answered.error)) == (type(error), str(error))
+    assert (type(sent), str(sent)) == (type(error), str(error))
     if isinstance(error, JudgeError):
-        assert answered.error.request == REQUESTS[3]
+        assert sent.request == REQUESTS[3]
     else:
-        assert "test_replica.py" in answered.error.__notes__[0]  # where it was raised
+        assert "test_replica.py" in sent.__notes__[0]  # where it was raised
+
+
+def test_a_reply_that_is_paid_for_is_sent_before_the_next_one_comes():
+    messages = Replica(lambda: Failing(RuntimeError("a bug")), None, ".").answer("run", "failing", REQUESTS)
+    assert [[place for place, _ in each.replies] for each in messages] == [[0], [1], [2], [4], [5], []]
+
+
+def test_replies_that_came_at_once_travel_together(monkeypatch):
+    class Instant(Failing):
+        def ask(self, requests):
+            return ((request, bl.Reply(text="a")) for request in requests)
+
+    for limit, sizes in ((0.0, [1] * 6), (math.inf, [6])):  # seconds, which no machine's load decides
+        monkeypatch.setattr(base_judge, "_AT_ONCE", limit)
+        monkeypatch.setattr(base_judge, "_TOGETHER", limit)
+        messages = Replica(lambda: Instant(None), None, ".").answer("run", "failing", REQUESTS)
+        assert [len(each.replies) for each in messages] == sizes
+
+
+@pytest.mark.parametrize("extra", [REQUESTS[0], Completion("Not asked.")])
+def test_what_was_not_asked_ends_the_block_and_what_was_stays(extra):
+    class Strange(Failing):
+        def ask(self, requests):
+            for request in [*requests[:2], extra, *requests[2:]]:
+                yield request, bl.Reply(text="a")
+
+    replies, error = answered(Replica(lambda: Strange(None), None, "."), "run", "failing", REQUESTS)
+    assert [place for place, _ in replies] == [*range(max(len(replies), 2))]
+    assert "'failing' answered twice, or what it was not asked" in str(error)
+    assert error.request == extra
 
 
 def test_a_run_that_is_stopped_answers_no_more_blocks_and_another_one_does():
     replica = Replica(lambda: Failing(None), None, ".")
     replica.stop("run")
-    assert replica.answer("run", 3, "failing", REQUESTS[:3]) == (3, [], None)
-    assert len(replica.answer("another run", 0, "failing", REQUESTS[:3]).replies) == 3
+    assert answered(replica, "run", "failing", REQUESTS[:3]) == ([], None)
+    assert len(answered(replica, "another run", "failing", REQUESTS[:3])[0]) == 3
 
 
 def test_a_replica_that_is_another_judge_answers_nothing():
-    answered = Replica(lambda: Failing(None), None, ".").answer("run", 0, "failing in bfloat16", REQUESTS)
-    assert answered.replies == []
-    assert "is another judge, 'failing'; give all replicas the same model" in str(answered.error)
+    replies, error = answered(Replica(lambda: Failing(None), None, "."), "run", "failing in bfloat16", REQUESTS)
+    assert replies == []
+    assert "is another judge, 'failing'; give all replicas the same model" in str(error)
 
 
 @pytest.mark.parametrize("name", ["panel:simulated:position=1+simulated:position=2", "sampled:3:simulated"])

@@ -111,7 +111,7 @@ class PairProbe(Probe):
         defence: Defence = "none",
         cue: str = "",
     ) -> Iterator[Trial]:
-        """Yield the trials of one ordered pair: one, or one a replicate.
+        """Return the trials of one ordered pair: one, or one a replicate.
 
         Parameters
         ----------
@@ -140,12 +140,10 @@ class PairProbe(Probe):
         if attribute not in dataset.attributes:
             raise unknown("attribute", attribute, dataset.attributes)
         if self.answer == "verdict":
-            yield self._show_pair(dataset, attribute, context, pair, condition, edits)
-            return
+            return iter([self._show_pair(dataset, attribute, context, pair, condition, edits)])
         if isinstance(self.protocol, Protocol):
             asked = (dataset, attribute, context, pair, condition, headings, note, edits, defence)
-            yield from self._ask_protocol(self.protocol, *asked)
-            return
+            return self._ask_protocol(self.protocol, *asked)
         definition, noun = dataset.attributes[attribute], dataset.noun
         form = _form(template, noun, attribute, definition, self.ties, headings, note, cue)
         parts = form[0], context[1], form[1], shown, form[2], shown_second, form[3]
@@ -157,9 +155,9 @@ class PairProbe(Probe):
         about = About(context[0], (first, second), texts, (attribute,), source, labels, edits=edits)
         defended = defend(prompt, defence)
         kept = parts if len(whole) == len(prompt) and defended is prompt else ()
-        for replicate in range(self.replicates):
-            request = self._request(defended, about, replicate, kept)
-            yield Trial(request, context[0], attribute, first, second, replicate, condition, labels)
+        requests = [self._request(defended, about, replicate, kept) for replicate in range(self.replicates)]
+        where = context[0], attribute, first, second
+        return iter([Trial(each, *where, number, condition, labels) for number, each in enumerate(requests)])
 
     def _show_pair(
         self,

@@ -1,0 +1,229 @@
+"""Kills at 64 requests in flight: what came is stored, and at most what is in flight in what died is asked again.
+
+A server answers some requests and holds the others, so that nothing here depends on how fast a machine is: what it
+answered has to reach the store while the rest hangs.
+"""
+
+import asyncio
+import math
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from runpy import run_path
+
+import psutil
+import pytest
+
+import biaslab as bl
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX"),
+]
+FaultServer = run_path(str(Path(__file__).with_name("fault_server.py")))["FaultServer"]
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="replicas need Ray: pip install 'biaslab[ray]'")
+PROBE = bl.probes.Position(templates=[1])
+ANSWERED, IN_FLIGHT = 80, 64
+GENTLE = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+LONG = 1800.0  # seconds: on a machine that does much else, replicas start in minutes
+# One kill of each kind at a push, with a data set that Ray does not send along; five with each size otherwise.
+SIZES = pytest.mark.parametrize(
+    ("size", "times"),
+    [
+        pytest.param(116_000, 1),
+        *(pytest.param(size, 5, marks=pytest.mark.thorough) for size in (0, 31_000, 116_000, 5_000_000)),
+    ],
+)
+DRIVER = """
+import pickle, sys
+import biaslab as bl
+from biaslab.judges import ray_judge
+from biaslab.core.errors import JudgeError
+ray_judge._SECONDS = 1800.0
+data, probe = pickle.load(open(sys.argv[1], "rb")), bl.probes.Position(templates=[1])
+for left in (2, 1, 0):
+    try:
+        judge = bl.load_judge(sys.argv[2], data)
+        break
+    except JudgeError:  # Ray gives its processes 30 seconds to start
+        if not left:
+            raise
+bl.collect(probe, judge, data, sys.argv[3], progress=False)
+"""
+
+
+class HoldingServer(FaultServer):
+    """Answers so many requests at once, and the others when it is let go."""
+
+    answers, begun = ANSWERED, 0
+
+    async def play(self, *request):
+        self.begun += 1
+        place, until = self.begun, time.monotonic() + LONG
+        while place > self.answers and time.monotonic() < until:
+            await asyncio.sleep(0.01)
+        return await super().play(*request)
+
+    def let_go(self):
+        self.answers = math.inf
+
+    @property
+    def again(self):
+        """How many requests were asked more often than once."""
+        return sum(count - 1 for count in self.asked.values())
+
+    def name(self, replicas=0):
+        where, each = (f"ray:{replicas}:", IN_FLIGHT // replicas) if replicas else ("", IN_FLIGHT // 2)
+        return f"{where}api:judge@{self.url}?max_concurrency={each}&patience.retries=1&patience.first_wait=0.001"
+
+
+def data_of(size, context=""):
+    """Eight contexts whose pickled form has so many bytes at least."""
+    data = bl.load_dataset("graded", limit=8)
+    notes = context + "x" * (size // len(data.candidates)) + data.candidates["candidate_id"].astype(str)
+    data = replace(data, candidates=data.candidates.assign(notes=notes)) if size else data
+    assert len(pickle.dumps(data)) >= size
+    return data
+
+
+def wait_for(condition, process=None):
+    until = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < until
+        assert process is None or process.poll() is None, "the run ended early"
+        time.sleep(0.02)
+
+
+def stored(path):
+    if not path.exists():
+        return 0
+    with bl.Store(path) as store:
+        return len(store)
+
+
+def undisturbed(data):
+    """The trials of a run that nothing disturbs."""
+    with FaultServer() as server, closing(bl.load_judge(f"api:judge@{server.url}")) as judge:
+        return bl.collect(PROBE, judge, data, progress=False)
+
+
+def assert_same(trials, expected):
+    columns = [name for name in expected if name not in ("judge", "key")]  # which name the server's address
+    assert trials[columns].equals(expected[columns])
+
+
+def started(server, path, data, replicas, environment=None):
+    """Start a run in another process, and wait until it stored what was answered and has the rest in flight."""
+    given = path.with_suffix(".pickle")
+    given.write_bytes(pickle.dumps(data))
+    command = [sys.executable, "-c", DRIVER, str(given), server.name(replicas), str(path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    in_flight = IN_FLIGHT if replicas else IN_FLIGHT // 2
+    wait_for(lambda: server.open == in_flight, process)
+    wait_for(lambda: stored(path) == ANSWERED, process)
+    return process
+
+
+def replicas_of(process):
+    return [each for each in process.children(recursive=True) if "ray::Replica" in " ".join(each.cmdline())]
+
+
+def kill_worker(judge):
+    replicas_of(psutil.Process())[0].kill()
+
+
+def kill_replica(judge):
+    import ray
+
+    ray.kill(judge._actors[0], no_restart=False)
+
+
+@needs_ray
+@pytest.mark.usefixtures("local_cluster")
+@pytest.mark.parametrize("kill", [kill_worker, kill_replica])
+@SIZES
+def test_a_replica_dies(tmp_path, kill, size, times):
+    data = data_of(size)
+    expected = undisturbed(data)
+    requests = list(dict.fromkeys(trial.request for trial in PROBE.design(data)))
+    for number in range(times):
+        with (
+            HoldingServer() as server,
+            bl.Store(tmp_path / f"{number}.sqlite") as store,
+            closing(bl.load_judge(server.name(2), data)) as judge,
+        ):
+            answers = store.wrap(judge).ask(requests)
+            replies = dict(next(answers) for _ in range(ANSWERED))
+            wait_for(lambda server=server: server.open == IN_FLIGHT)
+            assert len(store) == ANSWERED
+            kill(judge)
+            wait_for(lambda server=server: server.open < IN_FLIGHT)
+            server.let_go()
+            replies |= dict(answers)
+            assert set(replies) == set(requests)
+            assert 0 < server.again <= IN_FLIGHT / 2  # those of one of two
+            assert_same(bl.collect(PROBE, judge, data, store, progress=False), expected)
+
+
+@needs_ray
+@pytest.mark.usefixtures("local_cluster")
+@pytest.mark.parametrize("number", [*GENTLE, signal.SIGKILL], ids=lambda number: number.name)
+@SIZES
+def test_the_process_that_asks_dies(tmp_path, monkeypatch, number, size, times):
+    import ray
+
+    monkeypatch.setenv("RAY_ADDRESS", ray.get_runtime_context().gcs_address)
+    die_and_go_on(tmp_path, number, data_of(size), times, 2)
+
+
+@pytest.mark.parametrize("number", [*GENTLE, signal.SIGKILL], ids=lambda number: number.name)
+@SIZES
+def test_a_process_without_replicas_dies(tmp_path, number, size, times):
+    die_and_go_on(tmp_path, number, data_of(size), times, 0)
+
+
+def die_and_go_on(folder, number, data, times, replicas):
+    expected = undisturbed(data)
+    for each in range(times):
+        path = folder / f"{each}.sqlite"
+        with HoldingServer() as server:
+            process = started(server, path, data, replicas)
+            process.send_signal(number)
+            if number == signal.SIGKILL:
+                process.wait(LONG)
+            server.let_go()
+            _, said = process.communicate(timeout=LONG)
+            assert process.returncode == (128 + number if number in GENTLE[:2] else -number), said
+            wait_for(lambda server=server: server.open == 0)  # its replicas end with it
+            assert stored(path) == ANSWERED if number == signal.SIGKILL else stored(path) == len(server.asked)
+            with closing(bl.load_judge(server.name())) as judge:
+                trials = bl.collect(PROBE, judge, data, path, progress=False)
+            assert_same(trials, expected)
+            assert server.again <= (IN_FLIGHT if number == signal.SIGKILL else 0)
+
+
+@needs_ray
+@SIZES
+def test_the_cluster_dies_under_the_process_that_asks(tmp_path, monkeypatch, size, times):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    data = data_of(size)
+    expected = undisturbed(data)
+    for each in range(times):
+        path = tmp_path / f"{each}.sqlite"
+        with HoldingServer() as server:
+            process = started(server, path, data, 2)
+            (raylet,) = (child for child in psutil.Process(process.pid).children(True) if child.name() == "raylet")
+            raylet.kill()
+            _, said = process.communicate(timeout=LONG)  # it ends by itself
+            assert process.returncode != 0, said
+            server.let_go()
+            wait_for(lambda server=server: server.open == 0)
+            with closing(bl.load_judge(server.name())) as judge:
+                assert_same(bl.collect(PROBE, judge, data, path, progress=False), expected)
+            assert 0 < server.again <= IN_FLIGHT
