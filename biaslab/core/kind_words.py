@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import numpy.typing as npt
 
+from biaslab.core.checks import did_you_mean
+
 
 class Frame(NamedTuple):
     """Describe a frame of biaslab: words, remedy and required columns."""
@@ -163,6 +165,9 @@ def remedy_for(annotation: Any, name: str, value: object) -> str:
     loaders = [_LOADERS[kind.__name__] for kind in kinds if getattr(kind, "__name__", "") in _LOADERS]
     if isinstance(value, str) and loaders:
         return loaders[0].format(value)
+    choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
+    if meant := did_you_mean(value, choices):
+        return meant
     if inspect.isclass(value) and value.__module__.startswith("biaslab"):
         return f"make one: {value.__name__}()"
     if not kinds:

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 from biaslab import prompts
 from biaslab.core import About, Reply, Score, Status, Trial
 from biaslab.core.checked import checked
-from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, whole_numbers
 from biaslab.core.schema import Dataset
@@ -161,7 +160,6 @@ class Stars:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_one_of("scale", self.scale, get_args(StarScale))
         if isinstance(self.aspects, str) or (self.aspects is not None and not self.aspects):
             raise InputError("aspects", self.aspects, "a list of at least one aspect")
         self._aspects()

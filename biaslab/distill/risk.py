@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 
 from biaslab.core.checked import checked
-from biaslab.core.checks import is_whole, require_one_of, require_whole
+from biaslab.core.checks import is_whole, require_whole
 from biaslab.core.errors import InputError
 
 Objective = Literal["mrt", "reinforce"]
@@ -88,8 +88,6 @@ class MinimumRisk:
     baseline: Baseline = "others"
 
     def __post_init__(self) -> None:
-        require_one_of("objective", self.objective, get_args(Objective))
-        require_one_of("baseline", self.baseline, get_args(Baseline))
         for name in ("steps", "sources_per_step", "max_tokens", "evaluate_every", "save_every", "rows"):
             require_whole(name, getattr(self, name), 1)
         if not is_whole(self.samples, 2):

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from os import PathLike
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from biaslab.core.checked import checked
-from biaslab.core.checks import is_whole, require_one_of
+from biaslab.core.checks import is_whole
 from biaslab.core.errors import InputError
 
 AnyPath = str | PathLike[str]
@@ -24,7 +24,6 @@ Pooling = Literal["cls", "mean", "last"]
 Score = Literal["expected", "likeliest"]
 #: How many vectors of the encoder's width each kind of input puts together (Eqs. 8, 7 and Appendix 3).
 BLOCKS: dict[str, int] = {"reference-free": 4, "reference-based": 6, "output": 1}
-_CHOICES = {"inputs": get_args(Inputs), "loss": get_args(Loss), "pooling": get_args(Pooling), "score": get_args(Score)}
 #: Fields that earlier versions did not have, with what they did then: written only where another value is set.
 _LATER = {"score": "expected"}
 
@@ -111,8 +110,6 @@ class Settings:
     def __post_init__(self) -> None:
         if not isinstance(self.encoder, str) or not self.encoder:
             raise InputError("encoder", self.encoder, "a name, folder or hub identifier")
-        for name, allowed in _CHOICES.items():
-            require_one_of(name, getattr(self, name), allowed)
         if not isinstance(self.hidden, list | tuple) or any(not _whole(size, 1) for size in self.hidden):
             raise InputError("hidden", self.hidden, "sizes of layers, such as (64,)")
         object.__setattr__(self, "hidden", tuple(self.hidden))

@@ -13,7 +13,7 @@ import pandas as pd
 from biaslab import prompts
 from biaslab.core import Completion, Reply, Status, Trial
 from biaslab.core.checked import checked
-from biaslab.core.checks import require_attributes_list, require_temperature, require_whole
+from biaslab.core.checks import require_temperature, require_whole
 from biaslab.core.errors import TrialsError
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
@@ -133,7 +133,6 @@ class StepWriting:
     keeps_replies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
         find_scale(self.scale)
         require_temperature(self.temperature)
         require_whole("max_tokens", self.max_tokens, 1)

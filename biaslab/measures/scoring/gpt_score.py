@@ -10,7 +10,6 @@ from typing import ClassVar
 from biaslab import prompts
 from biaslab.core import About, Likelihood, Reply, Status, Trial
 from biaslab.core.checked import checked
-from biaslab.core.checks import require_attributes_list
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import items
 
@@ -43,9 +42,6 @@ class GPTScore:
     attributes: Sequence[str] | None = None
 
     name: ClassVar[str] = "gpt_score"
-
-    def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the likelihood of each candidate under the instruction of each attribute."""

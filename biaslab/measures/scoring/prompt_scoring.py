@@ -8,7 +8,6 @@ from typing import Literal
 from biaslab import prompts
 from biaslab.core import Reply, Status, Trial
 from biaslab.core.checked import checked
-from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
@@ -63,7 +62,6 @@ class PromptScoring(Scorer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_one_of("template", self.template, (1, 2))
         if any(not label.isdecimal() for label in find_scale(self.scale).labels):
             raise InputError(
                 "scale", self.scale, "a scale of whole numbers, such as 1-10: the templates state no other"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import get_args
 
 from biaslab import prompts
 from biaslab.core import Reply, Status, Trial
 from biaslab.core.checked import checked
-from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale
 from biaslab.core.schema import Dataset
@@ -76,7 +74,6 @@ class Rating(Scorer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_one_of("reasons", self.reasons, get_args(prompts.Reasons))
         require_steps(self.steps)
         if self.reasons == "before" and self.answer == "distribution":
             raise InputError("answer", self.answer, "text where reasons stand before the rating")

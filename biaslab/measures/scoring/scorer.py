@@ -10,7 +10,6 @@ import pandas as pd
 
 from biaslab.core import Nearest, Reply, Request, Status, Trial, reading_text
 from biaslab.core.checked import checked
-from biaslab.core.checks import require_attributes_list
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
@@ -58,7 +57,6 @@ class Scorer(ABC):
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
         find_scale(self.scale)
         _ = self.asking
 
