@@ -51,7 +51,13 @@ def over_reliabilities(estimate: Estimate, at: Corrected) -> Estimate:
 def without_test(estimate: Estimate) -> Estimate:
     """Return an estimate without interval, bounds and test."""
     return replace(
-        estimate, **dict.fromkeys(("ci_low", "ci_high", "p_value", "mde", "bound_low", "bound_high"), math.nan)
+        estimate,
+        ci_low=math.nan,
+        ci_high=math.nan,
+        p_value=math.nan,
+        mde=math.nan,
+        bound_low=math.nan,
+        bound_high=math.nan,
     )
 
 
